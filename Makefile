@@ -98,9 +98,9 @@ lint:
 
 share-figures:
 	@scripts/setup.sh build
-	$(RELEASE) --quiet --bin yuzuri-matrix
-	target/release/yuzuri-matrix $(MATRIX)
-	target/release/yuzuri-matrix lot $(LOT)
+	$(RELEASE) --quiet --bin yuzuri-eval
+	target/release/yuzuri-eval sharing $(MATRIX)
+	target/release/yuzuri-eval sharing lot $(LOT)
 
 share-figures-kernel: lab
 	@scripts/setup.sh vm

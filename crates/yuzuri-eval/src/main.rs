@@ -2,6 +2,7 @@
 
 mod capture;
 mod identify;
+mod sharing;
 mod simulation;
 mod windows;
 
@@ -28,6 +29,8 @@ enum Command {
     Rank(identify::rank::Args),
     /// Write the window trace of a capture's largest flow as compressed JSON: a fixture for tests
     WindowTrace(identify::window_trace::Args),
+    /// Simulate a matrix of settings, or settings by lot, with CUBIC, BBR, the published rules, Yuzuri's policy and an oracle
+    Sharing(sharing::Args),
     /// Compare the simulation with the kernel or with ns-3, or measure its speed
     #[command(subcommand)]
     Simulation(simulation::Command),
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Identify(args) => identify::tally::run(args),
         Command::Rank(args) => identify::rank::run(args),
         Command::WindowTrace(args) => identify::window_trace::run(args),
+        Command::Sharing(args) => sharing::run(args),
         Command::Simulation(command) => return ended(simulation::run(command)),
         Command::Capture(command) => capture::run(command),
         Command::Windows(args) => windows::run(args),

@@ -1,7 +1,7 @@
 //! Runs settings against contenders, side by side on all cores.
 
-use crate::contender::{Contender, alone_bps};
-use crate::setting::Setting;
+use crate::sharing::contender::{Contender, alone_bps};
+use crate::sharing::setting::Setting;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

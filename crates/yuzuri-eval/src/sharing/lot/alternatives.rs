@@ -166,7 +166,7 @@ pub fn tables(seed: u64, compared: &[Compared]) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::lot::draw;
+    use crate::sharing::lot::draw;
 
     #[test]
     fn every_alternative_does_something_else() {

@@ -8,16 +8,15 @@ mod table;
 mod trace;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use contender::Contender;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Simulate a matrix of settings with CUBIC, BBR, the published rules, Yuzuri's policy and an oracle, and print Markdown tables
-#[derive(Parser)]
-#[command(version, max_term_width = 100, args_conflicts_with_subcommands = true)]
-struct Args {
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// Only run settings whose table or name contains TEXT; may be repeated
@@ -123,8 +122,8 @@ fn lot(args: &LotArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+/// Prints the tables.
+pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(Command::Lot(args)) = &args.command {
         return lot(args);
     }

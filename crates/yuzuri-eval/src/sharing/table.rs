@@ -1,7 +1,7 @@
 //! Tables and verdicts.
 
-use crate::contender::Contender;
-use crate::contest::{Figures, Row};
+use crate::sharing::contender::Contender;
+use crate::sharing::contest::{Figures, Row};
 use std::fmt::Write as _;
 use yuzuri_policy::{Objective, PolicyName};
 

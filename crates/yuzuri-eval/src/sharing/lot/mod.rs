@@ -7,7 +7,7 @@ mod oracle;
 mod table;
 mod waits;
 
-use crate::contest::each;
+use crate::sharing::contest::each;
 use std::sync::atomic::AtomicBool;
 use table::quantile;
 

@@ -1,7 +1,7 @@
 //! The contenders: what runs on the terminals.
 
-use crate::setting::Setting;
-use crate::trace::Traced;
+use crate::sharing::setting::Setting;
+use crate::sharing::trace::Traced;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
 use yuzuri_sim::cc::Algorithm;
