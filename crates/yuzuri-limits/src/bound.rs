@@ -1,6 +1,6 @@
 //! Whether a window that is full and does not grow is at a bound.
 
-use crate::{Law, Observation, State};
+use crate::{CcaKind, Observation, State};
 
 /// CUBIC's plateau: within |t - K| < 1.36 s the curve W(t) = C (t - K)^3 + W_max is less than a segment from W_max, with
 /// C = 0.4 (RFC 9438 section 4.2).
@@ -23,8 +23,8 @@ struct Flat {
 
 impl Flat {
     fn has_grown(&self, now: &Observation) -> bool {
-        // Where the law is not known, the window is not either: a flight varies by a segment or two.
-        let blur = if now.law.is_none() { 1 + self.cwnd_segments / 50 } else { 0 };
+        // Where the algorithm is not known, the window is not either: a flight varies by a segment or two.
+        let blur = if now.cca.is_none() { 1 + self.cwnd_segments / 50 } else { 0 };
         now.cwnd_segments > self.cwnd_segments.saturating_add(blur)
     }
 }
@@ -38,9 +38,9 @@ pub(crate) enum Bounded {
     Yes,
 }
 
-/// Where the law is not known, it may be one.
+/// Where the algorithm is not known, it may be one.
 fn may_be_bounded(seen: &Observation) -> bool {
-    !matches!(seen.law, Some(Law::Grows | Law::Model))
+    !matches!(seen.cca, Some(CcaKind::Grows | CcaKind::Model))
 }
 
 /// Follows a window that is full.
@@ -74,7 +74,7 @@ impl Bound {
         let flat = self.flat.get_or_insert(new);
         if flat.has_grown(now) {
             *flat = new;
-        } else if now.cwnd_segments < flat.cwnd_segments && now.law == Some(Law::Bounded) {
+        } else if now.cwnd_segments < flat.cwnd_segments && now.cca == Some(CcaKind::Bounded) {
             *flat = Flat { fell: true, ..new };
         }
         if self.find(now) == Bounded::Yes {
@@ -101,7 +101,7 @@ impl Bound {
         let flat_us = now.time_us.saturating_sub(flat.since_us);
         let round_trips = flat_us as f64 / f64::from(srtt_us);
         // The Reno-friendly window grows from the reduced window up to this one, and then beyond it.
-        let more = if now.law.is_none() { 2.0 + f64::from(now.cwnd_segments) / 50.0 } else { 1.0 };
+        let more = if now.cca.is_none() { 2.0 + f64::from(now.cwnd_segments) / 50.0 } else { 1.0 };
         let friendly = (f64::from(now.cwnd_segments) * REDUCED + more) / GROWS;
         if flat_us >= PLATEAU_US + u64::from(srtt_us) || round_trips >= friendly {
             Bounded::Yes

@@ -4,7 +4,7 @@ use crate::bound::{Bound, Bounded};
 use crate::buffer::{Buffer, wakes_writer_below};
 use crate::losses::Losses;
 use crate::pace::Pace;
-use crate::{Law, Limit, Moment, Observation, Reduction, State};
+use crate::{CcaKind, Limit, Moment, Observation, Reduction, State};
 
 /// A stretch of a sender's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,9 +212,9 @@ impl Classifier {
             return self.receiver(seen, window_bytes);
         }
         match self.bound.holds(seen) {
-            Bounded::Yes if seen.law == Some(Law::Bounded) => return Limit::Sharing,
+            Bounded::Yes if seen.cca == Some(CcaKind::Bounded) => return Limit::Sharing,
             Bounded::Yes => return Limit::Unknown,
-            Bounded::Perhaps if seen.law == Some(Law::Bounded) => return Limit::Unknown,
+            Bounded::Perhaps if seen.cca == Some(CcaKind::Bounded) => return Limit::Unknown,
             Bounded::Perhaps | Bounded::No => {}
         }
         let queue = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
@@ -228,7 +228,7 @@ impl Classifier {
         if self.losses.by() == Some(Reduction::Cwr) && held == Some(true) {
             return Limit::Unknown;
         }
-        if seen.law == Some(Law::Model) {
+        if seen.cca == Some(CcaKind::Model) {
             // Its window is a multiple of what it takes for the path's; it has no slow start threshold.
             return Limit::Unknown;
         }

@@ -46,7 +46,7 @@ pub enum Reduction {
 
 /// What a congestion control does with its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Law {
+pub enum CcaKind {
     /// It grows by ACKs and is reduced by losses (RFC 5681, RFC 9438).
     Grows,
     /// The same, within bounds that a sharing group sets.
@@ -55,13 +55,13 @@ pub enum Law {
     Model,
 }
 
-impl Law {
+impl CcaKind {
     /// That of the congestion control of this name.
-    pub fn of(congestion_control: &str) -> Law {
+    pub fn of(congestion_control: &str) -> CcaKind {
         match congestion_control {
-            name if name.starts_with("bbr") => Law::Model,
-            name if name.starts_with("yuzuri") => Law::Bounded,
-            _ => Law::Grows,
+            name if name.starts_with("bbr") => CcaKind::Model,
+            name if name.starts_with("yuzuri") => CcaKind::Bounded,
+            _ => CcaKind::Grows,
         }
     }
 }
@@ -78,7 +78,7 @@ pub struct Observation {
     /// State of the congestion machine until now.
     pub state: State,
     /// What its congestion control does with the window.
-    pub law: Option<Law>,
+    pub cca: Option<CcaKind>,
     /// A reduction that this moment tells of.
     pub reduction: Option<Reduction>,
     /// Congestion window, segments.

@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
-use yuzuri_limits::{Classifier, Law, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_limits::{CcaKind, Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
 
 const MSS: u32 = 1448;
 
@@ -10,7 +10,7 @@ const MSS: u32 = 1448;
 fn roomy(time_us: u64) -> Observation {
     Observation {
         time_us,
-        law: Some(Law::Grows),
+        cca: Some(CcaKind::Grows),
         mss_bytes: MSS,
         cwnd_segments: 100,
         ssthresh_segments: Some(50),
@@ -282,29 +282,29 @@ fn less_room_than_a_large_segment_is_a_full_window() {
 #[test]
 fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() {
     let flat =
-        |law, ssthresh_segments| move |t| Observation { law: Some(law), ssthresh_segments, ..full_cwnd(t) };
+        |cca, ssthresh_segments| move |t| Observation { cca: Some(cca), ssthresh_segments, ..full_cwnd(t) };
     let times =
         |of: &dyn Fn(u64) -> Observation, ms| told(&(0..=ms).map(|n| of(n * 1000)).collect::<Vec<_>>()).0;
     // In slow start a window doubles with what it sends: 29 kB, 10 ms here.
-    let slow_start = times(&flat(Law::Bounded, None), 1000);
+    let slow_start = times(&flat(CcaKind::Bounded, None), 1000);
     assert!(slow_start.share(Limit::Sharing) > 0.98, "{:?}", slow_start.ranked());
-    assert_eq!(times(&flat(Law::Grows, None), 1000).share(Limit::SlowStart), 1.0);
-    // Of a law that is not known it is not told.
-    let unknown = times(&|t| Observation { law: None, ssthresh_segments: None, ..full_cwnd(t) }, 1000);
+    assert_eq!(times(&flat(CcaKind::Grows, None), 1000).share(Limit::SlowStart), 1.0);
+    // It is not told of an algorithm that is not known.
+    let unknown = times(&|t| Observation { cca: None, ssthresh_segments: None, ..full_cwnd(t) }, 1000);
     assert!(unknown.share(Limit::Unknown) > 0.98, "{:?}", unknown.ranked());
     // In congestion avoidance the Reno-friendly window has grown over it after 7 / 0.53 round trips of 20 ms.
-    let avoids = times(&flat(Law::Bounded, Some(10)), 1000);
+    let avoids = times(&flat(CcaKind::Bounded, Some(10)), 1000);
     assert!((0.7..0.75).contains(&avoids.share(Limit::Sharing)), "{:?}", avoids.ranked());
     assert!(avoids.share(Limit::CongestionAvoidance) < 0.05);
     // A window that shrinks without a reduction is at its bound at once, and one that grows is at none.
     let to = |segments| {
         let after = Observation { cwnd_segments: segments, in_flight_segments: segments, ..full_cwnd(1000) };
-        let law = Some(Law::Bounded);
+        let cca = Some(CcaKind::Bounded);
         told(&[
-            Observation { law, ..full_cwnd(0) },
-            Observation { law, ..full_cwnd(500) },
-            Observation { law, ..after },
-            Observation { law, time_us: 2000, ..after },
+            Observation { cca, ..full_cwnd(0) },
+            Observation { cca, ..full_cwnd(500) },
+            Observation { cca, ..after },
+            Observation { cca, time_us: 2000, ..after },
         ])
         .1
         .last()
@@ -424,7 +424,8 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             device_full: more.5,
             device_memory_bytes: windows.3,
             window_updates: more.4,
-            law: [None, Some(Law::Grows), Some(Law::Bounded), Some(Law::Model)][sizes.2 as usize % 4],
+            cca: [None, Some(CcaKind::Grows), Some(CcaKind::Bounded), Some(CcaKind::Model)]
+                [sizes.2 as usize % 4],
             srtt_us: times.0,
             rttvar_us: times.1,
             min_rtt_us: times.2,

@@ -1,6 +1,6 @@
 //! What limits a flow: the kernel's records as observations of `yuzuri-limits`, and the figures beside each limit.
 
-use yuzuri_limits::{Classifier, Law, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_limits::{CcaKind, Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
 use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Snapshot};
 
 /// Means over the time that a limit took.
@@ -90,14 +90,14 @@ pub struct FlowLimits {
     sends: bool,
     has_window: bool,
     from_packets: bool,
-    law: Option<Law>,
+    cca: Option<CcaKind>,
     largest_window_bytes: u64,
 }
 
 impl FlowLimits {
     /// The congestion control's name, as soon as it is known and whenever it changes.
     pub fn controlled_by(&mut self, congestion_control: &str) {
-        self.law = (!congestion_control.is_empty()).then(|| Law::of(congestion_control));
+        self.cca = (!congestion_control.is_empty()).then(|| CcaKind::of(congestion_control));
     }
 
     /// Takes a record in, and gives the time since the one before as stretches.
@@ -108,7 +108,7 @@ impl FlowLimits {
         let s = &event.snapshot;
         self.has_window |= s.snd_wnd > 0;
         let mut now = observation(event, self.has_window);
-        now.law = self.law;
+        now.cca = self.cca;
         let counts = Counts {
             time_us: now.time_us,
             acked_bytes: s.bytes_acked,
@@ -246,7 +246,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
     Observation {
         time_us: event.mono_ns / 1000,
         moment,
-        law: None,
+        cca: None,
         begins: event.kind == Kind::Open && !polled,
         state: state(if polled { event.ca_state } else { event.ca_before }),
         reduction,

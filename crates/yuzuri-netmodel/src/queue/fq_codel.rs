@@ -60,7 +60,7 @@ struct Flow<P> {
     queue: VecDeque<Waiting<P>>,
     bytes: u64,
     deficit: i64,
-    cca: Law,
+    law: Law,
     listed: bool,
 }
 
@@ -107,7 +107,7 @@ impl<P: Packet> FqCodel<P> {
                 queue: VecDeque::new(),
                 bytes: 0,
                 deficit: 0,
-                cca: Law::default(),
+                law: Law::default(),
                 listed: false,
             });
         }
@@ -163,7 +163,7 @@ impl<P: Packet> FqCodel<P> {
                 continue;
             }
             let (packets, bytes) = (flow.queue.len(), flow.bytes);
-            let taken = flow.cca.pop(now, &self.constants, &mut flow.queue, &mut flow.bytes, drops);
+            let taken = flow.law.pop(now, &self.constants, &mut flow.queue, &mut flow.bytes, drops);
             self.packets -= packets - flow.queue.len();
             self.bytes -= bytes - flow.bytes;
             match taken {
