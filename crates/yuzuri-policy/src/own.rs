@@ -27,8 +27,6 @@ pub(crate) struct Known {
     pub(crate) lost: f64,
     /// Whether its window is what holds it back.
     pub(crate) elastic: bool,
-    /// Time in the queue of the own interface, seconds: its payload over the rate.
-    pub(crate) local_s: f64,
     seen: Moment,
 }
 
@@ -122,7 +120,6 @@ impl Known {
         // The newest sample that is a round trip old, or the one before this one.
         let last = self.history.iter().rev().skip(1).find(|s| now.since(s.at) >= srtt).unwrap_or(first);
         self.last_rate_bps = rate(last);
-        self.local_s = flow.local_bytes as f64 * 8.0 / self.last_rate_bps.max(self.rate_bps).max(1.0);
         let (delivered, lost) =
             (flow.delivered - first.delivered.min(flow.delivered), flow.lost - first.lost.min(flow.lost));
         self.lost = lost as f64 / (delivered + lost).max(SEGMENTS_FOR_LOSS) as f64;

@@ -49,8 +49,6 @@ const RELAX: f64 = 0.85;
 /// Behind others' queues a window is at most so many times what the share takes there: room for what losses
 /// cost, and no more, so that the members stay even among themselves.
 const CONTENDS_WITH: f64 = 2.0;
-/// ... and at least so many times, as in a probe: what is carried behind others' queues is less than what there is.
-const CONTENDS_FROM: f64 = 1.25;
 
 /// Queue that a kept share may hold at least, µs: what `balanced` gives.
 const BALANCED_QUEUE_US: u32 = 20_000;
@@ -156,14 +154,9 @@ impl FairShare {
         let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
         let base_us = group_us.clamp(flow.min_rtt_us / 2, flow.min_rtt_us);
         let base_s = f64::from(base_us) / 1e6;
-        // Behind others' queues the round trip is as long as it is, without what waits in the own interface: that is nobody else's, and a window that
-        // followed it would fill it.
-        let round_trip_s = if summary.phase == Phase::Contend {
-            (f64::from(flow.srtt_us) / 1e6 - known.local_s).max(base_s)
-        } else {
-            base_s
-        };
         // Growth is measured against what came through in the last round trip: on an empty path, or behind others' queues.
+        let contends = summary.phase == Phase::Contend;
+        let round_trip_s = if contends { f64::from(flow.srtt_us.max(base_us)) / 1e6 } else { base_s };
         let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
         let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
         let starts = summary.phase == Phase::StartUp;
@@ -190,14 +183,12 @@ impl FairShare {
             Phase::Off => return (unbounded(flow.id, Rule::GaveUp), before),
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Contend => {
-                // Others always have a full aggregate to send: so must this one.
-                let aggregate = f64::from(radio.aggregate_segments).min(per_second * FOR_AN_AGGREGATE_S);
-                let full = per_second * round_trip_s + aggregate;
+                let full = per_second * round_trip_s;
                 let upper = (CONTENDS_WITH * full)
                     .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
                     .max(CONTENDS_WITH * MIN_WINDOW)
                     .max(CUT_TO * f64::from(flow.cwnd));
-                (Some(upper), (CONTENDS_FROM * full).min(grown.max(before.floor)), Rule::Contend)
+                (Some(upper), full.min(grown.max(before.floor)), Rule::Contend)
             }
             Phase::Hold | Phase::Probe => {
                 let queue_s = (f64::from(summary.queue_us) / 1e6).max(MIN_QUEUE_S);
