@@ -24,8 +24,8 @@ const INITIAL_SEGMENTS: u32 = 10;
 const SEGMENT_BYTES: u32 = 1460;
 
 /// A limited station has at least so many segments in flight; round trips below this, µs, are mostly the measurement's grain.
-const LEAST_SEGMENTS: u32 = 4;
-const LEAST_RTT_US: u32 = 2_000;
+const MIN_SEGMENTS: u32 = 4;
+const MIN_RTT_US: u32 = 2_000;
 /// Where ACKs are thinned, one of at least so many segments goes down.
 const THIN_SEGMENTS: u32 = 8;
 
@@ -361,9 +361,9 @@ fn in_parts(summary: &Summary, part: f64) -> Summary {
 /// What each of a station's uploads may have in flight so that together they carry no more, bytes.
 fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
     let sends = seen.iter().filter(|flow| flow.in_flight > 0).count().max(1) as f64;
-    let rtt_s = seen.iter().map(|flow| flow.srtt_us).max().unwrap_or(0).max(LEAST_RTT_US);
+    let rtt_s = seen.iter().map(|flow| flow.srtt_us).max().unwrap_or(0).max(MIN_RTT_US);
     let bytes = bps / 8.0 * f64::from(rtt_s) / 1e6 / sends;
-    (bytes as u32).max(LEAST_SEGMENTS * SEGMENT_BYTES)
+    (bytes as u32).max(MIN_SEGMENTS * SEGMENT_BYTES)
 }
 
 impl Station {
