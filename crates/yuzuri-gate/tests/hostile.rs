@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
+mod loaded;
 
 use frames::*;
 use std::collections::HashMap;
 use std::time::Duration;
 use yuzuri_gate::model::Model;
-use yuzuri_gate::{Bound, Direction, FlowKey, Gate, GateError, Options, Standing};
+use yuzuri_gate::{Bound, Direction, FlowKey, Gate, Options, Standing};
 
 const CASES: u64 = 150_000;
 /// The model's and the kernel's tables are compared, and begun anew, after so many frames.
@@ -16,14 +17,7 @@ const ROUND: u64 = 5000;
 const LONG: Duration = Duration::from_secs(3600);
 
 fn gate(test: &str) -> Option<Gate> {
-    match Gate::load(&Options::default()) {
-        Ok(gate) => Some(gate),
-        Err(GateError::NotPermitted(why)) => {
-            println!("{test}: skipped: {why}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    loaded::gate(test, &Options::default())
 }
 
 /// A connection as a test plays it: what its ends would say next.

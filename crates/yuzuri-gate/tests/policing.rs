@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
+mod loaded;
 
 use frames::*;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_gate::{Direction, Gate, GateError, Options, OtherSeen};
+use yuzuri_gate::{Direction, Gate, Options, OtherSeen};
 use yuzuri_testnet::{AccessPoint, Host};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -18,14 +19,7 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const BURST: u64 = 32_768;
 
 fn gate(test: &str) -> Option<Gate> {
-    match Gate::load(&Options::default()) {
-        Ok(gate) => Some(gate),
-        Err(GateError::NotPermitted(why)) => {
-            println!("{test}: skipped: {why}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    loaded::gate(test, &Options::default())
 }
 
 fn ip_at(form: Form) -> usize {

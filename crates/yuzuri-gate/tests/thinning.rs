@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
+mod loaded;
 
 use frames::*;
 use std::cell::Cell;
 use std::time::Duration;
-use yuzuri_gate::{Bound, Direction, Gate, GateError, Options};
+use yuzuri_gate::{Bound, Direction, Gate, Options};
 
 const LONG: Duration = Duration::from_secs(3600);
 const MSS: u32 = 1448;
@@ -29,14 +30,7 @@ struct Open<'a> {
 }
 
 fn bench(test: &str) -> Option<Bench> {
-    match Gate::load(&Options::default()) {
-        Ok(gate) => Some(Bench { gate, next: Cell::new(0) }),
-        Err(GateError::NotPermitted(why)) => {
-            println!("{test}: skipped: {why}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    Some(Bench { gate: loaded::gate(test, &Options::default())?, next: Cell::new(0) })
 }
 
 impl Bench {

@@ -2,6 +2,8 @@
 //! process that held them was killed.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod loaded;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -78,14 +80,7 @@ impl Upload {
 }
 
 fn load(test: &str, tcx: bool) -> Option<Gate> {
-    match Gate::load(&Options { tcx, ..Options::default() }) {
-        Ok(gate) => Some(gate),
-        Err(GateError::NotPermitted(why)) => {
-            println!("{test}: skipped: {why}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    loaded::gate(test, &Options { tcx, ..Options::default() })
 }
 
 fn seen(gate: &Gate, key: FlowKey) -> FlowSeen {

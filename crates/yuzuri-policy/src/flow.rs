@@ -33,8 +33,6 @@ pub struct FlowSeen {
     pub app_limited: bool,
     /// Payload that the send buffer and the receive window admit, bytes; 0: unknown.
     pub window_bytes: u64,
-    /// Payload that waits in this host's own interface (`sk_wmem_alloc`), bytes; 0 where that is not known.
-    pub local_bytes: u64,
 }
 
 /// Bounds of one flow's window, segments; 0 is none. The semantics are the kernel control's (`docs/control.md`): growth stops at the

@@ -224,8 +224,6 @@ fn seen(flow: &FlowState, known: &Known) -> FlowSeen {
         app_limited: flow.held_back_by_application(),
         // The kernel uses half of the send buffer for its own overhead.
         window_bytes: u64::from(flow.sndbuf_bytes / 2).min(flow.snd_wnd_bytes.into()),
-        // With the kernel's overhead, which is less for packets of many segments: no more than is in flight.
-        local_bytes: u64::from(flow.wmem_bytes).min(u64::from(flow.in_flight()) * u64::from(flow.mss)),
     }
 }
 

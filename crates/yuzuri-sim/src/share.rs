@@ -267,7 +267,6 @@ fn seen(id: u64, destination: Destination, observation: &Observation) -> FlowSee
         retransmitted: observation.retransmitted,
         app_limited: observation.app_limited,
         window_bytes: observation.window_bytes,
-        local_bytes: u64::from(observation.local_segments) * u64::from(observation.mss_bytes),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod access_point;
 mod attack;
+mod pacing;
 pub mod packet;
 mod path;
 mod relay;
@@ -11,6 +12,7 @@ pub mod tracefs;
 
 pub use access_point::{AccessPoint, Host};
 pub use attack::attack;
+pub use pacing::set_max_pacing_rate;
 pub use packet::{Packet, Segment};
 pub use path::{Path, Way};
 pub use relay::{Policy, Relay, Verdict};

@@ -148,8 +148,6 @@ impl Known {
             app_limited: self.is_silent(now_ns, seen)
                 || self.leaves_window(now_ns, seen, flight, is_bounded && !is_full),
             window_bytes: u64::from(seen.offered_bytes),
-            // The station's interface is not seen from here.
-            local_bytes: 0,
         }
     }
 

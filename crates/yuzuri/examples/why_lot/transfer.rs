@@ -4,12 +4,13 @@ use crate::case::{Case, Phase, Rhythm};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use yuzuri_testnet::{Net, Path, Side, Way};
+use yuzuri_kernel::own;
+use yuzuri_testnet::{Net, Path, Side, Way, set_max_pacing_rate};
 
 /// Which phase it is in, and whether it is over.
 #[derive(Default)]
@@ -108,7 +109,7 @@ impl Transfer {
     /// The kernel's chronographs, as `ss -ti` shows them: busy, limited by the receiver's window, by the send buffer;
     /// microseconds.
     pub fn chronographs(&self) -> [u64; 3] {
-        let info = tcp_info(&self.sockets[0]);
+        let info = own::info(self.sockets[0].as_fd()).unwrap();
         [168, 176, 184].map(|at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap()))
     }
 }
@@ -138,37 +139,4 @@ fn in_rhythm(now: &Now, rhythms: &[Rhythm], mut does: impl FnMut(&mut [u8]) -> b
         due = (due + rhythm.every).max(Instant::now() - Duration::from_secs(1));
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
-}
-
-#[allow(unsafe_code, reason = "no library here reads all of it")]
-fn tcp_info(stream: &TcpStream) -> [u8; 256] {
-    let mut info = [0; 256];
-    let mut length = info.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes.
-    let result = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    assert!(result == 0 && length >= 192, "{}", std::io::Error::last_os_error());
-    info
-}
-
-#[allow(unsafe_code, reason = "socket2 has no such option")]
-fn set_max_pacing_rate(socket: &impl AsRawFd, bytes_per_s: u64) {
-    // SAFETY: the option takes a number of 8 bytes, which lives during the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes_per_s).cast(),
-            size_of::<u64>() as libc::socklen_t,
-        )
-    };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }

@@ -3,11 +3,13 @@
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use yuzuri_testnet::{Net, Path, Side, Way};
+use yuzuri_kernel::own;
+use yuzuri_testnet::{Net, Path, Side, Way, set_max_pacing_rate};
 
 /// What is wrong with a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,35 +96,16 @@ pub struct Chronographs {
 impl Transfer {
     /// The chronographs, as `ss -ti` shows them.
     pub fn chronographs(&self) -> Chronographs {
-        let info = tcp_info(&self.sockets[0]);
+        let info = own::info(self.sockets[0].as_fd()).unwrap();
         let at = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap());
         Chronographs { busy_us: at(168), rwnd_limited_us: at(176), sndbuf_limited_us: at(184) }
     }
 
     /// Bytes acknowledged so far.
     pub fn acked_bytes(&self) -> u64 {
-        u64::from_ne_bytes(tcp_info(&self.sockets[0])[120..128].try_into().unwrap())
+        let info = own::info(self.sockets[0].as_fd()).unwrap();
+        u64::from_ne_bytes(info[120..128].try_into().unwrap())
     }
-}
-
-/// `struct tcp_info`.
-#[allow(unsafe_code, reason = "no library here reads all of it")]
-fn tcp_info(stream: &TcpStream) -> [u8; 256] {
-    use std::os::fd::AsRawFd;
-    let mut info = [0; 256];
-    let mut length = info.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes.
-    let result = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    assert!(result == 0 && length >= 192, "{}", std::io::Error::last_os_error());
-    info
 }
 
 impl Drop for Transfer {
@@ -162,20 +145,4 @@ fn write(mut near: TcpStream, fault: Fault, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && near.write_all(&buffer).is_ok() {
         std::thread::sleep(rest);
     }
-}
-
-#[allow(unsafe_code, reason = "socket2 has no such option")]
-fn set_max_pacing_rate(socket: &Socket, bytes_per_s: u64) {
-    use std::os::fd::AsRawFd;
-    // SAFETY: the option takes a number of 8 bytes, which lives during the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes_per_s).cast(),
-            size_of::<u64>() as libc::socklen_t,
-        )
-    };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }

@@ -6,9 +6,8 @@ use super::quantile;
 use serde::Serialize;
 use std::fmt::Write as _;
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
-use yuzuri_policy::Objective;
 use yuzuri_sim::cc::{Algorithm, Bounds};
-use yuzuri_sim::{Fixed, NoSteer, Scenario, ScenarioError, Steer, run};
+use yuzuri_sim::{Fixed, MSS_BYTES, NoSteer, Scenario, ScenarioError, Steer, run};
 
 /// What is set up, on the terminals that take part and at the access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -75,9 +74,7 @@ impl Alternative {
             cell.ap.airtime_fairness = true;
         }
         let mut steer: Box<dyn Steer> = match self {
-            Alternative::Yuzuri | Alternative::YuzuriAndFqCodel => {
-                Box::new(sharing(drawn, Objective::default()))
-            }
+            Alternative::Yuzuri | Alternative::YuzuriAndFqCodel => Box::new(sharing(drawn)),
             Alternative::StaticLimit => Box::new(Fixed(static_bounds(&scenario, taking_part))),
             _ => Box::new(NoSteer),
         };
@@ -92,7 +89,7 @@ fn static_bounds(scenario: &Scenario, taking_part: usize) -> Vec<Bounds> {
     terminals
         .map(|terminal| {
             let bytes = rate_bps / 8 * (least_us + terminal.extra_rtt_us) / 1_000_000;
-            Bounds { upper: Some((bytes / 1448).max(2) as u32), ..Bounds::default() }
+            Bounds { upper: Some((bytes / u64::from(MSS_BYTES)).max(2) as u32), ..Bounds::default() }
         })
         .collect()
 }

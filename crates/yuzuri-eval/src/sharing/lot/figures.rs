@@ -5,7 +5,7 @@ use super::oracle;
 use super::waits::{Sums, Waits};
 use serde::Serialize;
 use yuzuri_netmodel::Time;
-use yuzuri_policy::{Objective, Phase, PolicyConfig, Rule};
+use yuzuri_policy::{Phase, PolicyConfig, Rule};
 use yuzuri_scenario::fairness::jain_of_alone;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
@@ -70,11 +70,11 @@ impl Outcome {
     /// # Errors
     /// None for settings that are drawn.
     pub fn of(drawn: Drawn) -> Result<Outcome, ScenarioError> {
-        let mut watched = Watched::of(&drawn, sharing(&drawn, Objective::default()));
+        let mut watched = Watched::of(&drawn, sharing(&drawn));
         let shared = Figures::of(&drawn, &run(&drawn.scenario, &mut watched)?);
         let cubic = Figures::of(&drawn, &run(&drawn.scenario, &mut NoSteer)?);
         let oracle = if shared.queue_ms > LONG_MS {
-            let mut knowing = sharing(&drawn, Objective::default()).knowing_at(oracle::of(&drawn));
+            let mut knowing = sharing(&drawn).knowing_at(oracle::of(&drawn));
             Some(Figures::of(&drawn, &run(&drawn.scenario, &mut knowing)?))
         } else {
             None
@@ -143,7 +143,7 @@ impl Outcome {
 }
 
 /// The group of a setting.
-pub(super) fn sharing(drawn: &Drawn, objective: Objective) -> Sharing {
+pub(super) fn sharing(drawn: &Drawn) -> Sharing {
     let taking_part = drawn.phys.len() - drawn.outside;
     let radios: Vec<_> = drawn
         .phys
@@ -151,8 +151,7 @@ pub(super) fn sharing(drawn: &Drawn, objective: Objective) -> Sharing {
         .enumerate()
         .map(|(number, phy)| (number < taking_part).then(|| hint_of(*phy)))
         .collect();
-    let config = PolicyConfig { objective, ..PolicyConfig::default() };
-    Sharing::new(config, &radios)
+    Sharing::new(PolicyConfig::default(), &radios)
         .following(&drawn.scenario)
         .telling_by(Messages { loss: drawn.message_loss, seed: drawn.number })
 }
