@@ -6,6 +6,7 @@ mod doctor;
 mod other;
 mod release;
 mod rules;
+mod seat;
 mod status;
 mod steward;
 mod view;
