@@ -59,24 +59,24 @@ pub(crate) struct Station {
 
 /// What the gate is to enforce until the next look.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// What is done to connections.
-    pub(crate) flows: Vec<(FlowKey, Bound)>,
+    pub flows: Vec<(FlowKey, Bound)>,
     /// Connections that are free from now on.
-    pub(crate) free: Vec<FlowKey>,
+    pub free: Vec<FlowKey>,
     /// What new connections of known stations may have, bytes.
-    pub(crate) stations: Vec<(IpAddr, u32)>,
+    pub stations: Vec<(IpAddr, u32)>,
     /// What connections of unknown stations may have, bytes.
-    pub(crate) others: Option<u32>,
+    pub others: Option<u32>,
     /// What stations may send that no window bounds, bit/s.
-    pub(crate) rates: Vec<(StationId, u64)>,
+    pub rates: Vec<(StationId, u64)>,
     /// Stations that may send as much of that as they want, from now on.
-    pub(crate) unpoliced: Vec<StationId>,
+    pub unpoliced: Vec<StationId>,
 }
 
 /// All stations of an access point.
 #[derive(Debug)]
-pub(crate) struct Steward {
+pub struct Steward {
     config: PolicyConfig,
     rules: Rules,
     view: View,
@@ -92,7 +92,8 @@ pub(crate) struct Steward {
 }
 
 impl Steward {
-    pub(crate) fn new(config: PolicyConfig, rules: Rules) -> Steward {
+    /// Before the first look.
+    pub fn new(config: PolicyConfig, rules: Rules) -> Steward {
         Steward {
             config,
             rules,
@@ -123,7 +124,7 @@ impl Steward {
 
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
     /// it is known. `others`: what stations sent that no window bounds.
-    pub(crate) fn look(
+    pub fn look(
         &mut self,
         now: Moment,
         now_ns: u64,
