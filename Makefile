@@ -21,7 +21,7 @@ help:
 	@echo "make share-figures   simulate the benefit and the cost of sharing (minutes; MATRIX='--only text --seeds 1' selects a part, LOT='--seed 7' other random settings)"
 	@echo "make share-figures-kernel   the same with the kernel's TCP in virtual time: fills the tables of docs/sharing.md (kept runs are not repeated)"
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
-	@echo "make ap-figures   run terminals that run nothing behind an access point that shares for them, beside CUBIC and the daemon, in virtual time: fills the tables of docs/access-point.md"
+	@echo "make ap-figures   run terminals that run nothing behind an access point that shares for them, beside CUBIC, BBR, FQ-CoDel and the daemon, in simulation (minutes) and in virtual time (hours): fills the tables of docs/access-point.md"
 	@echo "make wild-figures   the same on captures of this kernel, made by lot in network namespaces, and on labelled ones in TRACES=FOLDER (SEED=7 RUNS=24; as root; 10 minutes)"
 	@echo "make why-figures   make transfers with a known limit by lot, and print how often \`yuzuri why\` tells it (SEED=7 ROUNDS=4; as root; 3 minutes a round)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"
@@ -108,6 +108,7 @@ share-figures-kernel: lab
 
 ap-figures: lab
 	@scripts/setup.sh vm
+	$(RELEASE) --quiet --bin yuzuri-eval
 	@scripts/ap-figures.sh
 
 identify-figures: lab

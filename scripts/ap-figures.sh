@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures sharing at the access point with the kernel's own TCP: runs scenarios/access-point in virtual
+# Measures sharing at the access point: first in simulation, over many settings and over a lot of them (AP_LOT
+# has its arguments), whose tables are printed; then with the kernel's own TCP: runs scenarios/access-point in virtual
 # time and writes the tables to docs/access-point.md. Runs that are finished in lab-results/ or kept in
 # results/ are not repeated, so that the script can be stopped and restarted. With --tables nothing is
 # run. AP_SWEEP has further arguments for `yuzuri lab sweep`, such as "--only /seed-1".
@@ -9,6 +10,12 @@ cd "$(dirname "$0")/.."
 lab=${YUZURI_LAB:-target/release/yuzuri-lab}
 sweep=yes
 [ "${1:-}" != --tables ] || sweep=no
+if [ $sweep = yes ]; then
+    evaluate=${YUZURI_EVAL:-target/release/yuzuri-eval}
+    "$evaluate" access-point --rows
+    # shellcheck disable=SC2086
+    "$evaluate" access-point ${AP_LOT:---lot 120}
+fi
 for file in scenarios/access-point/*.toml; do
     name=access-point-$(basename "$file" .toml)
     scripts/kept-results.sh take "$name"

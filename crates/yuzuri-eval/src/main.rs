@@ -1,5 +1,6 @@
 //! The evaluation programs that scripts run, and that fill the tables of docs/.
 
+mod access_point;
 mod capture;
 mod identify;
 mod sharing;
@@ -31,6 +32,8 @@ enum Command {
     WindowTrace(identify::window_trace::Args),
     /// Simulate a matrix of settings, or settings by lot, with CUBIC, BBR, the published rules, Yuzuri's policy and an oracle
     Sharing(sharing::Args),
+    /// Simulate sharing at the access point beside CUBIC, BBR, FQ-CoDel and the daemon on the terminals
+    AccessPoint(access_point::Args),
     /// Compare the simulation with the kernel or with ns-3, or measure its speed
     #[command(subcommand)]
     Simulation(simulation::Command),
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Rank(args) => identify::rank::run(args),
         Command::WindowTrace(args) => identify::window_trace::run(args),
         Command::Sharing(args) => sharing::run(args),
+        Command::AccessPoint(args) => access_point::run(args),
         Command::Simulation(command) => return ended(simulation::run(command)),
         Command::Capture(command) => capture::run(command),
         Command::Windows(args) => windows::run(args),

@@ -10,6 +10,8 @@ mod trace;
 use anyhow::Context;
 use clap::Subcommand;
 use contender::Contender;
+pub use contest::each;
+pub use lot::{CLASSES, Drawn, Figures as LotFigures, setting as drawn, sharing as shared};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -68,11 +70,11 @@ struct LotArgs {
 }
 
 /// Says how far the runs are.
-type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
 /// Lets `run` do its runs, so many side by side (all cores, if that is not said), and says on a terminal how
 /// far they are. Ctrl-C ends the program.
-fn watched<T>(
+pub fn watched<T>(
     jobs: Option<usize>,
     run: impl FnOnce(usize, &AtomicBool, Progress) -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<T> {
@@ -100,7 +102,8 @@ fn write(path: &Path, text: String) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-fn write_lines(path: Option<&Path>, of: &[impl serde::Serialize]) -> anyhow::Result<()> {
+/// Writes each as a line of JSON, if a file was named.
+pub fn write_lines(path: Option<&Path>, of: &[impl serde::Serialize]) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let lines = of.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
     write(path, lines.join("\n") + "\n")

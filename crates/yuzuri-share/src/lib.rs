@@ -53,8 +53,9 @@ mod status_cell;
 mod wireless;
 
 pub use ap::{
-    ApConfig, ApFile, ApLoop, ApStatus, DeviceStatus, Rules, SegmentCounts, StationId, StationRule,
-    StationStatus, UploadStatus, ap_metrics, examine_gate, gate_options, read_ap_file, read_ap_status,
+    ApConfig, ApFile, ApLoop, ApStatus, DeviceStatus, Plan, Rules, SegmentCounts, StationId, StationRule,
+    StationStatus, Steward, UploadStatus, ap_metrics, examine_gate, gate_options, read_ap_file,
+    read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};

@@ -20,6 +20,8 @@ pub struct RttSummary {
     pub p50_ms: Option<f64>,
     /// 95th percentile.
     pub p95_ms: Option<f64>,
+    /// 99th percentile.
+    pub p99_ms: Option<f64>,
 }
 
 impl RttSummary {
@@ -30,6 +32,7 @@ impl RttSummary {
             mean_ms: rtt_us.mean().map(|mean| mean / 1e3),
             p50_ms: rtt_us.quantile(0.5).map(|value| value / 1e3),
             p95_ms: rtt_us.quantile(0.95).map(|value| value / 1e3),
+            p99_ms: rtt_us.quantile(0.99).map(|value| value / 1e3),
         }
     }
 }

@@ -4,14 +4,14 @@
 use super::other::{self, Other};
 use super::release::Release;
 use super::rules::{Rules, StationId};
+use super::seat::Seat;
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherSeen};
 use yuzuri_policy::{
-    Capacity, Decision, FlowSeen, Moment, Phase, Policy, PolicyConfig, PolicyName, RadioHint, Report, Rule,
-    SendersSeen, Summary,
+    Decision, FlowSeen, Moment, Phase, PolicyConfig, PolicyName, RadioHint, Report, Rule, Summary, Terminal,
 };
 
 /// A connection on which nothing passed for so long is no part of a look, nanoseconds.
@@ -43,7 +43,7 @@ pub(crate) struct Row {
 /// A station that the gate speaks for.
 #[derive(Debug)]
 pub(crate) struct Station {
-    policy: Policy,
+    sharer: Terminal,
     pub(crate) radio: RadioHint,
     /// Its ACKs may be thinned.
     pub(crate) is_thinned: bool,
@@ -59,28 +59,29 @@ pub(crate) struct Station {
 
 /// What the gate is to enforce until the next look.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// What is done to connections.
-    pub(crate) flows: Vec<(FlowKey, Bound)>,
+    pub flows: Vec<(FlowKey, Bound)>,
     /// Connections that are free from now on.
-    pub(crate) free: Vec<FlowKey>,
+    pub free: Vec<FlowKey>,
     /// What new connections of known stations may have, bytes.
-    pub(crate) stations: Vec<(IpAddr, u32)>,
+    pub stations: Vec<(IpAddr, u32)>,
     /// What connections of unknown stations may have, bytes.
-    pub(crate) others: Option<u32>,
+    pub others: Option<u32>,
     /// What stations may send that no window bounds, bit/s.
-    pub(crate) rates: Vec<(StationId, u64)>,
+    pub rates: Vec<(StationId, u64)>,
     /// Stations that may send as much of that as they want, from now on.
-    pub(crate) unpoliced: Vec<StationId>,
+    pub unpoliced: Vec<StationId>,
 }
 
 /// All stations of an access point.
 #[derive(Debug)]
-pub(crate) struct Steward {
+pub struct Steward {
     config: PolicyConfig,
     rules: Rules,
     view: View,
-    capacity: Capacity,
+    /// The access point's own, which sends nothing and leads.
+    leader: Terminal,
     looked: Moment,
     pub(crate) stations: BTreeMap<StationId, Station>,
     pub(crate) summary: Option<Summary>,
@@ -91,12 +92,13 @@ pub(crate) struct Steward {
 }
 
 impl Steward {
-    pub(crate) fn new(config: PolicyConfig, rules: Rules) -> Steward {
+    /// Before the first look.
+    pub fn new(config: PolicyConfig, rules: Rules) -> Steward {
         Steward {
             config,
             rules,
             view: View::default(),
-            capacity: Capacity::new(config.objective),
+            leader: Terminal::new(config),
             looked: Moment::default(),
             stations: BTreeMap::new(),
             summary: None,
@@ -114,18 +116,15 @@ impl Steward {
     /// Goes on with other rules and another objective. What is known of stations and of the path stays.
     pub(crate) fn choose(&mut self, config: PolicyConfig, rules: Rules) {
         if config != self.config {
-            self.stations.values_mut().for_each(|station| station.policy.choose(config));
-            self.capacity = match &self.summary {
-                Some(last) => Capacity::resume(self.looked, last, config.objective),
-                None => Capacity::new(config.objective),
-            };
+            let sharers = self.stations.values_mut().map(|station| &mut station.sharer);
+            sharers.chain([&mut self.leader]).for_each(|sharer| sharer.choose(self.looked, config));
         }
         (self.config, self.rules) = (config, rules);
     }
 
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
     /// it is known. `others`: what stations sent that no window bounds.
-    pub(crate) fn look(
+    pub fn look(
         &mut self,
         now: Moment,
         now_ns: u64,
@@ -197,19 +196,13 @@ impl Steward {
                 let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
                 other.as_flow(like.or(usual.as_ref())?, share_bps)
             }));
-            station.report = station.policy.observe(now, &seen, station.radio);
-            // Who cannot take its share leaves the rest to the others.
             let is_limited = wanted_bps.is_some_and(|bps| bps > most_bps);
-            if let Some(report) = station.report.as_mut().filter(|_| is_limited) {
-                report.elastic = false;
-            }
-            // To its policy a station of twice the weight is one of half as many.
             let part =
                 share_bps.zip(wanted_bps).map_or(part, |(share, wanted)| part * share / wanted.max(1.0));
-            let weighted = self.summary.as_ref().map(|summary| in_parts(summary, part));
-            let of_all = |n: u16| (f64::from(n) / part).ceil().min(u16::MAX.into()) as u16;
-            let senders = SendersSeen { proved: of_all(members), unproved: 0 };
-            station.policy.decide(now, &seen, station.radio, weighted.as_ref(), senders, &mut self.decisions);
+            let summary = self.summary.clone();
+            let mut seat = Seat { members, part, is_limited, report: None, reports: None, summary };
+            station.sharer.tick(now, &seen, station.radio, Some(&mut seat), &mut self.decisions);
+            station.report = seat.report;
             if stands_off {
                 let plain = |d: &mut Decision| (d.bound, d.why) = (yuzuri_policy::Bound::NONE, Rule::GaveUp);
                 self.decisions.iter_mut().for_each(plain);
@@ -263,8 +256,17 @@ impl Steward {
                 }
             }
         }
-        let reports = self.stations.values().filter_map(|station| station.report.as_ref());
-        self.summary = Some(self.capacity.sum(now, members, reports));
+        let reports = self.stations.values().filter_map(|station| station.report.as_ref()).collect();
+        let mut seat = Seat {
+            members,
+            part: 1.0,
+            is_limited: false,
+            report: None,
+            reports: Some(reports),
+            summary: self.summary.take(),
+        };
+        self.leader.tick(now, &[], RadioHint::default(), Some(&mut seat), &mut self.decisions);
+        self.summary = seat.summary;
     }
 
     /// Whether nobody is bounded: where segments are lost though nothing is full, the policy holds windows spread over the round trip, and
@@ -344,20 +346,6 @@ impl Steward {
     }
 }
 
-/// What the group says to a station that has this part of a usual one's share.
-fn in_parts(summary: &Summary, part: f64) -> Summary {
-    if part == 1.0 {
-        return summary.clone();
-    }
-    let scaled = |n: u16| (f64::from(n) / part).ceil().min(u16::MAX.into()) as u16;
-    Summary {
-        senders: scaled(summary.senders),
-        share_bps: (summary.share_bps as f64 * part) as u64,
-        air_share_ppm: (f64::from(summary.air_share_ppm) * part) as u32,
-        ..summary.clone()
-    }
-}
-
 /// What each of a station's uploads may have in flight so that together they carry no more, bytes.
 fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
     let sends = seen.iter().filter(|flow| flow.in_flight > 0).count().max(1) as f64;
@@ -369,7 +357,7 @@ fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
 impl Station {
     fn new(config: PolicyConfig) -> Station {
         Station {
-            policy: Policy::new(config),
+            sharer: Terminal::new(config),
             radio: RadioHint::default(),
             is_thinned: false,
             addresses: BTreeSet::new(),

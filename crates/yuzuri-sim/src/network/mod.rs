@@ -183,10 +183,10 @@ impl<'a> Network<'a> {
             self.now = next;
             self.events += 1;
             if cell <= next {
-                self.advance_cell();
+                self.advance_cell(steer);
             }
             if wire <= next {
-                self.advance_wire();
+                self.advance_wire(steer);
             }
             while let Some(event) = self.schedule.pop_due(self.now) {
                 self.handle(event, steer);
@@ -195,15 +195,18 @@ impl<'a> Network<'a> {
         self.now = end;
     }
 
-    fn advance_cell(&mut self) {
+    fn advance_cell(&mut self, steer: &mut dyn Steer) {
         let Some(cell) = &mut self.cell else { return };
         let mut arrivals = std::mem::take(&mut self.from_cell);
         cell.advance(self.now, &mut arrivals);
         let mut sent = None;
-        for arrival in arrivals.drain(..) {
+        for mut arrival in arrivals.drain(..) {
             match arrival.at_node {
                 Node::Ap => {
-                    self.wire.send(self.now, Direction::Up, arrival.packet);
+                    let terminal = self.connections[arrival.packet.connection as usize].terminal;
+                    if steer.passes_up(self.now, terminal, &mut arrival.packet) {
+                        self.wire.send(self.now, Direction::Up, arrival.packet);
+                    }
                     if sent != Some(arrival.from) {
                         self.local_queue_shrank(sent);
                         sent = Some(arrival.from);
@@ -216,15 +219,18 @@ impl<'a> Network<'a> {
         self.from_cell = arrivals;
     }
 
-    fn advance_wire(&mut self) {
+    fn advance_wire(&mut self, steer: &mut dyn Steer) {
         let mut arrivals = std::mem::take(&mut self.from_wire);
         self.wire.advance(self.now, &mut arrivals);
-        for arrival in arrivals.drain(..) {
+        for mut arrival in arrivals.drain(..) {
             match arrival.at_node {
                 Direction::Up => self.deliver(&arrival.packet, false),
                 Direction::Down => match &mut self.cell {
                     Some(cell) => {
                         let terminal = self.connections[arrival.packet.connection as usize].terminal;
+                        if !steer.passes_down(self.now, terminal, &mut arrival.packet) {
+                            continue;
+                        }
                         cell.send(
                             self.now,
                             Node::Ap,

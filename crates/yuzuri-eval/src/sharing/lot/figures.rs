@@ -143,7 +143,7 @@ impl Outcome {
 }
 
 /// The group of a setting.
-pub(super) fn sharing(drawn: &Drawn) -> Sharing {
+pub fn sharing(drawn: &Drawn) -> Sharing {
     let taking_part = drawn.phys.len() - drawn.outside;
     let radios: Vec<_> = drawn
         .phys
@@ -157,7 +157,8 @@ pub(super) fn sharing(drawn: &Drawn) -> Sharing {
 }
 
 impl Figures {
-    pub(super) fn of(drawn: &Drawn, results: &Results) -> Figures {
+    /// Of a run in a setting.
+    pub fn of(drawn: &Drawn, results: &Results) -> Figures {
         let scenario = &drawn.scenario;
         let wire_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64;
         let least_ms = (scenario.wire.up.delay_us + scenario.wire.down.delay_us) as f64 / 1e3;

@@ -12,7 +12,8 @@ use std::sync::atomic::AtomicBool;
 use table::quantile;
 
 pub use alternatives::{Compared, tables as alternative_tables};
-pub use figures::Outcome;
+pub use draw::{Drawn, setting};
+pub use figures::{Figures, Outcome, sharing};
 pub use table::tables;
 
 /// The classes of the tables, in their order.

@@ -1,0 +1,96 @@
+//! Sharing at the access point, in simulation: fixed settings and settings by lot, with CUBIC, BBR, FQ-CoDel with airtime fairness, the daemon on
+//! the terminals, and the gate. The gate's law and the daemon's decisions are the code that runs at an access point.
+
+mod bucket;
+mod contender;
+mod figures;
+mod gate;
+mod lot;
+mod setting;
+mod table;
+
+use crate::sharing::{each, watched};
+use contender::Contender;
+use figures::Figures;
+use std::path::PathBuf;
+use table::Row;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only run settings whose table or name contains TEXT; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Only run these contenders (cubic, bbr, fq-codel, daemon, gate, thinned)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    contenders: Vec<String>,
+    /// Seeds per setting and contender; medians are shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// Number of parallel runs [default: number of cores]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Print a row per setting, too
+    #[arg(long)]
+    rows: bool,
+    /// Instead, draw so many settings by lot
+    #[arg(long, value_name = "SETTINGS", value_parser = clap::value_parser!(u64).range(1..))]
+    lot: Option<u64>,
+    /// Seed of the settings by lot
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Also write all figures to this file, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Prints the tables.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let names = || Contender::ALL.map(Contender::name);
+    if let Some(unknown) = args.contenders.iter().find(|name| !names().contains(&name.as_str())) {
+        anyhow::bail!("there is no contender '{unknown}': choose of {}", names().join(", "));
+    }
+    let is_chosen =
+        |c: &Contender| args.contenders.is_empty() || args.contenders.iter().any(|name| c.name() == name);
+    let contenders: Vec<Contender> = Contender::ALL.into_iter().filter(is_chosen).collect();
+    if let Some(settings) = args.lot {
+        return lot::run(args, settings, &contenders);
+    }
+    let is_wanted = |one: &setting::Setting| {
+        let names = [one.name(), one.group.title().to_owned()];
+        args.only.is_empty() || args.only.iter().any(|text| names.iter().any(|name| name.contains(text)))
+    };
+    let settings: Vec<_> = setting::all().into_iter().filter(is_wanted).collect();
+    anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}", args.only);
+    let mut runs = Vec::new();
+    for setting in &settings {
+        for contender in &contenders {
+            runs.extend((1..=args.seeds).map(|seed| (setting, *contender, seed)));
+        }
+    }
+    let all = watched(args.jobs, |jobs, stop, progress| {
+        each(&runs, jobs, stop, progress, |(setting, contender, seed)| {
+            Figures::run(*contender, setting, *seed)
+        })
+    })?;
+    let mut all = all.chunks(args.seeds as usize).map(Figures::median);
+    let rows: Vec<Row> = settings
+        .iter()
+        .map(|setting| Row {
+            setting: setting.clone(),
+            figures: contenders.iter().copied().zip(all.by_ref().take(contenders.len())).collect(),
+        })
+        .collect();
+    if let Some(path) = &args.json {
+        let line = |row: &Row| {
+            let figures: Vec<_> = row.figures.iter().map(|(one, figures)| (one.name(), figures)).collect();
+            serde_json::json!({"setting": row.setting.name(), "group": row.setting.group.title(), "figures": figures})
+        };
+        crate::sharing::write_lines(Some(path), &rows.iter().map(line).collect::<Vec<_>>())?;
+    }
+    if args.rows {
+        print!("{}", table::rows(&rows));
+    }
+    print!("{}", table::summary(&rows));
+    print!("{}", table::verdicts(&rows));
+    Ok(())
+}

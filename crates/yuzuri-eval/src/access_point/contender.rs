@@ -1,0 +1,182 @@
+//! What is set up at the access point, or on the terminals.
+
+use super::gate::Gate;
+use super::setting::{Group, Setting};
+use serde::Serialize;
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
+use yuzuri_policy::{PolicyConfig, SlowRadio};
+use yuzuri_share::Rules;
+use yuzuri_sim::cc::{Algorithm, Bounds};
+use yuzuri_sim::{
+    NoSteer, Observation, Results, Scenario, ScenarioError, Segment, Sharing, Steer, hint_of, run,
+};
+
+/// A contender: a column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contender {
+    /// Nothing: CUBIC.
+    Cubic,
+    /// BBR version 1 on the terminals.
+    Bbr,
+    /// FQ-CoDel with airtime fairness at the access point.
+    FqCodel,
+    /// `yuzuri share` on the terminals: on all, or on those that take part.
+    Daemon,
+    /// `yuzuri ap`.
+    Gate,
+    /// `yuzuri ap --thin-acks g,n`.
+    Thinned,
+}
+
+impl Contender {
+    /// In the order of the columns.
+    pub const ALL: [Contender; 6] = [
+        Contender::Cubic,
+        Contender::Bbr,
+        Contender::FqCodel,
+        Contender::Daemon,
+        Contender::Gate,
+        Contender::Thinned,
+    ];
+
+    /// The column's head.
+    pub fn name(self) -> &'static str {
+        match self {
+            Contender::Cubic => "cubic",
+            Contender::Bbr => "bbr",
+            Contender::FqCodel => "fq-codel",
+            Contender::Daemon => "daemon",
+            Contender::Gate => "gate",
+            Contender::Thinned => "thinned",
+        }
+    }
+
+    /// Prepares a scenario for it.
+    pub fn prepare(self, scenario: &mut Scenario) {
+        match self {
+            Contender::Bbr => {
+                scenario.terminals.iter_mut().for_each(|terminal| terminal.sender.algorithm = Algorithm::Bbr);
+            }
+            Contender::FqCodel => {
+                if let Some(cell) = &mut scenario.cell {
+                    cell.ap.queue = QueueConfig::FqCodel(FqCodelConfig::default());
+                    cell.ap.airtime_fairness = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What the user decided of the gate; `None`: there is none.
+    pub fn rules(self) -> Option<Rules> {
+        match self {
+            Contender::Gate => Some(Rules::default()),
+            Contender::Thinned => {
+                Some(Rules { thin_acks: vec![SlowRadio::G, SlowRadio::N], ..Rules::default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs it in a setting.
+    ///
+    /// # Errors
+    /// None for the settings of this program.
+    pub fn run(self, setting: &Setting, seed: u64) -> Result<Results, ScenarioError> {
+        let mut scenario = setting.scenario(seed);
+        self.prepare(&mut scenario);
+        let terminals = 0..setting.phys.len();
+        let is_half = setting.group == Group::Half;
+        let takes_part = |number: usize| !is_half || setting.is_special(number);
+        let radio = |number: usize| takes_part(number).then(|| hint_of(setting.phys[number]));
+        let sharing = || {
+            let radios: Vec<_> = terminals.clone().map(radio).collect();
+            Sharing::new(PolicyConfig::default(), &radios)
+        };
+        let gate = |rules| {
+            let is_quic = matches!(setting.group, Group::Quic | Group::Call);
+            let quic = terminals.clone().map(|number| is_quic && setting.is_special(number)).collect();
+            Gate::new(PolicyConfig::default(), rules, &setting.phys, &[], quic)
+        };
+        match self.rules() {
+            Some(rules) if is_half => run(&scenario, &mut Both { sharing: sharing(), gate: gate(rules) }),
+            Some(rules) => run(&scenario, &mut gate(rules)),
+            None if self == Contender::Daemon => run(&scenario, &mut sharing()),
+            None => run(&scenario, &mut NoSteer),
+        }
+    }
+}
+
+/// A gate before terminals of which some share.
+struct Both {
+    sharing: Sharing,
+    gate: Gate,
+}
+
+impl Steer for Both {
+    fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
+        self.sharing.steer(now, terminals, bounds);
+        self.gate.steer(now, terminals, bounds);
+    }
+
+    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.gate.passes_up(now, terminal, segment)
+    }
+
+    fn passes_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.gate.passes_down(now, terminal, segment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::figures::Figures;
+    use super::super::setting::all;
+    use super::*;
+
+    fn figures(name: &str, group: Group, contender: Contender) -> Figures {
+        let setting = all().into_iter().find(|one| one.name() == name && one.group == group).unwrap();
+        Figures::run(contender, &setting, 1).unwrap()
+    }
+
+    #[test]
+    fn a_gate_keeps_queues_short_without_the_terminals() {
+        let of = |contender| figures("4 n, 64 ms", Group::Alike, contender);
+        let (cubic, gate) = (of(Contender::Cubic), of(Contender::Gate));
+        assert!(cubic.queue_ms > 300.0 && gate.queue_ms < 60.0, "{cubic:?} {gate:?}");
+        assert!(gate.total_mbps > 0.95 * cubic.total_mbps && gate.jain > 0.98, "{cubic:?} {gate:?}");
+        let again = of(Contender::Gate);
+        assert_eq!((again.total_mbps, again.queue_ms), (gate.total_mbps, gate.queue_ms));
+    }
+
+    /// Without the bucket QUIC takes what clamped connections leave.
+    #[test]
+    fn what_no_window_bounds_is_policed() {
+        let name = "4 n, 16 ms, 20 Mbit/s/1000";
+        let gate = figures(name, Group::Quic, Contender::Gate);
+        let setting = all().into_iter().find(|one| one.name() == name && one.group == Group::Quic).unwrap();
+        let rules = Rules { no_police: true, ..Rules::default() };
+        let quic = vec![true, true, false, false];
+        let mut unpoliced = Gate::new(PolicyConfig::default(), rules, &setting.phys, &[], quic);
+        let results = run(&setting.scenario(1), &mut unpoliced).unwrap();
+        let rates = results.goodputs();
+        assert!(rates[0] + rates[1] > 1.5 * (rates[2] + rates[3]), "{rates:?}");
+        assert!((0.8..1.2).contains(&gate.special), "{gate:?}");
+    }
+
+    #[test]
+    fn acks_are_left_out_on_slow_radios_only() {
+        let thinned = |name: &str| {
+            let setting = all().into_iter().find(|one| one.name() == name).unwrap();
+            let rules = Contender::Thinned.rules().unwrap();
+            let mut gate = Gate::new(PolicyConfig::default(), rules, &setting.phys, &[], Vec::new());
+            run(&setting.scenario(1), &mut gate).unwrap();
+            gate.thinned
+        };
+        assert!(thinned("4 g, 64 ms") > 1000);
+        assert_eq!(thinned("4 ac, 64 ms"), 0);
+    }
+}

@@ -1,0 +1,348 @@
+//! The access point's gate in simulation: the law is [`yuzuri_gate::model`]'s, the decisions are the daemon's ([`Steward`]); what the
+//! programs in `bpf/` measure and police is written again here, for segments instead of frames.
+
+use super::bucket::Bucket;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use yuzuri_gate::model::Law;
+use yuzuri_gate::{Bound, FlowKey, FlowSeen, Half, Standing};
+use yuzuri_netmodel::Time;
+use yuzuri_netmodel::radio::Phy;
+use yuzuri_policy::{Aggregation, Moment, PolicyConfig};
+use yuzuri_share::{Plan, RadioConfig, Rules, StationId, Steward};
+use yuzuri_sim::cc::Bounds;
+use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Steer};
+
+/// Windows are told in units of 2^this bytes.
+const SCALE: u8 = 7;
+/// A period in which the room that a station leaves is kept is 2^this ns (`PERIOD_SHIFT`).
+const PERIOD_SHIFT: u32 = 29;
+/// The station hears of its segments at least so often, and every ACK counts for so long after a loss, ns (`bpf/thin.h`).
+const THIN_GAP_NS: u64 = 10_000_000;
+const LOSS_NS: u64 = 10_000_000_000;
+const MSS: u32 = MSS_BYTES as u32;
+
+/// A connection as the programs see it.
+struct Flow {
+    seen: FlowSeen,
+    law: Law,
+    end: u32,
+    ack: u32,
+    ack_down: u32,
+    ack_down_ns: u64,
+    offered: u32,
+    loss_ns: Option<u64>,
+    /// What is being timed: the end of a segment up, and a time stamp down, ms; and when each passed.
+    wire_timed: Option<(u32, u64)>,
+    air_timed: Option<(u64, u64)>,
+    stamp_ms: u64,
+    /// The least room of a period, and of the one before.
+    room: (u64, Option<u32>, Option<u32>),
+}
+
+/// The gate and its daemon.
+pub struct Gate {
+    steward: Steward,
+    flows: BTreeMap<u32, Flow>,
+    bounds: HashMap<FlowKey, Bound>,
+    stations: HashMap<IpAddr, u32>,
+    others: Option<u32>,
+    buckets: BTreeMap<usize, Bucket>,
+    radios: Vec<RadioConfig>,
+    changes: Vec<Change>,
+    /// Terminals that use QUIC: no window bounds them.
+    quic: Vec<bool>,
+    /// ACKs that were left out.
+    pub thinned: u64,
+}
+
+fn radio_of(phy: Phy) -> RadioConfig {
+    RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation: Aggregation::up_to(phy.ampdu_bytes()) }
+}
+
+fn address(terminal: usize) -> IpAddr {
+    Ipv4Addr::from(0x0a00_0002 + terminal as u32).into()
+}
+
+fn mac(terminal: usize) -> [u8; 6] {
+    let [a, b, c, d] = (terminal as u32).to_be_bytes();
+    [2, 0, a, b, c, d]
+}
+
+fn key(terminal: usize, connection: u32) -> Option<FlowKey> {
+    let port = 1024 + (connection % 60_000) as u16;
+    let server = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 443);
+    FlowKey::new(SocketAddr::new(address(terminal), port), server).ok()
+}
+
+impl Gate {
+    /// For stations with these radios, and with changes of them; `quic` says of whom no window is seen.
+    pub fn new(
+        config: PolicyConfig,
+        rules: Rules,
+        phys: &[Phy],
+        changes: &[Change],
+        quic: Vec<bool>,
+    ) -> Gate {
+        let mut changes = changes.to_vec();
+        changes.sort_by_key(|change| std::cmp::Reverse(change.at_ms));
+        Gate {
+            steward: Steward::new(config, rules),
+            flows: BTreeMap::new(),
+            bounds: HashMap::new(),
+            stations: HashMap::new(),
+            others: None,
+            buckets: BTreeMap::new(),
+            radios: phys.iter().map(|phy| radio_of(*phy)).collect(),
+            changes,
+            quic,
+            thinned: 0,
+        }
+    }
+
+    fn bound_of(&self, key: &FlowKey) -> Bound {
+        let none = || {
+            let station = self.stations.get(&key.station().ip()).copied();
+            station.or(self.others).unwrap_or(0).into()
+        };
+        self.bounds.get(key).copied().unwrap_or_else(none)
+    }
+
+    fn take(&mut self, plan: Plan) {
+        // What is not said again has expired before long.
+        self.stations = plan.stations.into_iter().collect();
+        self.others = plan.others;
+        for key in &plan.free {
+            self.bounds.remove(key);
+        }
+        self.bounds.extend(plan.flows);
+        self.buckets.values_mut().for_each(|bucket| bucket.rate_bps = None);
+        for (station, bps) in plan.rates {
+            let bucket = self.buckets.iter_mut().find(|(terminal, _)| mac(**terminal) == station.0);
+            bucket.into_iter().for_each(|(_, bucket)| bucket.rate_bps = Some(bps));
+        }
+    }
+
+    fn is_quic(&self, terminal: usize) -> bool {
+        self.quic.get(terminal).is_some_and(|is| *is)
+    }
+}
+
+impl Steer for Gate {
+    fn steer(&mut self, now: Time, _terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {
+        let now_ns = now.as_nanos();
+        while let Some(change) = self.changes.pop_if(|change| change.at_ms * 1_000_000 <= now_ns) {
+            if let ChangeKind::Radio { terminal, phy } = change.what {
+                self.radios[usize::from(terminal)] = radio_of(phy);
+            }
+        }
+        let seen: Vec<FlowSeen> = self.flows.values().map(|flow| flow.seen_at(now_ns)).collect();
+        let others: Vec<_> =
+            self.buckets.iter().map(|(terminal, bucket)| bucket.seen(mac(*terminal))).collect();
+        let radios = &self.radios;
+        let radio = |station: StationId| {
+            let [_, _, a, b, c, d] = station.0;
+            radios.get(u32::from_be_bytes([a, b, c, d]) as usize).copied()
+        };
+        let plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &others, radio);
+        self.take(plan);
+    }
+
+    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        if self.is_quic(terminal) {
+            return self.buckets.entry(terminal).or_default().passes(now.as_nanos(), segment);
+        }
+        match segment.kind {
+            Kind::Syn => {
+                let Some(key) = key(terminal, segment.connection) else { return true };
+                let begun = || Flow::new(key, mac(terminal), now.as_nanos());
+                self.flows.entry(segment.connection).or_insert_with(begun);
+            }
+            Kind::Data => {
+                if let Some(flow) = self.flows.get_mut(&segment.connection) {
+                    flow.data(now.as_nanos(), segment);
+                }
+            }
+            // Of what the station receives nothing is bounded.
+            Kind::Ack | Kind::SynAck => {}
+        }
+        true
+    }
+
+    fn passes_down(&mut self, now: Time, _terminal: usize, segment: &mut Segment) -> bool {
+        let Some(key) = self.flows.get(&segment.connection).map(|flow| flow.seen.key) else { return true };
+        let bound = self.bound_of(&key);
+        let Some(flow) = self.flows.get_mut(&segment.connection) else { return true };
+        match segment.kind {
+            Kind::SynAck => flow.answered(segment),
+            Kind::Ack => {
+                let goes_on = flow.acknowledged(now.as_nanos(), segment, bound);
+                self.thinned += u64::from(!goes_on);
+                return goes_on;
+            }
+            Kind::Syn | Kind::Data => {}
+        }
+        true
+    }
+}
+
+impl Flow {
+    fn new(key: FlowKey, mac: [u8; 6], now_ns: u64) -> Flow {
+        let seen = FlowSeen {
+            key,
+            standing: Standing::Opening,
+            first_ns: now_ns,
+            last_ns: now_ns,
+            acked_bytes: 0,
+            up_bytes: 0,
+            up_segments: 0,
+            repeated_segments: 0,
+            lowered: 0,
+            passed: 0,
+            thinned: 0,
+            wire: Half::default(),
+            air: Half::default(),
+            in_flight_bytes: 0,
+            told_bytes: 0,
+            offered_bytes: 0,
+            room_bytes: None,
+            quiet_ns: 0,
+            quiets: 0,
+            quiet_since_ns: None,
+            mac,
+            edge: None,
+            scale: SCALE,
+            mss: Some(1460),
+        };
+        Flow {
+            seen,
+            law: Law { scale: SCALE, edge: None },
+            end: 0,
+            ack: 0,
+            ack_down: 0,
+            ack_down_ns: 0,
+            offered: 0,
+            loss_ns: None,
+            wire_timed: None,
+            air_timed: None,
+            stamp_ms: 0,
+            room: (0, None, None),
+        }
+    }
+
+    fn seen_at(&self, now_ns: u64) -> FlowSeen {
+        let (period, now, before) = self.room;
+        let room_bytes = match (now_ns >> PERIOD_SHIFT).wrapping_sub(period) {
+            0 => now.into_iter().chain(before).min(),
+            1 => now,
+            _ => None,
+        };
+        FlowSeen { room_bytes, edge: self.law.edge, ..self.seen.clone() }
+    }
+
+    /// A SYN-ACK goes down: its window is not scaled.
+    fn answered(&mut self, segment: &Segment) {
+        self.seen.standing = Standing::Known;
+        self.law.edge = Some(segment.window.min(u16::MAX as u32 / MSS) * MSS);
+    }
+
+    fn data(&mut self, now_ns: u64, segment: &Segment) {
+        let seen = &mut self.seen;
+        let end = segment.number * MSS + u32::from(segment.payload_bytes);
+        (seen.last_ns, seen.up_bytes) = (now_ns, seen.up_bytes + u64::from(segment.payload_bytes));
+        seen.up_segments += 1;
+        if end <= self.end {
+            seen.repeated_segments += 1;
+            self.loss_ns = Some(now_ns);
+            self.wire_timed = None;
+            return;
+        }
+        if let Some((_, since_ns)) = self.air_timed.take_if(|(stamp_ms, _)| ms(segment.echo) >= *stamp_ms) {
+            sample(&mut seen.air, now_ns, since_ns);
+        }
+        if let Some(since_ns) = seen.quiet_since_ns.take() {
+            seen.quiet_ns += now_ns - since_ns;
+            seen.quiets += 1;
+        }
+        let room = self.law.edge.map(|edge| edge.saturating_sub(end));
+        let (period, last) = (now_ns >> PERIOD_SHIFT, self.room);
+        self.room = if period == last.0 {
+            (period, room.into_iter().chain(last.1).min(), last.2)
+        } else {
+            (period, room, if period == last.0 + 1 { last.1 } else { None })
+        };
+        self.end = end;
+        self.wire_timed.get_or_insert((end, now_ns));
+        seen.in_flight_bytes = self.end - self.ack;
+    }
+
+    /// Whether an ACK goes down; its window is lowered to the bound.
+    fn acknowledged(&mut self, now_ns: u64, segment: &mut Segment, bound: Bound) -> bool {
+        let ack = segment.number * MSS;
+        let before = self.ack;
+        self.seen.last_ns = now_ns;
+        if ack > self.ack {
+            self.seen.acked_bytes += u64::from(ack.min(self.end) - self.ack.min(self.end));
+            self.ack = ack;
+        }
+        self.seen.in_flight_bytes = self.end.saturating_sub(self.ack);
+        if self.end > 0 && self.end <= self.ack {
+            self.seen.quiet_since_ns.get_or_insert(now_ns);
+        }
+        if let Some((_, since_ns)) = self.wire_timed.take_if(|(end, _)| ack >= *end) {
+            sample(&mut self.seen.wire, now_ns, since_ns);
+        }
+        let unit = 1 << SCALE;
+        let field = (segment.window.min(u32::from(u16::MAX) * unit / MSS) * MSS / unit) as u16;
+        let offered = u32::from(field) << SCALE;
+        let is_duplicate = ack == before && self.offered == offered && self.end > ack;
+        if is_duplicate || segment.blocks > 0 || segment.dsack.is_some() || segment.ece {
+            self.loss_ns = Some(now_ns);
+        }
+        if self.is_needless(now_ns, ack, before, offered, bound.thin_bytes) {
+            self.seen.thinned += 1;
+            return false;
+        }
+        let stamp_ms = ms(segment.sent_at);
+        if stamp_ms != self.stamp_ms && self.air_timed.is_none() && self.end > self.ack {
+            self.air_timed = Some((stamp_ms, now_ns));
+        }
+        self.stamp_ms = stamp_ms;
+        let told = self.law.window(ack, field, Some(bound.bytes).filter(|bytes| *bytes > 0));
+        if told == field {
+            self.seen.passed += 1;
+        } else {
+            self.seen.lowered += 1;
+            segment.window = (u32::from(told) << SCALE) / MSS;
+        }
+        self.seen.told_bytes = u32::from(told) << SCALE;
+        (self.seen.offered_bytes, self.offered) = (offered, offered);
+        self.ack_down_ns = now_ns;
+        self.ack_down = self.ack_down.max(ack);
+        true
+    }
+
+    fn is_needless(&self, now_ns: u64, ack: u32, before: u32, offered: u32, thin: u32) -> bool {
+        let step = ack.saturating_sub(self.ack_down);
+        thin > 0
+            && offered > 0
+            && self.seen.told_bytes > 0
+            && ack > before
+            && (1..thin).contains(&step)
+            && self.end.saturating_sub(ack) >= thin / 2
+            && offered.saturating_sub(self.offered) < thin
+            && now_ns - self.ack_down_ns < THIN_GAP_NS
+            && self.loss_ns.is_none_or(|at| now_ns - at > LOSS_NS)
+    }
+}
+
+fn ms(time: Time) -> u64 {
+    time.as_nanos() / 1_000_000
+}
+
+fn sample(half: &mut Half, now_ns: u64, since_ns: u64) {
+    let us = (now_ns - since_ns) / 1000 + 1;
+    half.samples += 1;
+    half.sum_us += us;
+    half.min_us = if half.min_us == 0 { us as u32 } else { half.min_us.min(us as u32) };
+}

@@ -1,0 +1,162 @@
+//! Tables by group, and which limits hold.
+
+use super::contender::Contender;
+use super::figures::{Figures, quantile};
+use super::setting::{Group, Setting};
+use std::fmt::Write as _;
+
+/// A setting and what each contender did in it.
+pub struct Row {
+    pub setting: Setting,
+    pub figures: Vec<(Contender, Figures)>,
+}
+
+impl Row {
+    fn of(&self, contender: Contender) -> Option<&Figures> {
+        self.figures.iter().find(|(one, _)| *one == contender).map(|(_, figures)| figures)
+    }
+
+    /// Total over CUBIC's.
+    fn ratio(&self, contender: Contender) -> Option<f64> {
+        Some(self.of(contender)?.total_mbps / self.of(Contender::Cubic)?.total_mbps)
+    }
+}
+
+/// One row per contender and group: over the settings of the group.
+pub fn summary(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| settings | contender | total over CUBIC, median | least | queue median, ms | p90 | Jain median | least | sent again, median % | most % |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for group in Group::ALL {
+        let of: Vec<&Row> = rows.iter().filter(|row| row.setting.group == group).collect();
+        for contender in Contender::ALL {
+            let all = |value: &dyn Fn(&Figures) -> f64| -> Vec<f64> {
+                of.iter().filter_map(|row| Some(value(row.of(contender)?))).collect()
+            };
+            let ratios: Vec<f64> = of.iter().filter_map(|row| row.ratio(contender)).collect();
+            if ratios.is_empty() {
+                continue;
+            }
+            let (queue, jain, resent) = (all(&|f| f.queue_ms), all(&|f| f.jain), all(&|f| f.resent * 100.0));
+            let _ = writeln!(
+                text,
+                "| {}: {} | {} | {:.3} | {:.3} | {:.0} | {:.0} | {:.3} | {:.3} | {:.2} | {:.2} |",
+                group.title(),
+                of.len(),
+                contender.name(),
+                quantile(&ratios, 0.5),
+                quantile(&ratios, 0.0),
+                quantile(&queue, 0.5),
+                quantile(&queue, 0.9),
+                quantile(&jain, 0.5),
+                quantile(&jain, 0.0),
+                quantile(&resent, 0.5),
+                quantile(&resent, 1.0),
+            );
+        }
+    }
+    text
+}
+
+/// One row per setting.
+pub fn rows(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for group in Group::ALL {
+        let of = || rows.iter().filter(|row| row.setting.group == group);
+        let Some(first) = of().next() else { continue };
+        let heads: Vec<&str> = first.figures.iter().map(|(contender, _)| contender.name()).collect();
+        let more = match group {
+            Group::Half | Group::Quic => ", part of those that take part or use QUIC; least part",
+            Group::Call => ", 99th percentile of the call above the path, ms; sent again",
+            _ => "",
+        };
+        let _ = writeln!(
+            text,
+            "\n### {}\n\nTotal in Mbit/s, Jain's index, time above the path's in ms, sent again in %{more}.\n\n| setting | {} |\n|---|{}",
+            group.title(),
+            heads.join(" | "),
+            "---|".repeat(heads.len())
+        );
+        for row in of() {
+            let cell = |(_, f): &(Contender, Figures)| {
+                let mut cell =
+                    format!("{:.1}, {:.3}, {:.0}, {:.2}", f.total_mbps, f.jain, f.queue_ms, f.resent * 100.0);
+                cell += &match group {
+                    Group::Half | Group::Quic => format!(", {:.2}; {:.2}", f.special, f.least),
+                    Group::Call => format!(", {:.0}; {:.0}", f.call_ms, f.call_resent),
+                    _ => String::new(),
+                };
+                cell
+            };
+            let cells: Vec<String> = row.figures.iter().map(cell).collect();
+            let _ = writeln!(text, "| {} | {} |", row.setting.name(), cells.join(" | "));
+        }
+    }
+    text
+}
+
+type Judge<'a> = &'a dyn Fn(&Row) -> Option<(bool, String)>;
+
+/// The limits that the gate is to hold, how often it does, and where not.
+pub fn verdicts(rows: &[Row]) -> String {
+    let mut text = String::from("\n### Limits of the gate\n\n");
+    let mut limit = |name: &str, judge: Judge| {
+        let judged: Vec<(&Row, (bool, String))> =
+            rows.iter().filter_map(|row| judge(row).map(|verdict| (row, verdict))).collect();
+        let held = judged.iter().filter(|(_, (held, _))| *held).count();
+        if judged.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "- {name}: held in {held} of {} settings", judged.len());
+        for (row, (_, why)) in judged.iter().filter(|(_, (held, _))| !held) {
+            let _ = writeln!(text, "  - {}: {why}", row.setting.name());
+        }
+    };
+    let gate = Contender::Gate;
+    let alike = |row: &Row| row.setting.group == Group::Alike;
+    let at_least = |value: f64, least: f64| (value >= least, format!("{value:.3}"));
+    limit("alike radios: at least 0.98 of CUBIC's total (802.11g with ACKs left out: 1.05)", &|row| {
+        let (contender, least) = if row.setting.is_g() { (Contender::Thinned, 1.05) } else { (gate, 0.98) };
+        let ratio = row.ratio(contender)?;
+        alike(row).then(|| at_least(ratio, least))
+    });
+    limit("alike radios: mean round-trip time at most 30 ms above the path's", &|row| {
+        let queue_ms = row.of(gate)?.queue_ms;
+        alike(row).then(|| (queue_ms <= 30.0, format!("{queue_ms:.0} ms above")))
+    });
+    limit("alike radios: Jain's index at least 0.98", &|row| {
+        let jain = row.of(gate)?.jain;
+        alike(row).then(|| at_least(jain, 0.98))
+    });
+    limit("alike radios: below 0.1 % sent again", &|row| {
+        let resent = row.of(gate)?.resent * 100.0;
+        alike(row).then(|| (resent < 0.1, format!("{resent:.2} %")))
+    });
+    limit("radios that differ: at least 1.35 times CUBIC's total, Jain's index at least 0.98", &|row| {
+        let (ratio, jain) = (row.ratio(gate)?, row.of(gate)?.jain);
+        let held = ratio >= 1.35 && jain >= 0.98;
+        (row.setting.group == Group::Mixed).then(|| (held, format!("{ratio:.2}, Jain {jain:.3}")))
+    });
+    limit("half take part: at least 0.93 of an equal part for them", &|row| {
+        let special = row.of(gate)?.special;
+        (row.setting.group == Group::Half).then(|| at_least(special, 0.93))
+    });
+    limit("QUIC beside TCP: Jain's index at least 0.95, nobody below 0.85 of a share", &|row| {
+        let figures = row.of(gate)?;
+        let held = figures.jain >= 0.95 && figures.least >= 0.85;
+        let why = format!("Jain {:.3}, least {:.2}", figures.jain, figures.least);
+        (row.setting.group == Group::Quic).then_some((held, why))
+    });
+    limit("a call: 99th percentile at most 40 ms above the path, nothing sent again", &|row| {
+        let figures = row.of(gate)?;
+        let held = figures.call_ms <= 40.0 && figures.call_resent == 0.0;
+        let why = format!("{:.0} ms, {:.0} sent again", figures.call_ms, figures.call_resent);
+        (row.setting.group == Group::Call).then_some((held, why))
+    });
+    limit("short queues and losses: at least 0.97 of CUBIC's total", &|row| {
+        let ratio = row.ratio(gate)?;
+        (row.setting.group == Group::Poor).then(|| at_least(ratio, 0.97))
+    });
+    text
+}

@@ -1,0 +1,72 @@
+//! A station's place in the group of its access point, and the access point's own, which leads it: all are in one process, and
+//! nothing is sent.
+
+use yuzuri_policy::{Group, Moment, Report, SendersSeen, Summary};
+
+/// A member's place at one tick.
+#[derive(Debug)]
+pub(super) struct Seat<'a> {
+    /// Stations.
+    pub(super) members: u16,
+    /// The station has this part of a usual one's share.
+    pub(super) part: f64,
+    /// It cannot take its share.
+    pub(super) is_limited: bool,
+    /// What it reports.
+    pub(super) report: Option<Report>,
+    /// The access point's alone: what stations report.
+    pub(super) reports: Option<Vec<&'a Report>>,
+    /// What the access point said last.
+    pub(super) summary: Option<Summary>,
+}
+
+impl Group for Seat<'_> {
+    fn report(&mut self, _now: Moment, mut report: Option<Report>) {
+        // Who cannot take its share leaves the rest to the others.
+        if let Some(report) = report.as_mut().filter(|_| self.is_limited) {
+            report.elastic = false;
+        }
+        self.report = report;
+    }
+
+    fn is_leader(&self, _now: Moment) -> bool {
+        self.reports.is_some()
+    }
+
+    fn members(&self, _now: Moment) -> u16 {
+        self.members
+    }
+
+    fn reports<'a>(&'a self, _now: Moment) -> Box<dyn Iterator<Item = &'a Report> + 'a> {
+        Box::new(self.reports.iter().flatten().copied())
+    }
+
+    fn summarize(&mut self, _now: Moment, summary: Summary) {
+        self.summary = Some(summary);
+    }
+
+    fn summary(&mut self, _now: Moment) -> Option<Summary> {
+        // To its policy a station of twice the weight is one of half as many.
+        let (summary, part) = (self.summary.as_ref()?, self.part);
+        if part == 1.0 {
+            return Some(summary.clone());
+        }
+        Some(Summary {
+            senders: scaled(summary.senders, part),
+            share_bps: (summary.share_bps as f64 * part) as u64,
+            air_share_ppm: (f64::from(summary.air_share_ppm) * part) as u32,
+            ..summary.clone()
+        })
+    }
+
+    fn senders(&self, _now: Moment) -> SendersSeen {
+        SendersSeen { proved: scaled(self.members, self.part), unproved: 0 }
+    }
+
+    /// All stations are known.
+    fn ask_senders(&mut self, _now: Moment) {}
+}
+
+fn scaled(n: u16, part: f64) -> u16 {
+    (f64::from(n) / part).ceil().min(u16::MAX.into()) as u16
+}
