@@ -83,29 +83,7 @@ impl Algorithm {
 
     /// Name as in Linux, with a suffix for variants that Linux does not distinguish.
     pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Cubic => "cubic",
-            Algorithm::CubicApple => "cubic_apple",
-            Algorithm::CubicAppleOld => "cubic_apple_old",
-            Algorithm::CubicIphone2017 => "cubic_iphone_2017",
-            Algorithm::Reno => "reno",
-            Algorithm::Bic => "bic",
-            Algorithm::Htcp => "htcp",
-            Algorithm::Highspeed => "highspeed",
-            Algorithm::Scalable => "scalable",
-            Algorithm::Hybla => "hybla",
-            Algorithm::Illinois => "illinois",
-            Algorithm::Vegas => "vegas",
-            Algorithm::Veno => "veno",
-            Algorithm::Westwood => "westwood",
-            Algorithm::Yeah => "yeah",
-            Algorithm::Lp => "lp",
-            Algorithm::Nv => "nv",
-            Algorithm::Cdg => "cdg",
-            Algorithm::Dctcp => "dctcp",
-            Algorithm::Bbr => "bbr",
-            Algorithm::Bbr3 => "bbr3",
-        }
+        self.facts().name
     }
 
     /// The algorithm with this [name](Algorithm::name).
@@ -115,13 +93,7 @@ impl Algorithm {
 
     /// The constants of a CUBIC variant; `None` for other algorithms.
     pub fn cubic_constants(self) -> Option<CubicConstants> {
-        match self {
-            Algorithm::Cubic => Some(CubicConstants::LINUX),
-            Algorithm::CubicApple => Some(CubicConstants::APPLE),
-            Algorithm::CubicAppleOld => Some(CubicConstants::APPLE_OLD),
-            Algorithm::CubicIphone2017 => Some(CubicConstants::IPHONE_2017),
-            _ => None,
-        }
+        self.facts().constants.first().copied()
     }
 
     /// Creates the algorithm in its initial state. `exit` determines how CUBIC leaves slow start;

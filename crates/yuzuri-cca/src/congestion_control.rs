@@ -130,11 +130,6 @@ pub trait CongestionControl: Send {
     /// growth during that time.
     fn held(&mut self) {}
 
-    /// Whether the algorithm needs ECN (`TCP_CONG_NEEDS_ECN`).
-    fn needs_ecn(&self) -> bool {
-        false
-    }
-
     /// Whether the algorithm currently keeps the window small on purpose to drain the path (BBR's
     /// `PROBE_RTT`). A lower bound must not raise the window then.
     fn is_draining(&self) -> bool {

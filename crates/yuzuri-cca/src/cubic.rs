@@ -55,6 +55,14 @@ impl CubicConstants {
         friendly_eighths: Some(8),
         ..CubicConstants::LINUX
     };
+    /// CUBIC that keeps 0.8 and takes the rest from RFC 9438: 3 (1 - 0.8) / (1 + 0.8) = 1/3 segment
+    /// per round trip, (1 + 0.8) / 2 remembered.
+    pub const BETA_EIGHT_TENTHS: CubicConstants = CubicConstants {
+        beta_1024: 819,
+        fast_convergence_2048: Some(1024 + 819),
+        friendly_eighths: Some(24),
+        ..CubicConstants::LINUX
+    };
     /// The iPhone measured by Hozumi (2017): C = 0.25 and beta = 0.8. XNU added fast convergence
     /// later, and its Reno-friendly region mattered only when the windows at losses varied.
     pub const IPHONE_2017: CubicConstants =

@@ -47,10 +47,6 @@ impl CongestionControl for Dctcp {
         self.start_round(window);
     }
 
-    fn needs_ecn(&self) -> bool {
-        true
-    }
-
     fn ssthresh(&mut self, window: &mut Window) -> u32 {
         if !self.on {
             return window.half();

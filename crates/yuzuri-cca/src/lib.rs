@@ -26,6 +26,7 @@ mod congestion_control;
 mod cubic;
 mod cubic_params;
 mod dctcp;
+mod facts;
 mod highspeed;
 mod htcp;
 mod hybla;
@@ -53,6 +54,7 @@ pub use congestion_control::{
 pub use cubic::{Cubic, CubicConstants};
 pub use cubic_params::{Bound, CubicParams, CubicParamsError};
 pub use dctcp::Dctcp;
+pub use facts::{BOUNDED_CONTROL, CcaKind, Facts, Form, Spread};
 pub use highspeed::HighSpeed;
 pub use htcp::Htcp;
 pub use hybla::Hybla;

@@ -118,8 +118,10 @@ pub struct FlowReport {
 /// `bbr` to it, too.
 fn contradicted(answer: &Answer, kernel: &str) -> Option<String> {
     let Answer::Named { name, set } = answer else { return None };
-    (Algorithm::named(kernel).is_some() && !set.iter().any(|name| name.starts_with(kernel)))
-        .then(|| format!("the window looks like {name}, but the sender's kernel itself calls it {kernel}"))
+    let module = |name: &String| Algorithm::named(name).map(|algorithm| algorithm.facts().kernel_name);
+    (Algorithm::named(kernel).is_some()
+        && !set.iter().any(|name| name == kernel || module(name) == Some(kernel)))
+    .then(|| format!("the window looks like {name}, but the sender's kernel itself calls it {kernel}"))
 }
 
 impl FlowReport {

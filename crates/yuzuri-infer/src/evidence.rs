@@ -1,12 +1,13 @@
 //! Constants of a window trace, and the evidence for its name in words.
 
 use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
-use crate::name::{Ranked, cubic_forms};
+use crate::name::Ranked;
 use crate::packets::Seen;
 use crate::probes;
 use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
 use crate::window_trace::{CapturePoint, Cause, SLOW_START_GROWTH, WindowTrace};
+use yuzuri_cca::{Algorithm, CcaKind, CubicConstants};
 
 /// The median; `None` of none.
 pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
@@ -60,7 +61,7 @@ pub(crate) fn gather(
         {
             (constants.probe_gain, constants.probe_interval_s) = (Some(probing.gain), probing.interval_s);
         }
-        constants.cubic_c_replayed = c_by_replay(window_trace, cubic_forms(&ranked.name));
+        constants.cubic_c_replayed = c_by_replay(window_trace, constants_of(&ranked.name));
     }
     constants.fast_convergence = fast_convergence(window_trace, &constants);
     let words = words(window_trace, &constants, best);
@@ -140,7 +141,12 @@ fn fast_convergence(window_trace: &WindowTrace, constants: &Constants) -> Option
 }
 
 pub(crate) fn is_by_rate(ranked: &Ranked) -> bool {
-    ranked.name.starts_with("bbr")
+    CcaKind::of(&ranked.name) == Some(CcaKind::Model)
+}
+
+/// The constants that a CUBIC of this name may have.
+fn constants_of(name: &str) -> &'static [CubicConstants] {
+    Algorithm::named(name).map_or(&[], |algorithm| algorithm.facts().constants)
 }
 
 fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranked, Replay)>) -> Vec<String> {

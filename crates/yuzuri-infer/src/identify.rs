@@ -105,7 +105,7 @@ fn thin(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Op
         ));
     }
     // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
-    let by_lot = [Algorithm::Cdg.name(), Algorithm::Lp.name()].contains(&best.name.as_str());
+    let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
     (!by_lot && best.score.is_beyond_noise(temperature(window_trace))).then(|| {
         format!(
             "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",

@@ -7,7 +7,7 @@ pub use crate::unmodelled::Growth;
 use crate::unmodelled::{Unmodelled, unmodelled};
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Algorithm, CongestionControl, Cubic, CubicConstants, SlowStartExit, Yeah};
+use yuzuri_cca::{Algorithm, CongestionControl, Cubic, Form, SlowStartExit, Yeah};
 
 /// A candidate's place in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,20 +133,9 @@ const FORMER_RTTS: [f32; 7] = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
 
 /// The least round-trip times that a candidate may know and the capture does not, µs: where the handshake was missed, of algorithms that go by it.
 fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
-    let goes_by_it = matches!(
-        candidate,
-        Algorithm::Vegas
-            | Algorithm::Veno
-            | Algorithm::Yeah
-            | Algorithm::Nv
-            | Algorithm::Westwood
-            | Algorithm::Illinois
-            | Algorithm::Htcp
-            | Algorithm::Hybla
-    );
     let missed =
         window_trace.handshake_rtt_us.is_none() && window_trace.capture_point != CapturePoint::Kernel;
-    if !goes_by_it || !missed || window_trace.min_rtt_us == 0 {
+    if !candidate.facts().uses_min_rtt || !missed || window_trace.min_rtt_us == 0 {
         return Vec::new();
     }
     FORMER_RTTS.iter().map(|part| (window_trace.min_rtt_us as f32 * part).max(1.0) as u32).collect()
@@ -154,55 +143,33 @@ fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
 
 /// The forms an algorithm may have on a flow, the plainest first: each is tried, and the best counts.
 pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
-    // Slow start is not judged, and must not end before the sender's did.
-    let cca = || candidate.make(SlowStartExit::Loss, 1);
-    let cubic =
-        |constants| -> Box<dyn CongestionControl> { Box::new(Cubic::with(constants, SlowStartExit::Loss)) };
+    let facts = candidate.facts();
     let plain = Chances::default();
-    match candidate {
-        Algorithm::Cdg => vec![(cca(), Chances { randomized: true, ..plain })],
-        // Their windows hang on times in ticks, of which a round trip may have few.
-        Algorithm::Westwood | Algorithm::Htcp => {
-            vec![(cca(), plain), (cca(), Chances { hz: SLOW_HZ, ..plain })]
-        }
-        // Before Linux 5.7 they counted acknowledgements, not segments ("tcp: fix stretch ACK bugs in ...").
-        Algorithm::Bic | Algorithm::Scalable | Algorithm::Veno => {
-            vec![(cca(), plain), (cca(), Chances { counts_acks: true, ..plain })]
-        }
-        Algorithm::Yeah => vec![(cca(), plain), (Box::new(Yeah::counting_acks()), plain)],
-        Algorithm::Nv => vec![(cca(), Chances { may_hold: true, ..plain })],
-        Algorithm::Lp => {
-            let blind = Chances { blind: true, ..plain };
-            // Delays that are told in ticks, and smoothed with an offset, are not rebuilt well enough to foresee each fall.
-            let by_lot = Chances { randomized: true, may_hold: true, takes_back: true, ..blind };
-            vec![(cca(), plain), (cca(), blind), (cca(), by_lot)]
-        }
-        Algorithm::CubicAppleOld => {
-            cubic_forms(candidate.name()).iter().map(|constants| (cubic(*constants), plain)).collect()
-        }
-        _ => vec![(cca(), plain)],
-    }
+    let form = |form: &Form| -> (Box<dyn CongestionControl>, Chances) {
+        let chances = match form {
+            Form::Plain | Form::CountsAcksItself | Form::Constants(_) => plain,
+            Form::SlowTicks => Chances { hz: SLOW_HZ, ..plain },
+            Form::CountsAcks => Chances { counts_acks: true, ..plain },
+            Form::Randomized => Chances { randomized: true, ..plain },
+            Form::MayHold => Chances { may_hold: true, ..plain },
+            Form::Blind => Chances { blind: true, ..plain },
+            Form::Unforeseen => {
+                Chances { blind: true, randomized: true, may_hold: true, takes_back: true, ..plain }
+            }
+        };
+        // Slow start is not judged, and must not end before the sender's did.
+        let cca: Box<dyn CongestionControl> = match form {
+            Form::CountsAcksItself => Box::new(Yeah::counting_acks()),
+            Form::Constants(place) => Box::new(Cubic::with(facts.constants[*place], SlowStartExit::Loss)),
+            _ => candidate.make(SlowStartExit::Loss, 1),
+        };
+        (cca, chances)
+    };
+    facts.forms.iter().map(form).collect()
 }
 
 /// Ticks per second that distributions' kernels have beside 1000.
 const SLOW_HZ: u32 = 250;
-
-/// The constants that a CUBIC of this name may have.
-pub(crate) fn cubic_forms(name: &str) -> &'static [CubicConstants] {
-    match name {
-        "cubic" => &[CubicConstants::LINUX],
-        "cubic_apple_old" => &[CubicConstants::APPLE_OLD, BETA_EIGHT_TENTHS, CubicConstants::IPHONE_2017],
-        _ => &[],
-    }
-}
-
-/// CUBIC that keeps 0.8 and takes the rest from RFC 9438: 3 (1 - 0.8) / (1 + 0.8) = 1/3 segment per round trip, (1 + 0.8) / 2 remembered.
-const BETA_EIGHT_TENTHS: CubicConstants = CubicConstants {
-    beta_1024: 819,
-    fast_convergence_2048: Some(1024 + 819),
-    friendly_eighths: Some(24),
-    ..CubicConstants::LINUX
-};
 
 /// By how much the score of a short flow overstates what it knows.
 const TEMPERATURE: f64 = 1.0;
@@ -217,11 +184,9 @@ pub(crate) fn temperature(window_trace: &WindowTrace) -> f64 {
     TEMPERATURE * (1.0 + epochs / EPOCHS)
 }
 
-/// The candidates. CUBIC of Apple's systems stands for itself only in its older constants: the newer differ from Linux's by less than
-/// the rounding of a window (C = 0.4 for 410/1024).
+/// The candidates: every algorithm but those that another stands for.
 pub fn candidates() -> Vec<Algorithm> {
-    let leave_out = [Algorithm::CubicApple, Algorithm::CubicIphone2017];
-    Algorithm::ALL.into_iter().filter(|algorithm| !leave_out.contains(algorithm)).collect()
+    Algorithm::ALL.into_iter().filter(|algorithm| algorithm.facts().stands_for.is_none()).collect()
 }
 
 #[cfg(test)]

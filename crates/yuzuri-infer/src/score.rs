@@ -3,7 +3,7 @@
 use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::Replay;
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::Algorithm;
+use yuzuri_cca::{Algorithm, CcaKind, Spread};
 
 /// Noise of a rebuilt window: so many segments, and this part of it.
 const WINDOW_NOISE: (f32, f32) = (0.7, 0.01);
@@ -100,26 +100,25 @@ const NOT_PACED: f64 = -10.0;
 
 /// Of an algorithm that no released kernel has (BBR v3): few senders run it.
 const OUT_OF_TREE: f64 = -1.0;
-/// ln 3: of an algorithm that systems come with and hosts run unless told otherwise (CUBIC of Linux, Apple and Windows, NewReno of the BSDs,
-/// BBR of large operators). Others have to be chosen by somebody.
+/// ln 3: of an algorithm that hosts run unless told otherwise.
 const USUAL: f64 = 1.1;
 
 /// How likely an algorithm is before anything is seen, as a logarithm.
 pub fn prior(algorithm: Algorithm) -> f64 {
-    match algorithm {
-        Algorithm::Cubic | Algorithm::Reno | Algorithm::Bbr => USUAL,
-        Algorithm::Bbr3 => OUT_OF_TREE,
-        _ => 0.0,
+    match algorithm.facts().spread {
+        Spread::Usual => USUAL,
+        Spread::Chosen => 0.0,
+        Spread::OutOfTree => OUT_OF_TREE,
     }
 }
 
 /// What the sender shows of an algorithm beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
 /// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
 pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
-    let needs_ecn = algorithm == Algorithm::Dctcp;
+    let facts = algorithm.facts();
     let handshake =
-        if syn_ecn_capable.is_none_or(|capable| capable == needs_ecn) { 0.0 } else { OTHER_HANDSHAKE };
-    let by_rate = Cruise::of(algorithm).is_some();
+        if syn_ecn_capable.is_none_or(|capable| capable == facts.needs_ecn) { 0.0 } else { OTHER_HANDSHAKE };
+    let by_rate = facts.kind == CcaKind::Model;
     let pace = match paced_part {
         Some(part) if part >= PACED && !by_rate => PACED_BY_OTHERS,
         Some(part) if part < NOT_BY_CLOCK && by_rate => NOT_PACED,

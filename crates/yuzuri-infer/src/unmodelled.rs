@@ -126,6 +126,7 @@ mod tests {
     use crate::name::{candidates, rank};
     use crate::verdict::Answer;
     use crate::window_trace::{CapturePoint, Cause, Reduction, Round, WindowTrace};
+    use yuzuri_cca::CcaKind;
 
     const RTT_NS: i64 = 20_000_000;
 
@@ -174,7 +175,8 @@ mod tests {
         let swings = |n: usize| if n % 20 == 10 { 16.0 } else { 10.0 };
         let verdict = identify(trace(1, 400, swings), None, None, None);
         assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
-        let by_window = verdict.ranked.iter().find(|ranked| !ranked.name.starts_with("bbr")).unwrap();
+        let by_window =
+            verdict.ranked.iter().find(|ranked| CcaKind::of(&ranked.name) != Some(CcaKind::Model)).unwrap();
         assert!(verdict.none.probability > 10.0 * by_window.probability, "{:?} {by_window:?}", verdict.none);
     }
 

@@ -331,7 +331,6 @@ int walk(struct bpf_iter__tcp *ctx)
 	record.snd_wnd = tp->snd_wnd;
 	/* After the FIN it is one less than nothing. */
 	record.unsent = (s32)(tp->write_seq - tp->snd_nxt) > 0 ? tp->write_seq - tp->snd_nxt : 0;
-	record.wmem = sk->sk_wmem_alloc.refs.counter;
 	if (tp->app_limited)
 		record.flags |= FLAG_APP_LIMITED;
 	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))

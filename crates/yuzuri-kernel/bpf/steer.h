@@ -62,8 +62,6 @@ struct steer_record {
 	u32 sndbuf;
 	u32 snd_wnd;
 	u32 unsent;
-	u32 wmem;    /* handed to the interface and not sent yet, bytes with the kernel's overhead */
-	u32 padding; /* to a multiple of 8 */
 	s32 refused; /* errno, negative */
 	u16 local_port;
 	u16 remote_port;
@@ -218,17 +216,8 @@ struct dst_entry {
 	struct net_device *dev;
 };
 
-typedef struct {
-	int counter;
-} atomic_t;
-
-typedef struct refcount_struct {
-	atomic_t refs;
-} refcount_t;
-
 struct sock {
 	struct sock_common __sk_common;
-	refcount_t sk_wmem_alloc;
 	struct dst_entry *sk_dst_cache;
 	int sk_sndbuf;
 	u32 sk_pacing_status;

@@ -7,7 +7,7 @@ mod steered;
 use common::{Pair, tcp_info};
 use std::io::Write;
 use std::process::Command;
-use steered::{control_of, name, options, pair, pair_with, send_at_upper_bound, start, state_of};
+use steered::{control_of, name, pair, pair_with, send_at_upper_bound, start, state_of};
 use yuzuri_kernel::control::{Bound, ControlError, CubicParams, available};
 use yuzuri_kernel::steer::{FlowState, NewFlows, Prefix, Scope, Standing, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
@@ -431,22 +431,4 @@ fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_tha
     // Each that was migrated is told to be migrated back: the next steering must know.
     assert_eq!(steering.leave().unwrap().migrated_back.len(), FLOWS - 1);
     assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));
-}
-
-/// What waits in the sender's own interface is told while it waits there, and not afterwards.
-#[test]
-fn what_waits_in_the_own_interface_is_told() {
-    let test = "what_waits_in_the_own_interface_is_told";
-    let Some(net) = Net::or_skip(test) else { return };
-    net.shape(Side::A, 1, 1_000_000).unwrap();
-    let pair = pair(&net, Side::A, net.v4(Side::B));
-    let Some(mut steering) = start(test, &net, options("w")) else { return };
-    assert_eq!(state_of(&mut steering, &pair).wmem_bytes, 0);
-    // At 1 Mbit/s a second's worth: most of it is there still when the write returns.
-    (&pair.near).write_all(&[0; 120_000]).unwrap();
-    let flow = state_of(&mut steering, &pair);
-    assert!(flow.wmem_bytes >= flow.mss && flow.in_flight() > 0, "{flow:?}");
-    pair.settle();
-    assert_eq!(state_of(&mut steering, &pair).wmem_bytes, 0);
-    steering.leave().unwrap();
 }

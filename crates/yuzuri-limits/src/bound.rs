@@ -1,6 +1,7 @@
 //! Whether a window that is full and does not grow is at a bound.
 
-use crate::{CcaKind, Observation, State};
+use crate::{Observation, State};
+use yuzuri_cca::CcaKind;
 
 /// CUBIC's plateau: within |t - K| < 1.36 s the curve W(t) = C (t - K)^3 + W_max is less than a segment from W_max, with
 /// C = 0.4 (RFC 9438 section 4.2).

@@ -4,7 +4,8 @@ use crate::bound::{Bound, Bounded};
 use crate::buffer::{Buffer, wakes_writer_below};
 use crate::losses::Losses;
 use crate::pace::Pace;
-use crate::{CcaKind, Limit, Moment, Observation, Reduction, State};
+use crate::{Limit, Moment, Observation, Reduction, State};
+use yuzuri_cca::CcaKind;
 
 /// A stretch of a sender's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,5 +37,5 @@ mod times;
 
 pub use classifier::{Classifier, Stretch};
 pub use limit::{Limit, ParseLimitError};
-pub use observation::{CcaKind, Moment, Observation, Reduction, State};
+pub use observation::{Moment, Observation, Reduction, State};
 pub use times::LimitTimes;

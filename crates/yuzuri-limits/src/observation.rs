@@ -1,5 +1,7 @@
 //! What is known of a sender at one moment.
 
+use yuzuri_cca::CcaKind;
+
 /// State of the congestion machine (`enum tcp_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum State {
@@ -42,28 +44,6 @@ pub enum Reduction {
     Cwr,
     /// A reduction was taken back.
     Undone,
-}
-
-/// What a congestion control does with its window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CcaKind {
-    /// It grows by ACKs and is reduced by losses (RFC 5681, RFC 9438).
-    Grows,
-    /// The same, within bounds that a sharing group sets.
-    Bounded,
-    /// It is what a model of the path says (BBR).
-    Model,
-}
-
-impl CcaKind {
-    /// That of the congestion control of this name.
-    pub fn of(congestion_control: &str) -> CcaKind {
-        match congestion_control {
-            name if name.starts_with("bbr") => CcaKind::Model,
-            name if name.starts_with("yuzuri") => CcaKind::Bounded,
-            _ => CcaKind::Grows,
-        }
-    }
 }
 
 /// What is known of a sender at one moment. `None`: whoever observed does not know it.

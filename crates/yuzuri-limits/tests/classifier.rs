@@ -2,7 +2,8 @@
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
-use yuzuri_limits::{CcaKind, Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_cca::CcaKind;
+use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
 
 const MSS: u32 = 1448;
 

@@ -1,6 +1,7 @@
 //! What limits a flow: the kernel's records as observations of `yuzuri-limits`, and the figures beside each limit.
 
-use yuzuri_limits::{CcaKind, Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_cca::CcaKind;
+use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
 use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Snapshot};
 
 /// Means over the time that a limit took.
@@ -97,7 +98,7 @@ pub struct FlowLimits {
 impl FlowLimits {
     /// The congestion control's name, as soon as it is known and whenever it changes.
     pub fn controlled_by(&mut self, congestion_control: &str) {
-        self.cca = (!congestion_control.is_empty()).then(|| CcaKind::of(congestion_control));
+        self.cca = CcaKind::of(congestion_control);
     }
 
     /// Takes a record in, and gives the time since the one before as stretches.

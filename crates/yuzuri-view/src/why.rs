@@ -3,6 +3,7 @@
 use crate::limited::{Figures, FlowLimits};
 use crate::text;
 use serde::Serialize;
+use yuzuri_cca::CcaKind;
 use yuzuri_limits::Limit;
 
 /// The answer to "what limits this flow?".
@@ -210,7 +211,7 @@ impl Teller<'_> {
                 // Packets do not tell the rate that is set, but the one that it makes.
                 let known = f.pacing_rate_bps.is_finite() && f.pacing_rate_bps > 0.0;
                 let rate = text::rate(if known { f.pacing_rate_bps } else { self.rate_bps() });
-                if self.congestion_control.starts_with("bbr") {
+                if CcaKind::of(self.congestion_control) == Some(CcaKind::Model) {
                     let own = format!("pacing at {rate}: what {} takes for the path's rate", self.congestion_control);
                     (own, "nothing, if that is the path's rate".into())
                 } else {

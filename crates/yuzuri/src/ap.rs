@@ -1,14 +1,13 @@
 //! `yuzuri ap`: the daemon of an access point, and its status.
 
-use crate::share::{Signals, notify, objective};
+use crate::daemon::{self, Signals, Task, Tasks, Watchdog, notify};
+use crate::share::objective;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 use yuzuri_share::{ApConfig, ApLoop, Places, RadioConfig, Rules, StationId, StationRule};
 
@@ -17,20 +16,10 @@ The gate lowers the receive window in ACKs to the stations. It drops no packet, 
 understand. If the daemon dies, all is as before within 2 s. Stations whose packets are forwarded by hardware (flow offload) \
 pass by it.";
 
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct ApArgs {
-    #[command(subcommand)]
-    task: Option<Task>,
-
-    #[command(flatten)]
-    run: RunArgs,
-}
+pub type ApArgs = Tasks<RunArgs, ApTask>;
 
 #[derive(Debug, Subcommand)]
-enum Task {
-    /// Run the daemon until it receives a signal (the default command)
-    Run(Box<RunArgs>),
+pub enum ApTask {
     /// Show the running daemon's stations, their shares and their uploads
     Status(StatusArgs),
     /// Check a configuration file
@@ -42,7 +31,7 @@ enum Task {
 
 /// Options of the daemon.
 #[derive(Debug, Default, Args)]
-struct RunArgs {
+pub struct RunArgs {
     /// Configuration file; flags override what it says. SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -87,7 +76,7 @@ struct RunArgs {
 }
 
 #[derive(Debug, Args)]
-struct StatusArgs {
+pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -107,11 +96,10 @@ struct StatusArgs {
 
 /// Runs the chosen command.
 pub fn run(args: ApArgs) -> anyhow::Result<ExitCode> {
-    match args.task {
-        None => daemon(args.run),
-        Some(Task::Run(args)) => daemon(*args),
-        Some(Task::Status(args)) => status(&args),
-        Some(Task::Check { file }) => {
+    match args.chosen() {
+        Task::Run(args) => serve(&args),
+        Task::Other(ApTask::Status(args)) => status(&args),
+        Task::Other(ApTask::Check { file }) => {
             let (_, rules) = yuzuri_share::read_ap_file(&file)?;
             println!("{}: right; {} stations have rules of their own", file.display(), rules.stations.len());
             Ok(ExitCode::SUCCESS)
@@ -161,9 +149,9 @@ impl Chosen {
     }
 }
 
-fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let Signals { stop, reload } = Signals::take().context("preparing for signals")?;
-    let chosen = Chosen::of(&args)?;
+fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let signals = Signals::take().context("preparing for signals")?;
+    let chosen = Chosen::of(args)?;
     let places = Places::of_access_point(args.runtime.clone());
     let sole = places.take()?;
     let dry_run = chosen.dry_run;
@@ -183,13 +171,11 @@ fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
     let what = if dry_run { "only telling what it would do" } else { "sharing" };
     let folder = places.status_file();
     say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
-    notify(&[NotifyState::Ready]);
-    let watchdog = sd_notify::watchdog_enabled().map(|within| within / 2);
-    let mut fed = Instant::now();
+    let mut watchdog = Watchdog::ready();
     let mut told = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        if reload.swap(false, Ordering::Relaxed) {
-            match Chosen::of(&args) {
+    while !signals.stopped() {
+        if signals.take_reload() {
+            match Chosen::of(args) {
                 Ok(Chosen { rules, objective, radio, dry_run, .. }) => {
                     ap.reload(rules, objective, radio);
                     ap.only_tell(dry_run);
@@ -198,7 +184,7 @@ fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
                 Err(error) => say(&format!("the settings stay as they were: {error:#}")),
             }
         }
-        ap.step(&stop);
+        ap.step(&signals.stop);
         if let Some(device) = ap.lost_device() {
             anyhow::bail!(
                 "device {device} is gone or was made anew, and the gate with it: connections are plain; start the daemon again \
@@ -210,10 +196,7 @@ fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
             told.clone_from(&ap.status().problems);
             told.iter().for_each(|problem| say(problem));
         }
-        if watchdog.is_some_and(|each| fed.elapsed() >= each) {
-            fed = Instant::now();
-            notify(&[NotifyState::Watchdog]);
-        }
+        watchdog.feed();
     }
     notify(&[NotifyState::Stopping]);
     // A second signal ends the process at once.
@@ -224,23 +207,13 @@ fn daemon(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let file = Places::of_access_point(args.runtime.clone()).status_file();
-    let stop = yuzuri_exit::stop_flag()?;
-    loop {
+    daemon::show(args.watch, !args.json, || {
         let status = yuzuri_share::read_ap_status(&file)?;
-        let text = match (args.json, args.metrics) {
+        Ok(match (args.json, args.metrics) {
             (true, _) => format!("{}\n", serde_json::to_string(&status)?),
             (_, true) => yuzuri_share::ap_metrics(&status),
             _ => status.table(),
-        };
-        let mut out = std::io::stdout().lock();
-        if args.watch && out.is_terminal() && !args.json {
-            out.write_all(b"\x1b[H\x1b[2J")?;
-        }
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
-        if !args.watch || stop.load(Ordering::Relaxed) {
-            return Ok(ExitCode::SUCCESS);
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
+        })
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

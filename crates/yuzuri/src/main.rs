@@ -5,6 +5,7 @@ mod authority;
 mod cli;
 mod confine;
 mod convert;
+mod daemon;
 mod doctor;
 mod identify;
 mod lab;

@@ -1,17 +1,14 @@
 //! `yuzuri share`: the daemon and the commands that talk to it.
 
 use crate::authority::{self, AuthorityTask};
+use crate::daemon::{self, Signals, Task, Tasks, Watchdog, notify};
 use crate::{confine, memory};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::in_one_line;
@@ -24,20 +21,10 @@ use yuzuri_share::{
 /// Read by default, if it exists.
 const USUAL_CONFIG: &str = "/etc/yuzuri/share.toml";
 
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct ShareArgs {
-    #[command(subcommand)]
-    task: Option<Task>,
-
-    #[command(flatten)]
-    run: RunArgs,
-}
+pub type ShareArgs = Tasks<RunArgs, ShareTask>;
 
 #[derive(Debug, Subcommand)]
-enum Task {
-    /// Run the daemon until it receives a signal (the default command)
-    Run(Box<RunArgs>),
+pub enum ShareTask {
     /// Show the running daemon's members, flows and bounds, and the reason for each bound
     Status(StatusArgs),
     /// Change the running daemon's policy without interrupting flows
@@ -144,7 +131,7 @@ pub struct RunArgs {
 }
 
 #[derive(Debug, Args)]
-struct StatusArgs {
+pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -163,7 +150,7 @@ struct StatusArgs {
 }
 
 #[derive(Debug, Args)]
-struct ReloadArgs {
+pub struct ReloadArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -174,7 +161,7 @@ struct ReloadArgs {
 }
 
 #[derive(Debug, Args)]
-struct PolicyArgs {
+pub struct PolicyArgs {
     /// Policy: off, count, hayakawa2015, shimada2016, steady or yuzuri
     name: PolicyName,
 
@@ -201,20 +188,22 @@ pub(crate) fn objective(text: &str) -> Result<Objective, String> {
 
 /// Runs the chosen command.
 pub fn run(args: ShareArgs) -> anyhow::Result<ExitCode> {
-    match args.task {
-        None => daemon(&args.run),
-        Some(Task::Run(args)) => daemon(&args),
-        Some(Task::Status(args)) => status(&args),
-        Some(Task::Policy(args)) => policy(&args),
-        Some(Task::Check { file }) => check(&file),
-        Some(Task::Key { file }) => {
+    let task = match args.chosen() {
+        Task::Run(args) => return serve(&args),
+        Task::Other(task) => task,
+    };
+    match task {
+        ShareTask::Status(args) => status(&args),
+        ShareTask::Policy(args) => policy(&args),
+        ShareTask::Check { file } => check(&file),
+        ShareTask::Key { file } => {
             yuzuri_share::new_key_file(&file)?;
             println!("created {}: copy it to each terminal, and pass it with --key-file", file.display());
             Ok(ExitCode::SUCCESS)
         }
-        Some(Task::Reload(args)) => reload(&args),
-        Some(Task::Authority(task)) => authority::run(task),
-        Some(Task::Rendezvous { listen, user }) => rendezvous(listen, user.as_deref()),
+        ShareTask::Reload(args) => reload(&args),
+        ShareTask::Authority(task) => authority::run(task),
+        ShareTask::Rendezvous { listen, user } => rendezvous(listen, user.as_deref()),
     }
 }
 
@@ -286,32 +275,7 @@ fn metrics_address(args: &RunArgs, file: &ConfigFile) -> anyhow::Result<Option<S
     Ok(address)
 }
 
-/// Signals to stop and to reload.
-pub(crate) struct Signals {
-    pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) reload: Arc<AtomicBool>,
-}
-
-impl Signals {
-    pub(crate) fn take() -> std::io::Result<Signals> {
-        let signals = Signals { stop: Arc::default(), reload: Arc::default() };
-        for signal in [SIGINT, SIGTERM] {
-            // A second one ends the process at once; bounds then expire by themselves.
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, signals.stop.clone())?;
-            signal_hook::flag::register(signal, signals.stop.clone())?;
-        }
-        signal_hook::flag::register(SIGHUP, signals.reload.clone())?;
-        Ok(signals)
-    }
-}
-
-/// Notifies the service manager, if there is one.
-pub(crate) fn notify(states: &[NotifyState]) {
-    // Without a service manager there is nothing to do; one that does not listen notices the state by itself.
-    let _ = sd_notify::notify(states);
-}
-
-fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
+fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     memory::release_after_bursts();
     let signals = Signals::take().context("preparing for signals")?;
     let Settings { mut share, metrics } = settings(args)?;
@@ -344,7 +308,6 @@ fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
         say(&format!("metrics at http://{address}/metrics"));
     }
     yuzuri_share::give_back_memory();
-    notify(&[NotifyState::Ready]);
     work(args, &mut share, &signals)?;
     notify(&[NotifyState::Stopping]);
     share.leave();
@@ -354,15 +317,11 @@ fn daemon(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn work(args: &RunArgs, share: &mut ControlLoop, signals: &Signals) -> anyhow::Result<()> {
-    let watchdog = sd_notify::watchdog_enabled().map(|within| within / 2);
-    let mut fed = Instant::now();
-    while !signals.stop.load(Ordering::Relaxed) {
+    let mut watchdog = Watchdog::ready();
+    while !signals.stopped() {
         share.step()?;
-        if watchdog.is_some_and(|each| fed.elapsed() >= each) {
-            fed = Instant::now();
-            notify(&[NotifyState::Watchdog]);
-        }
-        if signals.reload.swap(false, Ordering::Relaxed) {
+        watchdog.feed();
+        if signals.take_reload() {
             let since = NotifyState::monotonic_usec_now();
             let mut states = vec![NotifyState::Reloading];
             states.extend(since.ok());
@@ -399,39 +358,14 @@ fn say(what: &str) {
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let socket = Places::new(args.runtime.clone()).socket();
-    let stop = yuzuri_exit::stop_flag()?;
-    loop {
-        let question = if args.all { Question::StatusAll } else { Question::Status };
-        let status = match yuzuri_share::ask(&socket, question)? {
-            Answer::Status(status) => status,
-            Answer::Error { error } => bail!("asking the daemon at {}: {error}", socket.display()),
-            other => bail!("asking the daemon at {}: it answered {other:?}", socket.display()),
-        };
-        show(&status, args)?;
-        let next = Instant::now() + Duration::from_secs(1);
-        while args.watch && !yuzuri_exit::stopped(&stop) && Instant::now() < next {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        if !args.watch || yuzuri_exit::stopped(&stop) {
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
-}
-
-fn show(status: &Status, args: &StatusArgs) -> anyhow::Result<()> {
-    const HOME_AND_CLEAR: &str = "\x1b[H\x1b[2J";
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        serde_json::to_writer(&mut out, status)?;
-        writeln!(out)?;
-    } else {
-        if args.watch && out.is_terminal() {
-            write!(out, "{HOME_AND_CLEAR}")?;
-        }
-        write!(out, "{}", yuzuri_share::table(status))?;
-    }
-    out.flush()?;
-    Ok(())
+    let question = || if args.all { Question::StatusAll } else { Question::Status };
+    daemon::show(args.watch, !args.json, || match yuzuri_share::ask(&socket, question())? {
+        Answer::Status(status) if args.json => Ok(format!("{}\n", serde_json::to_string(&status)?)),
+        Answer::Status(status) => Ok(yuzuri_share::table(&status)),
+        Answer::Error { error } => bail!("asking the daemon at {}: {error}", socket.display()),
+        other => bail!("asking the daemon at {}: it answered {other:?}", socket.display()),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn policy(args: &PolicyArgs) -> anyhow::Result<ExitCode> {

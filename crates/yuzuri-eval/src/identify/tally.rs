@@ -6,6 +6,7 @@ use super::largest::{Otherwise, largest};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use yuzuri_cca::CcaKind;
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};
 use yuzuri_infer::window_trace::{CapturePoint, WindowTrace};
@@ -161,7 +162,7 @@ impl Tally {
         *self.confusion.entry(label.to_owned()).or_default().entry(name.clone()).or_default() += 1;
         let mut errors = window_errors(&verdict.window_trace, truth);
         let (median, high) = quantiles(&mut errors);
-        if label == "bbr" {
+        if CcaKind::of(label) == Some(CcaKind::Model) {
             // Its flight is what it paces, half of its window: not window-limited.
             errors.clear();
         }

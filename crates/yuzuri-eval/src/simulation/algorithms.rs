@@ -205,7 +205,7 @@ pub fn simulated(path: Path, algorithm: Algorithm, seed: u64) -> (Vec<Row>, Figu
 
 /// The mean over seeds for a randomized algorithm, otherwise a single run.
 pub fn simulated_mean(path: Path, algorithm: Algorithm) -> Figures {
-    let seeds = if matches!(algorithm, Algorithm::Nv | Algorithm::Cdg) { 8 } else { 1 };
+    let seeds = if algorithm.facts().randomized { 8 } else { 1 };
     let mut sums = [0.0; 11];
     for seed in 1..=seeds {
         let cells = simulated(path, algorithm, seed).1.cells();

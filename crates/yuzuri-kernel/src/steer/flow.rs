@@ -152,8 +152,6 @@ pub struct FlowState {
     pub snd_wnd_bytes: u32,
     /// Payload that waits to be sent for the first time, bytes (`write_seq - snd_nxt`).
     pub unsent_bytes: u32,
-    /// What was handed to the interface and has not been sent yet, bytes with the kernel's overhead (`sk_wmem_alloc`).
-    pub wmem_bytes: u32,
     /// Its congestion control now.
     pub control: Name,
     /// Whose that is, and why.
@@ -221,8 +219,6 @@ impl FlowState {
             sndbuf_bytes: record.sndbuf,
             snd_wnd_bytes: record.snd_wnd,
             unsent_bytes: record.unsent,
-            // The socket itself holds one.
-            wmem_bytes: record.wmem.saturating_sub(1),
             control: name(record.control),
             standing,
             rests: record.flags & FLAG_RESTS != 0,
@@ -239,7 +235,7 @@ fn address(words: [u32; 4], port: u16) -> SocketAddr {
 }
 
 // Three words of 8 bytes, 26 of 4, two names, two ports and four bytes: no padding.
-const _: () = assert!(RECORD == 3 * 8 + (4 + 4 + 18) * 4 + 2 * 16 + 2 * 2 + 4);
+const _: () = assert!(RECORD == 3 * 8 + (4 + 4 + 16) * 4 + 2 * 16 + 2 * 2 + 4);
 
 #[cfg(test)]
 mod tests {

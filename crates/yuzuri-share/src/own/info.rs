@@ -51,8 +51,6 @@ pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAd
         sndbuf_bytes: u32::MAX,
         snd_wnd_bytes: if raw.len() >= 232 { word(228) } else { u32::MAX },
         unsent_bytes: word(144),
-        // Not reported.
-        wmem_bytes: 0,
         control: Default::default(),
         standing: Standing::Ours,
         rests: false,

@@ -1,11 +1,11 @@
 //! A test network: hosts on one link, each in its own network namespace, and a server, with sharing
 //! daemons and traffic.
 
-#![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -179,22 +179,9 @@ impl Traffic {
     }
 
     pub fn cwnd(&self) -> u32 {
-        use std::os::fd::AsRawFd;
-        // SAFETY: a structure of integers, for which zeros are valid.
-        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into the structure.
-        let result = unsafe {
-            libc::getsockopt(
-                self.near.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                (&raw mut info).cast(),
-                &mut length,
-            )
-        };
-        assert_eq!(result, 0);
-        info.tcpi_snd_cwnd
+        let info = yuzuri_kernel::own::info(self.near.as_fd()).unwrap();
+        let at = std::mem::offset_of!(libc::tcp_info, tcpi_snd_cwnd);
+        u32::from_ne_bytes(info[at..at + 4].try_into().unwrap())
     }
 }
 

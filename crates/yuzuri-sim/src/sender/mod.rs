@@ -429,7 +429,7 @@ impl Sender {
         self.consecutive_timeouts = 0;
         self.cwnd_stamp = now;
         // The peer is assumed to negotiate ECN (tcp_ecn of 1 or 2).
-        self.window.ecn = self.cca.needs_ecn();
+        self.window.ecn = self.config.cubic.is_none() && self.config.algorithm.facts().needs_ecn;
         self.cca.init(&mut self.window);
         self.update_pacing_rate();
     }

@@ -1,0 +1,232 @@
+//! What is known of each algorithm beside what it does to the window, in one table: whoever needs to
+//! know it asks here, by the algorithm or by the name that a kernel gives.
+
+use crate::{Algorithm, CubicConstants};
+use serde::{Deserialize, Serialize};
+
+/// What rules the window of a congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CcaKind {
+    /// It grows by ACKs and is reduced by losses (RFC 5681, RFC 9438).
+    Grows,
+    /// The same, within bounds that a sharing group sets.
+    Bounded,
+    /// It is what a model of the path says, and the sender paces by a rate (BBR).
+    Model,
+}
+
+/// Name of the BPF congestion control that keeps within the bounds of a sharing group. In a network
+/// namespace beside the host's a number follows: `yuzuri_4026532`.
+pub const BOUNDED_CONTROL: &str = "yuzuri";
+
+/// Names that BBR's versions have in kernels of others, where `bbr` may be another version.
+const BBR_OF_OTHERS: [&str; 2] = ["bbr1", "bbr2"];
+
+impl CcaKind {
+    /// That of the congestion control of this name; `None` where nothing is known of it.
+    pub fn of(congestion_control: &str) -> Option<CcaKind> {
+        let bounded = congestion_control
+            .strip_prefix(BOUNDED_CONTROL)
+            .is_some_and(|number| number.is_empty() || number.starts_with('_'));
+        if bounded {
+            return Some(CcaKind::Bounded);
+        }
+        if BBR_OF_OTHERS.contains(&congestion_control) {
+            return Some(CcaKind::Model);
+        }
+        Algorithm::named(congestion_control).map(|algorithm| algorithm.facts().kind)
+    }
+}
+
+/// How often a sender has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// Systems come with it, and hosts run it unless told otherwise (CUBIC of Linux, Apple and
+    /// Windows, NewReno of the BSDs, BBR of large operators).
+    Usual,
+    /// A system has it, but somebody must choose it.
+    Chosen,
+    /// No released kernel has it.
+    OutOfTree,
+}
+
+/// A form in which an algorithm may be met on a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As the kernel has it.
+    Plain,
+    /// On a kernel with fewer ticks a second: its window hangs on times in ticks, of which a round
+    /// trip may have few.
+    SlowTicks,
+    /// It counts an ACK of several segments as one after slow start, as before Linux 5.7 ("tcp: fix
+    /// stretch ACK bugs in ...").
+    CountsAcks,
+    /// The same, where the algorithm itself keeps the count (YeAH).
+    CountsAcksItself,
+    /// It gives way to delays at times drawn by lot.
+    Randomized,
+    /// It may hold the window by single measurements or by a threshold that it forgets at drawn times.
+    MayHold,
+    /// It learns nothing of one-way delays, because an offset of the clocks that is drawn by lot blinds it.
+    Blind,
+    /// It gives way at times that cannot be foreseen, may hold the window, and takes back by slow
+    /// start what it gave. It is not told timestamps.
+    Unforeseen,
+    /// With the constants of this place in [`Facts::constants`].
+    Constants(usize),
+}
+
+/// What is known of an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Name as in Linux, with a suffix for variants that Linux does not distinguish.
+    pub name: &'static str,
+    /// Name of the module or of the system's setting, which several variants may share.
+    pub kernel_name: &'static str,
+    /// What rules its window.
+    pub kind: CcaKind,
+    /// It needs ECN (`TCP_CONG_NEEDS_ECN`): its SYN is ECN-capable, others never are.
+    pub needs_ecn: bool,
+    /// What it does to the window depends on random numbers, so that one run stands for little.
+    pub randomized: bool,
+    /// Its window depends on the least RTT of the connection.
+    pub uses_min_rtt: bool,
+    /// How often a sender has it.
+    pub spread: Spread,
+    /// The algorithm that it cannot be told from, because its constants differ by less than the
+    /// rounding of a window, or because that one has this one's constants as a form.
+    pub stands_for: Option<Algorithm>,
+    /// The constants that a CUBIC of this name may have, the plainest first.
+    pub constants: &'static [CubicConstants],
+    /// The forms in which it may be met, the plainest first.
+    pub forms: &'static [Form],
+}
+
+/// An algorithm of which nothing particular is known.
+const PLAIN: Facts = Facts {
+    name: "",
+    kernel_name: "",
+    kind: CcaKind::Grows,
+    needs_ecn: false,
+    randomized: false,
+    uses_min_rtt: false,
+    spread: Spread::Chosen,
+    stands_for: None,
+    constants: &[],
+    forms: &[Form::Plain],
+};
+
+impl Facts {
+    const fn named(name: &'static str) -> Facts {
+        Facts { name, kernel_name: name, ..PLAIN }
+    }
+
+    /// Whether a form of it gives way at times that cannot be foreseen.
+    pub fn gives_way_by_lot(&self) -> bool {
+        self.forms.iter().any(|form| matches!(form, Form::Randomized | Form::Unforeseen))
+    }
+}
+
+const COUNTED_ACKS: &[Form] = &[Form::Plain, Form::CountsAcks];
+const IN_TICKS: &[Form] = &[Form::Plain, Form::SlowTicks];
+
+impl Algorithm {
+    /// What is known of it.
+    pub const fn facts(self) -> Facts {
+        match self {
+            Algorithm::Cubic => {
+                Facts { spread: Spread::Usual, constants: &[CubicConstants::LINUX], ..Facts::named("cubic") }
+            }
+            Algorithm::CubicApple => Facts {
+                kernel_name: "cubic",
+                stands_for: Some(Algorithm::Cubic),
+                constants: &[CubicConstants::APPLE],
+                ..Facts::named("cubic_apple")
+            },
+            Algorithm::CubicAppleOld => Facts {
+                kernel_name: "cubic",
+                constants: &[
+                    CubicConstants::APPLE_OLD,
+                    CubicConstants::BETA_EIGHT_TENTHS,
+                    CubicConstants::IPHONE_2017,
+                ],
+                forms: &[Form::Constants(0), Form::Constants(1), Form::Constants(2)],
+                ..Facts::named("cubic_apple_old")
+            },
+            Algorithm::CubicIphone2017 => Facts {
+                kernel_name: "cubic",
+                stands_for: Some(Algorithm::CubicAppleOld),
+                constants: &[CubicConstants::IPHONE_2017],
+                ..Facts::named("cubic_iphone_2017")
+            },
+            Algorithm::Reno => Facts { spread: Spread::Usual, ..Facts::named("reno") },
+            Algorithm::Bic => Facts { forms: COUNTED_ACKS, ..Facts::named("bic") },
+            Algorithm::Htcp => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("htcp") },
+            Algorithm::Highspeed => Facts::named("highspeed"),
+            Algorithm::Scalable => Facts { forms: COUNTED_ACKS, ..Facts::named("scalable") },
+            Algorithm::Hybla => Facts { uses_min_rtt: true, ..Facts::named("hybla") },
+            Algorithm::Illinois => Facts { uses_min_rtt: true, ..Facts::named("illinois") },
+            Algorithm::Vegas => Facts { uses_min_rtt: true, ..Facts::named("vegas") },
+            Algorithm::Veno => Facts { uses_min_rtt: true, forms: COUNTED_ACKS, ..Facts::named("veno") },
+            Algorithm::Westwood => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("westwood") },
+            Algorithm::Yeah => Facts {
+                uses_min_rtt: true,
+                forms: &[Form::Plain, Form::CountsAcksItself],
+                ..Facts::named("yeah")
+            },
+            Algorithm::Lp => {
+                Facts { forms: &[Form::Plain, Form::Blind, Form::Unforeseen], ..Facts::named("lp") }
+            }
+            Algorithm::Nv => {
+                Facts { randomized: true, uses_min_rtt: true, forms: &[Form::MayHold], ..Facts::named("nv") }
+            }
+            Algorithm::Cdg => Facts { randomized: true, forms: &[Form::Randomized], ..Facts::named("cdg") },
+            Algorithm::Dctcp => Facts { needs_ecn: true, ..Facts::named("dctcp") },
+            // It draws only the phase in which its cycle begins.
+            Algorithm::Bbr => Facts { kind: CcaKind::Model, spread: Spread::Usual, ..Facts::named("bbr") },
+            Algorithm::Bbr3 => Facts {
+                kernel_name: "bbr",
+                kind: CcaKind::Model,
+                spread: Spread::OutOfTree,
+                ..Facts::named("bbr3")
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SlowStartExit;
+
+    #[test]
+    fn the_table_says_what_the_algorithms_do() {
+        for algorithm in Algorithm::ALL {
+            let facts = algorithm.facts();
+            let cca = algorithm.make(SlowStartExit::Loss, 1);
+            assert_eq!(cca.controls_all(), facts.kind == CcaKind::Model, "{algorithm:?}");
+            assert_eq!(facts.constants.is_empty(), cca.name() != "cubic", "{algorithm:?}");
+            assert!(!facts.forms.is_empty() && facts.name.starts_with(facts.kernel_name), "{algorithm:?}");
+            for form in facts.forms {
+                assert!(!matches!(form, Form::Constants(place) if *place >= facts.constants.len()));
+            }
+            if let Some(other) = facts.stands_for {
+                assert_eq!(other.facts().stands_for, None, "{algorithm:?}");
+                assert!(facts.constants.iter().all(|c| other.facts().constants.contains(c)), "{algorithm:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_a_kernel_gives_tells_the_kind_or_nothing() {
+        let of = CcaKind::of;
+        assert_eq!((of("cubic"), of("dctcp")), (Some(CcaKind::Grows), Some(CcaKind::Grows)));
+        assert_eq!(
+            (of("bbr"), of("bbr2"), of("bbr3")),
+            (Some(CcaKind::Model), Some(CcaKind::Model), Some(CcaKind::Model))
+        );
+        assert_eq!((of("yuzuri"), of("yuzuri_f00d")), (Some(CcaKind::Bounded), Some(CcaKind::Bounded)));
+        assert_eq!((of(""), of("yuzurin"), of("tahoe")), (None, None, None));
+    }
+}

@@ -1,0 +1,129 @@
+//! What the commands of both daemons have in common: their tasks, the signals they obey, the service
+//! manager they talk to, and a status that is shown again each second.
+
+use clap::{Args, Subcommand};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The tasks of a daemon's command: to run it, or one of `Other`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Tasks<Run: Args, Other: Subcommand> {
+    #[command(subcommand)]
+    task: Option<Task<Run, Other>>,
+
+    #[command(flatten)]
+    run: Run,
+}
+
+/// A task that was named.
+#[derive(Debug, Subcommand)]
+pub enum Task<Run: Args, Other: Subcommand> {
+    /// Run the daemon until it receives a signal (the default command)
+    Run(Box<Run>),
+    #[command(flatten)]
+    Other(Other),
+}
+
+impl<Run: Args, Other: Subcommand> Tasks<Run, Other> {
+    /// The task that was named, or that of running the daemon.
+    pub fn chosen(self) -> Task<Run, Other> {
+        self.task.unwrap_or_else(|| Task::Run(Box::new(self.run)))
+    }
+}
+
+/// Signals to stop and to reload.
+pub struct Signals {
+    /// SIGINT or SIGTERM came.
+    pub stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Takes the signals over.
+    ///
+    /// # Errors
+    /// If the kernel refuses a handler.
+    pub fn take() -> std::io::Result<Signals> {
+        let signals = Signals { stop: Arc::default(), reload: Arc::default() };
+        for signal in [SIGINT, SIGTERM] {
+            // A second one ends the process at once; bounds then expire by themselves.
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, signals.stop.clone())?;
+            signal_hook::flag::register(signal, signals.stop.clone())?;
+        }
+        signal_hook::flag::register(SIGHUP, signals.reload.clone())?;
+        Ok(signals)
+    }
+
+    /// Whether the daemon shall stop.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether SIGHUP came since this was last asked.
+    pub fn take_reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Notifies the service manager, if there is one.
+pub fn notify(states: &[NotifyState]) {
+    // Without a service manager there is nothing to do; one that does not listen notices the state by itself.
+    let _ = sd_notify::notify(states);
+}
+
+/// The service manager's watchdog, if it wants one.
+pub struct Watchdog {
+    each: Option<Duration>,
+    fed: Instant,
+}
+
+impl Watchdog {
+    /// Tells the service manager that the daemon is ready, and asks how often it wants to hear so.
+    pub fn ready() -> Watchdog {
+        notify(&[NotifyState::Ready]);
+        Watchdog { each: sd_notify::watchdog_enabled().map(|within| within / 2), fed: Instant::now() }
+    }
+
+    /// Called in each turn of the daemon.
+    pub fn feed(&mut self) {
+        if self.each.is_some_and(|each| self.fed.elapsed() >= each) {
+            self.fed = Instant::now();
+            notify(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Prints what `text` gives, once, or each second until Ctrl-C. On a terminal the new replaces the old if `in_place`.
+///
+/// # Errors
+/// That of `text`, and if standard output cannot be written.
+pub fn show(
+    watch: bool,
+    in_place: bool,
+    mut text: impl FnMut() -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
+    const HOME_AND_CLEAR: &str = "\x1b[H\x1b[2J";
+    let stop = yuzuri_exit::stop_flag()?;
+    loop {
+        let text = text()?;
+        let mut out = std::io::stdout().lock();
+        if watch && in_place && out.is_terminal() {
+            out.write_all(HOME_AND_CLEAR.as_bytes())?;
+        }
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        drop(out);
+        let next = Instant::now() + Duration::from_secs(1);
+        while watch && !yuzuri_exit::stopped(&stop) && Instant::now() < next {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if !watch || yuzuri_exit::stopped(&stop) {
+            return Ok(());
+        }
+    }
+}
