@@ -69,6 +69,51 @@ fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
 }
 
 #[test]
+fn a_burst_that_leaves_in_parts_is_the_applications_for_as_long_as_nothing_is_left_to_send() {
+    // 16 segments in four runs of 1 ms, the last of which is not full, then 36 ms until the next burst. The window has room for more.
+    let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
+    for _ in 0..40 {
+        for n in 0..16u32 {
+            let bytes = if n == 15 { 400 } else { 1000 };
+            segments.push(segment(at + i64::from(n / 4) * MS, NEAR, ACK, seq, 1, bytes));
+            seq += bytes;
+            if n % 2 == 1 {
+                segments.push(segment(at + i64::from(n / 4) * MS + 20 * MS, FAR, ACK, 1, seq, 0));
+            }
+        }
+        at += 40 * MS;
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let times = shares(&told(65_535, segments));
+    assert!(times.share(Limit::Application) > 0.95, "{:?}", times.ranked());
+}
+
+#[test]
+fn a_window_that_shrinks_at_many_acknowledgements_is_a_slow_readers() {
+    // The window is full each time; it has 10 kB or 8 kB. Who reads at once has the same each time.
+    let of = |windows: [u16; 2]| {
+        let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
+        let mut window = 10_000u16;
+        for flight in 0..60 {
+            let count = window / 1000;
+            for n in 0..count {
+                segments.push(segment(at + i64::from(n) * 10_000, NEAR, ACK, seq, 1, 1000));
+                seq += 1000;
+            }
+            at += 19 * MS;
+            window = windows[flight % 2];
+            segments.push(Segment { window, ..segment(at, FAR, ACK, 1, seq, 0) });
+            at += 50_000;
+        }
+        shares(&told(10_000, segments))
+    };
+    let steady = of([10_000, 10_000]);
+    assert!(steady.share(Limit::ReceiverWindow) > 0.9, "{:?}", steady.ranked());
+    let varies = of([8_000, 10_000]);
+    assert!(varies.share(Limit::SlowReader) > 0.8, "{:?}", varies.ranked());
+}
+
+#[test]
 fn a_window_that_doubles_is_slow_start_and_one_that_stays_is_not_told() {
     let doubles = flights(|flight| 2 << flight.min(5), 1000, 65_535, 50_000);
     assert_eq!(doubles.rounds.get(2), Some(&Limit::SlowStart), "{:?}", doubles.rounds);

@@ -20,14 +20,19 @@ struct Flat {
     acked_bytes: u64,
     /// It came down to this without a reduction.
     fell: bool,
+    /// It grew to this.
+    grew: bool,
 }
 
 impl Flat {
     fn has_grown(&self, now: &Observation) -> bool {
-        // Where the algorithm is not known, the window is not either: a flight varies by a segment or two.
-        let blur = if now.cca.is_none() { 1 + self.cwnd_segments / 50 } else { 0 };
-        now.cwnd_segments > self.cwnd_segments.saturating_add(blur)
+        now.cwnd_segments > self.cwnd_segments.saturating_add(blur(now, self.cwnd_segments))
     }
+}
+
+/// Where the algorithm is not known, the window is not either: a flight varies by a segment or two.
+fn blur(now: &Observation, cwnd_segments: u32) -> u32 {
+    if now.cca.is_none() { 1 + cwnd_segments / 50 } else { 0 }
 }
 
 /// What is known of a bound.
@@ -71,10 +76,11 @@ impl Bound {
             since_us: now.time_us,
             acked_bytes: now.acked_bytes,
             fell: false,
+            grew: false,
         };
         let flat = self.flat.get_or_insert(new);
         if flat.has_grown(now) {
-            *flat = new;
+            *flat = Flat { grew: true, ..new };
         } else if now.cwnd_segments < flat.cwnd_segments && now.cca == Some(CcaKind::Bounded) {
             *flat = Flat { fell: true, ..new };
         }
@@ -111,6 +117,15 @@ impl Bound {
         } else {
             Bounded::No
         }
+    }
+
+    /// Whether the window was seen to grow, and not to stand still since: for longer than it takes to grow by more than its blur.
+    pub(crate) fn grows(&self, now: &Observation) -> bool {
+        let Some(flat) = self.flat else { return false };
+        let more = f64::from(blur(now, flat.cwnd_segments) + 2);
+        let flat_us = now.time_us.saturating_sub(flat.since_us) as f64;
+        let stands = now.srtt_us.is_none_or(|srtt_us| flat_us * GROWS > more * f64::from(srtt_us));
+        flat.has_grown(now) || (flat.grew && !stands)
     }
 
     /// Whether the window is at its bound.

@@ -100,7 +100,7 @@ impl Classifier {
         if now.moment != Moment::Processing {
             let full = limit.is_congestion_window()
                 || matches!(limit, Limit::OwnDevice | Limit::Sharing)
-                || (limit == Limit::Unknown && self.bound.holds(now) != Bounded::No);
+                || (limit == Limit::Unknown && (self.bound.holds(now) != Bounded::No || fills_cwnd(now)));
             self.bound.add(&last, now, full);
         }
         let idle_us = idle_us(&last, now, limit);
@@ -212,19 +212,26 @@ impl Classifier {
         if receiver {
             return self.receiver(seen, window_bytes);
         }
-        match self.bound.holds(seen) {
+        let bounded = self.bound.holds(seen);
+        match bounded {
             Bounded::Yes if seen.cca == Some(CcaKind::Bounded) => return Limit::Sharing,
-            Bounded::Yes => return Limit::Unknown,
             Bounded::Perhaps if seen.cca == Some(CcaKind::Bounded) => return Limit::Unknown,
-            Bounded::Perhaps | Bounded::No => {}
+            Bounded::Yes | Bounded::Perhaps | Bounded::No => {}
         }
-        let queue = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
+        let standing = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
+        let queue = standing || seen.path_is_full == Some(true);
         let held = self.losses.hold(seen);
         if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == Some(true)) {
             return Limit::OwnDevice;
         }
         if queue {
+            // Whatever holds the window, a larger one would carry no more.
             return Limit::Path;
+        }
+        // Who does not know the kernel's least RTT has to see that the path has room.
+        let sees_path = seen.cca.is_some() || seen.path_is_full.is_some();
+        if bounded == Bounded::Yes || !sees_path {
+            return Limit::Unknown;
         }
         if self.losses.by() == Some(Reduction::Cwr) && held == Some(true) {
             return Limit::Unknown;
@@ -238,6 +245,8 @@ impl Classifier {
         }
         match held {
             Some(true) => Limit::Loss,
+            // Who does not know the algorithm has to see the window grow.
+            _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
             Some(false) => Limit::CongestionAvoidance,
             None => before_any_reduction(seen),
         }
@@ -251,11 +260,15 @@ impl Classifier {
         let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
         let remembers_us = OPENED_ROUND_TRIPS * u64::from(seen.srtt_us.unwrap_or(0));
         let opened = self.opened_us.is_some_and(|at_us| seen.time_us.saturating_sub(at_us) <= remembers_us);
-        if window_bytes == 0 || missing_bytes > window_bytes || opened {
+        let late = seen.reads_at_once == Some(false);
+        if window_bytes == 0 || missing_bytes > window_bytes || opened || late {
             Limit::SlowReader
         } else if !waits {
-            Limit::ReceiverWindow
-        } else if knows_largest && missing_bytes <= window_bytes / 8 {
+            // Who sees each acknowledgement knows soon whether its program reads at once.
+            let waits_to_know =
+                seen.window_updates.is_some() && seen.reads_at_once.is_none() && !knows_largest;
+            if waits_to_know { Limit::Unknown } else { Limit::ReceiverWindow }
+        } else if seen.reads_at_once == Some(true) || (knows_largest && missing_bytes <= window_bytes / 8) {
             // It reads at once: what waits is in a queue on the path, and a larger window would only make that longer.
             Limit::Path
         } else {
@@ -263,6 +276,12 @@ impl Classifier {
             Limit::Unknown
         }
     }
+}
+
+/// Whether the congestion window of an unknown algorithm is full.
+fn fills_cwnd(seen: &Observation) -> bool {
+    let more = seen.unsent_bytes.is_some_and(|bytes| bytes > 0);
+    seen.cca.is_none() && more && seen.cwnd_room_bytes() < u64::from(seen.mss_bytes)
 }
 
 /// Whether the receiver's window opened without an ACK of anything.

@@ -85,6 +85,10 @@ pub struct Observation {
     pub largest_window_bytes: Option<u64>,
     /// The receiver's window opened although nothing was acknowledged: what had filled it was not read before.
     pub window_updates: Option<bool>,
+    /// The receiver's program reads what arrives at once: acknowledgements tell the same window, and not a smaller one.
+    pub reads_at_once: Option<bool>,
+    /// The RTT grows as the flight does: the path carries no more, whatever its least RTT may be.
+    pub path_is_full: Option<bool>,
     /// Congestion window before the last reduction, segments, 0 before the first (`prior_cwnd`).
     pub prior_cwnd_segments: Option<u32>,
     /// For how long pacing still holds the next segment, microseconds (`tcp_wstamp_ns`).

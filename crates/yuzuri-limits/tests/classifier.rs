@@ -207,6 +207,42 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
     assert_eq!(steady(old(40)), Limit::CongestionAvoidance);
 }
 
+/// What packets tell: neither the algorithm nor the least RTT.
+#[test]
+fn who_knows_no_algorithm_has_to_see_the_window_grow_and_the_path_have_room() {
+    let seen = |path_is_full, grows: u64| {
+        let of = |n: u64| {
+            let cwnd_segments = 20 + (n * grows / 40) as u32;
+            let window =
+                Observation { cwnd_segments, in_flight_segments: cwnd_segments, ..full_cwnd(n * 1000) };
+            told_by_packets(Observation { path_is_full, ..window })
+        };
+        told(&(0..=1000).map(of).collect::<Vec<_>>()).1.last().map(|s| s.limit)
+    };
+    // A segment each second round trip, after the first.
+    assert_eq!(seen(Some(false), 1), Some(Limit::CongestionAvoidance));
+    assert_eq!(seen(Some(false), 0), Some(Limit::Unknown));
+    assert_eq!(seen(None, 1), Some(Limit::Unknown));
+    assert_eq!(seen(Some(true), 1), Some(Limit::Path));
+    assert_eq!(seen(Some(true), 0), Some(Limit::Path), "whatever holds it, a larger one would carry no more");
+}
+
+fn told_by_packets(seen: Observation) -> Observation {
+    Observation { cca: None, window_updates: Some(false), ..seen }
+}
+
+#[test]
+fn from_the_middle_a_small_window_is_told_from_a_slow_reader_by_how_the_receiver_reads() {
+    let of = |reads_at_once| {
+        let full =
+            |t| Observation { receive_window_bytes: Some(20 * 1448), acked_bytes: 1 << 30, ..roomy(t) };
+        steady(|t| told_by_packets(Observation { reads_at_once, ..full(t) }))
+    };
+    assert_eq!(of(Some(true)), Limit::ReceiverWindow);
+    assert_eq!(of(Some(false)), Limit::SlowReader);
+    assert_eq!(of(None), Limit::Unknown);
+}
+
 #[test]
 fn recovery_and_timeouts_are_told_by_the_state() {
     assert_eq!(steady(|t| Observation { state: State::Recovery, ..roomy(t) }), Limit::Recovery);
@@ -425,6 +461,8 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             device_full: more.5,
             device_memory_bytes: windows.3,
             window_updates: more.4,
+            reads_at_once: more.5,
+            path_is_full: more.4,
             cca: [None, Some(CcaKind::Grows), Some(CcaKind::Bounded), Some(CcaKind::Model)]
                 [sizes.2 as usize % 4],
             srtt_us: times.0,

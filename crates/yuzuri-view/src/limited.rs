@@ -270,6 +270,8 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         cwnd_limited: bit(Marks::CWND_LIMITED),
         device_full: bit(Marks::THROTTLED),
         window_updates: None,
+        reads_at_once: None,
+        path_is_full: None,
         device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),
         srtt_us: s.measured_srtt_us(),
         rttvar_us: s.rttvar_us,

@@ -2,6 +2,7 @@
 
 use super::look::{Look, Looks};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
+use std::collections::VecDeque;
 use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reduction, State, Stretch};
 
 /// Segments lie in the sender's own device for longer than TCP small queues let them (1 ms of the pacing rate), and than the
@@ -23,17 +24,35 @@ const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
 /// The part of the runs from which on acknowledgements draw them: a single one in several rounds may be late.
 const NEARLY_ALL: f64 = 0.7;
-/// How fast the means over rounds forget.
+/// How fast the means over rounds forget; those of what a busy host blurs for several rounds forget slower.
 const FORGETS: f64 = 0.25;
+const FORGETS_SLOWLY: f64 = 0.05;
+const RUNS: f64 = 48.0;
+/// The part of the acknowledgements with a smaller window than before from which on the receiver's program does not read at once, and
+/// below which it does: it may be late now and then.
+const LATE: f64 = 0.1;
+const AT_ONCE: f64 = 0.02;
+/// Fewer acknowledgements do not tell.
+const MIN_TOLD: f64 = 8.0;
+/// Flights of so many rounds are compared; they differ by this factor at least. Where a path carries no more, the RTT grows as they do:
+/// by this part of their growth at least (as logarithms).
+const COMPARED: usize = 64;
+const DIFFER: f64 = 1.15;
+const AS_MUCH: f64 = 0.75;
+/// Where most of the growth is that of the rate, the path has room.
+const LESS: f64 = 0.5;
 /// A writer wakes up once a third of the send buffer is free (`sk_stream_min_wspace`), of which a segment's overhead is a part; what a
 /// window lets through is what an acknowledgement acknowledged: two segments.
 const REFILLS: f64 = 0.3;
 /// A run that is most of a flight is a window's, too, where it did not empty the sender's queue.
 const WINDOWS: f64 = 0.75;
 const MIN_REFILL: f64 = 3.0;
-/// Rounds in which a flight stays the same until it is called steady; by what part it may vary.
+/// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer follow an acknowledgement neither.
+const MAY_REFILL: f64 = 0.2;
+const RARELY: f64 = 0.3;
+const ALL: f64 = 0.99;
+/// Rounds after which means tell.
 const STEADY_ROUNDS: u32 = 5;
-const STEADY: f64 = 0.08;
 
 /// What limited each round of a trace, and the time between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,16 +102,20 @@ struct Teller<'a> {
     reductions: usize,
     acked_bytes: u64,
     retransmitted: u32,
-    /// Flight of the round before, segments.
+    /// Flight of the round before, segments, and whether losses were repaired in it.
     flight: f64,
-    /// Since when the flight is steady: what it was, and for how many rounds.
-    steady: (f64, u32),
+    repaired: bool,
     rounds: u32,
     /// Means over the last rounds: runs that followed an acknowledgement as a writer does that it woke, all runs, those by clock, and their distances (sum, and sum of squares, ms).
-    woken: f64,
+    woken: (f64, f64),
     runs: f64,
+    forgets: f64,
     by_clock: f64,
     gaps: (f64, f64),
+    /// The same of acknowledgements that told a smaller window than the one before, and of all.
+    shrunk: (f64, f64),
+    /// Flights of the last rounds, segments, with their RTTs, microseconds.
+    flights: VecDeque<(f64, f64)>,
     /// When the flight became as large as it is, and what it was.
     flat: (i64, f64),
     /// What was last seen of a round in which something was sent.
@@ -113,12 +136,15 @@ impl<'a> Teller<'a> {
             acked_bytes: if trace.handshake_rtt_us.is_some() { 0 } else { 1 << 30 },
             retransmitted: 0,
             flight: 0.0,
-            steady: (0.0, 0),
+            repaired: false,
             rounds: 0,
-            woken: 0.0,
+            woken: (0.0, 0.0),
             runs: 0.0,
+            forgets: FORGETS,
             by_clock: 0.0,
             gaps: (0.0, 0.0),
+            shrunk: (0.0, 0.0),
+            flights: VecDeque::new(),
             flat: (0, 0.0),
             last: Observation::default(),
             slow_start_over: false,
@@ -150,7 +176,7 @@ impl<'a> Teller<'a> {
         let near = self.trace.capture_point == CapturePoint::Sender;
         let reduction = self.reduction(round);
         let queue_us = look.passage_us.map_or(0, |passage_us| passage_us - self.least_passage_us);
-        let (srtt_us, rttvar_us) = self.rtt(round, queue_us);
+        let (srtt_us, rttvar_us) = self.rtt(round, look, queue_us);
         let time_us = time_us(round.end_ns);
         if look.runs == 0 && !look.repair && reduction.is_none() {
             // What kept it from sending before keeps it still.
@@ -158,8 +184,10 @@ impl<'a> Teller<'a> {
         }
         self.follow(round, look, flight, reduction.is_some() || look.repair);
 
-        let emptied = look.runs > 0 && look.emptied * 2 > look.runs;
-        let refills = self.refills(look, emptied);
+        // At most of the acknowledgements nothing was left to send.
+        let (emptied_ms, others_ms) = look.rests_ms;
+        let emptied = look.runs > 0 && emptied_ms > others_ms;
+        let refills = self.refills(round, look, emptied);
         let receiver_full = self.receiver_full(look, window_bytes);
         let held = near && i64::from(look.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
@@ -183,9 +211,15 @@ impl<'a> Teller<'a> {
             },
             mss_bytes,
             receive_window_bytes: (receiver_full || self.knows_scale).then_some(window_bytes),
-            unsent_bytes: Some(if (emptied || refills) && !receiver_full { 0 } else { u64::MAX }),
-            writer_waits: if refills || !self.perhaps_refills(look) { Some(refills) } else { None },
+            unsent_bytes: Some(if (emptied || refills == Some(true)) && !receiver_full {
+                0
+            } else {
+                u64::MAX
+            }),
+            writer_waits: refills,
             window_updates: Some(look.updates > 0),
+            reads_at_once: self.reads_at_once(),
+            path_is_full: self.path_is_full(),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             rttvar_us,
             min_rtt_us: Some(self.trace.min_rtt_us).filter(|min_us| *min_us > 0),
@@ -194,11 +228,11 @@ impl<'a> Teller<'a> {
             ..Observation::default()
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
-        let paced = self.paced(round, near) && !queue && !receiver_full;
-        let room = held || paced;
+        let paced = if queue || receiver_full { Some(false) } else { self.paced(round, near, queue_us) };
+        let room = held || paced != Some(false);
         self.last = Observation {
             in_flight_segments: if room { 0 } else { cwnd_segments },
-            pacing_wait_us: Some(u32::from(paced && !held)),
+            pacing_wait_us: Some(u32::from(paced == Some(true) && !held)),
             device_full: Some(held),
             ..seen
         };
@@ -212,21 +246,40 @@ impl<'a> Teller<'a> {
         look.window > 0 && room_bytes < mss_bytes && self.knows_scale
     }
 
-    /// Whether a clock of the sender's own draws what it sends: its runs are evenly spaced, and near it they are not drawn by
-    /// acknowledgements. Away from it, of a flow seen from its middle, that may also be its device; and of a window that grows it
-    /// may be the path.
-    fn paced(&self, round: &Round, near: bool) -> bool {
+    /// Whether what it sends is evenly spaced.
+    fn even(&self) -> bool {
         let (sum, squares) = self.gaps;
         let mean = sum / self.runs.max(1e-9);
         let variance = squares / self.runs.max(1e-9) - mean * mean;
-        let even = self.runs * (1.0 / FORGETS) >= MIN_RUNS && variance < EVEN * mean * mean;
-        if near {
-            return even && self.by_clock > BY_CLOCK * self.runs;
+        self.runs >= MIN_RUNS * self.forgets && variance < EVEN * mean * mean
+    }
+
+    /// Whether a clock of the sender's own draws what it sends: its runs are evenly spaced, and near it they are not drawn by
+    /// acknowledgements. `None`: it may be so. Away from it that may also be its device, which holds as much as it sends in 1 ms at least
+    /// (TCP small queues), or of a window that grows the path; and of few runs those of a window may be even, too.
+    fn paced(&self, round: &Round, near: bool, queue_us: i64) -> Option<bool> {
+        if !self.even() {
+            return Some(false);
         }
+        if near {
+            return Some(self.by_clock > BY_CLOCK * self.runs);
+        }
+        if self.runs < MIN_RUNS || self.reductions > 0 {
+            return Some(false);
+        }
+        // Half a tick of its clock is lost in each timestamp.
+        let in_device = queue_us >= TICK_US;
+        let tells = !in_device && self.trace.handshake_rtt_us.is_some() && self.stands_still(round);
+        tells.then_some(true)
+    }
+
+    /// Whether the flight has stayed the same for longer than a window that grows can: by 0.53 segments each round trip at least (RFC 9438
+    /// section 4.3), from 0.7 of it.
+    fn stands_still(&self, round: &Round) -> bool {
         let (since_ns, flight) = self.flat;
         let flat_us = (round.end_ns - since_ns) / 1000;
         let rounds = flat_us as f64 / f64::from(round.rtt_mean_us.max(1));
-        even && self.trace.handshake_rtt_us.is_some() && rounds > 0.57 * flight + 2.0
+        rounds > 0.57 * flight + 2.0
     }
 
     fn follow(&mut self, round: &Round, look: &Look, flight: f64, reduced: bool) {
@@ -237,49 +290,103 @@ impl<'a> Teller<'a> {
         if reduced || (self.slow_start_over && self.ssthresh == u32::MAX) {
             self.ssthresh = flight as u32;
         }
-        self.flight = flight;
-        let (was, rounds) = self.steady;
-        let same = rounds > 0 && (flight - was).abs() <= (was * STEADY).max(1.0) && !reduced;
-        self.steady = if same { (was, rounds + 1) } else { (flight, 1) };
-        if flight > self.flat.1 + 1.0 || reduced {
+        if self.flight == 0.0 && self.trace.handshake_rtt_us.is_none() {
+            // A flow seen from its middle has most likely left it.
+            self.slow_start_over = true;
+        }
+        // What was in flight in the round before was acknowledged in this one. The least RTT: a host that stalls makes single ones long.
+        if round.rtt_min_us > 0 && self.flight > 0.0 && !look.repair && !self.repaired {
+            if self.flights.len() == COMPARED {
+                self.flights.pop_front();
+            }
+            self.flights.push_back((self.flight, round.rtt_min_us.into()));
+        }
+        // The flight of a repair is not the window after it.
+        if flight > self.flat.1 + 1.0 || reduced || self.repaired {
             self.flat = (round.end_ns, flight);
         }
+        self.repaired = reduced;
+        self.flight = flight;
         self.rounds += 1;
-        let keep = 1.0 - FORGETS;
-        let mean = |mean: &mut f64, value: f64| *mean = *mean * keep + value * FORGETS;
-        mean(&mut self.woken, look.woken.into());
+        // As many runs are remembered of a small flight as of a large one.
+        let forgets = (f64::from(look.runs) / RUNS).clamp(FORGETS_SLOWLY, FORGETS);
+        self.forgets = forgets;
+        let mean = |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
+        // From the first round on it is a mean.
+        let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
+        self.woken.0 += (f64::from(look.woken) - self.woken.0) * slowly;
+        self.woken.1 += (f64::from(look.runs) - self.woken.1) * slowly;
+        mean(&mut self.shrunk.0, look.shrunk.into());
+        mean(&mut self.shrunk.1, look.told.into());
         mean(&mut self.runs, look.runs.into());
         mean(&mut self.by_clock, f64::from(look.runs - look.drawn));
         mean(&mut self.gaps.0, look.gaps_ms);
         mean(&mut self.gaps.1, look.gaps_ms2);
     }
 
-    /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run followed an acknowledgement, and
-    /// did so for several rounds.
-    fn refills(&self, look: &Look, emptied: bool) -> bool {
+    /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run is as large as that, and followed an
+    /// acknowledgement. `None`: it may be so.
+    fn refills(&self, round: &Round, look: &Look, emptied: bool) -> Option<bool> {
         let runs = f64::from(look.runs.max(1));
         let part = f64::from(look.refilled) / runs;
-        // Away from the sender a run that leaves nothing out follows the last acknowledgement as a program's own rhythm has it.
+        let segments = f64::from(look.segments) / runs;
+        let small = look.used_bytes < 2 * u64::from(self.trace.mss_bytes);
+        if part < MAY_REFILL || small {
+            return Some(false);
+        }
+        let woken = self.woken.0 / self.woken.1.max(1e-9);
+        if woken < RARELY {
+            return Some(false);
+        }
         let near = self.trace.capture_point == CapturePoint::Sender;
-        let steady =
-            if emptied { near || part < WINDOWS } else { part < WINDOWS && self.steady.1 >= STEADY_ROUNDS };
-        let large = part >= REFILLS && f64::from(look.segments) / runs >= MIN_REFILL;
-        large && steady && self.rounds >= STEADY_ROUNDS && self.woken >= NEARLY_ALL * self.runs
+        let shook = self.trace.handshake_rtt_us.is_some();
+        let steady = if emptied { near || part < ALL } else { part < WINDOWS && self.stands_still(round) };
+        let large = part >= REFILLS && segments >= MIN_REFILL;
+        // How long data takes from an acknowledgement at least, only the handshake tells away from the sender: else a rhythm looks so.
+        let does = large && steady && (near || shook) && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
+        if does { Some(true) } else { None }
     }
 
-    /// Whether it may be so, of a flow whose acknowledgements tell it less clearly.
-    fn perhaps_refills(&self, look: &Look) -> bool {
-        self.trace.capture_point != CapturePoint::Sender && look.woken * 2 > look.runs
+    fn reads_at_once(&self) -> Option<bool> {
+        let (shrunk, told) = self.shrunk;
+        match shrunk / told.max(1e-9) {
+            _ if told < MIN_TOLD * self.forgets => None,
+            part if part >= LATE => Some(false),
+            part if part <= AT_ONCE => Some(true),
+            _ => None,
+        }
     }
 
-    /// Near the sender the round-trip time was measured. Elsewhere data queued before it passed, and its passage tells that.
-    fn rtt(&self, round: &Round, queue_us: i64) -> (u32, u32) {
+    /// Whether the RTT grows as the flight does. Of a flow whose handshake was seen the least RTT is known, and tells more.
+    fn path_is_full(&self) -> Option<bool> {
+        if self.trace.handshake_rtt_us.is_some() {
+            return Some(false);
+        }
+        let by_flight = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
+        let least = self.flights.iter().min_by(by_flight)?;
+        let most = self.flights.iter().max_by(by_flight)?;
+        let (flights, rtts) = (most.0 / least.0, most.1 / least.1);
+        match rtts.ln() / flights.ln() {
+            _ if flights < DIFFER => None,
+            // A sender that paces has as much in flight as the RTT lets it, too; but no losses end its growth.
+            part if part >= AS_MUCH => (self.reductions > 0).then_some(true),
+            part if part <= LESS => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Near the sender the round-trip time was measured. Elsewhere that is from data to what its acknowledgement drew, which may have waited
+    /// for its time; the passage from the sender's timestamp to the capture tells of a queue alone.
+    fn rtt(&self, round: &Round, look: &Look, queue_us: i64) -> (u32, u32) {
         if self.trace.capture_point == CapturePoint::Sender {
             return (round.rtt_mean_us, round.rtt_max_us.saturating_sub(round.rtt_min_us) / 4);
         }
+        if look.passage_us.is_none() {
+            return (round.rtt_min_us, 0);
+        }
         // Half a tick of its clock is lost in each timestamp.
         let queue_us = u32::try_from((queue_us - TICK_US / 2).max(0)).unwrap_or(u32::MAX);
-        (self.trace.min_rtt_us.saturating_add(queue_us).max(round.rtt_mean_us), 0)
+        (self.trace.min_rtt_us.saturating_add(queue_us), 0)
     }
 
     /// The reduction that was made by this round's end, if one was.

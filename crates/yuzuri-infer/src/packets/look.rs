@@ -19,6 +19,9 @@ pub struct Look {
     /// Of these, those that end with a segment that is not full, or are one segment with PSH: with it the sender's queue was empty. Of
     /// several, Linux sets PSH in any case (`__tcp_transmit_skb`: "to expedite GRO flush").
     pub emptied: u32,
+    /// From such a run to the next, and from each of the others to the next, milliseconds of the sender's clock: for so long there was nothing
+    /// to send, or something was.
+    pub rests_ms: (f64, f64),
     /// Of all, those that followed an acknowledgement at once, as what a window lets through does.
     pub drawn: u32,
     /// Of all, those that followed an acknowledgement without data as closely as what a writer writes that it woke up. Of an answer with
@@ -32,12 +35,18 @@ pub struct Look {
     pub gaps_ms: f64,
     /// The sum of the squares.
     pub gaps_ms2: f64,
+    /// From a run's first segment to its last, milliseconds, over all runs.
+    pub spread_ms: f64,
     /// How long segments lay in the sender's device on average, microseconds: by the acknowledgements that had passed the capture
     /// before, and that the timestamps of the segment do not echo. Near the sender.
     pub held_us: u32,
     /// Acknowledgements that opened the receiver's window by a segment or more without acknowledging anything: its program had not
     /// read before.
     pub updates: u32,
+    /// Acknowledgements of data without holes, and how many of them told a smaller window than the one before: what had arrived was not read.
+    pub told: u32,
+    /// Those of a smaller window.
+    pub shrunk: u32,
     /// When the receiver's window was fullest: what of it was used, bytes.
     pub used_bytes: u64,
     /// What it was then, as the segment said it, without its scale.
@@ -68,14 +77,18 @@ impl Default for Look {
         Look {
             runs: 0,
             emptied: 0,
+            rests_ms: (0.0, 0.0),
             drawn: 0,
             woken: 0,
             refilled: 0.0,
             segments: 0,
             gaps_ms: 0.0,
             gaps_ms2: 0.0,
+            spread_ms: 0.0,
             held_us: 0,
             updates: 0,
+            told: 0,
+            shrunk: 0,
             used_bytes: 0,
             window: 0,
             passage_us: None,
@@ -96,6 +109,7 @@ struct Run {
     first_ns: i64,
     last_ns: i64,
     stamp: u32,
+    near: bool,
     drawn: bool,
     woken: bool,
     emptied: bool,
@@ -109,8 +123,8 @@ struct Run {
 pub(super) struct Looker {
     look: Look,
     run: Option<Run>,
-    /// When the last run began.
-    run_ns: Option<i64>,
+    /// The last run.
+    last_run: Option<Run>,
     /// Acknowledgements that passed: their timestamps, and when the first with that did.
     passed: VecDeque<(u32, i64)>,
     held: (i64, i64),
@@ -153,6 +167,7 @@ impl Looker {
                 first_ns: now,
                 last_ns: now,
                 stamp: stamp.unwrap_or_default(),
+                near,
                 drawn: after_ns - least_ns < AT_ONCE_NS + tick_ns,
                 woken: pure && after_ns - least_ns < WAKES_NS + tick_ns,
                 emptied: false,
@@ -209,8 +224,13 @@ impl Looker {
         self.look.updates += 1;
     }
 
-    /// The receiver's window that acted last, without its scale.
-    pub(super) fn window(&mut self, window: u16) {
+    /// The receiver's window that acted last, without its scale; whether it came with an acknowledgement of more data.
+    pub(super) fn window(&mut self, window: u16, more: bool) {
+        if let Some(before) = self.window.filter(|_| more) {
+            self.look.told += 1;
+            // It is rounded to a multiple of its scale.
+            self.look.shrunk += u32::from(window.saturating_add(1) < before);
+        }
         self.window = Some(window);
     }
 
@@ -238,10 +258,16 @@ impl Looker {
         if let Some(run) = self.run.take() {
             self.look.runs += 1;
             self.look.segments += run.segments;
-            if let Some(before_ns) = self.run_ns.replace(run.first_ns) {
-                let gap_ms = (run.first_ns - before_ns) as f64 / 1e6;
+            self.look.spread_ms += (run.last_ns - run.first_ns).max(0) as f64 / 1e6;
+            if let Some(before) = self.last_run.replace(run) {
+                let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
                 self.look.gaps_ms += gap_ms;
                 self.look.gaps_ms2 += gap_ms * gap_ms;
+                // Away from the sender a burst comes as the path lets it.
+                let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
+                let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
+                let (emptied_ms, others_ms) = &mut self.look.rests_ms;
+                *(if before.emptied { emptied_ms } else { others_ms }) += rest_ms;
             }
             self.look.drawn += u32::from(run.drawn);
             self.look.emptied += u32::from(run.emptied);

@@ -110,6 +110,8 @@ pub struct Case {
     pub begins: bool,
     /// From the connection to where it is judged.
     pub warm_up: Duration,
+    /// After that it is waited for the next loss: until then it is not losses that limit.
+    pub waits_for_loss: bool,
     pub phases: Vec<Phase>,
 }
 
@@ -142,6 +144,7 @@ impl Case {
             gso: lot.part() < 0.5,
             begins: lot.part() < 0.5,
             warm_up: Duration::from_secs(3),
+            waits_for_loss: false,
             phases: Vec::new(),
         };
         case.queue_bytes = (case.bdp_bytes() * lot.between(1.0, 2.0)).max(50_000.0);
@@ -201,7 +204,8 @@ impl Case {
                 let least = (case.rtt.as_secs_f64() / 8.0).clamp(0.004, 0.016);
                 case.queue_bytes = (rate * least * lot.between(0.2, 0.6)).max(4.0 * 1500.0);
                 // The first losses come in slow start, long before the window has grown to what the path holds.
-                case.warm_up = Duration::from_secs(15);
+                case.warm_up = Duration::from_secs(8);
+                case.waits_for_loss = true;
                 Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])
             }
             "bufferbloat" => {

@@ -95,6 +95,7 @@ pub fn all(args: &Args) {
     let mut chronographs: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
     let mut cases: BTreeMap<usize, usize> = BTreeMap::new();
     let mut seen_from: [[Score; SEEN_BY.len()]; 2] = Default::default();
+    let mut words: BTreeMap<(usize, usize), LimitTimes> = BTreeMap::new();
     for file in labels(&args.folders) {
         let label: Label = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let Some(kind) = KINDS.iter().position(|kind| *kind == label.kind) else { continue };
@@ -129,12 +130,10 @@ pub fn all(args: &Args) {
             for phase in &label.phases {
                 let told = within(&stretches, phase);
                 scores.entry((kind, by)).or_default().add(phase, &told, how);
+                words.entry((kind, by)).or_default().merge(&told);
                 seen_from[usize::from(label.case.contains("from-begin"))][by].add(phase, &told, how);
                 if args.list {
-                    let ranked = told.ranked();
-                    let words: Vec<String> =
-                        ranked.iter().map(|(limit, share)| format!("{limit} {:.1}", share * 100.0)).collect();
-                    println!("    {how:<8} [{}] {}", phase.right_words(how).join(" "), words.join(", "));
+                    println!("    {how:<8} [{}] {}", phase.right_words(how).join(" "), shares(&told, 0.0));
                 }
             }
         }
@@ -144,6 +143,17 @@ pub fn all(args: &Args) {
         let all: Vec<String> = scores.iter().map(Score::text).collect();
         println!("{name:<20} {:>5}  {}", "", all.join("  "));
     }
+    println!("\nWhat is told of each kind, per cent of the time that is told.\n");
+    for ((kind, by), times) in &words {
+        println!("{:<20} {:<10} {}", KINDS[*kind], SEEN_BY[*by], shares(times, 0.005));
+    }
+}
+
+/// The words that took more than `least` of the time, with their per cent.
+fn shares(times: &LimitTimes, least: f64) -> String {
+    let ranked = times.ranked();
+    let words = ranked.iter().filter(|(_, share)| *share > least);
+    words.map(|(limit, share)| format!("{limit} {:.1}", share * 100.0)).collect::<Vec<_>>().join(", ")
 }
 
 fn print(
@@ -246,7 +256,7 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
             found = found.or(end.map(|end| (segment.flow, end)));
         }
     }
-    if std::env::var_os("WHY_DUMP").is_some() {
+    if let Some(skip) = std::env::var("WHY_DUMP").ok().and_then(|n| n.parse::<usize>().ok()) {
         let (slot, end) = found.unwrap();
         let ended = tracker.now(slot).unwrap();
         let trace = ended.window_traces[end.index()].as_ref().unwrap();
@@ -261,10 +271,10 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
         );
         let least = ended.looks[end.index()].rounds.iter().filter_map(|l| l.passage_us).min().unwrap_or(0);
         for ((round, look), limit) in
-            trace.rounds.iter().zip(&ended.looks[end.index()].rounds).zip(&limits.rounds).skip(40).take(60)
+            trace.rounds.iter().zip(&ended.looks[end.index()].rounds).zip(&limits.rounds).skip(skip).take(60)
         {
             println!(
-                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} lag {:?} {}{}{} {limit}",
+                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} shr {}/{} spr {:.2} rest {:.0}/{:.0} lag {:?} {}{}{} {limit}",
                 round.start_ns as f64 / 1e6 % 1e6,
                 round.end_ns as f64 / 1e6 % 1e6,
                 round.window,
@@ -288,6 +298,13 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
                 },
                 look.held_us,
                 look.updates,
+                look.shrunk,
+                look.told,
+                look.spread_ms / f64::from(look.segments.saturating_sub(look.runs))
+                    * f64::from(look.segments)
+                    / look.gaps_ms,
+                look.rests_ms.0,
+                look.rests_ms.1,
                 look.passage_us.map(|p| p - least),
                 if look.repair { "R" } else { "" },
                 if look.timeout { "T" } else { "" },

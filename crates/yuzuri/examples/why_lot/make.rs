@@ -102,11 +102,18 @@ fn one(args: &Args, case: &Case, name: &str, folder: &Path, seed: u64) {
         watch();
     }
     let transfer = Transfer::start(&net, case, named);
+    let wait = || {
+        if case.waits_for_loss {
+            transfer.wait_for_loss();
+        }
+    };
     if case.begins {
         std::thread::sleep(case.warm_up);
+        wait();
     } else {
         // Observing takes a while to begin, too.
         std::thread::sleep(case.warm_up.saturating_sub(Duration::from_secs(1)));
+        wait();
         watch();
         std::thread::sleep(Duration::from_secs(1));
     }

@@ -106,6 +106,18 @@ impl Transfer {
         self.now.phase.store(number, Ordering::Relaxed);
     }
 
+    /// Waits for a retransmission that comes from now on, as long as that takes a window to grow to what the longest path holds.
+    pub fn wait_for_loss(&self) {
+        let retransmitted = || {
+            let info = own::info(self.sockets[0].as_fd()).unwrap();
+            u32::from_ne_bytes(info[100..104].try_into().unwrap())
+        };
+        let (before, since) = (retransmitted(), Instant::now());
+        while retransmitted() == before && since.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// The kernel's chronographs, as `ss -ti` shows them: busy, limited by the receiver's window, by the send buffer;
     /// microseconds.
     pub fn chronographs(&self) -> [u64; 3] {
