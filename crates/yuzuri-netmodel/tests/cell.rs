@@ -17,7 +17,13 @@ impl Packet for Frame {
     fn flow(&self) -> u64 {
         self.number % 4
     }
+    fn is_voice(&self) -> bool {
+        self.number >= VOICE
+    }
 }
+
+/// Frames from this number on are of the access category for voice.
+const VOICE: u64 = 1_000_000;
 
 const FULL: u32 = 1514;
 
@@ -318,4 +324,62 @@ fn what_is_sent_late_still_comes_out_in_order() {
     assert!(cell.next().is_some_and(|at| at < Time::from_nanos(9_000_000)));
     let numbers: Vec<_> = drain(&mut cell).into_iter().map(|one| one.packet.number).collect();
     assert_eq!(numbers, [1, 2]);
+}
+
+/// A voice packet waits for the frame in transmission, not for the packets that were queued before it, and is not dropped
+/// where their queue is full. A group-addressed frame of the access point carries no access category, nor does 802.11g.
+#[test]
+fn voice_does_not_wait_behind_best_effort() {
+    let places = |phy: Phy, from: Node| {
+        let to = To::One(if from == Node::Ap { Node::Station(0) } else { Node::Ap });
+        let mut config = stations(phy, 2);
+        config.stations[0].queue = QueueConfig::drop_tail(200);
+        config.ap.queue = QueueConfig::drop_tail(200);
+        let mut cell = cell(&config);
+        for number in 0..300 {
+            cell.send(Time::ZERO, from, to, frame(number));
+        }
+        for (number, to) in [(VOICE, to), (VOICE + 1, to), (VOICE + 2, To::Group)] {
+            cell.send(Time::ZERO, from, to, frame(number));
+        }
+        let arrivals = drain(&mut cell);
+        assert!(arrivals.iter().filter(|a| a.packet.number < VOICE).map(|a| a.packet.number).is_sorted());
+        [VOICE, VOICE + 1, VOICE + 2].map(|n| arrivals.iter().position(|arrival| arrival.packet.number == n))
+    };
+    // A station sends the group's packet to the access point as a unicast frame.
+    assert_eq!(places(Phy::n(20, 1, 7), Node::Station(0)), [Some(0), Some(1), Some(2)]);
+    assert_eq!(places(Phy::n(20, 1, 7), Node::Ap), [Some(0), Some(1), None]);
+    for from in [Node::Station(0), Node::Ap] {
+        assert_eq!(places(Phy::g(54), from), [None; 3], "{from:?}");
+    }
+}
+
+/// Saturated stations leave room for voice: it is received after a few exchanges, whatever the number of stations.
+#[test]
+fn voice_is_received_within_a_few_exchanges() {
+    let count = 12;
+    let mut cell = cell(&stations(Phy::n(20, 1, 7), count));
+    let mut arrivals = Vec::new();
+    let all = |count: usize| (0..count as u16).map(Node::Station);
+    for station in all(count) {
+        for _ in 0..900 {
+            cell.send(Time::ZERO, station, To::One(Node::Ap), frame(1));
+        }
+    }
+    let mut waits_ns = Vec::new();
+    for number in 0..100 {
+        let at = Time::from_nanos(1_000_000_000 + number * 10_000_000);
+        let from = Node::Station((number % count as u64) as u16);
+        cell.advance(at, &mut arrivals);
+        cell.send(at, from, To::One(Node::Ap), Frame { number: VOICE + number, bytes: 100 });
+    }
+    cell.advance(Time::from_nanos(2_500_000_000), &mut arrivals);
+    for arrival in arrivals.iter().filter(|arrival| arrival.packet.number >= VOICE) {
+        let sent = Time::from_nanos(1_000_000_000 + (arrival.packet.number - VOICE) * 10_000_000);
+        waits_ns.push(arrival.at.as_nanos() - sent.as_nanos());
+    }
+    waits_ns.sort_unstable();
+    assert!(waits_ns.len() >= 98, "{} of 100", waits_ns.len());
+    // A full aggregate takes up to 5.5 ms.
+    assert!(waits_ns[waits_ns.len() / 2] < 20_000_000, "{waits_ns:?}");
 }

@@ -27,6 +27,10 @@ impl Packet for Numbered {
             To::Group => 1001,
         }
     }
+    fn is_voice(&self) -> bool {
+        // All packets to the access point: a pair must keep its order.
+        self.to == To::One(Node::Ap)
+    }
     fn ecn_capable(&self) -> bool {
         self.ecn
     }

@@ -125,6 +125,10 @@ impl Packet for Frame {
         self.flow
     }
 
+    fn is_voice(&self) -> bool {
+        traffic_class(self.bytes()).is_some_and(|class| class >> 5 >= VOICE_PRECEDENCE)
+    }
+
     fn ecn_capable(&self) -> bool {
         matches!(ecn(self.bytes()), Some(ECT_0 | ECT_1 | CE))
     }
@@ -134,6 +138,8 @@ impl Packet for Frame {
     }
 }
 
+/// User priorities 6 and 7 belong to AC_VO (IEEE 802.11-2020, table 10-1).
+const VOICE_PRECEDENCE: u8 = 6;
 const ECT_1: u8 = 1;
 const ECT_0: u8 = 2;
 const CE: u8 = 3;
@@ -146,13 +152,18 @@ fn ethertype(frame: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*frame.get(12..14)?.first_chunk()?))
 }
 
-/// The ECN field of an IP packet (RFC 3168, section 5).
-fn ecn(frame: &[u8]) -> Option<u8> {
+/// The DSCP and ECN fields of an IP packet (RFC 2474, section 3).
+fn traffic_class(frame: &[u8]) -> Option<u8> {
     match ethertype(frame)? {
-        IPV4 => Some(frame.get(HEADER + 1)? & 3),
-        IPV6 => Some((frame.get(HEADER + 1)? >> 4) & 3),
+        IPV4 => frame.get(HEADER + 1).copied(),
+        IPV6 => Some(frame.get(HEADER)? << 4 | frame.get(HEADER + 1)? >> 4),
         _ => None,
     }
+}
+
+/// The ECN field of an IP packet (RFC 3168, section 5).
+fn ecn(frame: &[u8]) -> Option<u8> {
+    Some(traffic_class(frame)? & 3)
 }
 
 /// Sets Congestion Experienced; for IPv4 also updates the header checksum (RFC 1624).
@@ -310,6 +321,20 @@ mod tests {
         other_port[35] = 1;
         assert_eq!(Frame::of(&bytes).flow(), Frame::of(&other_payload).flow());
         assert_ne!(Frame::of(&bytes).flow(), Frame::of(&other_port).flow());
+    }
+
+    #[test]
+    fn class_selectors_6_and_7_are_voice() {
+        let of = |bytes: &[u8]| Frame::of(bytes).is_voice();
+        let mut v6 = vec![0; 54];
+        (v6[12], v6[13]) = (0x86, 0xdd);
+        for (dscp, voice) in [(0_u8, false), (46, false), (47, false), (48, true), (56, true), (63, true)] {
+            let mut v4 = ipv4_tcp();
+            v4[15] = dscp << 2;
+            (v6[14], v6[15]) = (0x60 | dscp >> 2, dscp << 6);
+            assert_eq!((of(&v4), of(&v6)), (voice, voice), "DSCP {dscp}");
+        }
+        assert!(!of(&[0xff; 14]));
     }
 
     #[test]

@@ -26,6 +26,9 @@ impl<P: Packet> Packet for Item<P> {
     fn flow(&self) -> u64 {
         self.packet.flow()
     }
+    fn is_voice(&self) -> bool {
+        self.packet.is_voice()
+    }
     fn ecn_capable(&self) -> bool {
         self.packet.ecn_capable()
     }

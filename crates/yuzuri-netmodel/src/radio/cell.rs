@@ -9,6 +9,7 @@ use super::exchange::{Channel, OnAir};
 use super::ledger::{Ledger, node_account};
 use super::link::Link;
 use super::terms::Terms;
+use super::voice::Voice;
 use super::{Access, CellConfig, Node, Phy, StationConfig, Timing, To};
 use crate::random::Random;
 use crate::{Arrival, ConfigError, Packet, Time};
@@ -22,6 +23,7 @@ pub(super) struct Terminal<P> {
     /// Whether the node is associated; always true for the access point.
     pub(super) present: bool,
     pub(super) backlog: Backlog<P>,
+    pub(super) voice: Voice<P>,
     /// Links by receiver.
     pub(super) links: Vec<Link<P>>,
     /// Receiver of MPDUs that await a retransmission. It is served first.
@@ -30,6 +32,13 @@ pub(super) struct Terminal<P> {
     pub(super) terms: Terms,
     pub(super) mpdu_error_rate: f64,
     access: Option<Access>,
+}
+
+impl<P: Packet> Terminal<P> {
+    /// Number of queued packets, excluding those that the MAC has dequeued.
+    pub(super) fn packets(&self) -> usize {
+        self.backlog.packets() + self.voice.packets()
+    }
 }
 
 /// One 802.11 cell.
@@ -86,6 +95,7 @@ impl<P: Packet> Cell<P> {
         cell.nodes.push(Terminal {
             present: true,
             backlog: Backlog::new(&config.ap.queue, config.ap.airtime_fairness),
+            voice: Voice::new(),
             links: vec![Link::new()],
             unfinished: None,
             terms: Terms::new(Phy::g(6), config, timing),
@@ -241,7 +251,7 @@ impl<P: Packet> Cell<P> {
 
     /// Number of packets in a node's queue, excluding those that the MAC has dequeued.
     pub fn queued(&self, node: Node) -> usize {
-        self.index(node).map_or(0, |node| self.nodes[node].backlog.packets())
+        self.index(node).map_or(0, |node| self.nodes[node].packets())
     }
 
     fn add_station(&mut self, station: &StationConfig) {
@@ -250,6 +260,7 @@ impl<P: Packet> Cell<P> {
         self.nodes.push(Terminal {
             present: true,
             backlog: Backlog::new(&station.queue, false),
+            voice: Voice::new(),
             links: vec![Link::new(), Link::new()],
             unfinished: None,
             terms,
@@ -265,6 +276,7 @@ impl<P: Packet> Cell<P> {
         let terminal = &mut self.nodes[node];
         terminal.present = true;
         terminal.backlog = Backlog::new(&station.queue, false);
+        terminal.voice = Voice::new();
         terminal.terms = Terms::new(station.phy, &self.config, self.timing);
         terminal.mpdu_error_rate = station.mpdu_error_rate;
         terminal.access = station.access;
@@ -296,7 +308,7 @@ impl<P: Packet> Cell<P> {
     }
 
     pub(super) fn has_work(&self, node: NodeIndex) -> bool {
-        self.nodes[node].unfinished.is_some() || self.nodes[node].backlog.packets() > 0
+        self.nodes[node].unfinished.is_some() || self.nodes[node].packets() > 0
     }
 
     /// Queues an item at a node.
@@ -328,26 +340,36 @@ impl<P: Packet> Cell<P> {
             account.offered += 1;
         }
         let mut drops = BacklogDrops::default();
+        // A group-addressed frame of the access point carries no access category.
+        let has_categories = self.nodes[if node == AP { receiver } else { node }].terms.phy.is_qos();
+        let voice = receiver != GROUP && has_categories && item.is_voice();
         let terminal = &mut self.nodes[node];
-        terminal.backlog.push(now, receiver, item, &mut drops);
+        if !voice {
+            terminal.backlog.push(now, receiver, item, &mut drops);
+        } else if !terminal.voice.push(receiver, item) {
+            drops.one.overflow += 1;
+        }
         account.count_drops(&drops);
-        account.queue.set(now, terminal.backlog.packets());
-        if terminal.backlog.packets() > 0 && !self.is_on_air(node) {
+        account.queue.set(now, terminal.packets());
+        if terminal.packets() > 0 && !self.is_on_air(node) {
             self.ledger.settle(now, self.contention.anybody(), &mut self.account);
             let in_exchange = !matches!(self.channel, Channel::Idle);
-            self.contention.request(
-                node,
-                now,
-                in_exchange && !self.is_about_to_answer(node, now),
-                in_exchange,
-            );
+            let busy = in_exchange && !self.is_about_to_answer(node, now);
+            if voice {
+                self.contention.hurry(node, now, busy, in_exchange);
+            } else {
+                self.contention.request(node, now, busy, in_exchange);
+            }
         }
     }
 
     /// Drops all packets that a node holds for a receiver.
     fn discard(&mut self, now: Time, node: NodeIndex, receiver: Receiver) {
         let terminal = &mut self.nodes[node];
-        let waiting = terminal.backlog.clear(receiver) as u64;
+        let waiting = (terminal.backlog.clear(receiver) + terminal.voice.clear(receiver)) as u64;
+        if terminal.voice.is_empty() {
+            self.contention.calm(node);
+        }
         let in_mac = terminal.links[receiver].clear() as u64;
         if terminal.unfinished == Some(receiver) {
             terminal.unfinished = None;
@@ -355,7 +377,7 @@ impl<P: Packet> Cell<P> {
         let account = node_account(&mut self.account, node);
         account.drops.departed += waiting + in_mac;
         account.in_mac -= in_mac;
-        account.queue.set(now, terminal.backlog.packets());
+        account.queue.set(now, terminal.packets());
     }
 
     /// Processes events up to `now`, which cannot go back in time. Keeps the arrivals for

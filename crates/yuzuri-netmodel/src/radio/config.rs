@@ -22,6 +22,8 @@ pub struct Access {
 impl Access {
     /// EDCA, best effort (table 9-155, aCWmin 15, aCWmax 1023).
     pub const BEST_EFFORT: Access = Access { aifsn: 3, cw_min: 15, cw_max: 1023 };
+    /// EDCA, voice (table 9-155).
+    pub const VOICE: Access = Access { aifsn: 2, cw_min: 3, cw_max: 7 };
     /// DCF. DIFS is SIFS and two slots (10.3.2.3.5).
     pub const DCF: Access = Access { aifsn: 2, cw_min: 15, cw_max: 1023 };
 

@@ -28,6 +28,39 @@ struct Contender {
     /// Start of the idle period for this node if it differs from that of the others.
     own_from: Option<Time>,
     listed: bool,
+    /// While the node contends for a voice packet: its state of best effort.
+    paused: Option<Paused>,
+}
+
+/// An access category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Category {
+    BestEffort,
+    Voice,
+}
+
+/// The back-off of best effort while a voice packet takes precedence.
+#[derive(Clone, Copy, Debug)]
+struct Paused {
+    access: Access,
+    cw: u16,
+    failures: u8,
+    slots: u32,
+}
+
+impl Contender {
+    fn pause(&mut self) {
+        let Contender { access, cw, failures, slots, .. } = *self;
+        self.paused = Some(Paused { access, cw, failures, slots });
+        self.access = Access::VOICE;
+        (self.cw, self.failures, self.slots) = (Access::VOICE.cw_min, 0, 0);
+    }
+
+    fn resume(&mut self) {
+        if let Some(Paused { access, cw, failures, slots }) = self.paused.take() {
+            (self.access, self.cw, self.failures, self.slots) = (access, cw, failures, slots);
+        }
+    }
 }
 
 /// Back-off state of all nodes.
@@ -70,15 +103,20 @@ impl Contention {
             ready: None,
             own_from: None,
             listed: false,
+            paused: None,
         });
     }
 
     /// Changes a node's access parameters. A running back-off continues.
     pub(super) fn set_access(&mut self, node: NodeIndex, access: Access, edca: bool) {
         let contender = &mut self.contenders[node];
-        contender.access = access;
         contender.edca = edca;
-        contender.cw = contender.cw.clamp(access.cw_min, access.cw_max);
+        let (before, cw) = match &mut contender.paused {
+            Some(paused) => (&mut paused.access, &mut paused.cw),
+            None => (&mut contender.access, &mut contender.cw),
+        };
+        *before = access;
+        *cw = (*cw).clamp(access.cw_min, access.cw_max);
     }
 
     /// Whether any node contends for the channel.
@@ -96,12 +134,14 @@ impl Contention {
     /// back-off, which may be 0.
     pub(super) fn earliest_from(&self, from: Time, transmits: impl Fn(NodeIndex) -> bool) -> Time {
         let begins = self.contenders.iter().enumerate().filter_map(|(node, contender)| {
-            let slots = match (transmits(node), contender.ready) {
-                (true, _) => 0,
-                (false, Some(_)) => u64::from(contender.slots),
+            let aifsn = contender.access.aifsn;
+            let (aifsn, slots) = match (transmits(node), contender.ready) {
+                // A voice packet may be next.
+                (true, _) => (aifsn.min(Access::VOICE.aifsn), 0),
+                (false, Some(_)) => (aifsn, u64::from(contender.slots)),
                 (false, None) => return None,
             };
-            Some(from.after_nanos(self.timing.aifs_ns(contender.access.aifsn) + slots * SLOT_NS))
+            Some(from.after_nanos(self.timing.aifs_ns(aifsn) + slots * SLOT_NS))
         });
         begins.min().unwrap_or(Time::MAX)
     }
@@ -125,6 +165,29 @@ impl Contention {
         }
     }
 
+    /// Registers that a node has a voice packet to send at `now`; the arguments are those of [`request`](Self::request).
+    pub(super) fn hurry(&mut self, node: NodeIndex, now: Time, busy: bool, in_exchange: bool) {
+        let contender = &mut self.contenders[node];
+        if contender.paused.is_some() {
+            return;
+        }
+        contender.pause();
+        self.ready += usize::from(contender.ready.is_none());
+        contender.ready = Some(now);
+        if busy {
+            contender.slots = self.random.up_to(u32::from(contender.cw));
+        }
+        self.list(node);
+        if !in_exchange {
+            self.find_next();
+        }
+    }
+
+    /// A node has no voice packet any more, without having sent it.
+    pub(super) fn calm(&mut self, node: NodeIndex) {
+        self.contenders[node].resume();
+    }
+
     /// Withdraws a node that has nothing to send.
     pub(super) fn withdraw(&mut self, node: NodeIndex) {
         let contender = &mut self.contenders[node];
@@ -137,6 +200,7 @@ impl Contention {
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.withdraw(node);
         let contender = &mut self.contenders[node];
+        contender.resume();
         contender.cw = contender.access.cw_min;
         contender.failures = 0;
         contender.slots = 0;
@@ -175,8 +239,8 @@ impl Contention {
     }
 
     /// Ends a node's transmission: adjusts its contention window and draws a back-off (10.23.2.2).
-    /// `own_from` is the start of its idle period if it differs from that of the others; `ready`
-    /// says whether it has more to send.
+    /// `own_from` is the start of its idle period if it differs from that of the others; `next`
+    /// is what it sends next; `None`: it has nothing to send.
     pub(super) fn finish(
         &mut self,
         node: NodeIndex,
@@ -184,7 +248,7 @@ impl Contention {
         success: bool,
         retry_limit: u8,
         own_from: Option<Time>,
-        ready: bool,
+        next: Option<Category>,
     ) {
         self.withdraw(node);
         let contender = &mut self.contenders[node];
@@ -196,15 +260,23 @@ impl Contention {
             contender.cw = (2 * contender.cw + 1).min(contender.access.cw_max);
         }
         contender.slots = self.random.up_to(u32::from(contender.cw));
+        match (contender.paused.is_some(), next == Some(Category::Voice)) {
+            (true, false) => contender.resume(),
+            (false, true) => {
+                contender.pause();
+                contender.slots = self.random.up_to(u32::from(contender.cw));
+            }
+            _ => {}
+        }
         contender.own_from = own_from;
-        if ready {
+        if next.is_some() {
             contender.ready = Some(now);
             self.ready += 1;
         }
         if own_from.is_some() {
             self.apart.push(node);
         }
-        if ready || contender.slots > 0 {
+        if next.is_some() || contender.slots > 0 {
             self.list(node);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::backlog::{BacklogDrops, GROUP, Item, Receiver};
 use super::cell::{AP, Cell};
-use super::contention::NodeIndex;
+use super::contention::{Category, NodeIndex};
 use super::ledger::{Ledger, Purpose, node_account};
 use super::terms::{Psdu, group_ns};
 use super::{Node, To};
@@ -31,6 +31,7 @@ pub(super) enum Channel {
 enum Kind {
     Data { receiver: Receiver, mpdus: usize, retries: u64 },
     BlockAckReq { receiver: Receiver },
+    Voice { receiver: Receiver, retry: bool },
     Group,
 }
 
@@ -81,13 +82,17 @@ impl<P: Packet> Cell<P> {
         let (Channel::Response { begin, .. }, Some(one)) = (self.channel, self.on_air.first()) else {
             return false;
         };
-        let single = matches!(one.kind, Kind::Data { mpdus: 1, .. });
+        let single = matches!(one.kind, Kind::Data { mpdus: 1, .. } | Kind::Voice { .. });
         single && now < begin && self.receiver_of(one) == node
     }
 
     fn receiver_of(&self, one: &OnAir) -> NodeIndex {
         match one.kind {
-            Kind::Data { receiver, .. } | Kind::BlockAckReq { receiver } if one.node == AP => receiver,
+            Kind::Data { receiver, .. } | Kind::BlockAckReq { receiver } | Kind::Voice { receiver, .. }
+                if one.node == AP =>
+            {
+                receiver
+            }
             _ => AP,
         }
     }
@@ -149,7 +154,7 @@ impl<P: Packet> Cell<P> {
         }
         let end = protected.after_nanos(one.frame_ns);
         let purpose = match one.kind {
-            Kind::Data { .. } => Purpose::Data,
+            Kind::Data { .. } | Kind::Voice { .. } => Purpose::Data,
             Kind::BlockAckReq { .. } => Purpose::BlockAckReq,
             Kind::Group => Purpose::Group,
         };
@@ -171,23 +176,24 @@ impl<P: Packet> Cell<P> {
         let account = node_account(&mut self.account, one.node);
         account.accesses += 1;
         account.collisions += u64::from(collides);
-        if let Kind::Data { mpdus, retries, .. } = one.kind
-            && !(collides && one.protection_ns > 0)
-        {
-            account.frames += 1;
-            account.mpdus += mpdus as u64;
-            account.retries += retries;
-        }
+        let (mpdus, retries) = match one.kind {
+            Kind::Data { mpdus, retries, .. } if !(collides && one.protection_ns > 0) => (mpdus, retries),
+            Kind::Voice { retry, .. } => (1, u64::from(retry)),
+            _ => return,
+        };
+        account.frames += 1;
+        account.mpdus += mpdus as u64;
+        account.retries += retries;
     }
 
     /// Builds the next frame of a node; `None` if its queue turns out to be empty.
     fn build(&mut self, now: Time, node: NodeIndex, begin: Time) -> Option<OnAir> {
         let mut drops = BacklogDrops::default();
-        let packets = self.nodes[node].backlog.packets();
+        let packets = self.nodes[node].packets();
         let built = self.build_frame(now, node, begin, &mut drops);
         let account = node_account(&mut self.account, node);
         account.count_drops(&drops);
-        let left = self.nodes[node].backlog.packets();
+        let left = self.nodes[node].packets();
         if left != packets {
             account.queue.set(now, left);
         }
@@ -211,6 +217,15 @@ impl<P: Packet> Cell<P> {
             response_ns: 0,
             cancelled: false,
         };
+        if let Some((receiver, bytes)) = self.nodes[node].voice.first() {
+            let terms = &self.nodes[if node == AP { receiver } else { node }].terms;
+            return Some(OnAir {
+                kind: Kind::Voice { receiver, retry: self.nodes[node].voice.is_retry() },
+                frame_ns: terms.ppdu_ns(terms.mpdu_bytes(bytes)),
+                response_ns: terms.sifs_ns + terms.response_ns(1),
+                ..quiet
+            });
+        }
         loop {
             let unfinished = self.nodes[node].unfinished;
             let receiver = match unfinished {
@@ -302,6 +317,7 @@ impl<P: Packet> Cell<P> {
             Kind::Group => return self.group_frame_ends(at, out),
             Kind::BlockAckReq { receiver } => (receiver, 0),
             Kind::Data { receiver, mpdus, .. } => (receiver, mpdus),
+            Kind::Voice { receiver, .. } => (receiver, 1),
         };
         let (station, to) = if one.node == AP { (receiver, receiver) } else { (one.node, AP) };
         let error_rate = self.nodes[station].mpdu_error_rate;
@@ -312,6 +328,7 @@ impl<P: Packet> Cell<P> {
             let link = &mut self.nodes[one.node].links[receiver];
             match one.kind {
                 Kind::Data { .. } => link.sent(mpdus, || !random.happens(error_rate)),
+                Kind::Voice { .. } => !random.happens(error_rate),
                 // Control frames at basic rates are assumed to be received.
                 _ => {
                     link.asked();
@@ -323,6 +340,17 @@ impl<P: Packet> Cell<P> {
             let end = at.after_nanos(one.response_ns);
             self.ledger.add(end, one.node, Purpose::Response);
             self.channel = Channel::Response { begin: at.after_nanos(self.timing.sifs_ns()), end };
+            if matches!(one.kind, Kind::Voice { .. }) {
+                let item = self.nodes[one.node].voice.deliver();
+                let account = node_account(&mut self.account, one.node);
+                account.queue.set(at, self.nodes[one.node].packets());
+                if let Some(item) = item {
+                    account.sent += 1;
+                    account.sent_bytes += u64::from(item.bytes());
+                    self.arrive(at, to, item, out);
+                }
+                return;
+            }
             while let Some(item) = self.nodes[one.node].links[receiver].deliver() {
                 let account = node_account(&mut self.account, one.node);
                 account.sent += 1;
@@ -365,8 +393,10 @@ impl<P: Packet> Cell<P> {
     /// Ends an exchange with a response: at least part of the frame was received.
     fn response_ends(&mut self, at: Time) {
         let one = self.on_air[0];
-        if let Kind::Data { receiver, .. } | Kind::BlockAckReq { receiver } = one.kind {
-            if !one.cancelled {
+        if let Kind::Data { receiver, .. } | Kind::BlockAckReq { receiver } | Kind::Voice { receiver, .. } =
+            one.kind
+        {
+            if !one.cancelled && !matches!(one.kind, Kind::Voice { .. }) {
                 self.settle_link(one.node, receiver, false);
             }
             let station = if one.node == AP { receiver } else { one.node };
@@ -404,15 +434,24 @@ impl<P: Packet> Cell<P> {
 
     /// Ends an exchange without a response. The sender waited for it until `own_from`.
     fn fail(&mut self, at: Time, one: OnAir, block_ack_missed: bool, own_from: Time) {
-        if let Kind::Data { receiver, .. } = one.kind {
-            if !one.cancelled {
-                self.settle_link(one.node, receiver, block_ack_missed);
+        if let Kind::Data { receiver, .. } | Kind::Voice { receiver, .. } = one.kind {
+            match one.kind {
+                _ if one.cancelled => {}
+                Kind::Voice { .. } => self.fail_voice(at, one.node),
+                _ => self.settle_link(one.node, receiver, block_ack_missed),
             }
             if one.node == AP {
                 self.nodes[AP].backlog.charge(receiver, at.nanos_since(one.begin));
             }
         }
         self.finish(at, one.node, false, Some(own_from));
+    }
+
+    fn fail_voice(&mut self, at: Time, node: NodeIndex) {
+        let given_up = self.nodes[node].voice.fail(self.config.retry_limit);
+        let account = node_account(&mut self.account, node);
+        account.drops.retry += u64::from(given_up);
+        account.queue.set(at, self.nodes[node].packets());
     }
 
     /// Discards MPDUs at the retry limit and records the remaining work.
@@ -428,8 +467,12 @@ impl<P: Packet> Cell<P> {
     }
 
     fn finish(&mut self, at: Time, node: NodeIndex, success: bool, own_from: Option<Time>) {
-        let ready = self.nodes[node].present && self.has_work(node);
-        self.contention.finish(node, at, success, self.config.retry_limit, own_from, ready);
+        let next = match &self.nodes[node] {
+            terminal if !terminal.present || !self.has_work(node) => None,
+            terminal if terminal.voice.is_empty() => Some(Category::BestEffort),
+            _ => Some(Category::Voice),
+        };
+        self.contention.finish(node, at, success, self.config.retry_limit, own_from, next);
     }
 
     fn end_exchange(&mut self, idle_from: Time) {

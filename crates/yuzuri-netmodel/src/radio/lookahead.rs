@@ -47,8 +47,11 @@ impl<P: Packet> Cell<P> {
     /// it.
     fn min_frame_of(&self, node: NodeIndex) -> Option<u64> {
         let terminal = &self.nodes[node];
-        let Backlog::Shared(shared) = &terminal.backlog else { return None };
-        let (receiver, bytes) = shared.first().filter(|_| terminal.unfinished.is_none())?;
+        let (receiver, bytes) = match (terminal.voice.first(), &terminal.backlog) {
+            (Some(first), _) => first,
+            (None, Backlog::Shared(shared)) => shared.first().filter(|_| terminal.unfinished.is_none())?,
+            (None, Backlog::PerReceiver(_)) => return None,
+        };
         if receiver == GROUP {
             return None;
         }

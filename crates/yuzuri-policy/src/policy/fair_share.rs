@@ -92,9 +92,8 @@ impl FairShare {
         let starts = view.summary.is_some_and(|s| s.phase == Phase::StartUp);
         let verdict = verdict.filter(|_| !starts);
         let not_obeyed = match verdict {
-            Some(Verdict::Look) => Some(Rule::Unknown),
             Some(Verdict::Mistrust) => Some(Rule::Mistrust),
-            Some(Verdict::Obey | Verdict::Keep(_)) | None => None,
+            Some(Verdict::Obey | Verdict::Keep(_) | Verdict::Look(_)) | None => None,
         };
         if let Some(why) = not_obeyed {
             self.flows.clear();
@@ -114,15 +113,21 @@ impl FairShare {
         };
         let kept = match (view.summary, verdict) {
             (Some(summary), Some(Verdict::Keep(share_bps))) => Some(as_before(summary, share_bps)),
+            (Some(summary), Some(Verdict::Look(least_bps)))
+                if is_shared(summary) && least_bps > summary.share_of(view.radio) =>
+            {
+                Some(as_before(summary, least_bps))
+            }
             _ => None,
         };
+        let doubts = matches!(verdict, Some(Verdict::Keep(_)));
         let group = kept.as_ref().or(view.summary).map(|summary| (summary, parts_bps(summary)));
         for flow in flows {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (group, known(flow).filter(|_| sends)) {
                 (Some((summary, parts_bps)), Some(known)) if known.elastic => {
                     let (mut decision, state) = self.of_flow(flow, known, summary, parts_bps, view.radio);
-                    if kept.is_some() {
+                    if doubts {
                         decision.why = Rule::Doubt;
                     }
                     held.insert(flow.id, state);
@@ -218,6 +223,11 @@ impl FairShare {
         let held = upper.map_or(before, |upper| Held { floor: lower, upper, stretch, short });
         (decision, held)
     }
+}
+
+/// Whether windows are to hold shares.
+fn is_shared(summary: &Summary) -> bool {
+    matches!(summary.phase, Phase::Hold | Phase::Probe)
 }
 
 /// What the group says, but with the share of before.

@@ -121,8 +121,8 @@ struct Mistrusts {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     Obey,
-    /// Too little is known to judge.
-    Look,
+    /// Too little is known to judge: obey, but keep at least this share, bit/s.
+    Look(f64),
     /// Keep the share of before, bit/s.
     Keep(f64),
     Mistrust,
@@ -145,7 +145,7 @@ impl Trust {
         let patience = REFUTED_AFTER.max(ROUND_TRIPS * claim.srtt);
         let since = *self.looks_since.get_or_insert(now);
         if now.since(since) < patience {
-            return Verdict::Look;
+            return Verdict::Look(AT_LEAST * self.lately_bps(now));
         }
         // Whoever has less than twice what it is told loses little by obeying; but then the queue has to go, too.
         let has_more = claim.share_bps < AT_LEAST * claim.rate_bps;
@@ -161,7 +161,8 @@ impl Trust {
             return Verdict::Mistrust;
         }
         if !explained && has_more {
-            return self.had_bps(claim).map_or(Verdict::Look, Verdict::Keep);
+            let lately_bps = AT_LEAST * self.lately_bps(now);
+            return self.had_bps(claim).map_or(Verdict::Look(lately_bps), Verdict::Keep);
         }
         if explained && claim.elastic && claim.bounded {
             self.believe(now, claim);

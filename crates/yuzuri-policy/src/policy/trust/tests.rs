@@ -44,7 +44,8 @@ fn all_obey(said: &[Verdict]) -> bool {
 fn looks_first_and_obeys_a_fair_share() {
     let mut trust = Trust::default();
     let said = verdicts(&mut trust, 0.0, 60.0, |_| fair());
-    assert!(said[..3].iter().all(|verdict| *verdict == Verdict::Look));
+    // Until then at least half of what it carries.
+    assert!(said[..3].iter().all(|verdict| *verdict == Verdict::Look(0.5 * fair().rate_bps)));
     assert!(all_obey(&said[3..]));
 }
 
@@ -56,10 +57,10 @@ fn a_share_far_below_what_was_carried_is_never_obeyed() {
     let kept = said.iter().take_while(|verdict| **verdict == Verdict::Keep(10e6)).count();
     assert!((3..=8).contains(&kept), "{kept} ticks");
     assert!(said[kept..].iter().all(|verdict| *verdict == Verdict::Mistrust));
-    // Who has had no share is plain CUBIC until then.
+    // Who has had no share keeps half of what it carries until then.
     let mut trust = Trust::default();
     let said = verdicts(&mut trust, 0.0, 60.0, |_| Claim { share_bps: 1e5, ..fair() });
-    assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Look | Verdict::Mistrust)));
+    assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Look(_) | Verdict::Mistrust)));
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn while_members_come_small_shares_are_neither_obeyed_nor_held_against_the_group
     let mut trust = Trust::default();
     let small = Claim { share_bps: 1e6, senders: 1, claimed: 1, ..fair() };
     let coming = |s: f64| Claim { heard: 1 + (s / 2.0) as u16, ..small };
-    assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|verdict| *verdict == Verdict::Look));
+    assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|verdict| matches!(verdict, Verdict::Look(_))));
     assert!(all_obey(&verdicts(&mut trust, 8.0, 30.0, |_| fair())));
     // Who stays as many is judged.
     let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
@@ -249,7 +250,7 @@ proptest! {
             let from = 20.0 * number as f64;
             said.extend(verdicts(&mut trust, from, from + 20.0, |_| claim));
         }
-        prop_assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Obey | Verdict::Look)), "{said:?}");
+        prop_assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Obey | Verdict::Look(_))), "{said:?}");
     }
 }
 
