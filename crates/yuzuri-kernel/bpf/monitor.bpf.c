@@ -11,6 +11,12 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* The build derives user space's enumerators from these. */
+const volatile enum record_kind record_kinds = RECORD_ACK;
+const volatile enum hook hooks = HOOK_ACK;
+const volatile enum mark marks = MARK_DUP_ACK;
+const volatile enum role roles = ROLE_UNKNOWN;
+
 /* Writes the record of a usual segment, or does what is due when jiffies have ticked. False: the segment needs
  * the slow path. */
 static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb, struct fast_path *fast_path,

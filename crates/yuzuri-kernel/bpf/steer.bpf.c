@@ -32,8 +32,11 @@ u32 opened = 0;    /* a flow was established since user space set this to 0 */
 struct scope scopes[2] = {};
 u32 scope_now = 0;
 
-/* The build derives user space's type from this. */
+/* The build derives user space's types from these. */
 const volatile struct steer_record shape = {};
+const volatile enum mode modes = MODE_OBSERVE;
+const volatile enum standing standings = STANDING_FREE;
+const volatile enum flag flags = FLAG_APP_LIMITED;
 
 /* ---- what is remembered of a flow ------------------------------------------------------------------------ */
 

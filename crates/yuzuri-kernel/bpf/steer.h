@@ -28,11 +28,13 @@ enum standing {
 	STANDING_REFUSED,  /* the kernel refused to move it */
 };
 
-#define FLAG_APP_LIMITED 1      /* tp->app_limited */
-#define FLAG_RATE_APP_LIMITED 2 /* tp->rate_app_limited */
-#define FLAG_PACED 8            /* sk->sk_pacing_status */
-#define FLAG_CWND_LIMITED 4     /* tp->is_cwnd_limited */
-#define FLAG_RESTS 16           /* not told again until something happens on it, or all are asked for */
+enum flag {
+	FLAG_APP_LIMITED = 1,      /* tp->app_limited */
+	FLAG_RATE_APP_LIMITED = 2, /* tp->rate_app_limited */
+	FLAG_CWND_LIMITED = 4,     /* tp->is_cwnd_limited */
+	FLAG_PACED = 8,            /* sk->sk_pacing_status */
+	FLAG_RESTS = 16,           /* not reported again until something happens on it, or all are asked for */
+};
 
 /* A flow, as the iterator writes it. Addresses are of IPv6 in network order, those of IPv4 mapped. */
 struct steer_record {
