@@ -75,7 +75,7 @@ fn every_form_gives_the_same_name() {
 
 /// What is known must not differ from what is rebuilt by more than the rebuilding's error.
 #[test]
-fn courses_agree() {
+fn window_traces_agree() {
     let folder = tempfile::tempdir().unwrap();
     let run = run(Algorithm::Cubic, LINE);
     let reports: Vec<FileReport> = forms(&run, folder.path()).iter().map(|(_, path)| report(path)).collect();

@@ -5,7 +5,7 @@
  * While no bound holds and the constants are the kernel's, it behaves as the kernel's CUBIC. docs/control.md
  * says what each rule is for.
  */
-#include "control.h"
+#include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>

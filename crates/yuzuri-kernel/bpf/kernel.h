@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The kernel's types as far as we touch them. Offsets are fixed up at load time from the running kernel's BTF
- * (CO-RE), so one object serves every kernel since 5.19; order and gaps here mean nothing.
+ * The kernel's types as far as our programs touch them, for all objects. Offsets are fixed up at load time from
+ * the running kernel's BTF (CO-RE), so one object serves every kernel since 5.19; order and gaps here mean
+ * nothing, and a field that a program does not touch costs it nothing.
  */
 #ifndef YUZURI_KERNEL_H
 #define YUZURI_KERNEL_H
@@ -23,6 +24,7 @@ enum {
 
 #define AF_INET 2
 #define AF_INET6 10
+#define LOOPBACK_IFINDEX 1
 #define EEXIST 17
 
 enum {
@@ -31,9 +33,17 @@ enum {
 	TCP_SYN_RECV = 3,
 	TCP_FIN_WAIT1 = 4,
 	TCP_CLOSE = 7,
+	TCP_CLOSE_WAIT = 8,
+	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
+	TCP_CLOSING = 11,
 };
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+enum tcp_ca_event { CA_EVENT_TX_START };
+enum { SK_PACING_NONE, SK_PACING_NEEDED };
+
+#define TCP_CA_NAME_MAX 16
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
 
 #define SOCK_NOSPACE 2  /* a bit's number in struct socket's flags */
 #define TSQ_THROTTLED 0 /* and in sk_tsq_flags */
@@ -64,13 +74,47 @@ struct ns_common {
 	unsigned int inum;
 };
 
+struct ack_sample {
+	u32 pkts_acked;
+	s32 rtt_us;
+	u32 in_flight;
+};
+
+struct sock;
+
+struct tcp_congestion_ops {
+	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	void (*set_state)(struct sock *sk, u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	char name[TCP_CA_NAME_MAX];
+	u32 (*undo_cwnd)(struct sock *sk);
+	void (*init)(struct sock *sk);
+	u32 (*min_tso_segs)(struct sock *sk);
+};
+
+struct netns_ipv4 {
+	const struct tcp_congestion_ops *tcp_congestion_control;
+};
+
 struct net {
 	struct ns_common ns;
+	u64 net_cookie;
+	struct netns_ipv4 ipv4;
 };
 
 typedef struct {
 	struct net *net;
 } possible_net_t;
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	s64 counter;
+} atomic64_t;
 
 struct sock_common {
 	union {
@@ -90,6 +134,7 @@ struct sock_common {
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
 };
 
 struct kernfs_node {
@@ -120,9 +165,13 @@ struct socket_alloc {
 	struct inode vfs_inode;
 };
 
-typedef struct {
-	int counter;
-} atomic_t;
+struct net_device {
+	int ifindex;
+};
+
+struct dst_entry {
+	struct net_device *dev;
+};
 
 typedef struct refcount_struct {
 	atomic_t refs;
@@ -131,17 +180,16 @@ typedef struct refcount_struct {
 struct sock {
 	struct sock_common __sk_common;
 	struct socket *sk_socket;
+	struct dst_entry *sk_dst_cache;
 	int sk_wmem_queued;
 	int sk_sndbuf;
 	refcount_t sk_wmem_alloc;
 	unsigned long sk_tsq_flags;
 	int sk_err;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
+	u32 sk_pacing_status;
 	struct sock_cgroup_data sk_cgrp_data;
-};
-
-struct tcp_congestion_ops {
-	char name[16];
 };
 
 struct inet_sock {
@@ -152,6 +200,9 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_setsockopt : 1;
+	__u8 icsk_ca_dst_locked : 1;
+	u64 icsk_ca_priv[13];
 };
 
 struct minmax_sample {
@@ -174,6 +225,7 @@ struct tcp_sock {
 	u64 bytes_acked;
 	u64 tcp_clock_cache;
 	u64 tcp_wstamp_ns;
+	u64 tcp_mstamp;
 	u32 snd_una;
 	u32 snd_nxt;
 	u32 snd_wnd;
@@ -182,6 +234,8 @@ struct tcp_sock {
 	u32 write_seq;
 	u32 mss_cache;
 	u32 snd_cwnd;
+	u32 snd_cwnd_cnt;
+	u32 snd_cwnd_clamp;
 	u32 snd_ssthresh;
 	u32 srtt_us;
 	u32 mdev_us;
@@ -191,10 +245,16 @@ struct tcp_sock {
 	u32 lost_out;
 	u32 retrans_out;
 	u32 total_retrans;
+	u32 delivered;
+	u32 lost;
+	u32 app_limited;
+	u32 max_packets_out;
+	u32 lsndtime;
 	u32 reordering;
 	u32 reord_seen;
 	u32 undo_marker;
 	u32 prior_cwnd;
+	u32 prior_ssthresh;
 	u32 rate_delivered;
 	u32 rate_interval_us;
 	u8 rate_app_limited : 1;
@@ -219,6 +279,18 @@ struct tcp_skb_cb {
 	__u32 end_seq;
 	__u8 tcp_flags;
 	__u32 ack_seq;
+};
+
+struct seq_file {
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
 };
 
 #pragma clang attribute pop

@@ -11,9 +11,16 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* The record of a usual segment, or what is left to be done when jiffies have ticked. False if the flow has to
- * be looked at after all. */
-static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_path *fast_path, u32 tick)
+/* The build derives user space's enumerators from these. */
+const volatile enum record_kind record_kinds = RECORD_ACK;
+const volatile enum hook hooks = HOOK_ACK;
+const volatile enum mark marks = MARK_DUP_ACK;
+const volatile enum role roles = ROLE_UNKNOWN;
+
+/* Writes the record of a usual segment, or does what is due when jiffies have ticked. False: the segment needs
+ * the slow path. */
+static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb, struct fast_path *fast_path,
+					   u32 tick)
 {
 	u32 cpu = bpf_get_smp_processor_id(), acks = fast_path->acks + 1, seq;
 	struct ring_control *ring = ring_control(cpu);
@@ -37,7 +44,7 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_pa
 		fast_path->data = 0;
 	}
 	if (config.interval_ns) {
-		if (now < fast_path->due_ns || postponed(tp, skb, fast_path, now))
+		if (now < fast_path->due_ns || defers_data_sample(tp, skb, fast_path, now))
 			return merge(fast_path, ring);
 		fast_path->many = acks > MANY_ACKS;
 	}
@@ -64,8 +71,8 @@ static __noinline bool tell(struct sock *sk, struct sk_buff *skb, struct fast_pa
 	return true;
 }
 
-/* Looks at everything. */
-static __noinline void look(struct sock *sk, struct sk_buff *skb)
+/* Compares everything with the flow's last record. */
+static __noinline void slow_path(struct sock *sk, struct sk_buff *skb)
 {
 	u32 cpu = bpf_get_smp_processor_id(), seq;
 	struct flow *flow = chosen_flow(sk, cpu, HOOK_ACK);
@@ -129,14 +136,14 @@ int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 			return 0;
 		tick = bpf_jiffies64();
 		if (tp && is_usual(tp, skb, fast_path)) {
-			if (fast_path->tick == tick && waits(tp, skb, fast_path) &&
+			if (fast_path->tick == tick && defers_sample(tp, skb, fast_path) &&
 			    merge(fast_path, ring_control(bpf_get_smp_processor_id())))
 				return 0;
-			if (tell(sk, skb, fast_path, tick))
+			if (sample_on_fast_path(sk, skb, fast_path, tick))
 				return 0;
 		}
 	}
-	look(sk, skb);
+	slow_path(sk, skb);
 	return 0;
 }
 

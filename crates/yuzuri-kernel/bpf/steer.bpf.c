@@ -14,7 +14,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* ---- settings ------------------------------------------------------------------------------------------- */
 
-const volatile char ours[NAME_MAX] = {}; /* the control's name */
+const volatile char ours[TCP_CA_NAME_MAX] = {}; /* the control's name */
 const volatile u64 instance = 0; /* and what tells it from an earlier one of that name; see control.bpf.c */
 const volatile u64 netns_cookie = 0;
 const volatile u32 initial_window = 0; /* segments, of new flows; 0: the kernel's */
@@ -32,15 +32,18 @@ u32 opened = 0;    /* a flow was established since user space set this to 0 */
 struct scope scopes[2] = {};
 u32 scope_now = 0;
 
-/* The build derives user space's type from this. */
+/* The build derives user space's types from these. */
 const volatile struct steer_record shape = {};
+const volatile enum mode modes = MODE_OBSERVE;
+const volatile enum standing standings = STANDING_FREE;
+const volatile enum flag flags = FLAG_APP_LIMITED;
 
 /* ---- what is remembered of a flow ------------------------------------------------------------------------ */
 
 /* Gone with the socket. */
 struct memory {
-	char former[NAME_MAX]; /* the control that it had */
-	s32 refused;           /* why it was not migrated, errno; then it is not tried again */
+	char former[TCP_CA_NAME_MAX]; /* the control that it had */
+	s32 refused;                  /* why it was not migrated, errno; then it is not tried again */
 	u8 migrated;
 	u8 rests;
 	u8 silent; /* its control does not tell when it begins to send */
@@ -181,7 +184,7 @@ static __always_inline u8 take(struct tcp_sock *tp, struct memory *memory)
 
 static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
 {
-	char standard[NAME_MAX];
+	char standard[TCP_CA_NAME_MAX];
 	int error = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, memory->former, sizeof(memory->former));
 
 	if (error) {

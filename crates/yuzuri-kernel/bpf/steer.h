@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What the steering's programs and user space say to each other, and the kernel's types as those programs need
- * them (CO-RE as kernel.h).
+ * What the steering's programs and user space say to each other, and what of uapi those programs need.
  */
 #ifndef YUZURI_STEER_H
 #define YUZURI_STEER_H
 
-#include "types.h"
-
-#define NULL ((void *)0)
-#define NAME_MAX 16 /* TCP_CA_NAME_MAX */
+#include "kernel.h"
 
 /* ---- between user space and the programs ---------------------------------------------------------------- */
 
@@ -32,11 +28,13 @@ enum standing {
 	STANDING_REFUSED,  /* the kernel refused to move it */
 };
 
-#define FLAG_APP_LIMITED 1      /* tp->app_limited */
-#define FLAG_RATE_APP_LIMITED 2 /* tp->rate_app_limited */
-#define FLAG_PACED 8            /* sk->sk_pacing_status */
-#define FLAG_CWND_LIMITED 4     /* tp->is_cwnd_limited */
-#define FLAG_RESTS 16           /* not told again until something happens on it, or all are asked for */
+enum flag {
+	FLAG_APP_LIMITED = 1,      /* tp->app_limited */
+	FLAG_RATE_APP_LIMITED = 2, /* tp->rate_app_limited */
+	FLAG_CWND_LIMITED = 4,     /* tp->is_cwnd_limited */
+	FLAG_PACED = 8,            /* sk->sk_pacing_status */
+	FLAG_RESTS = 16,           /* not reported again until something happens on it, or all are asked for */
+};
 
 /* A flow, as the iterator writes it. Addresses are of IPv6 in network order, those of IPv4 mapped. */
 struct steer_record {
@@ -45,8 +43,8 @@ struct steer_record {
 	u64 bytes_acked;
 	u32 local[4];
 	u32 remote[4];
-	char control[NAME_MAX];
-	char former[NAME_MAX];
+	char control[TCP_CA_NAME_MAX];
+	char former[TCP_CA_NAME_MAX];
 	u32 mss;
 	u32 cwnd;
 	u32 ssthresh;
@@ -84,14 +82,8 @@ struct scope {
 	struct prefix prefixes[MAX_PREFIXES];
 };
 
-/* ---- the kernel ----------------------------------------------------------------------------------------- */
-
-enum {
-	BPF_MAP_TYPE_HASH = 1,
-	BPF_MAP_TYPE_SK_STORAGE = 24,
-	BPF_F_NO_PREALLOC = 1,
-	BPF_SK_STORAGE_GET_F_CREATE = 1,
-};
+/* ---- uapi -------------------------------------------------------------------------------------------------
+ */
 
 enum {
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
@@ -102,17 +94,6 @@ enum {
 #define TCP_CONGESTION 13
 #define TCP_BPF_IW 1001
 #define TCP_INIT_CWND 10
-
-#define AF_INET 2
-#define LOOPBACK_IFINDEX 1
-
-enum {
-	TCP_ESTABLISHED = 1,
-	TCP_FIN_WAIT1 = 4,
-	TCP_CLOSE_WAIT = 8,
-	TCP_LAST_ACK = 9,
-	TCP_CLOSING = 11,
-};
 
 /* uapi: no relocation. */
 struct bpf_sock;
@@ -162,124 +143,5 @@ struct bpf_sock_ops {
 		__u64 : 64;
 	} __attribute__((aligned(8)));
 };
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct in6_addr {
-	union {
-		__be32 u6_addr32[4];
-	} in6_u;
-};
-
-struct tcp_congestion_ops {
-	char name[NAME_MAX];
-};
-
-struct netns_ipv4 {
-	const struct tcp_congestion_ops *tcp_congestion_control;
-};
-
-struct net {
-	u64 net_cookie;
-	struct netns_ipv4 ipv4;
-};
-
-typedef struct {
-	struct net *net;
-} possible_net_t;
-
-struct sock_common {
-	union {
-		struct {
-			__be32 skc_daddr;
-			__be32 skc_rcv_saddr;
-		};
-	};
-	union {
-		struct {
-			__be16 skc_dport;
-			__u16 skc_num;
-		};
-	};
-	unsigned short skc_family;
-	volatile unsigned char skc_state;
-	possible_net_t skc_net;
-	struct in6_addr skc_v6_daddr;
-	struct in6_addr skc_v6_rcv_saddr;
-};
-
-struct net_device {
-	int ifindex;
-};
-
-struct dst_entry {
-	struct net_device *dev;
-};
-
-struct sock {
-	struct sock_common __sk_common;
-	struct dst_entry *sk_dst_cache;
-	int sk_sndbuf;
-	u32 sk_pacing_status;
-};
-
-struct inet_sock {
-	struct sock sk;
-};
-
-struct inet_connection_sock {
-	struct inet_sock icsk_inet;
-	const struct tcp_congestion_ops *icsk_ca_ops;
-	__u8 icsk_ca_state : 5;
-	__u8 icsk_ca_setsockopt : 1;
-	__u8 icsk_ca_dst_locked : 1;
-	u64 icsk_ca_priv[13];
-};
-
-struct minmax_sample {
-	u32 v;
-};
-
-struct minmax {
-	struct minmax_sample s[3];
-};
-
-struct tcp_sock {
-	struct inet_connection_sock inet_conn;
-	u64 bytes_acked;
-	u32 snd_una;
-	u32 snd_nxt;
-	u32 snd_wnd;
-	u32 write_seq;
-	u32 mss_cache;
-	u32 snd_cwnd;
-	u32 snd_ssthresh;
-	u32 srtt_us;
-	struct minmax rtt_min;
-	u32 packets_out;
-	u32 sacked_out;
-	u32 lost_out;
-	u32 retrans_out;
-	u32 total_retrans;
-	u32 delivered;
-	u32 lost;
-	u32 app_limited;
-	u8 rate_app_limited : 1;
-	u8 is_cwnd_limited : 1;
-};
-
-struct seq_file {
-};
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__tcp {
-	struct bpf_iter_meta *meta;
-	struct sock_common *sk_common;
-};
-
-#pragma clang attribute pop
 
 #endif

@@ -44,10 +44,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use yuzuri_trace::FlowId;
 
-// `enum mode` of bpf/steer.h.
-const OBSERVE: u32 = 0;
-const TAKE: u32 = 1;
-const GIVE_BACK: u32 = 2;
+const OBSERVE: u32 = types::mode::MODE_OBSERVE.0;
+const TAKE: u32 = types::mode::MODE_TAKE.0;
+const GIVE_BACK: u32 = types::mode::MODE_GIVE_BACK.0;
 
 /// How to steer.
 #[derive(Debug, Clone)]

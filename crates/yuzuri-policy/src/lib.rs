@@ -13,6 +13,7 @@ mod flow;
 mod group;
 mod message;
 mod moment;
+mod name;
 mod own;
 mod policy;
 mod radio;
@@ -31,6 +32,7 @@ pub use message::{
     Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
 };
 pub use moment::Moment;
+pub use name::UnknownName;
 pub use policy::{Objective, Policy, PolicyConfig, PolicyName, RttBounds, RttTable};
 pub use radio::{Aggregation, RadioHint, SlowRadio};
 pub use report::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};

@@ -1,5 +1,6 @@
 //! What the radio tells of a terminal, and what that is worth.
 
+use crate::UnknownName;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -49,12 +50,13 @@ impl SlowRadio {
 }
 
 impl FromStr for SlowRadio {
-    type Err = String;
-    fn from_str(text: &str) -> Result<SlowRadio, String> {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<SlowRadio, UnknownName> {
         match text {
             "a" | "b" | "g" => Ok(SlowRadio::G),
             "n" => Ok(SlowRadio::N),
-            _ => Err(format!("'{text}' is no slow radio: choose g (a, b and g) or n")),
+            _ => Err(UnknownName::new("slow radio", text, &["g (a, b and g)", "n"])),
         }
     }
 }

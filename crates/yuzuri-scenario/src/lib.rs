@@ -40,7 +40,7 @@ pub use access_point::{ApForwarding, GateSpec};
 pub use cubic::CubicSpec;
 pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
-pub use mips::Mips;
+pub use mips::{Mips, MipsError};
 pub use path::PathSpec;
 pub use share::{BoundBy, ShareChange, ShareChoice, ShareSpec};
 pub use workload::{Direction, WorkloadSpec};

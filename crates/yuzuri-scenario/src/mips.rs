@@ -7,6 +7,17 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "u32", into = "u32")]
 pub struct Mips(u32);
 
+/// Why a speed is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MipsError {
+    /// The guest's clock cannot have it.
+    #[error("{0} is not possible: 1000 halved or doubled is, from 125 to 8000")]
+    Impossible(u32),
+    /// It is no number.
+    #[error("'{0}' is no whole number")]
+    NoNumber(String),
+}
+
 impl Mips {
     /// QEMU's default: one instruction per nanosecond.
     pub const ONE_PER_NS: Mips = Mips(1000);
@@ -19,12 +30,12 @@ impl Default for Mips {
 }
 
 impl TryFrom<u32> for Mips {
-    type Error = String;
+    type Error = MipsError;
 
-    fn try_from(mips: u32) -> Result<Mips, String> {
+    fn try_from(mips: u32) -> Result<Mips, MipsError> {
         match mips {
             125 | 250 | 500 | 1000 | 2000 | 4000 | 8000 => Ok(Mips(mips)),
-            _ => Err(format!("{mips} is not possible: 1000 halved or doubled is, from 125 to 8000")),
+            _ => Err(MipsError::Impossible(mips)),
         }
     }
 }
@@ -36,10 +47,10 @@ impl From<Mips> for u32 {
 }
 
 impl std::str::FromStr for Mips {
-    type Err = String;
+    type Err = MipsError;
 
-    fn from_str(text: &str) -> Result<Mips, String> {
-        let mips: u32 = text.parse().map_err(|_| format!("'{text}' is no whole number"))?;
+    fn from_str(text: &str) -> Result<Mips, MipsError> {
+        let mips: u32 = text.parse().map_err(|_| MipsError::NoNumber(text.to_owned()))?;
         mips.try_into()
     }
 }

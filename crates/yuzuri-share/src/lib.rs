@@ -53,9 +53,9 @@ mod status_cell;
 mod wireless;
 
 pub use ap::{
-    ApConfig, ApFile, ApLoop, ApStatus, DeviceStatus, Plan, Rules, SegmentCounts, StationId, StationRule,
-    StationStatus, Steward, UploadStatus, ap_metrics, examine_gate, gate_options, read_ap_file,
-    read_ap_status,
+    ApConfig, ApFile, ApLoop, ApStatus, DeviceStatus, ParseRadioError, ParseStationError, Plan, Rules,
+    SegmentCounts, StationId, StationRule, StationStatus, Steward, UploadStatus, ap_metrics, examine_gate,
+    gate_options, read_ap_file, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};

@@ -7,6 +7,7 @@
 mod control;
 mod held;
 mod history;
+mod ingest;
 pub mod limited;
 mod model;
 pub mod order;
@@ -17,5 +18,6 @@ pub mod why;
 pub use control::{Control, NoControl, Refused, Replay};
 pub use held::{Held, Told, short};
 pub use history::{Bucket, History, Level};
+pub use ingest::Ingest;
 pub use model::{Limits, LiveModel, Logged, Row, Tally};
 pub use order::SortKey;

@@ -46,13 +46,29 @@ impl Arch {
     }
 }
 
+/// A name that is not among those that there are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {what} '{given}': {choices}")]
+pub struct UnknownName {
+    what: &'static str,
+    given: String,
+    choices: String,
+}
+
+impl UnknownName {
+    fn new<const N: usize>(what: &'static str, given: &str, choices: [String; N]) -> UnknownName {
+        UnknownName { what, given: given.to_owned(), choices: choices.join(", ") }
+    }
+}
+
 impl FromStr for Arch {
-    type Err = String;
+    type Err = UnknownName;
 
     /// Parses Debian's name of an architecture.
-    fn from_str(text: &str) -> Result<Arch, String> {
-        let named = [Arch::Amd64, Arch::Arm64].into_iter().find(|a| a.debian() == text);
-        named.ok_or_else(|| format!("there is no architecture '{text}': amd64, arm64"))
+    fn from_str(text: &str) -> Result<Arch, UnknownName> {
+        let all = [Arch::Amd64, Arch::Arm64];
+        let named = all.into_iter().find(|a| a.debian() == text);
+        named.ok_or_else(|| UnknownName::new("architecture", text, all.map(|arch| arch.debian().to_owned())))
     }
 }
 
@@ -98,13 +114,12 @@ impl fmt::Display for Kernel {
 }
 
 impl FromStr for Kernel {
-    type Err = String;
+    type Err = UnknownName;
 
     /// Parses a name such as `6.1-arm64`. The default architecture is amd64.
-    fn from_str(text: &str) -> Result<Kernel, String> {
+    fn from_str(text: &str) -> Result<Kernel, UnknownName> {
         let named = |k: &&Kernel| k.to_string() == text || (k.arch() == Arch::Amd64 && k.series() == text);
-        Kernel::ALL.iter().find(named).copied().ok_or_else(|| {
-            format!("there is no kernel '{text}': {}", Kernel::ALL.map(|k| k.to_string()).join(", "))
-        })
+        let unknown = || UnknownName::new("kernel", text, Kernel::ALL.map(|kernel| kernel.to_string()));
+        Kernel::ALL.iter().find(named).copied().ok_or_else(unknown)
     }
 }

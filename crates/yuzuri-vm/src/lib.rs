@@ -41,7 +41,7 @@ pub use cross::cross_libraries;
 pub use error::VmError;
 pub use guest::{Guest, Outcome, Progress};
 pub use image::{Equipment, Image, Made, Source};
-pub use kernel::{Arch, Kernel};
+pub use kernel::{Arch, Kernel, UnknownName};
 pub use lock::{Lock, Package};
 pub use qemu::version as qemu_version;
 pub use time::{Mips, Time};

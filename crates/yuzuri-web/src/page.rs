@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_trace::{FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
-use yuzuri_view::{Control, LiveModel};
+use yuzuri_view::{Control, Ingest, LiveModel};
 
 /// The live page of one model. Cheap to clone; all clones are the same page.
 #[derive(Clone)]
@@ -79,6 +79,24 @@ impl Page {
     /// Nothing else is touched by that: the model and recordings have them.
     pub fn browsers_lost(&self) -> u64 {
         self.shared.hub.lock().browsers_lost()
+    }
+}
+
+impl Ingest for Page {
+    fn ingest(&self, items: &[Item]) {
+        Page::ingest(self, items);
+    }
+
+    fn reset(&self) {
+        Page::reset(self);
+    }
+
+    fn missed(&self, events: u64) {
+        Page::missed(self, events);
+    }
+
+    fn lost(&self) -> u64 {
+        self.browsers_lost()
     }
 }
 

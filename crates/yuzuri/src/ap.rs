@@ -1,7 +1,6 @@
 //! `yuzuri ap`: the daemon of an access point, and its status.
 
 use crate::daemon::{self, Signals, Task, Tasks, Watchdog, notify};
-use crate::share::objective;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
@@ -47,7 +46,7 @@ pub struct RunArgs {
     dry_run: bool,
 
     /// Objective: throughput, balanced or latency [default: balanced]
-    #[arg(long, value_name = "NAME", value_parser = objective)]
+    #[arg(long, value_name = "NAME")]
     objective: Option<Objective>,
 
     /// Hardware address of a station that is left alone; may be repeated

@@ -2,9 +2,7 @@
 
 use crate::cli::ReplayArgs;
 use crate::confine;
-use crate::watch::faces::{self, Faces, Time};
 use crate::watch::print::{Printer, Style};
-use crate::watch::sinks::Sink;
 use anyhow::bail;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -20,7 +18,8 @@ use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::{stop_flag, stopped};
 use yuzuri_trace::recording::{ReadError, Reader, Tail, is_being_written};
 use yuzuri_trace::{Account, Item};
-use yuzuri_view::{Control, Refused, Replay};
+use yuzuri_view::{Control, Ingest, Refused, Replay};
+use yuzuri_watch::{Live, Sink, model};
 use yuzuri_web::{Bound, Page};
 
 /// How often the replay moves on.
@@ -70,16 +69,17 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     if args.web.web.is_none() && !std::io::stdout().is_terminal() {
         bail!("nothing to show the recording on: standard output is no terminal; use --web or --json");
     }
-    let model = faces::model(&session);
+    let model = model(&session);
     let page = args.web.web.is_some().then(|| Page::new(model.clone(), player.clone()));
-    let mut faces = Faces { model: model.clone(), page: page.clone(), time: Time::At(player.now.clone()) };
+    let feed = page.clone().map(|page| -> Box<dyn Ingest> { Box::new(page) });
+    let mut live = Live::at(model.clone(), player.now.clone()).feeding(feed);
     let mut show = |step: Step<'_>| match step {
-        Step::Items(items) => faces.take(items),
+        Step::Items(items) => live.take(items),
         Step::Anew => {
-            faces.anew(&session);
+            live.anew(&session);
             Ok(())
         }
-        Step::Beat => faces.tick(),
+        Step::Beat => live.tick(),
     };
     if let (Some(page), Some(bound)) = (page, bound) {
         let server = bound.serve(page)?;

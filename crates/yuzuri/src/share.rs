@@ -70,7 +70,7 @@ pub struct RunArgs {
     pub policy: Option<PolicyName>,
 
     /// Objective of the policy `yuzuri`: throughput, balanced or latency [default: balanced]
-    #[arg(long, value_name = "NAME", value_parser = objective)]
+    #[arg(long, value_name = "NAME")]
     pub objective: Option<Objective>,
 
     /// Key file that authenticates this member (`yuzuri share key` creates one)
@@ -166,7 +166,7 @@ pub struct PolicyArgs {
     name: PolicyName,
 
     /// Objective of the policy `yuzuri`: throughput, balanced or latency [default: unchanged]
-    #[arg(long, value_name = "NAME", value_parser = objective)]
+    #[arg(long, value_name = "NAME")]
     objective: Option<Objective>,
 
     /// Print JSON
@@ -176,14 +176,6 @@ pub struct PolicyArgs {
     /// Folder of the daemon's control socket [default: /run/yuzuri]
     #[arg(long, value_name = "FOLDER")]
     runtime: Option<PathBuf>,
-}
-
-pub(crate) fn objective(text: &str) -> Result<Objective, String> {
-    let found = Objective::ALL.into_iter().find(|objective| objective.name() == text);
-    found.ok_or_else(|| {
-        let names = Objective::ALL.map(Objective::name).join(", ");
-        format!("there is no objective '{text}': choose one of {names}")
-    })
 }
 
 /// Runs the chosen command.

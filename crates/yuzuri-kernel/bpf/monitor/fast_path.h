@@ -9,19 +9,19 @@
 #include "state.h"
 #include <bpf/bpf_endian.h>
 
-/* Nearly every segment tells nothing that struct flow must know of. What such a one needs is lent to a table of
- * its own, found by the socket's address: a merged ACK takes 100 instructions instead of 210, of which the call
- * for struct flow was 45 and the looks at what seldom changes the most (x86 puts seven more around each load
- * from a tcp_sock). Where there are tens of thousands of flows, misses of the caches cost more than
- * instructions: a fast path is one line, found without another, where struct flow is the last of four lines
- * that lead from one to the next (the socket's pointer to its storage, the storage, the value's head, the
- * value). A flow that is not chosen has one too, so that nothing but this line is read for it. Only the socket
- * that holds a fast path reads and writes it, under the socket's lock. See lend(). */
+/* Nearly every segment changes nothing that struct flow must know of. What such a segment needs is copied into
+ * a table of its own, found by the socket's address: a merged ACK takes 100 instructions instead of 210, of
+ * which the call for struct flow was 45 and the checks of what seldom changes the most (x86 puts seven more
+ * around each load from a tcp_sock). With tens of thousands of flows, cache misses cost more than instructions.
+ * A fast path is one cache line, found without another; struct flow is the last of four lines that point to
+ * each other (the socket's pointer to its storage, the storage, the value's header, the value). A flow that is
+ * not chosen has a fast path too, so that only this line is read for it. Only the socket that holds a fast path
+ * reads and writes it, under the socket's lock. See fill_fast_path(). */
 struct fast_path {
-	const struct sock *sk; /* who holds it; NULL: nobody */
-	u64 due_ns;            /* from then on a sample is due for its time; see waits() */
+	const struct sock *sk; /* the socket that holds it; NULL: free */
+	u64 due_ns;            /* from then on a sample is due for its time; see defers_sample() */
 	u32 generation;
-	u32 tick;  /* jiffies when it was lent, or the clock was last read for it */
+	u32 tick;  /* jiffies when it was filled, or when the clock was last read for it */
 	u32 usual; /* what the bits UNUSUAL of the TCP header are */
 	u32 ssthresh;
 	u32 acks;    /* segments since the flow's last record */
@@ -41,8 +41,8 @@ _Static_assert(sizeof(struct fast_path) == 64, "a cache line");
 #define SETS_SHIFT 16
 static struct fast_path fast_paths[2 << SETS_SHIFT] SEC(".bss.fast_paths") __attribute__((aligned(128)));
 
-/* The first of the two fast paths that this socket may hold. Others may have the same place: they go without.
- */
+/* The first of the two fast paths that this socket may hold. Other sockets may have the same place: they go
+ * without. */
 static __always_inline struct fast_path *fast_paths_of(const struct sock *sk)
 {
 	struct fast_path *fast_path;
@@ -56,7 +56,7 @@ static __always_inline struct fast_path *fast_paths_of(const struct sock *sk)
 	return fast_path;
 }
 
-/* The fast path that this socket holds, or another's. */
+/* The fast path that this socket holds, or another socket's. */
 static __always_inline struct fast_path *fast_path_of(const struct sock *sk)
 {
 	struct fast_path *fast_path = fast_paths_of(sk);
@@ -64,25 +64,26 @@ static __always_inline struct fast_path *fast_path_of(const struct sock *sk)
 	return likely(fast_path->sk == sk) ? fast_path : fast_path + 1;
 }
 
-static __always_inline void give_up(struct fast_path *fast_path)
+static __always_inline void release_fast_path(struct fast_path *fast_path)
 {
 	/* An exchange: nothing that was read of the fast path may be read after another took it. */
 	__sync_lock_test_and_set((u64 *)&fast_path->sk, 0);
 }
 
-/* Brings home what was lent. Whoever looks at the flow or changes it begins with this. */
-static __noinline void take_back(struct sock *sk, struct flow *flow)
+/* Copies the counters back into the flow, and releases its fast path. Everything that reads or changes the flow
+ * does this first. */
+static __noinline void leave_fast_path(struct sock *sk, struct flow *flow)
 {
 	struct fast_path *fast_path = fast_path_of(sk);
 
-	flow->lent = false;
+	flow->has_fast_path = false;
 	if (fast_path->sk != sk)
 		return;
 	if (!fast_path->unwanted) {
 		flow->acks = fast_path->acks < 0xffff ? fast_path->acks : 0xffff;
 		flow->last_ns = fast_path->last_ns;
 	}
-	give_up(fast_path);
+	release_fast_path(fast_path);
 }
 
 /* Counts a usual segment that has no record of its own into the flow's next one. */
@@ -116,7 +117,7 @@ static __always_inline bool acknowledges(struct tcp_sock *tp, const struct sk_bu
 }
 
 /* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK, or the first
- * after HyStart has set ssthresh; where there is payload, tell() looks for the latter. */
+ * after HyStart has set ssthresh; where there is payload, sample_on_fast_path() looks for the latter. */
 static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb,
 				     const struct fast_path *fast_path)
 {
@@ -150,8 +151,8 @@ static __always_inline u64 data_interval_ns(void)
 
 /* Whether a sample that is due waits on, because this segment only brings data. Where many come it is asked
  * once an interval, and not at each segment. */
-static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff *skb,
-				      struct fast_path *fast_path, u64 now)
+static __always_inline bool defers_data_sample(struct tcp_sock *tp, const struct sk_buff *skb,
+					       struct fast_path *fast_path, u64 now)
 {
 	if (!config.interval_ns || now >= fast_path->last_ns + data_interval_ns() || acknowledges(tp, skb))
 		return false;
@@ -163,7 +164,8 @@ static __always_inline bool postponed(struct tcp_sock *tp, const struct sk_buff 
 /* Whether a usual segment waits for the flow's next sample, in a flow where many come. The time that TCP itself
  * took for the flow's last segment is a little older than now, and in this tick: a sample is told at most one
  * segment too late, and the clock is not read. */
-static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb, struct fast_path *fast_path)
+static __always_inline bool defers_sample(struct tcp_sock *tp, const struct sk_buff *skb,
+					  struct fast_path *fast_path)
 {
 	if (config.interval_ns) {
 		if (!fast_path->many)
@@ -176,11 +178,12 @@ static __always_inline bool waits(struct tcp_sock *tp, const struct sk_buff *skb
 			return false;
 		}
 	}
-	return tp->tcp_clock_cache < fast_path->due_ns || postponed(tp, skb, fast_path, tp->tcp_clock_cache);
+	return tp->tcp_clock_cache < fast_path->due_ns ||
+	       defers_data_sample(tp, skb, fast_path, tp->tcp_clock_cache);
 }
 
 /* A free place for this socket's fast path, which is then its own; NULL: there is none. */
-static __always_inline struct fast_path *free_fast_path(struct sock *sk)
+static __always_inline struct fast_path *claim_fast_path(struct sock *sk)
 {
 	struct fast_path *fast_path = fast_paths_of(sk);
 
@@ -202,7 +205,7 @@ static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp,
 	if (!state_hook || flow->ca_state != TCP_CA_Open || flow->pending || flow->marks || !flow->announced ||
 	    flow->detached)
 		return;
-	fast_path = free_fast_path(sk);
+	fast_path = claim_fast_path(sk);
 	if (!fast_path)
 		return;
 	fast_path->due_ns = flow->last_ns + fast_path_interval_ns();
@@ -218,19 +221,19 @@ static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp,
 	fast_path->cookie = flow->cookie;
 	fast_path->last_ns = flow->last_ns;
 	fast_path->ca_ops = flow->ca_ops;
-	flow->lent = true;
+	flow->has_fast_path = true;
 }
 
 /* Notes that a flow is not chosen, until the filter changes. */
 static __always_inline void fill_fast_path_unwanted(struct sock *sk, struct flow *flow)
 {
-	struct fast_path *fast_path = free_fast_path(sk);
+	struct fast_path *fast_path = claim_fast_path(sk);
 
 	if (!fast_path)
 		return;
 	fast_path->generation = flow->generation;
 	fast_path->unwanted = true;
-	flow->lent = true;
+	flow->has_fast_path = true;
 }
 
 #endif

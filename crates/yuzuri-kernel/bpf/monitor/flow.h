@@ -75,7 +75,7 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 	 */
 	struct fast_path *fast_path = fast_path_of(sk);
 	if (unlikely(fast_path->sk == sk))
-		give_up(fast_path);
+		release_fast_path(fast_path);
 	return flow;
 }
 
@@ -115,8 +115,8 @@ static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 ho
 		if (!flow)
 			return NULL;
 	}
-	if (flow->lent)
-		take_back(sk, flow);
+	if (flow->has_fast_path)
+		leave_fast_path(sk, flow);
 	if (unlikely(flow->generation != *(volatile u32 *)&config.generation || flow->undecided)) {
 		decide(sk, flow);
 		if (flow->undecided || flow->passed)
@@ -126,7 +126,7 @@ static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 ho
 		announce(sk, flow, cpu);
 	if (flow->chosen)
 		return flow;
-	if (hook == HOOK_ACK && !flow->undecided && !flow->lent)
+	if (hook == HOOK_ACK && !flow->undecided && !flow->has_fast_path)
 		fill_fast_path_unwanted(sk, flow);
 	return NULL;
 }

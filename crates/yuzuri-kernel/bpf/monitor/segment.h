@@ -78,7 +78,7 @@ static __always_inline bool read_segment(struct sk_buff *skb, struct segment *se
 
 /* What a segment is beside what it says. */
 enum looks {
-	USUAL = 1,     /* a fast path may be lent at it */
+	USUAL = 1,     /* a fast path may be filled at it */
 	DATA_ONLY = 2, /* usual, and it brings payload and acknowledges nothing new */
 };
 

@@ -38,13 +38,13 @@ struct flow {
 	u8 dsacks;
 	u8 chosen;
 	u8 undecided;
-	u8 announced; /* its identity reached the ring */
-	u8 detached;  /* when announced, no file stood behind the socket yet: nobody had accepted it */
-	u8 ca_state;  /* at the last record */
-	u8 pending;   /* of MARKS_ALONE, found and not told yet, >> 8 */
-	u8 undoable;  /* undo_marker was set: a reduction stands that may be undone */
-	u8 lent;      /* last_ns and acks are in its fast path */
-	u32 restored; /* the window that an undo by the last segment gives back; 0: none larger */
+	u8 announced;     /* its identity reached the ring */
+	u8 detached;      /* when announced, no file stood behind the socket yet: nobody had accepted it */
+	u8 ca_state;      /* at the last record */
+	u8 pending;       /* of MARKS_ALONE, found and not told yet, >> 8 */
+	u8 undoable;      /* undo_marker was set: a reduction stands that may be undone */
+	u8 has_fast_path; /* last_ns and acks are in it */
+	u32 restored;     /* the window that an undo by the last segment gives back; 0: none larger */
 	/* 64 */
 	u32 pid;
 	char name[16];

@@ -2,23 +2,22 @@
 
 #![expect(unsafe_code, reason = "the kernel's records")]
 
-use super::types::steer_record;
+use super::types::{self, steer_record};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use yuzuri_trace::{CaState, FlowId};
 
-// `enum standing` of bpf/steer.h.
-const FREE: u8 = 0;
-const MIGRATED: u8 = 1;
-const OURS: u8 = 2;
-const CHOSEN: u8 = 3;
-const LOCKED: u8 = 4;
-const OTHER: u8 = 5;
-const FLAG_APP_LIMITED: u8 = 1;
-const FLAG_RATE_APP_LIMITED: u8 = 2;
-const FLAG_CWND_LIMITED: u8 = 4;
-const FLAG_PACED: u8 = 8;
-const FLAG_RESTS: u8 = 16;
+const FREE: u8 = types::standing::STANDING_FREE.0 as u8;
+const MIGRATED: u8 = types::standing::STANDING_MIGRATED.0 as u8;
+const OURS: u8 = types::standing::STANDING_OURS.0 as u8;
+const CHOSEN: u8 = types::standing::STANDING_CHOSEN.0 as u8;
+const LOCKED: u8 = types::standing::STANDING_LOCKED.0 as u8;
+const OTHER: u8 = types::standing::STANDING_OTHER.0 as u8;
+const FLAG_APP_LIMITED: u8 = types::flag::FLAG_APP_LIMITED.0 as u8;
+const FLAG_RATE_APP_LIMITED: u8 = types::flag::FLAG_RATE_APP_LIMITED.0 as u8;
+const FLAG_CWND_LIMITED: u8 = types::flag::FLAG_CWND_LIMITED.0 as u8;
+const FLAG_PACED: u8 = types::flag::FLAG_PACED.0 as u8;
+const FLAG_RESTS: u8 = types::flag::FLAG_RESTS.0 as u8;
 
 /// Bytes of a record.
 pub(super) const RECORD: usize = size_of::<steer_record>();
@@ -261,24 +260,5 @@ mod tests {
         assert!(
             FlowState { packets_out: 5, lost_out: 1, retrans_out: 1, ..idle() }.held_back_by_application()
         );
-    }
-
-    #[test]
-    fn constants_are_the_headers() {
-        let header = include_str!("../../bpf/steer.h");
-        let standings = header.split("enum standing {").nth(1).unwrap().split("};").next().unwrap();
-        let names: Vec<&str> =
-            standings.lines().filter_map(|l| l.trim().strip_prefix("STANDING_")?.split(',').next()).collect();
-        assert_eq!(names, ["FREE", "MIGRATED", "OURS", "CHOSEN", "LOCKED", "OTHER", "REFUSED"]);
-        assert_eq!([FREE, MIGRATED, OURS, CHOSEN, LOCKED, OTHER], [0, 1, 2, 3, 4, 5]);
-        for (name, value) in [
-            ("APP_LIMITED", FLAG_APP_LIMITED),
-            ("RATE_APP_LIMITED", FLAG_RATE_APP_LIMITED),
-            ("CWND_LIMITED", FLAG_CWND_LIMITED),
-            ("PACED", FLAG_PACED),
-            ("RESTS", FLAG_RESTS),
-        ] {
-            assert!(header.contains(&format!("#define FLAG_{name} {value}")), "{name}");
-        }
     }
 }

@@ -8,7 +8,7 @@ mod series;
 mod table;
 
 pub use data::{Estimate, Group, Summary};
-pub use table::{Beside, Middle};
+pub use table::{Beside, Middle, ParseBesideError};
 
 use crate::{LabError, batch};
 use std::path::{Path, PathBuf};

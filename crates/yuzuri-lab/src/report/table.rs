@@ -17,15 +17,20 @@ pub struct Beside {
     pub other: String,
 }
 
-impl FromStr for Beside {
-    type Err = String;
+/// A text that does not name two words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("give two different words separated by a slash, as in ios/linux")]
+pub struct ParseBesideError;
 
-    fn from_str(text: &str) -> Result<Beside, String> {
+impl FromStr for Beside {
+    type Err = ParseBesideError;
+
+    fn from_str(text: &str) -> Result<Beside, ParseBesideError> {
         match text.split_once('/') {
             Some((word, other)) if !word.is_empty() && !other.is_empty() && word != other => {
                 Ok(Beside { word: word.into(), other: other.into() })
             }
-            _ => Err("give two different words separated by a slash, as in ios/linux".into()),
+            _ => Err(ParseBesideError),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use yuzuri_kernel::{Monitor, Options, Watch};
 use yuzuri_trace::recording::Writer;
 use yuzuri_trace::{Account, Density, Filter, Item};
+use yuzuri_watch::drive;
 
 /// A monitor that writes a recording on a separate thread.
 #[derive(Debug)]
@@ -28,28 +29,25 @@ impl Recorder {
             ns => Density::Interval { ns },
         };
         let options = Options { filter, density, ring_bytes: None };
-        let mut monitor = Monitor::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
+        let monitor = Monitor::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
         let session = monitor.session().clone();
         let mut writer = Writer::create(path, &session, false)
             .map_err(|e| LabError::Run(format!("the recording: {e}")))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stop_flag = stop.clone();
         let body = move || {
-            let mut items = Vec::new();
             // The writer counts what could not be written, and retries.
-            let write = |items: &mut Vec<_>, writer: &mut Writer| {
+            let mut write = |items: &mut Vec<_>| {
                 let _ = writer.write(items, Instant::now());
                 items.clear();
             };
-            while !stop_flag.load(Ordering::Relaxed) {
-                monitor.read(&mut items);
-                write(&mut items, &mut writer);
-                std::thread::sleep(monitor.rest());
-            }
-            let account = Box::new(monitor).finish(&mut items);
+            let goes_on = || !stop_flag.load(Ordering::Relaxed);
+            let rest = |monitor: &mut dyn Watch| std::thread::sleep(monitor.rest());
+            // On this thread alone: in virtual time, each wakeup of another one would be part of the result.
+            let (mut items, account) = drive(Box::new(monitor), goes_on, &mut write, rest);
             // The final account is written last and includes what the recording lost.
             items.pop_if(|last| matches!(last, Item::Account(_)));
-            write(&mut items, &mut writer);
+            write(&mut items);
             let (account, summary) = writer.conclude(account);
             match summary.failed {
                 Some(error) => Err(LabError::Run(format!("the recording: {error}"))),

@@ -7,7 +7,7 @@ mod trust;
 pub use published::{RttBounds, RttTable};
 
 use crate::own::Own;
-use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, SendersSeen, Summary};
+use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, SendersSeen, Summary, UnknownName};
 use fair_share::{FairShare, View};
 use published::Published;
 use serde::{Deserialize, Serialize};
@@ -64,12 +64,11 @@ impl fmt::Display for PolicyName {
 }
 
 impl FromStr for PolicyName {
-    type Err = String;
-    fn from_str(text: &str) -> Result<PolicyName, String> {
-        PolicyName::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
-            let names = PolicyName::ALL.map(PolicyName::name).join(", ");
-            format!("there is no policy '{text}': choose one of {names}")
-        })
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<PolicyName, UnknownName> {
+        let unknown = || UnknownName::new("policy", text, &PolicyName::ALL.map(PolicyName::name));
+        PolicyName::ALL.into_iter().find(|p| p.name() == text).ok_or_else(unknown)
     }
 }
 
@@ -101,12 +100,11 @@ impl Objective {
 }
 
 impl FromStr for Objective {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Objective, String> {
-        Objective::ALL.into_iter().find(|o| o.name() == text).ok_or_else(|| {
-            let names = Objective::ALL.map(Objective::name).join(", ");
-            format!("there is no objective '{text}': choose one of {names}")
-        })
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Objective, UnknownName> {
+        let unknown = || UnknownName::new("objective", text, &Objective::ALL.map(Objective::name));
+        Objective::ALL.into_iter().find(|o| o.name() == text).ok_or_else(unknown)
     }
 }
 

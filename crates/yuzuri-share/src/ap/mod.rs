@@ -13,6 +13,6 @@ mod view;
 
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use doctor::examine_gate;
-pub use rules::{ApFile, Rules, StationId, StationRule, read_ap_file};
+pub use rules::{ApFile, ParseRadioError, ParseStationError, Rules, StationId, StationRule, read_ap_file};
 pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics};
 pub use steward::{Plan, Steward};

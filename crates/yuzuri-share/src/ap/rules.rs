@@ -20,12 +20,17 @@ impl fmt::Display for StationId {
     }
 }
 
+/// A text that is no hardware address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no hardware address: write it as 02:00:5e:10:00:01")]
+pub struct ParseStationError(String);
+
 impl FromStr for StationId {
-    type Err = String;
+    type Err = ParseStationError;
 
     /// Six pairs of hexadecimal digits.
-    fn from_str(text: &str) -> Result<StationId, String> {
-        let wrong = || format!("'{text}' is no hardware address: write it as 02:00:5e:10:00:01");
+    fn from_str(text: &str) -> Result<StationId, ParseStationError> {
+        let wrong = || ParseStationError(text.to_owned());
         let pairs: Vec<&str> = text.split([':', '-']).collect();
         let pair = |pair: &&str| (pair.len() == 2).then(|| u8::from_str_radix(pair, 16).ok()).flatten();
         let bytes: Option<Vec<u8>> = pairs.iter().map(pair).collect();
@@ -177,16 +182,17 @@ impl ApFile {
     }
 }
 
+/// A text that describes no radio.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no radio: write RATE:STANDARD, a rate of 0.1 to 100000 Mbit/s and g, n, ac or ax")]
+pub struct ParseRadioError(String);
+
 /// What is said of a radio on the command line: `RATE:STANDARD`.
 impl FromStr for RadioConfig {
-    type Err = String;
+    type Err = ParseRadioError;
 
-    fn from_str(text: &str) -> Result<RadioConfig, String> {
-        let wrong = || {
-            format!(
-                "'{text}' is no radio: write RATE:STANDARD, a rate of 0.1 to 100000 Mbit/s and g, n, ac or ax"
-            )
-        };
+    fn from_str(text: &str) -> Result<RadioConfig, ParseRadioError> {
+        let wrong = || ParseRadioError(text.to_owned());
         let (rate, standard) = text.split_once(':').ok_or_else(wrong)?;
         let rate_mbps =
             rate.parse().ok().filter(|rate| (0.1..=100_000.0).contains(rate)).ok_or_else(wrong)?;

@@ -1,6 +1,5 @@
 //! Verdicts while watching: `yuzuri-identify` reads the same stream that a recording is, from a pipe.
 
-use super::sinks::Sink;
 use crate::program;
 use anyhow::Context;
 use std::io::{BufRead, BufReader, Write};
@@ -10,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use yuzuri_trace::recording::PipeWriter;
 use yuzuri_trace::{Item, Session};
+use yuzuri_watch::Sink;
 
 /// Feeds the program that tells congestion controls.
 pub struct Identify {

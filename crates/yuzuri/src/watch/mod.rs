@@ -1,35 +1,28 @@
 //! `yuzuri watch` and `yuzuri top`: a live source, and where its items go.
 
-pub mod faces;
 mod identify;
 pub mod print;
-pub mod recorder;
-mod remote;
+mod recorder;
 mod rows;
-pub mod sinks;
 mod summary;
 
 use crate::cli::{SourceArgs, TopArgs, WatchArgs};
 use crate::{confine, memory};
 use anyhow::Context;
-use faces::{Faces, Time};
 use identify::Identify;
 use print::{Printer, Style, or_all};
-use recorder::Recorder;
-use remote::{Remote, Wish};
-use sinks::{For, Sinks};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use summary::Summary;
 use yuzuri_confine::{Identity, SystemCalls};
-use yuzuri_exit::{stop_flag, stopped};
-use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch, helper};
+use yuzuri_exit::stop_flag;
+use yuzuri_kernel::{Options, Watch, helper};
 use yuzuri_trace::{Account, Filter, HookState, Session, Source};
 use yuzuri_view::Control;
+use yuzuri_watch::{For, Live, Pump, Remote, Sinks, Wishes, model, source};
 use yuzuri_web::{Bound, Page, Reach, Server};
 
 /// Watches until Ctrl-C or the time is over.
@@ -64,9 +57,8 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     if let Some(recorder) = recorder {
         sinks.add(recorder, For::Recording);
     }
-    let (wishes, asked) = channel();
-    let remote = Arc::new(Remote::new(wishes));
-    let server = page.map(|page| serve(&mut sinks, &session, remote, page)).transpose()?;
+    let (remote, wishes) = Remote::new();
+    let server = page.map(|page| serve(&mut sinks, &session, Arc::new(remote), page)).transpose()?;
     let style = match (args.json, args.all, args.quiet || server.is_some()) {
         (true, ..) => Some(Style::Json),
         (_, true, _) => Some(Style::All),
@@ -89,7 +81,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     eprintln!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
     // A line that is written anew each second would tear the printed ones apart.
     let status = style.is_none() && !args.quiet && std::io::stderr().is_terminal();
-    let account = pump(watch, &sinks, &asked, &stop, args.source.time, status);
+    let account = pump(watch, &sinks, wishes, &stop, args.source.time, status);
     if let Some(server) = server {
         server.stop();
     }
@@ -107,17 +99,16 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
     let watch = open(&args.source, &filter)?;
     let session = watch.session().clone();
-    let model = faces::model(&session);
+    let model = model(&session);
     let mut sinks = Sinks::default();
     if let Some(recorder) = recorder(&args.source, &session)? {
         sinks.add(recorder, For::Recording);
     }
-    sinks.add(Faces { model: model.clone(), page: None, time: Time::Live }, For::Face("the screen"));
-    let (wishes, asked) = channel();
-    let remote = Remote::new(wishes);
+    sinks.add(Live::now(model.clone()), For::Face("the screen"));
+    let (remote, wishes) = Remote::new();
     let (shown, account) = std::thread::scope(|scope| {
         let (stop, sinks) = (&stop, &sinks);
-        let pumping = scope.spawn(move || pump(watch, sinks, &asked, stop, args.source.time, false));
+        let pumping = scope.spawn(move || pump(watch, sinks, wishes, stop, args.source.time, false));
         let shown = yuzuri_top::run(model, &remote, stop);
         stop.store(true, Ordering::Relaxed);
         (shown, pumping.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -135,24 +126,6 @@ fn open(args: &SourceArgs, filter: &Filter) -> anyhow::Result<Box<dyn Watch>> {
     source(&Options { filter: filter.clone(), density: args.density, ring_bytes }, args.poll)
 }
 
-/// The best source there is: the kernel monitor; without privilege or BTF polling, and that is said.
-pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> {
-    let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
-        let poller = Poller::start(&options.filter, options.density, why)?;
-        Ok(Box::new(poller))
-    };
-    if polls {
-        return poll("--poll was asked for");
-    }
-    match Monitor::start(options) {
-        Ok(monitor) => Ok(Box::new(monitor)),
-        // A filter that names what does not exist is no better with polling.
-        Err(error @ MonitorError::Filter(_)) => Err(error.into()),
-        // The session's hooks say why, to the user and in the recording.
-        Err(error) => poll(&error.to_string()).context("stepping down to polling sock_diag"),
-    }
-}
-
 /// Says that a filter chose nothing, which otherwise looks like a quiet host.
 fn tell_of_no_match(filter: &str, flows: u64) {
     if !filter.is_empty() && flows == 0 {
@@ -160,8 +133,8 @@ fn tell_of_no_match(filter: &str, flows: u64) {
     }
 }
 
-fn recorder(args: &SourceArgs, session: &Session) -> anyhow::Result<Option<Recorder>> {
-    let recorder = args.record.as_ref().map(|path| Recorder::create(path, session, args.overwrite));
+fn recorder(args: &SourceArgs, session: &Session) -> anyhow::Result<Option<recorder::Recorder>> {
+    let recorder = args.record.as_ref().map(|path| recorder::create(path, session, args.overwrite));
     Ok(recorder.transpose()?)
 }
 
@@ -172,10 +145,10 @@ fn serve(
     control: Arc<dyn Control>,
     bound: Bound,
 ) -> anyhow::Result<Server> {
-    let model = faces::model(session);
+    let model = model(session);
     let page = Page::new(model.clone(), control);
     let server = bound.serve(page.clone())?;
-    sinks.add(Faces { model, page: Some(page), time: Time::Live }, For::Face("the page"));
+    sinks.add(Live::now(model).feeding(Some(Box::new(page))), For::Face("the page"));
     Ok(server)
 }
 
@@ -193,45 +166,23 @@ pub fn announce(session: &Session) {
     }
 }
 
-/// Reads the source and feeds the sinks until told to stop, or the time is over, or a sink fails.
-pub fn pump(
-    mut watch: Box<dyn Watch>,
+/// Reads the source and feeds the sinks until told to stop, or the time is over, or a sink fails. `status`: the account so far
+/// stands in the last line of the terminal.
+fn pump(
+    watch: Box<dyn Watch>,
     sinks: &Sinks,
-    asked: &Receiver<Wish>,
+    wishes: Wishes,
     stop: &AtomicBool,
     time: Option<Duration>,
     status: bool,
 ) -> Account {
-    let until = time.and_then(|time| Instant::now().checked_add(time));
-    let mut next_status = Instant::now();
-    while !stopped(stop) && !sinks.failed() && until.is_none_or(|until| Instant::now() < until) {
-        let mut items = Vec::new();
-        watch.read(&mut items);
-        if !items.is_empty() {
-            sinks.give(&Arc::new(items));
-        }
-        if status && Instant::now() >= next_status {
-            next_status = Instant::now() + Duration::from_secs(1);
-            eprint!("\r\x1b[K{} ", sinks.with_losses(watch.account()));
-        }
-        // A wish ends the rest early.
-        match asked.recv_timeout(watch.rest()) {
-            Ok(wish) => {
-                let filter = wish.filter.unwrap_or_else(|| watch.filter().clone());
-                let result = watch.set(&filter, wish.density.unwrap_or(watch.density()));
-                let _ = wish.answer.send(result.map_err(|error| error.to_string()));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            // Nobody can wish any more.
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(watch.rest()),
-        }
+    let pump = Pump::new(sinks, stop).for_time(time).with_wishes(wishes);
+    if !status {
+        return pump.run(watch);
     }
-    if status {
-        eprint!("\r\x1b[K");
-    }
-    let mut items = Vec::new();
-    let account = watch.finish(&mut items);
-    sinks.conclude(items, account)
+    let account = pump.telling(|account| eprint!("\r\x1b[K{account} ")).run(watch);
+    eprint!("\r\x1b[K");
+    account
 }
 
 #[cfg(test)]

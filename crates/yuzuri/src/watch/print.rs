@@ -1,10 +1,10 @@
 //! Items as lines.
 
 use super::rows::{Look, Rows};
-use super::sinks::Sink;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use yuzuri_trace::{Event, Item, Kind, Session, visible};
+use yuzuri_watch::Sink;
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

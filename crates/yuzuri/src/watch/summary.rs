@@ -1,12 +1,12 @@
 //! The closing table: what each flow did while it was watched.
 
-use super::sinks::Sink;
 use std::collections::HashMap;
 use std::sync::Arc;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, visible};
 use yuzuri_view::limited::FlowLimits;
 use yuzuri_view::why::percent;
 use yuzuri_view::{Tally, text};
+use yuzuri_watch::Sink;
 
 /// Flows that the table has room for; beyond it the ones that moved the least are left out, and counted.
 const MAX_ROWS: usize = 20;

@@ -1,12 +1,12 @@
 //! The flows of a run, each with what limits it.
 
 use super::Shared;
-use crate::watch::sinks::Sink;
 use std::collections::HashMap;
 use std::sync::Arc;
 use yuzuri_limits::Observation;
 use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
+use yuzuri_watch::Sink;
 
 /// Flows that are followed; later ones are only counted.
 pub const MAX_FLOWS: usize = 65_536;

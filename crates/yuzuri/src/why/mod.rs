@@ -5,19 +5,18 @@ mod flows;
 mod print;
 
 use crate::cli::{self, WhyArgs};
-use crate::watch::sinks::{For, Sinks};
-use crate::watch::{announce, print::or_all, pump, source};
+use crate::watch::{announce, print::or_all};
 use flows::{Collector, Flows};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::channel;
 use yuzuri_exit::{stop_flag, stopped};
 use yuzuri_kernel::{Options, Poller, Watch};
 use yuzuri_trace::recording::{Reader, Tail, is_being_written};
 use yuzuri_trace::{Account, Filter};
 use yuzuri_view::text;
+use yuzuri_watch::{For, Pump, Sinks, source};
 
 /// No flow that sends was seen.
 const NOTHING_TO_TELL: u8 = 3;
@@ -55,8 +54,7 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     let collector = Collector::default();
     let mut sinks = Sinks::default();
     sinks.add(collector.clone(), For::Face("what limits"));
-    let (_nobody, asked) = channel();
-    let account = pump(watch, &sinks, &asked, &stop, Some(args.time), false);
+    let account = Pump::new(&sinks, &stop).for_time(Some(args.time)).run(watch);
     sinks.finish()?;
     let mut flows = collector.take();
     last_look(&filter, args, &mut flows);

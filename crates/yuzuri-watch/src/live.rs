@@ -1,13 +1,12 @@
 //! The live model behind the page and the screen as a sink.
 
-use super::sinks::Sink;
+use crate::Sink;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use yuzuri_kernel::clock;
 use yuzuri_trace::{Item, Session};
-use yuzuri_view::{Limits, LiveModel};
-use yuzuri_web::Page;
+use yuzuri_view::{Ingest, Limits, LiveModel};
 
 /// A model that several threads share.
 pub type SharedModel = Arc<Mutex<LiveModel>>;
@@ -17,27 +16,42 @@ pub fn model(session: &Arc<Session>) -> SharedModel {
     Arc::new(Mutex::new(LiveModel::new(session.clone(), Limits::default())))
 }
 
-/// Fills the model and feeds the page.
-pub struct Faces {
-    pub model: SharedModel,
-    pub page: Option<Page>,
-    pub time: Time,
+/// Fills the model, and feeds the page if there is one.
+pub struct Live {
+    model: SharedModel,
+    feed: Option<Box<dyn Ingest>>,
+    time: Time,
 }
 
 /// Which time it is in a model.
-pub enum Time {
+enum Time {
     /// Now.
-    Live,
+    Now,
     /// This one, `CLOCK_MONOTONIC` of the recording, nanoseconds.
     At(Arc<AtomicU64>),
 }
 
-impl Faces {
+impl Live {
+    /// Of a stream that is live.
+    pub fn now(model: SharedModel) -> Live {
+        Live { model, feed: None, time: Time::Now }
+    }
+
+    /// Of a stream of a time of its own.
+    pub fn at(model: SharedModel, time: Arc<AtomicU64>) -> Live {
+        Live { model, feed: None, time: Time::At(time) }
+    }
+
+    /// Feeds a page as well, which shows this model.
+    pub fn feeding(self, feed: Option<Box<dyn Ingest>>) -> Live {
+        Live { feed, ..self }
+    }
+
     /// Empties the model: it will be filled from the beginning.
     pub fn anew(&self, session: &Arc<Session>) {
         *self.model.lock() = LiveModel::new(session.clone(), Limits::default());
-        if let Some(page) = &self.page {
-            page.reset();
+        if let Some(feed) = &self.feed {
+            feed.reset();
         }
     }
 }
@@ -45,14 +59,14 @@ impl Faces {
 /// Items applied under one lock: a face waits at most about a millisecond for it.
 const AT_ONCE: usize = 4096;
 
-impl Sink for Faces {
+impl Sink for Live {
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
         for part in items.chunks(AT_ONCE) {
             let mut model = self.model.lock();
             part.iter().for_each(|item| model.apply(item));
             drop(model);
-            if let Some(page) = &self.page {
-                page.ingest(part);
+            if let Some(feed) = &self.feed {
+                feed.ingest(part);
             }
         }
         self.tick()
@@ -60,7 +74,7 @@ impl Sink for Faces {
 
     fn tick(&mut self) -> anyhow::Result<()> {
         let now_ns = match &self.time {
-            Time::Live => clock::mono_ns(),
+            Time::Now => clock::mono_ns(),
             Time::At(now) => now.load(Ordering::Relaxed),
         };
         self.model.lock().advance(now_ns);
@@ -68,12 +82,12 @@ impl Sink for Faces {
     }
 
     fn lost(&self) -> u64 {
-        self.page.as_ref().map_or(0, Page::browsers_lost)
+        self.feed.as_ref().map_or(0, |feed| feed.lost())
     }
 
     fn missed(&mut self, events: u64) {
-        if let Some(page) = &self.page {
-            page.missed(events);
+        if let Some(feed) = &self.feed {
+            feed.missed(events);
         }
     }
 }

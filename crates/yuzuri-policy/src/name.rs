@@ -1,0 +1,16 @@
+//! Names that a user gives.
+
+/// A name that is not among those that there are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {what} '{given}': choose one of {choices}")]
+pub struct UnknownName {
+    what: &'static str,
+    given: String,
+    choices: String,
+}
+
+impl UnknownName {
+    pub(crate) fn new(what: &'static str, given: &str, choices: &[&str]) -> UnknownName {
+        UnknownName { what, given: given.to_owned(), choices: choices.join(", ") }
+    }
+}

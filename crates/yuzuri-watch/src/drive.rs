@@ -1,0 +1,102 @@
+//! The loop.
+
+use crate::{Sinks, Wishes};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_kernel::Watch;
+use yuzuri_trace::{Account, Item};
+
+/// Reads a source as long as `goes_on` says, and then to its end. After each look `take` may take what has
+/// gathered, and `rest` waits for as long as the source may be left alone, or does something else meanwhile.
+/// Returns what was not taken, the closing account last, and that account.
+pub fn drive(
+    mut watch: Box<dyn Watch>,
+    mut goes_on: impl FnMut() -> bool,
+    mut take: impl FnMut(&mut Vec<Item>),
+    mut rest: impl FnMut(&mut dyn Watch),
+) -> (Vec<Item>, Account) {
+    let mut items = Vec::new();
+    while goes_on() {
+        watch.read(&mut items);
+        take(&mut items);
+        rest(watch.as_mut());
+    }
+    let account = watch.finish(&mut items);
+    (items, account)
+}
+
+/// How often the account so far is told.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+type Tell<'a> = dyn FnMut(&Account) + Send + 'a;
+
+/// The loop with sinks.
+pub struct Pump<'a> {
+    sinks: &'a Sinks,
+    stop: &'a AtomicBool,
+    wishes: Option<Wishes>,
+    time: Option<Duration>,
+    gather: Duration,
+    tell: Option<Box<Tell<'a>>>,
+}
+
+impl<'a> Pump<'a> {
+    /// Reads until `stop` is set, or a sink has failed.
+    pub fn new(sinks: &'a Sinks, stop: &'a AtomicBool) -> Pump<'a> {
+        Pump { sinks, stop, wishes: None, time: None, gather: Duration::ZERO, tell: None }
+    }
+
+    /// Reads for so long at most.
+    pub fn for_time(self, time: Option<Duration>) -> Pump<'a> {
+        Pump { time, ..self }
+    }
+
+    /// Does what is wished through a [`Remote`](crate::Remote).
+    pub fn with_wishes(self, wishes: Wishes) -> Pump<'a> {
+        Pump { wishes: Some(wishes), ..self }
+    }
+
+    /// Hands on what has gathered only so often: to wake another thread at each look may cost more than the look.
+    pub fn gathering(self, gather: Duration) -> Pump<'a> {
+        Pump { gather, ..self }
+    }
+
+    /// Tells the account so far each second.
+    pub fn telling(self, tell: impl FnMut(&Account) + Send + 'a) -> Pump<'a> {
+        Pump { tell: Some(Box::new(tell)), ..self }
+    }
+
+    /// Reads the source to its end. Gives the account as it is in every sink.
+    pub fn run(self, watch: Box<dyn Watch>) -> Account {
+        let Pump { sinks, stop, wishes, time, gather, mut tell } = self;
+        let until = time.and_then(|time| Instant::now().checked_add(time));
+        let goes_on = || {
+            !stop.load(Ordering::Relaxed)
+                && !sinks.failed()
+                && until.is_none_or(|until| Instant::now() < until)
+        };
+        let mut handed_on = Instant::now();
+        let take = |items: &mut Vec<Item>| {
+            if !items.is_empty() && handed_on.elapsed() >= gather {
+                handed_on = Instant::now();
+                sinks.give(&Arc::new(std::mem::take(items)));
+            }
+        };
+        let mut next_tell = Instant::now();
+        let rest = |watch: &mut dyn Watch| {
+            if let Some(tell) = &mut tell
+                && Instant::now() >= next_tell
+            {
+                next_tell = Instant::now() + TELL_EVERY;
+                tell(&sinks.with_losses(watch.account()));
+            }
+            match &wishes {
+                Some(wishes) => wishes.rest(watch),
+                None => std::thread::sleep(watch.rest()),
+            }
+        };
+        let (items, account) = drive(watch, goes_on, take, rest);
+        sinks.conclude(items, account)
+    }
+}

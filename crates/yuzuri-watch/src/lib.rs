@@ -1,0 +1,63 @@
+//! A live source is read here, and what it gives goes to [`Sinks`]: a [`Recorder`], the [`Live`]
+//! model that the page and the terminal screen show, and whatever else implements [`Sink`].
+//!
+//! [`source`] opens the best source that this machine allows. [`drive`] is the loop itself: it
+//! reads, hands on, rests, and takes the closing account. [`Pump`] is that loop with sinks and with
+//! a [`Remote`], through which a user interface changes filter and density while it runs.
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//! use std::time::Duration;
+//! use yuzuri_kernel::Options;
+//! use yuzuri_watch::{For, Live, Pump, Sinks, model, source};
+//!
+//! let options = Options { filter: "port:443".parse()?, density: Default::default(), ring_bytes: None };
+//! let watch = source(&options, false)?;
+//! let model = model(watch.session());
+//! let mut sinks = Sinks::default();
+//! sinks.add(Live::now(model.clone()), For::Face("the rows"));
+//! let stop = AtomicBool::new(false);
+//! let account = Pump::new(&sinks, &stop).for_time(Some(Duration::from_secs(10))).run(watch);
+//! sinks.finish()?;
+//! for row in model.lock().rows() {
+//!     println!("{} -> {}", row.flow.local, row.flow.remote);
+//! }
+//! println!("{account}");
+//! # anyhow::Ok(())
+//! ```
+
+mod drive;
+mod live;
+mod recorder;
+mod remote;
+mod sinks;
+
+pub use drive::{Pump, drive};
+pub use live::{Live, SharedModel, model};
+pub use recorder::{Ended, Recorder, Teller};
+pub use remote::{Remote, Wishes};
+pub use sinks::{For, Sink, Sinks};
+
+use anyhow::Context;
+use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
+
+/// The best source there is: the kernel monitor, or without privilege or BTF polling, which its session tells.
+///
+/// # Errors
+/// If the filter names what does not exist, or if nothing can be asked.
+pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> {
+    let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
+        let poller = Poller::start(&options.filter, options.density, why)?;
+        Ok(Box::new(poller))
+    };
+    if polls {
+        return poll("--poll was asked for");
+    }
+    match Monitor::start(options) {
+        Ok(monitor) => Ok(Box::new(monitor)),
+        // A filter that names what does not exist is no better with polling.
+        Err(error @ MonitorError::Filter(_)) => Err(error.into()),
+        // The session's hooks say why, to the user and in the recording.
+        Err(error) => poll(&error.to_string()).context("stepping down to polling sock_diag"),
+    }
+}
