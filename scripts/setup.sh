@@ -257,6 +257,8 @@ tests() {
     want pgrep procps
     want setpriv util-linux
     want clang-format clang-format
+    # With dumpcap.
+    want tshark tshark
     want_venv
     browser
     rust_lints

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes transfers with a known limit, drawn by lot, in network namespaces on this machine's kernel, and
 # prints how much of the time `yuzuri why` has the right word, by what observes, beside the kernel's
-# chronographs (`ss -ti`). crates/yuzuri/examples/why_lot/case.rs is what is drawn. As root.
+# chronographs (`ss -ti`) and the words of the expert of tshark. crates/yuzuri/examples/why_lot/case.rs is what is drawn. As root.
 #
 #     scripts/why-figures.sh SEED ROUNDS [why_lot's arguments]
 #

@@ -10,10 +10,13 @@ FOLDER/KIND_CONTROL_SEED-NUMBER.snd.pcap and .rcv.pcap. The kinds:
 
     window       a bulk transfer; the path's queue overflows
     several      two to four of them at once
-    device       a bulk transfer behind the sender's own TBF
+    device       a bulk transfer behind the sender's own TBF, whose queue holds more than TCP small queues let in
     application  the application writes at a steady rate below the path's
     pacing       SO_MAX_PACING_RATE below the path's rate
-    receiver     the receiver's buffer is smaller than the path holds
+    receiver     the receiver's buffer is smaller than the path holds, with its queue
+
+A queue that the window overflows is limited by the window, wherever it is: of the kinds that the window
+does not limit none has one.
 """
 import argparse
 import os
@@ -156,6 +159,8 @@ def one(lot, number, seed, folder, seconds):
     part = lot.uniform(0.2, 0.7)
     count = lot.randint(2, 4) if kind == "several" else 1
     buffer_bytes = lot.choice([8, 16, 32]) << 10
+    if kind in ("device", "application", "pacing", "receiver"):
+        queue_bytes = 4_000_000
     name = f"{kind}_{control}_{seed}-{number}"
     net = Net(f"{os.getpid()}")
     running = []

@@ -316,5 +316,6 @@ fn round_row<'a>(file: &'a str, flow: u32, number: u32, round: &Round, predicted
         ("application", "", Value::Bool(Some(round.limits.application))),
         ("receiver", "", Value::Bool(Some(round.limits.receiver))),
         ("recovery", "", Value::Bool(Some(round.limits.recovery))),
+        ("limited_by", "", Value::Text(round.limited_by.map(|limit| limit.name()))),
     ]
 }

@@ -100,8 +100,9 @@ const NOT_PACED: f64 = -10.0;
 
 /// Of an algorithm that no released kernel has (BBR v3): few senders run it.
 const OUT_OF_TREE: f64 = -1.0;
-/// ln 3: of an algorithm that hosts run unless told otherwise.
-const USUAL: f64 = 1.1;
+/// ln 6: of an algorithm that hosts run unless told otherwise. It decides between algorithms that a path does not tell apart, as Reno and LP:
+/// of 82 such answers of captures by lot, logs and the laboratory 76 are Reno. Larger ones change the calibration error no more.
+const USUAL: f64 = 1.79;
 
 /// How likely an algorithm is before anything is seen, as a logarithm.
 pub fn prior(algorithm: Algorithm) -> f64 {

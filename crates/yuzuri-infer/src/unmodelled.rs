@@ -127,6 +127,7 @@ mod tests {
     use crate::verdict::Answer;
     use crate::window_trace::{CapturePoint, Cause, Reduction, Round, WindowTrace};
     use yuzuri_cca::CcaKind;
+    use yuzuri_limits::Limit;
 
     const RTT_NS: i64 = 20_000_000;
 
@@ -186,6 +187,23 @@ mod tests {
         let best = &reno.candidates.first().unwrap().0;
         assert_eq!(best.name, "reno");
         assert!(reno.none.probability < 0.1 && best.probability > 0.5, "{:?} {best:?}", reno.none);
+    }
+
+    #[test]
+    fn what_something_else_limits_speaks_for_no_window() {
+        let answer = |limit, part: usize| {
+            let mut reno = trace(12, 21, |n| 20.0 + n as f32);
+            for (place, round) in reno.rounds.iter_mut().enumerate() {
+                round.limited_by = Some(if place % 10 < part { limit } else { Limit::Loss });
+            }
+            identify(reno, None, None, None).answer
+        };
+        assert!(matches!(answer(Limit::Pacing, 3), Answer::Named { name, .. } if name == "reno"));
+        assert!(matches!(answer(Limit::Path, 9), Answer::Named { name, .. } if name == "reno"));
+        for (limit, word) in [(Limit::Pacing, "pacing"), (Limit::SendBuffer, "send buffer")] {
+            let Answer::Unknown { because } = answer(limit, 8) else { panic!("{limit} is not the window") };
+            assert!(because.contains(word) && because.contains("Mbit/s"), "{because}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The window trace of a flow: its window round by round, and where it turned. All that inference needs, from whatever it was taken.
 
 use serde::{Deserialize, Serialize};
+use yuzuri_limits::Limit;
 
 /// What held a sender back in a round, beside its congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,8 +59,11 @@ pub struct Round {
     /// Whether segments were far enough apart for [`Round::by_clock`] to mean something.
     #[serde(default)]
     pub spaced: bool,
-    /// What limited it.
+    /// What limited it, beside its congestion window.
     pub limits: Limits,
+    /// What limited its sender in the words of `yuzuri why`; `None` where that was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Limit>,
 }
 
 impl Round {

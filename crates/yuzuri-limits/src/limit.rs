@@ -1,10 +1,12 @@
 //! The words: one for each thing that can keep a sender from sending more.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// What keeps a sender from sending more at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The application has given nothing more to send (the send queue holds no unsent data).
     Application,
@@ -75,6 +77,20 @@ impl Limit {
             Limit::Path => "path",
             Limit::Unknown => "unknown",
         }
+    }
+
+    /// Whether something else than the path and the congestion window kept the sender from sending: then its flight tells nothing of its
+    /// congestion control algorithm.
+    pub const fn is_elsewhere(self) -> bool {
+        matches!(
+            self,
+            Limit::Application
+                | Limit::SendBuffer
+                | Limit::ReceiverWindow
+                | Limit::SlowReader
+                | Limit::Pacing
+                | Limit::OwnDevice
+        )
     }
 
     /// Whether the congestion window was what limited the sender, so that its size tells of the

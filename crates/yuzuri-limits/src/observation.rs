@@ -101,6 +101,9 @@ pub struct Observation {
     pub device_memory_bytes: Option<u64>,
     /// Smoothed RTT, microseconds.
     pub srtt_us: Option<u32>,
+    /// The least RTT of the last round trip, microseconds: a queue that stands holds every segment (as CoDel judges), while a late ACK makes
+    /// single ones late.
+    pub least_rtt_us: Option<u32>,
     /// Mean deviation of the RTT, microseconds.
     pub rttvar_us: u32,
     /// Minimum RTT, microseconds.
@@ -151,11 +154,11 @@ impl Observation {
     /// that is more than its variation explains, and as much as tells a queue in RFC 9406 (an eighth of the minimum, but
     /// 4 ms to 16 ms) or as the minimum itself, and at least one segment of a window of so many is in the queue.
     pub fn standing_queue_us(&self, window_segments: u64) -> Option<u32> {
-        let (srtt_us, min_rtt_us) = (self.srtt_us?, self.min_rtt_us?);
+        let (srtt_us, min_rtt_us) = (self.least_rtt_us.or(self.srtt_us)?, self.min_rtt_us?);
         let queue_us = srtt_us.saturating_sub(min_rtt_us);
         let tells_us = (min_rtt_us / 8).clamp(4_000, 16_000).min(min_rtt_us);
         let segments = window_segments.saturating_mul(queue_us.into()) / u64::from(srtt_us.max(1));
-        let varies = u64::from(queue_us) <= 2 * u64::from(self.rttvar_us);
+        let varies = self.least_rtt_us.is_none() && u64::from(queue_us) <= 2 * u64::from(self.rttvar_us);
         (!varies && queue_us >= tells_us && segments >= 1).then_some(queue_us)
     }
 }

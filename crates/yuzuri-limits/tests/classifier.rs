@@ -159,6 +159,11 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     assert_eq!(steady(|t| Observation { srtt_us: Some(60_000), ..full_cwnd(t) }), Limit::Path);
     let jitter = |t| Observation { srtt_us: Some(60_000), rttvar_us: 20_000, ..full_cwnd(t) };
     assert_eq!(steady(jitter), Limit::CongestionAvoidance);
+    // Single late ACKs make the mean long; a queue makes all of them late.
+    let least = |least_rtt_us| {
+        steady(|t| Observation { srtt_us: Some(60_000), least_rtt_us: Some(least_rtt_us), ..full_cwnd(t) })
+    };
+    assert_eq!((least(20_500), least(50_000)), (Limit::CongestionAvoidance, Limit::Path));
     // Reduced from 40 segments: held by that until it has grown back.
     let entered = |by| Observation {
         cwnd_segments: 40,
@@ -467,6 +472,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                 [sizes.2 as usize % 4],
             srtt_us: times.0,
             rttvar_us: times.1,
+            least_rtt_us: times.2,
             min_rtt_us: times.2,
             pacing_rate_bps: times.3,
             acked_bytes: times.4,

@@ -274,6 +274,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         path_is_full: None,
         device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),
         srtt_us: s.measured_srtt_us(),
+        least_rtt_us: None,
         rttvar_us: s.rttvar_us,
         min_rtt_us: s.measured_min_rtt_us(),
         pacing_rate_bps: (s.pacing_rate_bps != u64::MAX).then_some(s.pacing_rate_bps),

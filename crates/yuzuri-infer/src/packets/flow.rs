@@ -235,7 +235,11 @@ impl Flow {
         let mut window_traces = [None, None];
         for (end, half) in self.halves.into_iter().enumerate() {
             if let Some(half) = half.filter(|half| half.has_data()) {
-                let (window_trace, seen) = half.finish();
+                let (mut window_trace, seen) = half.finish();
+                let limits = packet_limits(&window_trace, &seen);
+                for (round, limit) in window_trace.rounds.iter_mut().zip(limits.rounds) {
+                    round.limited_by = Some(limit);
+                }
                 (window_traces[end], looks[end]) = (Some(window_trace), seen);
             }
         }

@@ -44,12 +44,11 @@ const LESS: f64 = 0.5;
 /// A writer wakes up once a third of the send buffer is free (`sk_stream_min_wspace`), of which a segment's overhead is a part; what a
 /// window lets through is what an acknowledgement acknowledged: two segments.
 const REFILLS: f64 = 0.3;
-/// A run that is most of a flight is a window's, too, where it did not empty the sender's queue.
-const WINDOWS: f64 = 0.75;
 const MIN_REFILL: f64 = 3.0;
 /// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer follow an acknowledgement neither.
 const MAY_REFILL: f64 = 0.2;
 const RARELY: f64 = 0.3;
+const NEARLY_NONE: f64 = 0.1;
 const ALL: f64 = 0.99;
 /// Rounds after which means tell.
 const STEADY_ROUNDS: u32 = 5;
@@ -176,7 +175,8 @@ impl<'a> Teller<'a> {
         let near = self.trace.capture_point == CapturePoint::Sender;
         let reduction = self.reduction(round);
         let queue_us = look.passage_us.map_or(0, |passage_us| passage_us - self.least_passage_us);
-        let (srtt_us, rttvar_us) = self.rtt(round, look, queue_us);
+        let (srtt_us, rttvar_us) = (round.rtt_mean_us, round.rtt_max_us.saturating_sub(round.rtt_min_us) / 4);
+        let (least_rtt_us, upstream) = self.least_rtt(round, look, queue_us);
         let time_us = time_us(round.end_ns);
         if look.runs == 0 && !look.repair && reduction.is_none() {
             // What kept it from sending before keeps it still.
@@ -187,7 +187,7 @@ impl<'a> Teller<'a> {
         // At most of the acknowledgements nothing was left to send.
         let (emptied_ms, others_ms) = look.rests_ms;
         let emptied = look.runs > 0 && emptied_ms > others_ms;
-        let refills = self.refills(round, look, emptied);
+        let refills = self.refills(look, emptied);
         let receiver_full = self.receiver_full(look, window_bytes);
         let held = near && i64::from(look.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
@@ -219,10 +219,11 @@ impl<'a> Teller<'a> {
             writer_waits: refills,
             window_updates: Some(look.updates > 0),
             reads_at_once: self.reads_at_once(),
-            path_is_full: self.path_is_full(),
+            path_is_full: self.path_is_full().filter(|_| !upstream),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
+            least_rtt_us: Some(least_rtt_us).filter(|least_us| *least_us > 0),
             rttvar_us,
-            min_rtt_us: Some(self.trace.min_rtt_us).filter(|min_us| *min_us > 0),
+            min_rtt_us: Some(self.trace.min_rtt_us).filter(|min_us| *min_us > 0 && !upstream),
             acked_bytes: self.acked_bytes,
             retransmitted_segments: self.retransmitted,
             ..Observation::default()
@@ -295,7 +296,9 @@ impl<'a> Teller<'a> {
             self.slow_start_over = true;
         }
         // What was in flight in the round before was acknowledged in this one. The least RTT: a host that stalls makes single ones long.
-        if round.rtt_min_us > 0 && self.flight > 0.0 && !look.repair && !self.repaired {
+        // What was sent before a capture that begins in the middle is in flight in its first round, and was not seen.
+        let whole = self.rounds >= 2 && self.flight > 0.0;
+        if round.rtt_min_us > 0 && whole && !look.repair && !self.repaired {
             if self.flights.len() == COMPARED {
                 self.flights.pop_front();
             }
@@ -326,7 +329,7 @@ impl<'a> Teller<'a> {
 
     /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run is as large as that, and followed an
     /// acknowledgement. `None`: it may be so.
-    fn refills(&self, round: &Round, look: &Look, emptied: bool) -> Option<bool> {
+    fn refills(&self, look: &Look, emptied: bool) -> Option<bool> {
         let runs = f64::from(look.runs.max(1));
         let part = f64::from(look.refilled) / runs;
         let segments = f64::from(look.segments) / runs;
@@ -334,16 +337,17 @@ impl<'a> Teller<'a> {
         if part < MAY_REFILL || small {
             return Some(false);
         }
+        let near = self.trace.capture_point == CapturePoint::Sender;
         let woken = self.woken.0 / self.woken.1.max(1e-9);
-        if woken < RARELY {
+        // How long data takes from an acknowledgement at least, only the handshake tells away from the sender: else a rhythm looks so.
+        let tells = near || self.trace.handshake_rtt_us.is_some();
+        if woken < if tells { RARELY } else { NEARLY_NONE } {
             return Some(false);
         }
-        let near = self.trace.capture_point == CapturePoint::Sender;
-        let shook = self.trace.handshake_rtt_us.is_some();
-        let steady = if emptied { near || part < ALL } else { part < WINDOWS && self.stands_still(round) };
+        // What ends with a full segment may as well be what a window lets through.
+        let steady = emptied && (near || part < ALL);
         let large = part >= REFILLS && segments >= MIN_REFILL;
-        // How long data takes from an acknowledgement at least, only the handshake tells away from the sender: else a rhythm looks so.
-        let does = large && steady && (near || shook) && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
+        let does = large && steady && tells && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
     }
 
@@ -375,18 +379,24 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Near the sender the round-trip time was measured. Elsewhere that is from data to what its acknowledgement drew, which may have waited
-    /// for its time; the passage from the sender's timestamp to the capture tells of a queue alone.
-    fn rtt(&self, round: &Round, look: &Look, queue_us: i64) -> (u32, u32) {
-        if self.trace.capture_point == CapturePoint::Sender {
-            return (round.rtt_mean_us, round.rtt_max_us.saturating_sub(round.rtt_min_us) / 4);
-        }
-        if look.passage_us.is_none() {
-            return (round.rtt_min_us, 0);
+    /// The least round-trip time of a round, and whether what it is longer than the least of all was spent before the capture. Near the sender
+    /// it was measured. Elsewhere what was measured is from data to what its acknowledgement drew, which may have waited for its time; the
+    /// passage from the sender's timestamp to the capture tells of a queue alone. On the way, of a flow seen from its middle, nobody knows
+    /// whether that queue is the sender's own device's.
+    fn least_rtt(&self, round: &Round, look: &Look, queue_us: i64) -> (u32, bool) {
+        let point = self.trace.capture_point;
+        if point == CapturePoint::Sender || look.passage_us.is_none() {
+            return (round.rtt_min_us, false);
         }
         // Half a tick of its clock is lost in each timestamp.
         let queue_us = u32::try_from((queue_us - TICK_US / 2).max(0)).unwrap_or(u32::MAX);
-        (self.trace.min_rtt_us.saturating_add(queue_us), 0)
+        let least_us = self.trace.min_rtt_us.saturating_add(queue_us);
+        if point != CapturePoint::Middle {
+            return (least_us, false);
+        }
+        let longer_us = round.rtt_min_us.saturating_sub(self.trace.min_rtt_us);
+        let upstream = queue_us > longer_us / 2 && self.trace.handshake_rtt_us.is_none();
+        (round.rtt_min_us.max(least_us), upstream)
     }
 
     /// The reduction that was made by this round's end, if one was.

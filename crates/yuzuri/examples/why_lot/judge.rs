@@ -3,9 +3,10 @@
 use crate::Args;
 use crate::case::KINDS;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use yuzuri_capture::{Capture, End, Item, Options};
 use yuzuri_infer::packets::Tracker;
 use yuzuri_limits::{Limit, LimitTimes, Stretch};
@@ -96,6 +97,7 @@ pub fn all(args: &Args) {
     let mut cases: BTreeMap<usize, usize> = BTreeMap::new();
     let mut seen_from: [[Score; SEEN_BY.len()]; 2] = Default::default();
     let mut words: BTreeMap<(usize, usize), LimitTimes> = BTreeMap::new();
+    let mut experts: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
     for file in labels(&args.folders) {
         let label: Label = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let Some(kind) = KINDS.iter().position(|kind| *kind == label.kind) else { continue };
@@ -122,6 +124,22 @@ pub fn all(args: &Args) {
                 );
             }
         }
+        if let Some(marks) = tshark(&file.with_extension("sender.pcapng"), &label) {
+            let sum = experts.entry(kind).or_default();
+            for phase in &label.phases {
+                let part = |of: usize| tenths(&marks, of, phase);
+                sum[0] += (phase.to_us - phase.from_us) as f64 / 1e5;
+                sum[1] += part(0);
+                sum[2] += part(1);
+                if args.list {
+                    println!(
+                        "    tshark: tenths with a full or closed window {}, with a retransmission {}",
+                        part(0),
+                        part(1)
+                    );
+                }
+            }
+        }
         for (by, how) in SEEN_BY.into_iter().enumerate() {
             let stretches = match how {
                 "sender" | "receiver" => captured(&file.with_extension(format!("{how}.pcapng")), &label),
@@ -138,7 +156,7 @@ pub fn all(args: &Args) {
             }
         }
     }
-    print(&scores, &chronographs, &cases);
+    print(&scores, &chronographs, &experts, &cases);
     for (name, scores) in ["seen from the middle", "seen from the begin"].iter().zip(seen_from) {
         let all: Vec<String> = scores.iter().map(Score::text).collect();
         println!("{name:<20} {:>5}  {}", "", all.join("  "));
@@ -159,13 +177,14 @@ fn shares(times: &LimitTimes, least: f64) -> String {
 fn print(
     scores: &BTreeMap<(usize, usize), Score>,
     chronographs: &BTreeMap<usize, [f64; 3]>,
+    experts: &BTreeMap<usize, [f64; 3]>,
     cases: &BTreeMap<usize, usize>,
 ) {
     println!(
         "Per cent of the time: right word, wrong word (the rest is unknown), right word in the worst case.\n"
     );
     println!(
-        "{:<20} {:>5}  {:>18}  {:>18}  {:>18}  {:>18}  {:>18}  {:>12}",
+        "{:<20} {:>5}  {:>18}  {:>18}  {:>18}  {:>18}  {:>18}  {:>12}  {:>12}",
         "made",
         "cases",
         "every ACK",
@@ -173,7 +192,8 @@ fn print(
         "polling",
         "capture, sender",
         "capture, receiver",
-        "ss rwnd snd"
+        "ss rwnd snd",
+        "tshark full, again"
     );
     let mut sums = [Score::default(); SEEN_BY.len()];
     for (&kind, count) in cases {
@@ -190,7 +210,11 @@ fn print(
             };
         }
         let [all, rwnd, sndbuf] = chronographs.get(&kind).copied().unwrap_or([1.0, 0.0, 0.0]);
-        println!("{line}  {:6.0} {:5.0}", 100.0 * rwnd / all, 100.0 * sndbuf / all);
+        line += &format!("  {:6.0} {:5.0}", 100.0 * rwnd / all, 100.0 * sndbuf / all);
+        if let Some([all, full, again]) = experts.get(&kind) {
+            line += &format!("  {:11.0} {:6.0}", 100.0 * full / all, 100.0 * again / all);
+        }
+        println!("{line}");
     }
     let all: Vec<String> = sums.iter().map(Score::text).collect();
     println!("{:<20} {:>5}  {}", "all", cases.values().sum::<usize>(), all.join("  "));
@@ -205,6 +229,35 @@ fn labels(folders: &[PathBuf]) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// When tshark's expert says that the receiver's window is full or closed, and when that a segment is sent again: microseconds, as labels have
+/// them. `None`: there is no tshark.
+fn tshark(file: &Path, label: &Label) -> Option<[Vec<u64>; 2]> {
+    let full = "tcp.analysis.window_full || tcp.analysis.zero_window";
+    let again = "tcp.analysis.retransmission";
+    let when = |filter: &str| {
+        let told = Command::new("tshark")
+            .arg("-r")
+            .arg(file)
+            .args(["-Y", filter, "-T", "fields", "-e", "frame.time_epoch"])
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        let text = String::from_utf8(told.stdout).ok()?;
+        let seconds = text.lines().filter_map(|line| line.parse::<f64>().ok());
+        let monotonic_us = seconds
+            .map(|s| (s * 1e6) as u64)
+            .map(|us| us.saturating_add_signed(-label.realtime_minus_monotonic_us));
+        told.status.success().then(|| monotonic_us.collect())
+    };
+    Some([when(full)?, when(again)?])
+}
+
+/// In how many tenths of a second of a phase there is such a mark.
+fn tenths(marks: &[Vec<u64>; 2], of: usize, phase: &Phase) -> f64 {
+    let within = marks[of].iter().filter(|at| (phase.from_us..phase.to_us).contains(at));
+    within.map(|at| (at - phase.from_us) / 100_000).collect::<BTreeSet<_>>().len() as f64
 }
 
 /// What is told of the flow from this address.
