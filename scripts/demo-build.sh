@@ -6,8 +6,8 @@ cd "$(dirname "$0")/.."
 . scripts/path.sh
 
 page() { make --no-print-directory ui; }
-# Build only the features that these two programs need.
-programs() { cargo build --profile demo --locked -p yuzuri -p yuzuri-lab; }
+# Build only the features that the demo needs of these two programs: no conversion of recordings.
+programs() { cargo build --profile demo --locked --no-default-features -p yuzuri -p yuzuri-lab; }
 
 # Cargo looks for changes when it starts and would miss a page that is rebuilt while cargo runs.
 if [ -e crates/yuzuri-web/ui/dist/.built ]; then

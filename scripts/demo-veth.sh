@@ -99,5 +99,5 @@ while kill -0 $watch 2>/dev/null; do
     status=0
     wait $watch || status=$?
 done
-echo "demo: the recording is $recording (yuzuri replay, yuzuri convert)" >&2
+echo "demo: the recording is $recording (target/demo/yuzuri replay FILE --web)" >&2
 exit $status

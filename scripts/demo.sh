@@ -78,5 +78,5 @@ if [ -n "$watch" ]; then
 fi
 run='' watch=''
 cat "$folder/table"
-[ ! -e "$recording" ] || echo "demo: the recording is $recording (yuzuri replay, yuzuri convert)" >&2
+[ ! -e "$recording" ] || echo "demo: the recording is $recording (target/demo/yuzuri replay FILE --web)" >&2
 exit $status

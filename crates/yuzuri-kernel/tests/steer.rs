@@ -5,6 +5,7 @@ mod common;
 mod steered;
 
 use common::{Pair, tcp_info};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::io::Write;
 use std::process::Command;
 use steered::{control_of, name, pair, pair_with, send_at_upper_bound, start, state_of};
@@ -407,6 +408,10 @@ fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_tha
     /// Several times what the kernel's buffer holds: each time it is full, the walk comes to one flow twice.
     const FLOWS: usize = 600;
     const RESTS_AFTER: u16 = 3;
+    // Both ends of each flow are ours: a shell's 1024 files are too few.
+    let files = (4 * FLOWS) as u64;
+    let (soft, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(files), most.max(files)).unwrap();
     let Some(net) = lossy(TEST, "reno") else { return };
     let options = SteerOptions { rests_after: RESTS_AFTER, ..steered::options("b") };
     let Some(mut steering) = start(TEST, &net, options) else { return };

@@ -4,6 +4,7 @@ mod ap;
 mod authority;
 mod cli;
 mod confine;
+#[cfg(feature = "convert")]
 mod convert;
 mod daemon;
 mod doctor;
@@ -35,7 +36,12 @@ fn main() -> ExitCode {
         Command::Top(args) => watch::top(args),
         Command::Why(args) => why::run(args),
         Command::Replay(args) => replay::run(args),
+        #[cfg(feature = "convert")]
         Command::Convert(args) => convert::run(&args),
+        #[cfg(not(feature = "convert"))]
+        Command::Convert(_) => Err(anyhow::anyhow!(
+            "this program was built for the demo, without conversion: build it with `make yuzuri`, or install a package"
+        )),
         Command::Send(args) => transfer::send(args),
         Command::Receive(args) => transfer::receive(args),
         Command::Lab(args) => lab::run(&args),

@@ -302,10 +302,12 @@ pub fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     listener.set_nonblocking(true).unwrap();
     let mut accepted = None;
     eventually(|| {
-        accepted = listener.accept().ok();
-        accepted.is_some()
+        let result = listener.accept();
+        let comes = result.is_ok();
+        accepted = Some(result);
+        comes
     });
-    let (stream, from) = accepted.expect("nobody connected");
+    let (stream, from) = accepted.unwrap().unwrap_or_else(|error| panic!("accepting a connection: {error}"));
     stream.set_nonblocking(false).unwrap();
     (stream, from)
 }

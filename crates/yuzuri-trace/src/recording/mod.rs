@@ -12,6 +12,7 @@
 
 mod checksum;
 mod columns;
+#[cfg(feature = "convert")]
 mod convert;
 mod decode;
 mod error;
@@ -26,6 +27,7 @@ mod tail;
 mod writer;
 
 pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};
+#[cfg(feature = "convert")]
 pub use convert::{Converted, Format, convert};
 pub use error::{ConvertError, ReadError, RecordError};
 pub use frames::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};

@@ -147,6 +147,7 @@ impl Rows {
     }
 
     /// Adds an event with its flow's identity beside it.
+    #[cfg(feature = "convert")]
     pub(super) fn push_with_identity(&mut self, event: &Event, flow: Option<&Flow>) {
         let row = self.event(event);
         if let Some(flow) = flow {
