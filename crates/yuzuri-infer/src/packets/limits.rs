@@ -17,8 +17,9 @@ const SLOW_START_GROWTH: f64 = 1.3;
 /// the first acknowledgement.
 const MIN_RUNS: f64 = 12.0;
 const EVEN: f64 = 0.3;
-/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws them.
+/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws them, and from which on it draws most.
 const BY_CLOCK: f64 = 0.02;
+const MOSTLY: f64 = 0.5;
 /// Segments of a window whose scale may be told, and of one of which the chance that a flight lies just below it is small.
 const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
@@ -229,7 +230,13 @@ impl<'a> Teller<'a> {
             ..Observation::default()
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
-        let paced = if queue || receiver_full { Some(false) } else { self.paced(round, near, queue_us) };
+        // What acknowledgements do not draw waits in no queue of its own making.
+        let undrawn = near && self.by_clock > MOSTLY * self.runs;
+        let paced = if receiver_full || (queue && !undrawn) {
+            Some(false)
+        } else {
+            self.paced(round, near, queue_us)
+        };
         let room = held || paced != Some(false);
         self.last = Observation {
             in_flight_segments: if room { 0 } else { cwnd_segments },
@@ -263,7 +270,8 @@ impl<'a> Teller<'a> {
             return Some(false);
         }
         if near {
-            return Some(self.by_clock > BY_CLOCK * self.runs);
+            // One block each round trip is even, too: a window lets it through.
+            return Some(self.runs >= 2.0 && self.by_clock > BY_CLOCK * self.runs);
         }
         if self.runs < MIN_RUNS || self.reductions > 0 {
             return Some(false);
