@@ -1,6 +1,6 @@
 //! What limited a sender, from its packets: the words and rules of `yuzuri-limits`.
 
-use super::look::{Look, Looks};
+use super::look::{Look, Looks, WAKES_NS};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
 use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reduction, State, Stretch};
@@ -48,8 +48,9 @@ const REFILLS: f64 = 0.3;
 const MIN_REFILL: f64 = 3.0;
 /// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer follow an acknowledgement neither.
 const MAY_REFILL: f64 = 0.2;
-const RARELY: f64 = 0.3;
 const NEARLY_NONE: f64 = 0.1;
+/// A writer that is woken up takes so long to write, as runs are looked at, milliseconds.
+const WAKES_MS: f64 = WAKES_NS as f64 / 1e6;
 const ALL: f64 = 0.99;
 /// Rounds after which means tell.
 const STEADY_ROUNDS: u32 = 5;
@@ -108,6 +109,8 @@ struct Teller<'a> {
     rounds: u32,
     /// Means over the last rounds: runs that followed an acknowledgement as a writer does that it woke, all runs, those by clock, and their distances (sum, and sum of squares, ms).
     woken: (f64, f64),
+    /// The same of acknowledgements, and of the length of the rounds, milliseconds.
+    acks: (f64, f64),
     runs: f64,
     forgets: f64,
     by_clock: f64,
@@ -139,6 +142,7 @@ impl<'a> Teller<'a> {
             repaired: false,
             rounds: 0,
             woken: (0.0, 0.0),
+            acks: (0.0, 0.0),
             runs: 0.0,
             forgets: FORGETS,
             by_clock: 0.0,
@@ -327,6 +331,8 @@ impl<'a> Teller<'a> {
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         self.woken.0 += (f64::from(look.woken) - self.woken.0) * slowly;
         self.woken.1 += (f64::from(look.runs) - self.woken.1) * slowly;
+        self.acks.0 += (f64::from(round.acks) - self.acks.0) * slowly;
+        self.acks.1 += (round.seconds() * 1e3 - self.acks.1) * slowly;
         mean(&mut self.shrunk.0, look.shrunk.into());
         mean(&mut self.shrunk.1, look.told.into());
         mean(&mut self.runs, look.runs.into());
@@ -349,7 +355,9 @@ impl<'a> Teller<'a> {
         let woken = self.woken.0 / self.woken.1.max(1e-9);
         // How long data takes from an acknowledgement at least, only the handshake tells away from the sender: else a rhythm looks so.
         let tells = near || self.trace.handshake_rtt_us.is_some();
-        if woken < if tells { RARELY } else { NEARLY_NONE } {
+        // A program in a rhythm of its own writes as often after an acknowledgement as chance has it.
+        let rarely = (self.chance() + NEARLY_ALL) / 2.0;
+        if woken < if tells { rarely } else { NEARLY_NONE } {
             return Some(false);
         }
         // What ends with a full segment may as well be what a window lets through.
@@ -357,6 +365,12 @@ impl<'a> Teller<'a> {
         let large = part >= REFILLS && segments >= MIN_REFILL;
         let does = large && steady && tells && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
+    }
+
+    /// How large a part of the time lies so close behind an acknowledgement that a writer may be taken to be woken by it.
+    fn chance(&self) -> f64 {
+        let (acks, ms) = self.acks;
+        (acks * WAKES_MS / ms.max(1e-9)).min(NEARLY_ALL)
     }
 
     fn reads_at_once(&self) -> Option<bool> {
