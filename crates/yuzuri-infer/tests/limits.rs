@@ -114,6 +114,24 @@ fn a_window_that_shrinks_at_many_acknowledgements_is_a_slow_readers() {
 }
 
 #[test]
+fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
+    let mut segments = Vec::new();
+    for n in 0..400u32 {
+        let at = 22 * MS + i64::from(n) * 2 * MS;
+        // From the middle on a queue of 12 ms. No acknowledgement comes within half a millisecond before a segment.
+        let rtt = if n < 200 { 21 * MS } else { 33 * MS };
+        segments.push(segment(at, NEAR, ACK, 1000 + n * 1000, 1, 1000));
+        segments.push(segment(at + rtt, FAR, ACK, 1, 2000 + n * 1000, 0));
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let times = shares(&told(65_535, segments));
+    assert!(times.share(Limit::Pacing) > 0.85, "{:?}", times.ranked());
+    // One block each round trip is evenly spaced as well, and a window's, also of a host that is late.
+    let late = shares(&flights(|_| 3, 1000, 65_535, 300_000));
+    assert_eq!(late.share(Limit::Pacing), 0.0, "{:?}", late.ranked());
+}
+
+#[test]
 fn a_window_that_doubles_is_slow_start_and_one_that_stays_is_not_told() {
     let doubles = flights(|flight| 2 << flight.min(5), 1000, 65_535, 50_000);
     assert_eq!(doubles.rounds.get(2), Some(&Limit::SlowStart), "{:?}", doubles.rounds);

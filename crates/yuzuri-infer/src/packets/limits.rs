@@ -1,6 +1,6 @@
 //! What limited a sender, from its packets: the words and rules of `yuzuri-limits`.
 
-use super::look::{Look, Looks};
+use super::look::{Look, Looks, WAKES_NS};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
 use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reduction, State, Stretch};
@@ -17,8 +17,9 @@ const SLOW_START_GROWTH: f64 = 1.3;
 /// the first acknowledgement.
 const MIN_RUNS: f64 = 12.0;
 const EVEN: f64 = 0.3;
-/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws them.
+/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws them, and from which on it draws most.
 const BY_CLOCK: f64 = 0.02;
+const MOSTLY: f64 = 0.5;
 /// Segments of a window whose scale may be told, and of one of which the chance that a flight lies just below it is small.
 const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
@@ -47,8 +48,9 @@ const REFILLS: f64 = 0.3;
 const MIN_REFILL: f64 = 3.0;
 /// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer follow an acknowledgement neither.
 const MAY_REFILL: f64 = 0.2;
-const RARELY: f64 = 0.3;
 const NEARLY_NONE: f64 = 0.1;
+/// A writer that is woken up takes so long to write, as runs are looked at, milliseconds.
+const WAKES_MS: f64 = WAKES_NS as f64 / 1e6;
 const ALL: f64 = 0.99;
 /// Rounds after which means tell.
 const STEADY_ROUNDS: u32 = 5;
@@ -107,6 +109,8 @@ struct Teller<'a> {
     rounds: u32,
     /// Means over the last rounds: runs that followed an acknowledgement as a writer does that it woke, all runs, those by clock, and their distances (sum, and sum of squares, ms).
     woken: (f64, f64),
+    /// The same of acknowledgements, and of the length of the rounds, milliseconds.
+    acks: (f64, f64),
     runs: f64,
     forgets: f64,
     by_clock: f64,
@@ -138,6 +142,7 @@ impl<'a> Teller<'a> {
             repaired: false,
             rounds: 0,
             woken: (0.0, 0.0),
+            acks: (0.0, 0.0),
             runs: 0.0,
             forgets: FORGETS,
             by_clock: 0.0,
@@ -229,7 +234,13 @@ impl<'a> Teller<'a> {
             ..Observation::default()
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
-        let paced = if queue || receiver_full { Some(false) } else { self.paced(round, near, queue_us) };
+        // What acknowledgements do not draw waits in no queue of its own making.
+        let undrawn = near && self.by_clock > MOSTLY * self.runs;
+        let paced = if receiver_full || (queue && !undrawn) {
+            Some(false)
+        } else {
+            self.paced(round, near, queue_us)
+        };
         let room = held || paced != Some(false);
         self.last = Observation {
             in_flight_segments: if room { 0 } else { cwnd_segments },
@@ -263,7 +274,8 @@ impl<'a> Teller<'a> {
             return Some(false);
         }
         if near {
-            return Some(self.by_clock > BY_CLOCK * self.runs);
+            // One block each round trip is even, too: a window lets it through.
+            return Some(self.runs >= 2.0 && self.by_clock > BY_CLOCK * self.runs);
         }
         if self.runs < MIN_RUNS || self.reductions > 0 {
             return Some(false);
@@ -319,6 +331,8 @@ impl<'a> Teller<'a> {
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         self.woken.0 += (f64::from(look.woken) - self.woken.0) * slowly;
         self.woken.1 += (f64::from(look.runs) - self.woken.1) * slowly;
+        self.acks.0 += (f64::from(round.acks) - self.acks.0) * slowly;
+        self.acks.1 += (round.seconds() * 1e3 - self.acks.1) * slowly;
         mean(&mut self.shrunk.0, look.shrunk.into());
         mean(&mut self.shrunk.1, look.told.into());
         mean(&mut self.runs, look.runs.into());
@@ -341,7 +355,9 @@ impl<'a> Teller<'a> {
         let woken = self.woken.0 / self.woken.1.max(1e-9);
         // How long data takes from an acknowledgement at least, only the handshake tells away from the sender: else a rhythm looks so.
         let tells = near || self.trace.handshake_rtt_us.is_some();
-        if woken < if tells { RARELY } else { NEARLY_NONE } {
+        // A program in a rhythm of its own writes as often after an acknowledgement as chance has it.
+        let rarely = (self.chance() + NEARLY_ALL) / 2.0;
+        if woken < if tells { rarely } else { NEARLY_NONE } {
             return Some(false);
         }
         // What ends with a full segment may as well be what a window lets through.
@@ -349,6 +365,12 @@ impl<'a> Teller<'a> {
         let large = part >= REFILLS && segments >= MIN_REFILL;
         let does = large && steady && tells && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
+    }
+
+    /// How large a part of the time lies so close behind an acknowledgement that a writer may be taken to be woken by it.
+    fn chance(&self) -> f64 {
+        let (acks, ms) = self.acks;
+        (acks * WAKES_MS / ms.max(1e-9)).min(NEARLY_ALL)
     }
 
     fn reads_at_once(&self) -> Option<bool> {

@@ -7,7 +7,7 @@ use yuzuri_capture::{Flags, Segment};
 /// What follows a segment within this time was sent with it, and what follows an acknowledgement was drawn by it.
 const AT_ONCE_NS: i64 = 200_000;
 /// A writer that is woken up by an acknowledgement takes so long to write, on a host that has other work too.
-const WAKES_NS: i64 = 500_000;
+pub(super) const WAKES_NS: i64 = 500_000;
 /// Readings of the sender's clock: milliseconds with Linux and nearly all others.
 const TICK_NS: i64 = 1_000_000;
 
