@@ -29,6 +29,10 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long)]
     jobs: Option<usize>,
+    /// Print what the gate does in one setting, twice per simulated second: for each connection its bound, the window that it was told and what it has in
+    /// flight, segments; for QUIC its rate
+    #[arg(long)]
+    trace: bool,
     /// Print a row per setting, too
     #[arg(long)]
     rows: bool,
@@ -61,6 +65,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let settings: Vec<_> = setting::all().into_iter().filter(is_wanted).collect();
     anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}", args.only);
+    if args.trace {
+        Contender::Gate.run(&settings[0], 1, true)?;
+        return Ok(());
+    }
     let mut runs = Vec::new();
     for setting in &settings {
         for contender in &contenders {

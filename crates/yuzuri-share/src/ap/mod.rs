@@ -7,6 +7,7 @@ mod other;
 mod release;
 mod rules;
 mod seat;
+mod stand_off;
 mod status;
 mod steward;
 mod view;
