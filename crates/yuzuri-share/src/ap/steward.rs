@@ -130,6 +130,18 @@ impl Steward {
         self.summary.as_ref()
     }
 
+    /// Whether shares hold, and the air is what limits them.
+    pub(crate) fn is_limited_by_air(&self) -> bool {
+        let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe) && s.alone_max_bps == 0;
+        self.summary.as_ref().is_some_and(holds)
+    }
+
+    /// The stations that would send more than they can, with what they carry, payload bit/s.
+    pub(crate) fn willing(&self) -> impl Iterator<Item = (StationId, u64)> {
+        let reports = self.stations.iter().filter_map(|(id, station)| Some((*id, station.report.as_ref()?)));
+        reports.filter(|(_, report)| report.elastic).map(|(id, report)| (id, report.rate_bps))
+    }
+
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
     /// it is known. `others`: what stations sent that no window bounds.
     pub fn look(
