@@ -39,7 +39,7 @@ pub struct Args {
     /// Instead, draw so many settings by lot
     #[arg(long, value_name = "SETTINGS", value_parser = clap::value_parser!(u64).range(1..))]
     lot: Option<u64>,
-    /// Seed of the settings by lot
+    /// Seed of the settings by lot, or of a trace
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write all figures to this file, as JSON lines
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let settings: Vec<_> = setting::all().into_iter().filter(is_wanted).collect();
     anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}", args.only);
     if args.trace {
-        Contender::Gate.run(&settings[0], 1, true)?;
+        Contender::Gate.run(&settings[0], args.seed, true)?;
         return Ok(());
     }
     let mut runs = Vec::new();

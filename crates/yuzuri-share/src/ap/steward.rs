@@ -338,6 +338,9 @@ impl Steward {
             plan.stations.extend(station.addresses.iter().map(|address| (*address, told)));
         }
         plan.others = Some(bytes(summary.share_of(RadioHint::default()) * one_more));
+        // What holds for new connections is not for those that are known and free.
+        let rows = self.stations.values().flat_map(|station| &station.rows);
+        plan.flows.extend(rows.filter(|row| row.bytes.is_none()).map(|row| (row.key, Bound::default())));
     }
 
     /// Lets every connection go: as `look`, but nothing is bounded any more. Empty as soon as all are free.
