@@ -29,13 +29,17 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long)]
     jobs: Option<usize>,
+    /// Print what the gate does in one setting, twice per simulated second: for each connection its bound, the window that it was told and what it has in
+    /// flight, segments; for QUIC its rate
+    #[arg(long)]
+    trace: bool,
     /// Print a row per setting, too
     #[arg(long)]
     rows: bool,
     /// Instead, draw so many settings by lot
     #[arg(long, value_name = "SETTINGS", value_parser = clap::value_parser!(u64).range(1..))]
     lot: Option<u64>,
-    /// Seed of the settings by lot
+    /// Seed of the settings by lot, or of a trace
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write all figures to this file, as JSON lines
@@ -61,6 +65,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let settings: Vec<_> = setting::all().into_iter().filter(is_wanted).collect();
     anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}", args.only);
+    if args.trace {
+        Contender::Gate.run(&settings[0], args.seed, true)?;
+        return Ok(());
+    }
     let mut runs = Vec::new();
     for setting in &settings {
         for contender in &contenders {

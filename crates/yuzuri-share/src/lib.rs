@@ -54,8 +54,8 @@ mod wireless;
 
 pub use ap::{
     ApConfig, ApFile, ApLoop, ApStatus, DeviceStatus, ParseRadioError, ParseStationError, Plan, Rules,
-    SegmentCounts, StationId, StationRule, StationStatus, Steward, UploadStatus, ap_metrics, examine_gate,
-    gate_options, read_ap_file, read_ap_status,
+    SegmentCounts, StationId, StationRule, StationStatus, SteeringStatus, Steward, UploadStatus, ap_metrics,
+    examine_gate, gate_options, read_ap_file, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};

@@ -20,8 +20,6 @@ pub struct RttSummary {
     pub p50_ms: Option<f64>,
     /// 95th percentile.
     pub p95_ms: Option<f64>,
-    /// 99th percentile.
-    pub p99_ms: Option<f64>,
 }
 
 impl RttSummary {
@@ -32,7 +30,6 @@ impl RttSummary {
             mean_ms: rtt_us.mean().map(|mean| mean / 1e3),
             p50_ms: rtt_us.quantile(0.5).map(|value| value / 1e3),
             p95_ms: rtt_us.quantile(0.95).map(|value| value / 1e3),
-            p99_ms: rtt_us.quantile(0.99).map(|value| value / 1e3),
         }
     }
 }
@@ -80,6 +77,8 @@ pub struct TerminalResult {
     pub exchanges: u64,
     /// Mean time from a request to its response, ms.
     pub exchange_ms: Option<f64>,
+    /// The 99th percentile of that time after warm-up, ms.
+    pub exchange_p99_ms: Option<f64>,
 }
 
 /// The results of a run.

@@ -1,8 +1,9 @@
 //! Turns the terminals' traffic into writes.
 
+use crate::histogram::Histogram;
 use crate::network::Connection;
 use crate::scenario::{Terminal, Traffic};
-use crate::units::{MILLISECOND, after, nanos_between};
+use crate::units::{MICROSECOND, MILLISECOND, after, nanos_between};
 use yuzuri_netmodel::Time;
 use yuzuri_scenario::Direction;
 
@@ -40,6 +41,8 @@ pub(crate) struct Workload {
     requested_at: Time,
     exchanges: u64,
     exchange_ns: u64,
+    /// After warm-up.
+    exchange_us: Histogram,
     finished_at: Option<Time>,
 }
 
@@ -69,6 +72,7 @@ impl Workload {
             requested_at: Time::ZERO,
             exchanges: 0,
             exchange_ns: 0,
+            exchange_us: Histogram::default(),
             finished_at: None,
         }
     }
@@ -83,6 +87,15 @@ impl Workload {
 
     pub(crate) fn exchange_mean_ms(&self) -> Option<f64> {
         (self.exchanges > 0).then(|| self.exchange_ns as f64 / self.exchanges as f64 / MILLISECOND as f64)
+    }
+
+    pub(crate) fn exchange_p99_ms(&self) -> Option<f64> {
+        self.exchange_us.quantile(0.99).map(|us| us / 1e3)
+    }
+
+    /// Times of exchanges are counted from now on.
+    pub(crate) fn warmed_up(&mut self) {
+        self.exchange_us = Histogram::default();
     }
 
     /// Handles `signal`; `connections` are the half-connections of [`directions`](Workload::directions).
@@ -168,7 +181,9 @@ impl Workload {
             {
                 self.phase = Phase::Thinking;
                 self.exchanges += 1;
-                self.exchange_ns += nanos_between(now, self.requested_at);
+                let took_ns = nanos_between(now, self.requested_at);
+                self.exchange_ns += took_ns;
+                self.exchange_us.add(took_ns / MICROSECOND);
                 let wake = after(now, think_ms * MILLISECOND).min(self.stop);
                 self.wake = Some(wake);
                 Some(wake)

@@ -119,6 +119,7 @@ struct Chosen {
     radio: Option<RadioConfig>,
     clsact: bool,
     metrics_file: Option<PathBuf>,
+    hostapd: Vec<PathBuf>,
 }
 
 impl Chosen {
@@ -144,6 +145,7 @@ impl Chosen {
             radio: args.radio.or(radio),
             clsact: args.clsact || file.clsact,
             metrics_file: file.metrics_file,
+            hostapd: file.steering.hostapd,
         })
     }
 }
@@ -163,6 +165,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         gate: yuzuri_share::gate_options(!chosen.clsact),
         status_file: Some(places.status_file()),
         metrics_file: chosen.metrics_file,
+        hostapd: chosen.hostapd,
         ..ApConfig::default()
     })?;
     ap.drop_privileges()?;
@@ -178,7 +181,9 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 Ok(Chosen { rules, objective, radio, dry_run, .. }) => {
                     ap.reload(rules, objective, radio);
                     ap.only_tell(dry_run);
-                    say("the settings were read again; devices, clsact and the metrics' file stay");
+                    say(
+                        "the settings were read again; devices, clsact, the metrics' file and hostapd's sockets stay",
+                    );
                 }
                 Err(error) => say(&format!("the settings stay as they were: {error:#}")),
             }

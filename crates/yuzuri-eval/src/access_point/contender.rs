@@ -84,7 +84,7 @@ impl Contender {
     ///
     /// # Errors
     /// None for the settings of this program.
-    pub fn run(self, setting: &Setting, seed: u64) -> Result<Results, ScenarioError> {
+    pub fn run(self, setting: &Setting, seed: u64, traced: bool) -> Result<Results, ScenarioError> {
         let mut scenario = setting.scenario(seed);
         self.prepare(&mut scenario);
         let terminals = 0..setting.phys.len();
@@ -98,7 +98,9 @@ impl Contender {
         let gate = |rules| {
             let is_quic = matches!(setting.group, Group::Quic | Group::Call);
             let quic = terminals.clone().map(|number| is_quic && setting.is_special(number)).collect();
-            Gate::new(PolicyConfig::default(), rules, &setting.phys, &[], quic)
+            let mut gate = Gate::new(PolicyConfig::default(), rules, &setting.phys, &[], quic);
+            gate.traced = traced;
+            gate
         };
         match self.rules() {
             Some(rules) if is_half => run(&scenario, &mut Both { sharing: sharing(), gate: gate(rules) }),

@@ -23,7 +23,7 @@ pub struct Figures {
     pub special: f64,
     /// The least that anybody who uploads has, over an equal part.
     pub least: f64,
-    /// The 99th percentile of the call's round-trip time, above the path's, ms; NaN without a call.
+    /// The 99th percentile of the time from a frame of the call to its answer, above the path's, ms; NaN without a call.
     pub call_ms: f64,
     /// Segments of the call that were sent again.
     pub call_resent: f64,
@@ -57,7 +57,7 @@ impl Figures {
             resent: counts(|t| t.counts_warm.retransmissions) / counts(|t| t.counts_warm.segments).max(1.0),
             special: if special.is_empty() { f64::NAN } else { mean(special) / equal },
             least: parts.iter().copied().fold(f64::INFINITY, f64::min) / equal,
-            call_ms: call.and_then(|call| call.rtt.p99_ms).map_or(f64::NAN, |ms| ms - base_ms),
+            call_ms: call.and_then(|call| call.exchange_p99_ms).map_or(f64::NAN, |ms| ms - base_ms),
             call_resent: call.map_or(f64::NAN, |call| call.counts_warm.retransmissions as f64),
         }
     }
@@ -67,7 +67,7 @@ impl Figures {
     /// # Errors
     /// None for the settings of this program.
     pub fn run(contender: Contender, setting: &Setting, seed: u64) -> Result<Figures, ScenarioError> {
-        Ok(Figures::of(setting, &contender.run(setting, seed)?))
+        Ok(Figures::of(setting, &contender.run(setting, seed, false)?))
     }
 
     /// The median of each figure.

@@ -54,6 +54,8 @@ pub struct Gate {
     quic: Vec<bool>,
     /// ACKs that were left out.
     pub thinned: u64,
+    /// Print how it goes, twice a second.
+    pub traced: bool,
 }
 
 fn radio_of(phy: Phy) -> RadioConfig {
@@ -97,7 +99,30 @@ impl Gate {
             changes,
             quic,
             thinned: 0,
+            traced: false,
         }
+    }
+
+    fn trace(&self, now: Time) {
+        let Some(s) = self.steward.summary() else { return };
+        print!(
+            "{:5.1} s {:?}{} {:.1} Mbit/s, {} senders, queue {} ms |",
+            now.as_secs_f64(),
+            s.phase,
+            if s.paced { ", paced" } else { "" },
+            s.capacity_bps as f64 / 1e6,
+            s.senders,
+            s.queue_us / 1000
+        );
+        for flow in self.flows.values() {
+            let bytes = self.bounds.get(&flow.seen.key).map_or(0, |bound| bound.bytes);
+            let (told, in_flight) = (flow.seen.told_bytes / MSS, flow.seen.in_flight_bytes / MSS);
+            print!(" {}/{told}/{in_flight} re {};", bytes / MSS, flow.seen.repeated_segments);
+        }
+        for bucket in self.buckets.values() {
+            print!(" at most {:.1} Mbit/s;", bucket.rate_bps.unwrap_or(0) as f64 / 1e6);
+        }
+        println!();
     }
 
     fn bound_of(&self, key: &FlowKey) -> Bound {
@@ -146,6 +171,9 @@ impl Steer for Gate {
         };
         let plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &others, radio);
         self.take(plan);
+        if self.traced {
+            self.trace(now);
+        }
     }
 
     fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {

@@ -197,8 +197,13 @@ impl FairShare {
             }
             Phase::Hold | Phase::Probe => {
                 let queue_s = (f64::from(summary.queue_us) / 1e6).max(MIN_QUEUE_S);
+                // Before a wire that is slower than the air there is no aggregate to fill: what is held for one only waits in the wire's queue. One that
+                // loses is served in bursts, of aggregates.
+                let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
+                let aggregate =
+                    if is_slow_wire { 0.0 } else { OF_AN_AGGREGATE * f64::from(radio.aggregate_segments) };
                 let upper = (per_second * (base_s + queue_s))
-                    .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
+                    .max(aggregate)
                     .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
                     .max(MIN_WINDOW)
                     * stretch;

@@ -2,6 +2,7 @@
 
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
+use super::steer::{Sending, Steerer};
 use super::steward::{Plan, Steward};
 use crate::wireless::Wireless;
 use crate::{PolicyStatus, RadioConfig, ShareError, clock, folder, privilege};
@@ -48,6 +49,8 @@ pub struct ApConfig {
     pub status_file: Option<PathBuf>,
     /// Where metrics are written, for a collector that reads files.
     pub metrics_file: Option<PathBuf>,
+    /// hostapd's control socket of each radio between which stations are moved; fewer than two: nobody is.
+    pub hostapd: Vec<PathBuf>,
 }
 
 /// A running daemon. It belongs to the network namespace of the thread that starts it.
@@ -57,6 +60,7 @@ pub struct ApLoop {
     steward: Steward,
     wireless: Wireless,
     heard: HashMap<[u8; 6], RadioConfig>,
+    steerer: Option<Steerer>,
     looks: u32,
     next: Instant,
     status: ApStatus,
@@ -78,6 +82,12 @@ impl ApLoop {
                     .into();
             return Err(ShareError::Setting { field: "--interface".into(), why });
         }
+        let steerer = match &config.hostapd[..] {
+            [] | [_] => None,
+            sockets => Some(
+                Steerer::open(sockets).map_err(|e| ShareError::system("preparing to move stations", e))?,
+            ),
+        };
         let mut gate = Gate::load(&config.gate)?;
         for device in &config.devices {
             gate.attach(device)?;
@@ -89,6 +99,7 @@ impl ApLoop {
             steward,
             wireless: Wireless::open(),
             heard: HashMap::new(),
+            steerer,
             looks: 0,
             next: Instant::now(),
             status: ApStatus::default(),
@@ -131,7 +142,8 @@ impl ApLoop {
     }
 
     fn look(&mut self) {
-        if self.looks.is_multiple_of(RATES_EACH) {
+        let asks_rates = self.looks.is_multiple_of(RATES_EACH);
+        if asks_rates {
             self.heard = self.stations_radios();
         }
         self.looks = self.looks.wrapping_add(1);
@@ -152,6 +164,28 @@ impl ApLoop {
         let plan = self.steward.look(clock::now(), now_ns, &flows, &others, radio);
         if !self.config.dry_run {
             self.enforce(&plan);
+        }
+        if asks_rates {
+            self.steer();
+        }
+    }
+
+    fn steer(&mut self) {
+        let Some(steerer) = &mut self.steerer else { return };
+        let sending: Vec<Sending> = self
+            .steward
+            .willing()
+            .filter(|(id, _)| !self.steward.is_exempt(*id))
+            .map(|(id, rate_bps)| Sending {
+                id,
+                rate_bps: rate_bps as f64,
+                radio: self.config.radios.get(&id).or_else(|| self.heard.get(&id.0)).copied(),
+            })
+            .collect();
+        steerer.only_tell(self.config.dry_run);
+        let now = clock::now().since_beginning();
+        if let Err(error) = steerer.look(now, self.steward.is_limited_by_air(), &sending) {
+            self.problems.push(error.to_string());
         }
     }
 
@@ -191,6 +225,7 @@ impl ApLoop {
             dry_run: self.config.dry_run,
             policy: PolicyStatus::from(self.config.policy),
             problems: self.problems.clone(),
+            steering: self.steerer.as_ref().map(|steerer| steerer.status),
             ..ApStatus::of(&self.steward, &self.gate)
         };
         let Some(file) = &self.config.status_file else { return };

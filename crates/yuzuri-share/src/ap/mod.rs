@@ -7,7 +7,9 @@ mod other;
 mod release;
 mod rules;
 mod seat;
+mod stand_off;
 mod status;
+mod steer;
 mod steward;
 mod view;
 
@@ -15,4 +17,5 @@ pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use doctor::examine_gate;
 pub use rules::{ApFile, ParseRadioError, ParseStationError, Rules, StationId, StationRule, read_ap_file};
 pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics};
+pub use steer::SteeringStatus;
 pub use steward::{Plan, Steward};

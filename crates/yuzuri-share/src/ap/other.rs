@@ -15,6 +15,11 @@ const DOES_NOT_ANSWER: f64 = 0.2;
 const LOOKS: u32 = 20;
 /// ... and is left alone for so long, nanoseconds: nothing is won by it.
 const LEFT_ALONE_NS: u64 = 300_000_000_000;
+/// A sender that answers to losses goes up and down: who is kept to its share at each moment stays below it on average. So what it left in the
+/// last seconds it may catch up, in about a second, and never at more than what a sender that goes down to 0.7 (RFC 9438, 4.6) has to reach.
+const LEFT_S: f64 = 2.0;
+const CATCH_UP_S: f64 = 1.0;
+const PEAK: f64 = 1.0 / 0.7;
 /// Payload of a segment, and its packet, bytes.
 const SEGMENT: (u64, f64) = (1448, 1500.0);
 
@@ -31,6 +36,9 @@ pub(crate) struct Other {
     held_back_ns: Option<u64>,
     vain: u32,
     left_alone_until_ns: u64,
+    looked_for_s: f64,
+    /// What it left of its share, bits.
+    left: f64,
     /// What came, and what passed, since the look before, bit/s of IP packets.
     pub(crate) came_bps: f64,
     pub(crate) passed_bps: f64,
@@ -48,6 +56,8 @@ impl Other {
             held_back_ns: None,
             vain: 0,
             left_alone_until_ns: 0,
+            looked_for_s: 0.0,
+            left: 0.0,
             came_bps: 0.0,
             passed_bps: 0.0,
             rate_bps: None,
@@ -64,6 +74,7 @@ impl Other {
         let came = since(seen.bytes, self.last.bytes);
         let passed = came * (1.0 - dropped);
         self.passed += passed;
+        self.looked_for_s = seconds;
         if seconds > 0.0 {
             (self.came_bps, self.passed_bps) = (came * 8.0 / seconds, passed * 8.0 / seconds);
         }
@@ -115,7 +126,15 @@ impl Other {
     /// Keeps it to a part of the group, payload bit/s, until the next look; `None`: it may have what it wants.
     pub(super) fn keep_to(&mut self, part_bps: Option<f64>) -> Option<u64> {
         let packets = |payload_bps: f64| payload_bps * SEGMENT.1 / SEGMENT.0 as f64;
-        self.rate_bps = part_bps.filter(|_| !self.is_left_alone()).map(|bps| packets(bps) as u64);
+        let part_bps = part_bps.filter(|_| !self.is_left_alone()).map(packets);
+        self.left = match part_bps.filter(|_| self.rate_bps.is_some()) {
+            Some(bps) => {
+                let left = self.left + (bps - self.passed_bps) * self.looked_for_s;
+                left.clamp(0.0, LEFT_S * bps)
+            }
+            None => 0.0,
+        };
+        self.rate_bps = part_bps.map(|bps| (bps + self.left / CATCH_UP_S).min(PEAK * bps) as u64);
         self.rate_bps
     }
 }
@@ -197,6 +216,29 @@ mod tests {
         let mut sender = Sender::new();
         (0..5 * LOOKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
         assert!(!sender.other.is_left_alone());
+    }
+
+    /// What it left it may catch up, within bounds, and then has its share again.
+    #[test]
+    fn who_stayed_below_its_share_catches_up() {
+        let mut sender = Sender::new();
+        let share = (5e6 * SEGMENT.1 / SEGMENT.0 as f64) as u64;
+        for _ in 0..10 {
+            sender.send(3e6, 0.0);
+            sender.other.keep_to(Some(5e6));
+        }
+        let most = sender.other.keep_to(Some(5e6)).unwrap();
+        assert!(most.abs_diff((share as f64 * PEAK) as u64) < 10, "{most} of {share}");
+        let mut caught = 0;
+        while sender.other.keep_to(Some(5e6)).unwrap() > share {
+            sender.send(most as f64, 0.0);
+            caught += 1;
+            assert!(caught < 20);
+        }
+        // Two seconds of its share at most.
+        assert!(caught >= 4, "{caught}");
+        assert_eq!(sender.other.keep_to(None), None);
+        assert_eq!(sender.other.keep_to(Some(5e6)), Some(share));
     }
 
     #[test]

@@ -97,8 +97,18 @@ pub struct ApFile {
     pub aggregation: Option<Spanned<String>>,
     /// Where metrics are written, for a collector that reads files.
     pub metrics_file: Option<PathBuf>,
+    /// Stations are asked to move between the radios where all gain.
+    pub steering: SteeringFile,
     station: Vec<FileStation>,
     guests: FileRule,
+}
+
+/// Which radios stations are moved between.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SteeringFile {
+    /// hostapd's control socket of each radio; fewer than two: nobody is moved.
+    pub hostapd: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -2,6 +2,7 @@
 
 use super::other::Other;
 use super::rules::StationId;
+use super::steer::SteeringStatus;
 use super::steward::{Station, Steward};
 use crate::{PolicyStatus, SummaryStatus};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ pub struct ApStatus {
     pub summary: Option<SummaryStatus>,
     /// What the gate counted.
     pub segments: SegmentCounts,
+    /// What became of requests to go to another radio; absent where nobody is moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steering: Option<SteeringStatus>,
     /// What went wrong at the last look.
     pub problems: Vec<String>,
 }
@@ -214,6 +218,13 @@ impl ApStatus {
             counts.marked,
             counts.dropped
         )?;
+        if let Some(steering) = &self.steering {
+            writeln!(
+                out,
+                "asked to go to another radio {} ({} to take a move back), accepted {}, refused {}",
+                steering.asked, steering.undone, steering.accepted, steering.refused
+            )?;
+        }
         if self.stations.is_empty() {
             return writeln!(out, "\nno station has uploaded anything yet");
         }

@@ -5,6 +5,7 @@ use super::other::{self, Other};
 use super::release::Release;
 use super::rules::{Rules, StationId};
 use super::seat::Seat;
+use super::stand_off::StandOff;
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -89,6 +90,7 @@ pub struct Steward {
     held: HashMap<FlowKey, u32>,
     releasing: HashMap<FlowKey, Release>,
     decisions: Vec<Decision>,
+    stand_off: StandOff,
 }
 
 impl Steward {
@@ -105,6 +107,7 @@ impl Steward {
             held: HashMap::new(),
             releasing: HashMap::new(),
             decisions: Vec::new(),
+            stand_off: StandOff::default(),
         }
     }
 
@@ -120,6 +123,23 @@ impl Steward {
             sharers.chain([&mut self.leader]).for_each(|sharer| sharer.choose(self.looked, config));
         }
         (self.config, self.rules) = (config, rules);
+    }
+
+    /// What was summed up at the last look.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
+    /// Whether shares hold, and the air is what limits them.
+    pub(crate) fn is_limited_by_air(&self) -> bool {
+        let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe) && s.alone_max_bps == 0;
+        self.summary.as_ref().is_some_and(holds)
+    }
+
+    /// The stations that would send more than they can, with what they carry, payload bit/s.
+    pub(crate) fn willing(&self) -> impl Iterator<Item = (StationId, u64)> {
+        let reports = self.stations.iter().filter_map(|(id, station)| Some((*id, station.report.as_ref()?)));
+        reports.filter(|(_, report)| report.elastic).map(|(id, report)| (id, report.rate_bps))
     }
 
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
@@ -182,7 +202,13 @@ impl Steward {
         self.looked = now;
         let members = u16::try_from(self.stations.len()).unwrap_or(u16::MAX);
         let mean_weight = self.mean_weight();
-        let stands_off = self.stands_off();
+        let (is_lossy, most_bps) =
+            self.summary.as_ref().map_or((false, 0), |summary| (summary.paced, summary.capacity_bps));
+        let reports = self.stations.values().filter_map(|station| station.report.as_ref());
+        let carried_bps: u64 = reports.map(|report| report.rate_bps).sum();
+        let part = carried_bps as f64 / most_bps.max(1) as f64;
+        let rows = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.seen);
+        let stands_off = self.stand_off.look(is_lossy, part, rows);
         let usual = self.usual_flow();
         for (id, station) in &mut self.stations {
             let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
@@ -269,12 +295,6 @@ impl Steward {
         self.summary = seat.summary;
     }
 
-    /// Whether nobody is bounded: where segments are lost though nothing is full, the policy holds windows spread over the round trip, and
-    /// up by lower bounds. A gate can do neither, and windows that are only small cost more there than a short queue is worth.
-    fn stands_off(&self) -> bool {
-        self.summary.as_ref().is_some_and(|summary| summary.paced)
-    }
-
     /// The mean of what stations that would take more have by their weights, beside what they would have without.
     fn mean_weight(&self) -> f64 {
         let Some(summary) = &self.summary else { return 1.0 };
@@ -295,7 +315,7 @@ impl Steward {
     /// Connections that begin before the next look get what a sender more would leave them.
     fn expect_new_ones(&self, plan: &mut Plan) {
         let holds = |s: &&Summary| matches!(s.phase, Phase::Hold | Phase::Probe);
-        let Some(summary) = self.summary.as_ref().filter(holds).filter(|_| !self.stands_off()) else {
+        let Some(summary) = self.summary.as_ref().filter(holds).filter(|_| !self.stand_off.is_off()) else {
             return;
         };
         // Where they go is not known: the longest way that is.
@@ -318,6 +338,9 @@ impl Steward {
             plan.stations.extend(station.addresses.iter().map(|address| (*address, told)));
         }
         plan.others = Some(bytes(summary.share_of(RadioHint::default()) * one_more));
+        // What holds for new connections is not for those that are known and free.
+        let rows = self.stations.values().flat_map(|station| &station.rows);
+        plan.flows.extend(rows.filter(|row| row.bytes.is_none()).map(|row| (row.key, Bound::default())));
     }
 
     /// Lets every connection go: as `look`, but nothing is bounded any more. Empty as soon as all are free.

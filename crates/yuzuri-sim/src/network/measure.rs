@@ -119,6 +119,7 @@ impl Measurements {
                 finished_s: workloads[number].finished_at().map(Time::as_secs_f64),
                 exchanges: workloads[number].exchanges(),
                 exchange_ms: workloads[number].exchange_mean_ms(),
+                exchange_p99_ms: workloads[number].exchange_p99_ms(),
             }
         });
         Results {

@@ -407,6 +407,7 @@ impl<'a> Network<'a> {
             Event::WarmUp => {
                 let cell = self.cell.as_ref().map(Cell::account);
                 self.measurements.warmed_up(self.now, &self.connections, cell);
+                self.workloads.iter_mut().for_each(Workload::warmed_up);
                 self.notify_network(WatchedAt::WarmedUp);
             }
             Event::Watch => {

@@ -115,7 +115,8 @@ impl Wire {
         let now_ns = self.now.as_nanos() as u64;
         let plan = steward.look(Moment::at(self.now), now_ns, &self.flows, &[], |_| None);
         self.bounds.retain(|key, _| !plan.free.contains(key));
-        self.bounds.extend(plan.flows.iter().map(|(key, bound)| (*key, bound.bytes)));
+        let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
+        self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
         plan
     }
 }
@@ -182,7 +183,8 @@ fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
         Rules { stations: [(exempt, left_alone)].into(), ..Rules::default() },
     );
     let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
-    let bounded: HashSet<FlowKey> = plan.flows.iter().map(|(key, _)| *key).collect();
+    let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
+    let bounded: HashSet<FlowKey> = bounded.map(|(key, _)| *key).collect();
     assert_eq!(bounded, HashSet::from([wire.flows[2].key, wire.flows[3].key]));
     let of = |n: usize| {
         let address = wire.flows[n].key.station().ip();
@@ -346,4 +348,22 @@ fn it_stands_off_where_segments_are_lost() {
     wire.wants = vec![14_480.0; 3];
     let plan = (0..100).map(|_| wire.look(&mut steward)).last().unwrap();
     assert_eq!(plan.flows.len(), 3, "{:?}", steward.summary);
+}
+
+/// While new connections are bounded, one that is known and free is told apart from them.
+#[test]
+fn who_is_free_is_not_bounded_like_a_new_connection() {
+    let mut wire = Wire::new(20.0, 40.0, 3);
+    wire.application_bps[0] = Some(500_000.0);
+    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+    let mut told_free = 0;
+    for _ in 0..80 {
+        let plan = wire.look(&mut steward);
+        let free = plan.flows.iter().filter(|(_, bound)| bound.bytes == 0).count();
+        let rows = steward.stations.values().flat_map(|station| &station.rows);
+        let unbounded = rows.filter(|row| row.bytes.is_none()).count();
+        assert_eq!(free, if plan.others.is_some() { unbounded } else { 0 });
+        told_free += free;
+    }
+    assert!(told_free > 20, "{told_free}");
 }

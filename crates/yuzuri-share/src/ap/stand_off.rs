@@ -1,0 +1,159 @@
+//! When nobody is bounded. Where segments are lost though nothing is full, the policy spreads windows over the round trip, and holds them up by lower
+//! bounds. A gate can do neither. Whether bounds end the losses (a queue that only unbounded windows fill), or small windows that go down at
+//! each loss carry less than large ones (a path that loses, a queue that is shorter than a burst), cannot be told beforehand: it is tried, once
+//! unbounded senders have recovered and shown what they carry.
+
+use std::collections::HashMap;
+use yuzuri_policy::FlowSeen;
+
+/// What the policy calls losses: more than this part of a look's segments. So many are chance.
+const LOST: f64 = 0.002;
+const CHANCE: f64 = 4.0;
+/// Bounds take effect in so many looks.
+const SETTLES: u32 = 4;
+/// Bounded connections are to carry this part of what was carried at most; what is missing is summed up from look to look, as long as
+/// something is (a cumulative sum, Page 1954), and so much of it, in looks, is no chance.
+const CARRIES: f64 = 0.97;
+const MISSING: f64 = 0.3;
+/// After so many looks without a failure earlier ones do not count.
+const HOLDS: u32 = 60;
+/// How long nobody is bounded when losses begin, and after a failure, in looks: twice as long after each one more. Meanwhile the policy
+/// learns what is carried at most, and remembers it as long.
+const OFF: u32 = 60;
+const LONGEST_OFF: u32 = 16 * OFF;
+
+/// Trials and their outcome.
+#[derive(Debug, Default)]
+pub(super) struct StandOff {
+    /// What each connection had lost and delivered at the last look, segments.
+    before: HashMap<u64, (u64, u64)>,
+    was_lossy: bool,
+    /// Looks that are left in which nobody is bounded.
+    off: u32,
+    last_off: u32,
+    /// Looks with bounds since, and what was lost, delivered and missing in them.
+    bounded: u32,
+    lost: f64,
+    delivered: f64,
+    missing: f64,
+}
+
+impl StandOff {
+    /// Takes in a look. `is_lossy`: the policy sees losses where nothing is full; `part`: what is carried, in parts of what was carried at
+    /// most. Whether nobody is to be bounded.
+    pub(super) fn look<'a>(
+        &mut self,
+        is_lossy: bool,
+        part: f64,
+        flows: impl Iterator<Item = &'a FlowSeen>,
+    ) -> bool {
+        let mut now = HashMap::new();
+        let (mut lost, mut delivered) = (0, 0);
+        for flow in flows {
+            let seen = (flow.lost, flow.delivered);
+            let before = self.before.get(&flow.id).unwrap_or(&seen);
+            lost += seen.0.saturating_sub(before.0);
+            delivered += seen.1.saturating_sub(before.1);
+            now.insert(flow.id, seen);
+        }
+        let (lost, delivered) = (lost as f64, delivered as f64);
+        if !is_lossy {
+            *self = StandOff { before: now, ..StandOff::default() };
+            return false;
+        }
+        self.before = now;
+        if self.off > 0 || !self.was_lossy {
+            self.off = if self.was_lossy { self.off - 1 } else { OFF };
+            self.was_lossy = true;
+            (self.bounded, self.lost, self.delivered, self.missing) = (0, 0.0, 0.0, 0.0);
+            return self.off > 0;
+        }
+        self.bounded += 1;
+        if self.bounded > SETTLES {
+            (self.lost, self.delivered) = (self.lost + lost, self.delivered + delivered);
+            self.missing = (self.missing + CARRIES - part).max(0.0);
+        }
+        if self.missing > MISSING || self.lost > CHANCE + LOST * self.delivered {
+            self.off = (2 * self.last_off).clamp(OFF, LONGEST_OFF);
+            self.last_off = self.off;
+        } else if self.bounded == HOLDS {
+            (self.last_off, self.bounded) = (0, SETTLES);
+            (self.lost, self.delivered) = (0.0, 0.0);
+        }
+        self.off > 0
+    }
+
+    /// Whether nobody is bounded.
+    pub(super) fn is_off(&self) -> bool {
+        self.off > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection in a group of which a part of the capacity is carried.
+    struct Path {
+        seen: FlowSeen,
+        stand_off: StandOff,
+    }
+
+    impl Path {
+        fn new() -> Path {
+            let seen = FlowSeen { id: 1, cwnd: 100, ..FlowSeen::default() };
+            let mut path = Path { seen, stand_off: StandOff::default() };
+            assert!(!path.stand_off.look(false, 1.0, [path.seen].iter()));
+            path
+        }
+
+        fn look(&mut self, lost: u64, part: f64) -> bool {
+            self.seen.delivered += 1000;
+            self.seen.lost += lost;
+            self.stand_off.look(true, part, [self.seen].iter())
+        }
+    }
+
+    #[test]
+    fn where_losses_begin_nobody_is_bounded_for_a_while() {
+        let mut path = Path::new();
+        assert!((0..OFF).all(|_| path.look(50, 0.7)));
+        assert!((0..200).all(|_| !path.look(0, 1.0)));
+    }
+
+    #[test]
+    fn who_carries_less_or_loses_is_let_go_and_tried_again_later_and_later() {
+        for (lost, part) in [(0, 0.8), (6, 1.0)] {
+            let mut path = Path::new();
+            let mut bounded = Vec::new();
+            for _ in 0..3 {
+                while path.look(20, 1.0) {
+                    assert!(path.stand_off.is_off());
+                }
+                let mut looks = 1;
+                while !path.look(lost, part) {
+                    looks += 1;
+                    assert!(looks < 20);
+                }
+                bounded.push(looks);
+            }
+            assert!(bounded.iter().all(|looks| *looks <= SETTLES + 3), "{bounded:?}");
+            assert_eq!(path.stand_off.last_off, 4 * OFF, "{lost} {part}");
+        }
+    }
+
+    #[test]
+    fn chance_is_no_failure() {
+        let mut path = Path::new();
+        while path.look(0, 1.0) {}
+        assert!((0..1000).all(|n| !path.look(n % 2, if n % 2 == 0 { 0.92 } else { 1.03 })));
+    }
+
+    #[test]
+    fn it_ends_with_the_losses() {
+        let mut path = Path::new();
+        assert!(path.look(50, 1.0));
+        assert!(!path.stand_off.look(false, 0.5, [path.seen].iter()));
+        assert!(!path.stand_off.is_off());
+    }
+}

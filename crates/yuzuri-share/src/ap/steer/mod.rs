@@ -1,0 +1,177 @@
+//! Moves stations between an access point's radios where all gain: [`plan`] decides, [`hostapd`] asks.
+
+mod hostapd;
+mod plan;
+
+use super::rules::StationId;
+use crate::RadioConfig;
+use hostapd::{Bss, Hostapd, OnRadio};
+use plan::{Candidate, Steering};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use yuzuri_policy::Aggregation;
+
+/// A station that would send more than it can, as the daemon knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sending {
+    pub(crate) id: StationId,
+    pub(crate) rate_bps: f64,
+    /// Its radio where it is now, if the kernel tells.
+    pub(crate) radio: Option<RadioConfig>,
+}
+
+/// What became of requests to go to another radio.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SteeringStatus {
+    /// Requests that were sent.
+    pub asked: u64,
+    /// Of these, such that took a move back.
+    pub undone: u64,
+    /// Stations that said they go.
+    pub accepted: u64,
+    /// Stations that said they do not.
+    pub refused: u64,
+}
+
+/// All radios of an access point.
+#[derive(Debug)]
+pub(crate) struct Steerer {
+    radios: Vec<Hostapd>,
+    plan: Steering,
+    /// What stations' radios were where they have been.
+    known: HashMap<(StationId, usize), RadioConfig>,
+    only_tells: bool,
+    pub(crate) status: SteeringStatus,
+}
+
+impl Steerer {
+    /// Connects to hostapd at each radio.
+    pub(crate) fn open(sockets: &[PathBuf]) -> io::Result<Steerer> {
+        Ok(Steerer {
+            radios: sockets.iter().map(|path| Hostapd::open(path)).collect::<io::Result<_>>()?,
+            plan: Steering::default(),
+            known: HashMap::new(),
+            only_tells: false,
+            status: SteeringStatus::default(),
+        })
+    }
+
+    /// Whether it only decides, and asks nobody.
+    pub(crate) fn only_tell(&mut self, only_tells: bool) {
+        self.only_tells = only_tells;
+    }
+
+    /// Looks at who is where, and asks one station to go if all gain by it. `air_limits`: shares hold, and the air is what limits.
+    pub(crate) fn look(&mut self, now: Duration, air_limits: bool, sending: &[Sending]) -> io::Result<()> {
+        let (mut bss, mut place) = (Vec::new(), HashMap::new());
+        for (number, radio) in self.radios.iter_mut().enumerate() {
+            for (station, status) in radio.answers()? {
+                self.status.accepted += u64::from(status == 0);
+                self.status.refused += u64::from(status != 0);
+                self.plan.answered(now, station, status);
+            }
+            bss.push(radio.bss()?);
+            place.extend(radio.stations()?.into_iter().map(|station| (station.id, (number, station))));
+        }
+        let mut candidates = Vec::new();
+        for one in sending {
+            let Some((on, station)) = place.get(&one.id) else { continue };
+            if let Some(radio) = one.radio {
+                self.known.insert((one.id, *on), radio);
+            }
+            let alone_bps = (0..bss.len()).map(|radio| self.alone_bps(station, *on, radio, &bss));
+            let alone_bps = alone_bps.collect();
+            candidates.push(Candidate { id: one.id, on: *on, alone_bps, rate_bps: one.rate_bps });
+        }
+        // Who is gone from all radios is forgotten.
+        self.known.retain(|(id, _), _| place.contains_key(id));
+        let request = self.plan.look(now, air_limits && !self.only_tells, &candidates);
+        let Some((request, to)) = request.and_then(|request| Some((request, bss.get(request.to)?))) else {
+            return Ok(());
+        };
+        let Some(radio) = self.radios.get_mut(request.from) else { return Ok(()) };
+        if radio.ask_to_go(request.id, to)? {
+            self.status.asked += 1;
+            self.status.undone += u64::from(request.is_undone);
+        } else {
+            // hostapd does not know it any more, or was built without 802.11v.
+            self.plan.answered(now, request.id, 1);
+        }
+        Ok(())
+    }
+
+    /// What a station would have alone on a radio; `None`: it cannot go there, or nothing is known.
+    fn alone_bps(&self, station: &OnRadio, on: usize, radio: usize, bss: &[Bss]) -> Option<f64> {
+        let alone = |radio: RadioConfig| Some(radio.hint().alone_bps as f64).filter(|bps| *bps > 0.0);
+        if radio == on {
+            return alone(*self.known.get(&(station.id, on))?);
+        }
+        let to = bss.get(radio).filter(|to| station.takes_requests && to.can_have(&station.classes))?;
+        if let Some(known) = self.known.get(&(station.id, radio)) {
+            return alone(*known);
+        }
+        let here = self.known.get(&(station.id, on))?;
+        alone(elsewhere(*here, bss.get(on)?, to))
+    }
+}
+
+/// What a radio is worth where it was never seen: the same modulation and streams, in as many subcarriers as there are there. What is wrong with
+/// that is found when the station is there.
+fn elsewhere(here: RadioConfig, from: &Bss, to: &Bss) -> RadioConfig {
+    let aggregation = match here.aggregation {
+        Aggregation::None => Aggregation::None,
+        Aggregation::Ht | Aggregation::Vht if to.is_vht => Aggregation::Vht,
+        Aggregation::Ht | Aggregation::Vht => Aggregation::Ht,
+    };
+    // Without aggregation there are no wider channels either.
+    let factor = match here.aggregation {
+        Aggregation::None => 1.0,
+        _ => subcarriers(to.width) / subcarriers(from.width),
+    };
+    RadioConfig { rate_mbps: here.rate_mbps * factor, aggregation }
+}
+
+/// Data subcarriers of a channel (IEEE 802.11-2020, tables 19-6 and 21-5).
+fn subcarriers(width_mhz: u16) -> f64 {
+    match width_mhz {
+        0..=20 => 52.0,
+        21..=40 => 108.0,
+        41..=80 => 234.0,
+        _ => 468.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn bss(channel: u8, width: u16, is_vht: bool) -> Bss {
+        Bss { bssid: StationId([2, 0, 0, 0, 0, channel]), channel, width, is_vht }
+    }
+
+    #[test]
+    fn a_radio_elsewhere_has_the_same_modulation_in_other_channels() {
+        let (five, two) = (bss(36, 80, true), bss(6, 20, false));
+        let here = RadioConfig { rate_mbps: 390.0, aggregation: Aggregation::Vht };
+        let there = elsewhere(here, &five, &two);
+        // 802.11ac, 80 MHz, MCS 9, one stream; 20 MHz and the same modulation.
+        assert!((there.rate_mbps - 86.7).abs() < 0.1 && there.aggregation == Aggregation::Ht, "{there:?}");
+        let back = elsewhere(there, &two, &five);
+        assert!((back.rate_mbps - 390.0).abs() < 1e-9 && back.aggregation == Aggregation::Vht);
+        let old = RadioConfig { rate_mbps: 54.0, aggregation: Aggregation::None };
+        assert_eq!(elsewhere(old, &two, &five), old);
+    }
+
+    #[test]
+    fn classes_follow_channel_and_width() {
+        for (channel, width, class) in
+            [(1, 20, 81), (36, 20, 115), (44, 40, 116), (100, 80, 128), (149, 20, 125)]
+        {
+            assert_eq!(bss(channel, width, true).class(), class);
+        }
+    }
+}
