@@ -163,7 +163,11 @@ impl Capacity {
             wire_bps: Some(last.alone_max_bps as f64).filter(|bps| *bps > 0.0),
             lost_at: last.paced.then_some(now),
             senders: last.senders.into(),
-            others: if wide { Others::resume(now) } else { Others::default() },
+            others: if wide {
+                Others::resume(now, f64::from(last.queue_us) / 1e6)
+            } else {
+                Others::default()
+            },
             ..Capacity::new(objective)
         }
     }
@@ -209,6 +213,7 @@ impl Capacity {
         let mut shares = self.shares(&reports, best, total);
         shares.rate_bps *= factor;
         shares.air *= factor;
+        let behind_s = if phase == Phase::Contend { self.others.behind_s() } else { 0.0 };
         Summary {
             members: members.max(reports.len().min(u16::MAX.into()) as u16),
             senders: reports.len().min(u16::MAX.into()) as u16,
@@ -217,7 +222,7 @@ impl Capacity {
             air_share_ppm: (shares.air * 1e6).min(MAX_AIR_PPM) as u32,
             share_bps: shares.rate_bps as u64,
             alone_max_bps: self.wire_bps.unwrap_or(0.0) as u64,
-            queue_us: (self.queue_s(total, paced) * 1e6) as u32,
+            queue_us: ((self.queue_s(total, paced) + behind_s) * 1e6) as u32,
             paced,
             srtt_us,
             destinations,

@@ -29,6 +29,9 @@ const PAYS: f64 = 1.4;
 /// sharing it is the first time again.
 const WIDE: Duration = Duration::from_secs(30);
 const MAX_WIDE: Duration = Duration::from_secs(300);
+/// The queue of others is followed by this factor each way, upwards while less than this part of the shares is carried.
+const FOLLOWS: f64 = 4.0;
+const CARRIED: f64 = 0.9;
 /// Where they do not, no trial begins for so long; after each such trial twice as long, up to so much.
 const TRY_AFTER: Duration = Duration::from_secs(4);
 const TRY_AT_LATEST: Duration = Duration::from_secs(64);
@@ -78,6 +81,9 @@ pub(super) struct Others {
     widen_after: Duration,
     wide_for: Duration,
     wide_ended: Option<Moment>,
+    /// The queue behind which windows hold the shares, seconds: what it was when they were widened.
+    behind_s: f64,
+    found_s: f64,
 }
 
 impl Default for Others {
@@ -91,6 +97,8 @@ impl Default for Others {
             widen_after: TRY_AFTER,
             wide_for: WIDE,
             wide_ended: None,
+            behind_s: 0.0,
+            found_s: 0.0,
         }
     }
 }
@@ -108,10 +116,15 @@ pub(super) struct Followed {
 
 impl Others {
     /// Goes on with wide windows where another leader had them.
-    pub(super) fn resume(now: Moment) -> Others {
-        let mut others = Others::default();
+    pub(super) fn resume(now: Moment, behind_s: f64) -> Others {
+        let mut others = Others { behind_s, found_s: behind_s, ..Others::default() };
         others.stay_wide(now);
         others
+    }
+
+    /// The queue behind which wide windows hold the shares, seconds.
+    pub(super) fn behind_s(&self) -> f64 {
+        self.behind_s
     }
 
     /// Whether what is carried may be less than what there is, because others take it.
@@ -128,6 +141,9 @@ impl Others {
         seen: Followed,
     ) -> Answer {
         let passed = self.followed.replace(now).map_or(Duration::ZERO, |before| now.since(before));
+        if !matches!(self.trial, Trial::None) {
+            self.follow_queue(total, seen);
+        }
         let patience = MISSING_FOR.max(3 * round_trip);
         match self.trial {
             Trial::None => self.start(now, total, seen, passed, patience),
@@ -144,6 +160,15 @@ impl Others {
                 self.wide_ended = Some(now);
                 Answer::Begin
             }
+        }
+    }
+
+    /// Others' queue comes and goes. A longer one counts while the shares are not carried behind it, or windows would follow themselves.
+    fn follow_queue(&mut self, total: Total, seen: Followed) {
+        if total.queue_s < self.behind_s {
+            self.behind_s = total.queue_s.max(self.found_s / FOLLOWS);
+        } else if seen.carried < CARRIED * seen.shared {
+            self.behind_s = total.queue_s.min(FOLLOWS * self.found_s);
         }
     }
 
@@ -169,6 +194,7 @@ impl Others {
         }
         self.missing_for = Duration::ZERO;
         let before = Before { since: now, carried: seen.carried, queue_s: total.queue_s };
+        (self.behind_s, self.found_s) = (total.queue_s, total.queue_s);
         self.trial = Trial::Wider { before, looked: false };
         Answer::Widen
     }

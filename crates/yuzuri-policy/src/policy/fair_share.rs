@@ -161,7 +161,7 @@ impl FairShare {
         let base_s = f64::from(base_us) / 1e6;
         // Growth is measured against what came through in the last round trip: on an empty path, or behind others' queues.
         let contends = summary.phase == Phase::Contend;
-        let round_trip_s = if contends { f64::from(flow.srtt_us.max(base_us)) / 1e6 } else { base_s };
+        let round_trip_s = base_s + if contends { f64::from(summary.queue_us) / 1e6 } else { 0.0 };
         let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
         let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
         let starts = summary.phase == Phase::StartUp;
