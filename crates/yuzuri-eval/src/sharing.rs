@@ -11,7 +11,9 @@ use anyhow::Context;
 use clap::Subcommand;
 use contender::Contender;
 pub use contest::each;
-pub use lot::{CLASSES, Drawn, Figures as LotFigures, setting as drawn, sharing as shared};
+pub use lot::{
+    CLASSES, Drawn, Figures as LotFigures, columns, quantile, setting as drawn, sharing as shared,
+};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

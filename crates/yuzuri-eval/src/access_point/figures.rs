@@ -2,6 +2,7 @@
 
 use super::contender::Contender;
 use super::setting::{Group, Setting};
+use crate::sharing::quantile;
 use serde::Serialize;
 use yuzuri_sim::{Results, ScenarioError, hint_of};
 
@@ -87,14 +88,4 @@ impl Figures {
             call_resent: median(|f| f.call_resent),
         }
     }
-}
-
-/// The value that this part of all lies below or at, interpolated; NaN of none.
-pub fn quantile(of: &[f64], part: f64) -> f64 {
-    let mut sorted = of.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let place = last as f64 * part;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    sorted[low] + (sorted[high] - sorted[low]) * (place - low as f64)
 }

@@ -2,9 +2,9 @@
 
 use super::Args;
 use super::contender::Contender;
-use super::figures::quantile;
+
 use super::gate::Gate;
-use crate::sharing::{CLASSES, Drawn, LotFigures, drawn, each, shared, watched, write_lines};
+use crate::sharing::{CLASSES, Drawn, LotFigures, columns, drawn, each, shared, watched, write_lines};
 use serde::Serialize;
 use std::fmt::Write as _;
 use yuzuri_policy::PolicyConfig;
@@ -63,27 +63,9 @@ fn tables(seed: u64, outcomes: &[Outcome], rows: bool) -> String {
         let of: Vec<&Outcome> = outcomes.iter().filter(|one| one.classes.contains(&class)).collect();
         let Some(first) = of.first() else { continue };
         for (place, (contender, _)) in first.figures.iter().enumerate() {
-            let figures: Vec<&LotFigures> = of.iter().map(|one| &one.figures[place].1).collect();
-            let over_first =
-                |one: &&Outcome| one.figures[place].1.total_mbps / one.figures[0].1.total_mbps.max(1e-9);
-            let ratios: Vec<f64> = of.iter().map(over_first).collect();
-            let jain: Vec<f64> = figures.iter().map(|f| f.jain).collect();
-            let queue: Vec<f64> = figures.iter().map(|f| f.queue_ms).collect();
-            let uploads: Vec<f64> = figures.iter().flat_map(|f| f.uploads_s.iter().copied()).collect();
-            let upload =
-                if uploads.is_empty() { "-".into() } else { format!("{:.1}", quantile(&uploads, 0.5)) };
-            let _ = writeln!(
-                text,
-                "| {class}: {} | {} | {:.2} | {:.2} | {:.3} | {:.2} | {:.0} | {:.0} | {upload} |",
-                of.len(),
-                contender.name(),
-                quantile(&ratios, 0.05),
-                quantile(&ratios, 0.5),
-                jain.iter().sum::<f64>() / jain.len() as f64,
-                quantile(&jain, 0.1),
-                quantile(&queue, 0.5),
-                quantile(&queue, 0.9),
-            );
+            let beside_first = of.iter().map(|one| [&one.figures[place].1, &one.figures[0].1]);
+            let (name, count) = (contender.name(), of.len());
+            let _ = writeln!(text, "| {class}: {count} | {name} | {} |", columns(beside_first));
         }
     }
     if rows {

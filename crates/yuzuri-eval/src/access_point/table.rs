@@ -1,8 +1,9 @@
 //! Tables by group, and which limits hold.
 
 use super::contender::Contender;
-use super::figures::{Figures, quantile};
+use super::figures::Figures;
 use super::setting::{Group, Setting};
+use crate::sharing::quantile;
 use std::fmt::Write as _;
 
 /// A setting and what each contender did in it.

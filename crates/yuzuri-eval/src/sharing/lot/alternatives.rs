@@ -133,30 +133,31 @@ pub fn tables(seed: u64, compared: &[Compared]) -> String {
             of.len()
         );
         for (place, alternative) in Alternative::ALL.into_iter().enumerate() {
-            let figures: Vec<&Figures> = of.iter().map(|one| &one.figures[place].1).collect();
-            let ratios: Vec<f64> = of
-                .iter()
-                .map(|one| one.figures[place].1.total_mbps / one.figures[0].1.total_mbps.max(1e-9))
-                .collect();
-            let jain: Vec<f64> = figures.iter().map(|f| f.jain).collect();
-            let queue: Vec<f64> = figures.iter().map(|f| f.queue_ms).collect();
-            let uploads: Vec<f64> = figures.iter().flat_map(|f| f.uploads_s.iter().copied()).collect();
-            let upload =
-                if uploads.is_empty() { "-".into() } else { format!("{:.1}", quantile(&uploads, 0.5)) };
-            let _ = writeln!(
-                text,
-                "| {} | {:.2} | {:.2} | {:.3} | {:.2} | {:.0} | {:.0} | {upload} |",
-                alternative.name(),
-                quantile(&ratios, 0.05),
-                quantile(&ratios, 0.5),
-                jain.iter().sum::<f64>() / jain.len() as f64,
-                quantile(&jain, 0.1),
-                quantile(&queue, 0.5),
-                quantile(&queue, 0.9),
-            );
+            let beside_first = of.iter().map(|one| [&one.figures[place].1, &one.figures[0].1]);
+            let _ = writeln!(text, "| {} | {} |", alternative.name(), columns(beside_first));
         }
     }
     text
+}
+
+/// Total over the first contender's (5th percentile and median), Jain's index (mean and 10th percentile), queue in ms (median and 90th
+/// percentile) and median time of 1 MB in seconds, as columns of a table; each item is a contender's figures, and the first one's.
+pub fn columns<'a>(settings: impl Iterator<Item = [&'a Figures; 2]>) -> String {
+    let settings: Vec<[&Figures; 2]> = settings.collect();
+    let of = |number: fn(&[&Figures; 2]) -> f64| settings.iter().map(number).collect::<Vec<f64>>();
+    let ratios = of(|[one, first]| one.total_mbps / first.total_mbps.max(1e-9));
+    let (jain, queue) = (of(|[one, _]| one.jain), of(|[one, _]| one.queue_ms));
+    let uploads: Vec<f64> = settings.iter().flat_map(|[one, _]| one.uploads_s.iter().copied()).collect();
+    let upload = if uploads.is_empty() { "-".into() } else { format!("{:.1}", quantile(&uploads, 0.5)) };
+    format!(
+        "{:.2} | {:.2} | {:.3} | {:.2} | {:.0} | {:.0} | {upload}",
+        quantile(&ratios, 0.05),
+        quantile(&ratios, 0.5),
+        jain.iter().sum::<f64>() / jain.len().max(1) as f64,
+        quantile(&jain, 0.1),
+        quantile(&queue, 0.5),
+        quantile(&queue, 0.9),
+    )
 }
 
 #[cfg(test)]

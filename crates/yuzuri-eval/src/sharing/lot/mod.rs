@@ -9,9 +9,9 @@ mod waits;
 
 use crate::sharing::contest::each;
 use std::sync::atomic::AtomicBool;
-use table::quantile;
+pub use table::quantile;
 
-pub use alternatives::{Compared, tables as alternative_tables};
+pub use alternatives::{Compared, columns, tables as alternative_tables};
 pub use draw::{Drawn, setting};
 pub use figures::{Figures, Outcome, sharing};
 pub use table::tables;

@@ -122,7 +122,7 @@ fn row(of: &[&Outcome]) -> String {
 }
 
 /// The value that this part of all lies below or at, interpolated; NaN of none.
-pub(super) fn quantile(of: &[f64], part: f64) -> f64 {
+pub fn quantile(of: &[f64], part: f64) -> f64 {
     let mut sorted = of.to_vec();
     sorted.sort_by(f64::total_cmp);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
