@@ -100,6 +100,36 @@ pub struct FlowSeen {
 }
 
 impl FlowSeen {
+    /// Of a connection of which only a SYN was seen, at this time.
+    pub fn opening(key: FlowKey, mac: [u8; 6], first_ns: u64) -> FlowSeen {
+        FlowSeen {
+            key,
+            standing: Standing::Opening,
+            first_ns,
+            last_ns: first_ns,
+            acked_bytes: 0,
+            up_bytes: 0,
+            up_segments: 0,
+            repeated_segments: 0,
+            lowered: 0,
+            passed: 0,
+            thinned: 0,
+            wire: Half::default(),
+            air: Half::default(),
+            in_flight_bytes: 0,
+            told_bytes: 0,
+            offered_bytes: 0,
+            room_bytes: None,
+            quiet_ns: 0,
+            quiets: 0,
+            quiet_since_ns: None,
+            mac,
+            edge: None,
+            scale: 0,
+            mss: None,
+        }
+    }
+
     pub(crate) fn of(key: FlowKey, raw: &raw::flow, clock: KernelClock) -> FlowSeen {
         let standing = match raw.flags {
             flags if flags & raw::FLOW_CLOSED != 0 => Standing::Closed,

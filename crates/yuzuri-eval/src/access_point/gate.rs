@@ -216,32 +216,7 @@ impl Steer for Gate {
 
 impl Flow {
     fn new(key: FlowKey, mac: [u8; 6], now_ns: u64) -> Flow {
-        let seen = FlowSeen {
-            key,
-            standing: Standing::Opening,
-            first_ns: now_ns,
-            last_ns: now_ns,
-            acked_bytes: 0,
-            up_bytes: 0,
-            up_segments: 0,
-            repeated_segments: 0,
-            lowered: 0,
-            passed: 0,
-            thinned: 0,
-            wire: Half::default(),
-            air: Half::default(),
-            in_flight_bytes: 0,
-            told_bytes: 0,
-            offered_bytes: 0,
-            room_bytes: None,
-            quiet_ns: 0,
-            quiets: 0,
-            quiet_since_ns: None,
-            mac,
-            edge: None,
-            scale: SCALE,
-            mss: Some(1460),
-        };
+        let seen = FlowSeen { scale: SCALE, mss: Some(1460), ..FlowSeen::opening(key, mac, now_ns) };
         Flow {
             seen,
             law: Law { scale: SCALE, edge: None },

@@ -1,5 +1,6 @@
 //! Runs settings against contenders, side by side on all cores.
 
+use super::lot::quantile;
 use crate::sharing::contender::{Contender, alone_bps};
 use crate::sharing::setting::Setting;
 use parking_lot::Mutex;
@@ -41,14 +42,8 @@ impl Figures {
 
     fn median(all: &[Figures]) -> Figures {
         let median = |of: fn(&Figures) -> f64| {
-            let mut values: Vec<f64> = all.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
-            let half = values.len() / 2;
-            match values.len() {
-                0 => f64::NAN,
-                n if n % 2 == 1 => values[half],
-                _ => (values[half - 1] + values[half]) / 2.0,
-            }
+            let values: Vec<f64> = all.iter().map(of).collect();
+            quantile(&values, 0.5)
         };
         Figures {
             total_mbps: median(|f| f.total_mbps),

@@ -307,6 +307,11 @@ impl<P: Packet> Cell<P> {
         }
     }
 
+    /// Frame durations between a node and a receiver: those of the station of the two.
+    pub(super) fn terms(&self, node: NodeIndex, receiver: Receiver) -> &Terms {
+        &self.nodes[if node == AP { receiver } else { node }].terms
+    }
+
     pub(super) fn has_work(&self, node: NodeIndex) -> bool {
         self.nodes[node].unfinished.is_some() || self.nodes[node].packets() > 0
     }
@@ -341,14 +346,14 @@ impl<P: Packet> Cell<P> {
         }
         let mut drops = BacklogDrops::default();
         // A group-addressed frame of the access point carries no access category.
-        let has_categories = self.nodes[if node == AP { receiver } else { node }].terms.phy.is_qos();
-        let voice = receiver != GROUP && has_categories && item.is_voice();
+        let voice = receiver != GROUP && item.is_voice() && self.terms(node, receiver).phy.is_qos();
         let terminal = &mut self.nodes[node];
         if !voice {
             terminal.backlog.push(now, receiver, item, &mut drops);
         } else if !terminal.voice.push(receiver, item) {
             drops.one.overflow += 1;
         }
+        let account = node_account(&mut self.account, node);
         account.count_drops(&drops);
         account.queue.set(now, terminal.packets());
         if terminal.packets() > 0 && !self.is_on_air(node) {

@@ -218,7 +218,7 @@ impl<P: Packet> Cell<P> {
             cancelled: false,
         };
         if let Some((receiver, bytes)) = self.nodes[node].voice.first() {
-            let terms = &self.nodes[if node == AP { receiver } else { node }].terms;
+            let terms = self.terms(node, receiver);
             return Some(OnAir {
                 kind: Kind::Voice { receiver, retry: self.nodes[node].voice.is_retry() },
                 frame_ns: terms.ppdu_ns(terms.mpdu_bytes(bytes)),
@@ -243,7 +243,7 @@ impl<P: Packet> Cell<P> {
                 return Some(OnAir { frame_ns, ..quiet });
             }
             if self.nodes[node].links[receiver].ask {
-                let terms = &self.nodes[if node == AP { receiver } else { node }].terms;
+                let terms = self.terms(node, receiver);
                 return Some(OnAir {
                     kind: Kind::BlockAckReq { receiver },
                     frame_ns: terms.block_ack_req_ns,
@@ -256,7 +256,7 @@ impl<P: Packet> Cell<P> {
                 continue;
             }
             self.nodes[node].backlog.served(receiver);
-            let terms = &self.nodes[if node == AP { receiver } else { node }].terms;
+            let terms = self.terms(node, receiver);
             let protection_ns = if terms.is_protected(psdu.bytes) {
                 terms.rts_ns + terms.cts_ns + 2 * terms.sifs_ns
             } else {
@@ -456,7 +456,7 @@ impl<P: Packet> Cell<P> {
 
     /// Discards MPDUs at the retry limit and records the remaining work.
     fn settle_link(&mut self, node: NodeIndex, receiver: Receiver, block_ack_missed: bool) {
-        let block_ack = self.nodes[if node == AP { receiver } else { node }].terms.block_ack;
+        let block_ack = self.terms(node, receiver).block_ack;
         let link = &mut self.nodes[node].links[receiver];
         let given_up = link.give_up(self.config.retry_limit, block_ack) as u64;
         link.ask |= block_ack_missed && self.config.request_missed_block_ack;

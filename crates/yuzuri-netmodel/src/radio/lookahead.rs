@@ -2,7 +2,7 @@
 //! between.
 
 use super::backlog::{Backlog, GROUP};
-use super::cell::{AP, Cell};
+use super::cell::Cell;
 use super::contention::NodeIndex;
 use super::exchange::Channel;
 use super::terms::Terms;
@@ -55,7 +55,7 @@ impl<P: Packet> Cell<P> {
         if receiver == GROUP {
             return None;
         }
-        let terms = &self.nodes[if node == AP { receiver } else { node }].terms;
+        let terms = self.terms(node, receiver);
         Some(terms.ppdu_ns(terms.mpdu_bytes(bytes)))
     }
 

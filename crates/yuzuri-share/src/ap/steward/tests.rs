@@ -29,31 +29,16 @@ impl Wire {
     fn new(rate_mbps: f64, base_ms: f64, stations: u8) -> Wire {
         let flows = (0..stations).map(|n| {
             let station: SocketAddr = format!("10.0.0.{}:40000", n + 2).parse().unwrap();
+            let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
             Gated {
-                key: FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap(),
                 standing: Standing::Known,
-                first_ns: 1,
                 last_ns: 0,
-                acked_bytes: 0,
-                up_bytes: 0,
-                up_segments: 0,
-                repeated_segments: 0,
-                lowered: 0,
-                passed: 0,
-                thinned: 0,
-                wire: Half::default(),
-                air: Half::default(),
-                in_flight_bytes: 0,
                 told_bytes: 4_000_000,
                 offered_bytes: 4_000_000,
                 room_bytes: Some(0),
-                quiet_ns: 0,
-                quiets: 0,
-                quiet_since_ns: None,
-                mac: [2, 0, 0, 0, 0, n],
-                edge: None,
                 scale: 7,
                 mss: Some(1460),
+                ..Gated::opening(key, [2, 0, 0, 0, 0, n], 1)
             }
         });
         let flows: Vec<Gated> = flows.collect();
