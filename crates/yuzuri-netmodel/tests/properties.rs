@@ -13,6 +13,10 @@ struct Numbered {
     to: To,
     bytes: u32,
     ecn: bool,
+    /// Number of changes of a rate before a packet of voice was sent; 0 for other packets. A station
+    /// that turns from a radio without EDCA into one with it has packets of voice in both of its
+    /// access categories, and those that come later may overtake.
+    rate_changes: u32,
 }
 
 impl Packet for Numbered {
@@ -29,11 +33,15 @@ impl Packet for Numbered {
     }
     fn is_voice(&self) -> bool {
         // All packets to the access point: a pair must keep its order.
-        self.to == To::One(Node::Ap)
+        is_voice(self.to)
     }
     fn ecn_capable(&self) -> bool {
         self.ecn
     }
+}
+
+fn is_voice(to: To) -> bool {
+    to == To::One(Node::Ap)
 }
 
 /// An operation on a cell.
@@ -143,7 +151,7 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
     let mut cell = Cell::new(config, seed).expect("a valid cell");
     let mut arrivals = Vec::new();
     let mut now = Time::ZERO;
-    let mut number = 0;
+    let (mut number, mut changes) = (0, 0);
     let walk =
         |cell: &mut Cell<Numbered>, from: Time, to: Time, arrivals: &mut Vec<Arrival<Numbered, Node>>| {
             match steps {
@@ -181,7 +189,9 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
             Deed::Send { from, to, count, bytes, ecn } => {
                 for _ in 0..*count {
                     number += 1;
-                    cell.send(now, *from, *to, Numbered { number, to: *to, bytes: *bytes, ecn: *ecn });
+                    let rate_changes = if is_voice(*to) { changes } else { 0 };
+                    let packet = Numbered { number, to: *to, bytes: *bytes, ecn: *ecn, rate_changes };
+                    cell.send(now, *from, *to, packet);
                 }
             }
             Deed::Leave(station) => cell.leave(now, *station),
@@ -191,7 +201,7 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
             }
             Deed::SetPhy(station, phy) => {
                 // Rejected if the station does not exist.
-                let _ = cell.set_phy(now, *station, *phy);
+                changes += u32::from(cell.set_phy(now, *station, *phy).is_ok());
             }
         }
         check_account(&cell, now);
@@ -251,12 +261,12 @@ proptest! {
     #[test]
     fn nothing_is_lost_uncounted_and_order_is_kept(config in cell(), deeds in deeds(), seed in any::<u64>()) {
         let played = play(&config, seed, &deeds, Steps::One);
-        let mut last: HashMap<(Node, Node, To), u64> = HashMap::new();
+        let mut last: HashMap<(Node, Node, To, u32), u64> = HashMap::new();
         let mut at = Time::ZERO;
         for arrival in &played.arrivals {
             prop_assert!(arrival.at >= at, "arrivals in order of time");
             at = arrival.at;
-            let pair = (arrival.from, arrival.at_node, arrival.packet.to);
+            let pair = (arrival.from, arrival.at_node, arrival.packet.to, arrival.packet.rate_changes);
             let before = last.insert(pair, arrival.packet.number);
             prop_assert!(before < Some(arrival.packet.number), "{pair:?}: {before:?} then {:?}", arrival.packet);
             match arrival.packet.to {
@@ -337,7 +347,7 @@ proptest! {
                 for _ in 0..*count {
                     number += 1;
                     let direction = if *is_up { Direction::Up } else { Direction::Down };
-                    let packet = Numbered { number, to: To::Group, bytes: *bytes, ecn: number % 2 == 0 };
+                    let packet = Numbered { number, to: To::Group, bytes: *bytes, ecn: number % 2 == 0, rate_changes: 0 };
                     wire.send(Time::from_nanos(now), direction, packet);
                 }
                 for line in [&wire.account().up, &wire.account().down] {
