@@ -27,9 +27,9 @@ pub use group::{
     Randomness, Rendezvous, RendezvousConfig, RendezvousCounts, SUMMARY_FRESH, SendersSeen, To,
 };
 pub use message::{
-    Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_AIR_PPM, MAX_BPS, MAX_BYTES,
-    MAX_GENERATION, MAX_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS, REPORT_INTERVAL_DS,
-    Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
+    ACCESS_POINT_VERSION, Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_AIR_PPM,
+    MAX_BPS, MAX_BYTES, MAX_GENERATION, MAX_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS,
+    REPORT_INTERVAL_DS, Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
 };
 pub use moment::Moment;
 pub use name::UnknownName;

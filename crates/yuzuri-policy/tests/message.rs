@@ -23,6 +23,7 @@ fn message(body: Body) -> Message {
         rank: 128,
         sends: kind != Kind::Goodbye,
         leads: kind == Kind::Summary,
+        access_point: false,
         asks: false,
         addressed: matches!(kind, Kind::Report | Kind::Notice)
             .then_some(Addressed { to: NodeId(0x99), echo: 0xcafe_f00d }),
@@ -110,6 +111,38 @@ fn the_wire_format_stays() {
                 "d2".repeat(16)
             ),
             NOTICE_TAG,
+        ),
+    ];
+    for (message, signed, tag) in golden {
+        let bytes = message.encode(&key());
+        assert_eq!(hex(&bytes), signed + tag, "{:?}", message.body.kind());
+        assert_eq!(Message::decode(&bytes, GROUP, &key()), Ok(message));
+    }
+}
+
+/// The same of version 2: an access point's messages, which name its role and do not say that it sends.
+#[test]
+fn the_wire_format_of_an_access_point_stays() {
+    let header = "a0a1a2a3a4a5a6a7010203040506070865300000deadbeef0000010280";
+    let of = |body| Message { sends: false, leads: true, access_point: true, ..message(body) };
+    let golden = [
+        (
+            of(Body::Hello { leader: Some(NodeId(0x77)) }),
+            format!("2165{header}12345678{}", "0000000000000077"),
+            "15ce78e64abaafbc6a1073ce498b9967",
+        ),
+        (
+            of(Body::Summary { deputy: Some(NodeId(0x55)), report_interval_ds: 25, summary: summary() }),
+            format!(
+                "2365{header}12345678{}",
+                "000000000000005519012c001402000ee6b2800000c3500000bebc200005a995c0004e2001117081d1d2d3d400bb80"
+            ),
+            "0b687f280154b8fd6cfc3931a0c239a5",
+        ),
+        (
+            Message { leads: false, ..of(Body::Goodbye { successor: Some(NodeId(0x55)) }) },
+            format!("2441{header}{}", "0000000000000055"),
+            "7fd878e61d43e9b00e2796175d137861",
         ),
     ];
     for (message, signed, tag) in golden {
@@ -264,13 +297,14 @@ fn body() -> impl Strategy<Value = Body> {
 prop_compose! {
     fn any_message()(
         (group, node, epoch, sequence, rank) in (any::<[u8; 8]>(), 1..=u64::MAX, any::<u64>(), any::<u32>(), any::<u8>()),
-        (sends, leads, asks) in any::<(bool, bool, bool)>(),
+        (sends, leads, asks, access_point) in any::<(bool, bool, bool, bool)>(),
         addressed in proptest::option::of(any::<(u64, u32)>()),
         challenge in proptest::option::of(any::<u32>()),
         body in body(),
     ) -> Message {
         let addressed = addressed.map(|(to, echo)| Addressed { to: NodeId(to), echo });
         let any = Addressed { to: NodeId(1), echo: 0 };
+        let access_point = access_point && !matches!(body, Body::Report(_));
         let (sends, leads, addressed) = match body {
             Body::Hello { .. } => (sends || leads, leads, addressed),
             Body::Report(_) => (true, false, addressed.or(Some(any))),
@@ -278,8 +312,9 @@ prop_compose! {
             Body::Goodbye { .. } => (false, false, None),
             Body::Notice(_) => (sends, leads, addressed.or(Some(any))),
         };
+        let sends = sends && !access_point;
         let (node, asks) = (NodeId(node), asks && challenge.is_some());
-        Message { group: GroupId(group), node, epoch, sequence, rank, sends, leads, asks, addressed, challenge, body }
+        Message { group: GroupId(group), node, epoch, sequence, rank, sends, leads, access_point, asks, addressed, challenge, body }
     }
 }
 
@@ -339,11 +374,11 @@ proptest! {
 
     /// Signed with the key, so that what follows the tag's check is reached too: what is taken is what it would write.
     #[test]
-    fn signed_nonsense_is_read_or_refused(kind in 0..16_u8, flags in 0..64_u8, mut rest in proptest::collection::vec(any::<u8>(), 0..110), zeros in any::<bool>()) {
+    fn signed_nonsense_is_read_or_refused(version in 1..4_u8, kind in 0..16_u8, flags: u8, mut rest in proptest::collection::vec(any::<u8>(), 0..110), zeros in any::<bool>()) {
         if zeros {
             rest.iter_mut().for_each(|byte| *byte &= 0x07);
         }
-        let mut bytes = vec![0x10 | kind, flags | 1];
+        let mut bytes = vec![version << 4 | kind, flags | 1];
         bytes.extend_from_slice(&GROUP.0);
         bytes.extend_from_slice(&rest);
         let bytes = sign(bytes);
@@ -421,9 +456,13 @@ fn values_that_cannot_be_are_refused() {
     );
     assert_eq!(refused(&summary, at, 28, &beyond), Refusal::Range, "rate of the wire");
     let hello = message(Body::Hello { leader: None });
-    assert_eq!(refused(&hello, 0, 0, &[0x21]), Refusal::Version);
+    assert_eq!(refused(&hello, 0, 0, &[0x31]), Refusal::Version);
     assert_eq!(refused(&hello, 0, 0, &[0x15]), Refusal::Malformed, "no such kind");
-    assert_eq!(refused(&hello, 0, 1, &[0x63]), Refusal::Malformed, "a flag of the future");
+    assert_eq!(refused(&hello, 0, 1, &[0xa3]), Refusal::Malformed, "a flag of the future");
+    assert_eq!(refused(&hello, 0, 0, &[0x21]), Refusal::Malformed, "version 2 without the role");
+    assert_eq!(refused(&hello, 0, 1, &[0x63]), Refusal::Malformed, "the role in version 1");
+    assert_eq!(refused(&hello, 0, 0, &[0x21, 0x63]), Refusal::Contradictory, "an access point that sends");
+    assert_eq!(refused(&report, 0, 0, &[0x22, 0x51]), Refusal::Contradictory, "an access point that reports");
     assert_eq!(refused(&hello, 0, 1, &[0x25]), Refusal::Contradictory, "leads and does not send");
     assert_eq!(refused(&hello, 0, 10, &[0; 8]), Refusal::Malformed, "nobody");
 }

@@ -34,6 +34,8 @@ pub struct MemberConfig {
     /// Rank in the leader election: among the members that send, a lower rank is preferred, for example
     /// for terminals on mains power.
     pub rank: u8,
+    /// Whether this is the access point itself, which sends nothing and leads all terminals. Only in a group with a key.
+    pub access_point: bool,
     /// The number of stations that the access point reports (BSS Load element, vendor interfaces), this
     /// one included. If it is known, no more members are counted as senders.
     pub station_count: Option<u16>,
@@ -62,6 +64,7 @@ impl MemberConfig {
             epoch,
             random: random.into(),
             rank: COMMON_RANK,
+            access_point: false,
             station_count,
             rendezvous,
         }
@@ -79,6 +82,11 @@ pub enum MemberError {
     /// The node ID is 0.
     #[error("joining the group: the node id is 0, which is not valid; generate another one")]
     NoNode,
+    /// An access point without a key.
+    #[error(
+        "leading the group: terminals obey an access point only in a group with a key; give it the key of the terminals"
+    )]
+    NoKeyToLead,
 }
 
 /// Trickle (RFC 6206): shortest and longest interval, redundancy constant.

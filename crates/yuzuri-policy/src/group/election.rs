@@ -5,6 +5,10 @@
 //! leader stays until it stops sending, leaves or falls silent; its summaries name the deputy that then
 //! takes over. Two leaders that hear each other answer each other's challenges, and the one with the
 //! higher (rank, ID) yields.
+//!
+//! An access point leads as soon as it is there, without sending anything itself: every terminal yields to
+//! it, and none takes over from it while it is heard. Of two access points the one with the higher (rank,
+//! ID) follows the other.
 
 use super::config::*;
 use super::member::Member;
@@ -74,6 +78,7 @@ pub(super) struct Heard {
     pub leads: bool,
     pub sends: bool,
     pub rank: u8,
+    pub access_point: bool,
     /// The leader that it names.
     pub leader: Option<NodeId>,
 }
@@ -90,6 +95,7 @@ impl Heard {
             leads: message.leads,
             sends: message.sends,
             rank: message.rank,
+            access_point: message.access_point,
             leader: if let Body::Hello { leader } = message.body { leader } else { None },
         }
     }
@@ -115,8 +121,25 @@ fn changed_for_all(before: &Summary, after: &Summary) -> bool {
 }
 
 impl Member {
-    fn is_better(&self, rank: u8, node: NodeId) -> bool {
-        (rank, node) < (self.rank, self.node)
+    fn is_better(&self, heard: &Heard) -> bool {
+        (!heard.access_point, heard.rank, heard.node) < (!self.access_point, self.rank, self.node)
+    }
+
+    /// An access point takes part at this tick: it leads, unless it follows another access point. Of a
+    /// terminal, ignored.
+    pub fn lead(&mut self, now: Moment) {
+        let now = self.advance(now);
+        if self.access_point && matches!(self.role, Role::Idle) {
+            self.left = false;
+            self.claim(now);
+        }
+    }
+
+    /// The access point that this member follows, as far as it is heard.
+    pub fn leading_access_point(&self) -> Option<(NodeId, SocketAddr)> {
+        let Role::Following(following) = &self.role else { return None };
+        let peer = self.peers.get(following.leader).filter(|peer| peer.access_point)?;
+        Some((following.leader, peer.address))
     }
 
     /// Starts to look for a leader: sends the report to recent leaders, or a hello to all if there are
@@ -209,7 +232,7 @@ impl Member {
     /// Evaluates a message for the election.
     pub(super) fn consider(&mut self, now: Moment, heard: &Heard) {
         let proved = heard.standing.proved;
-        let better = self.is_better(heard.rank, heard.node);
+        let better = self.is_better(heard);
         match &mut self.role {
             Role::Idle => {}
             Role::Seeking(seeking) => {
@@ -236,7 +259,9 @@ impl Member {
             }
             Role::Following(following) => {
                 // Two leaders settle it between themselves, but our leader may be out of reach.
-                if heard.leads && now.since(following.heard) > following.summary_interval * 3 / 2 {
+                // An access point follows no terminal.
+                let may_lead = heard.leads && (heard.access_point || !self.access_point);
+                if may_lead && now.since(following.heard) > following.summary_interval * 3 / 2 {
                     if proved {
                         self.follow(now, heard.node, false);
                     } else {
@@ -267,6 +292,9 @@ impl Member {
         }
         if let Some(peer) = self.peers.get_mut(leader) {
             peer.led = None;
+        }
+        if self.access_point {
+            return self.claim(now);
         }
         match successor.filter(|node| *node != leader) {
             Some(node) if node == self.node => self.claim(now),
@@ -313,14 +341,19 @@ impl Member {
         }
     }
 
-    /// Takes the leader's summary of this tick and fills in the numbers of members and senders. It is
-    /// sent at the summary interval: every 500 ms for two senders, every second for more, and every 500
+    /// Takes the leader's summary of this tick and fills in the numbers of members and senders. An access
+    /// point has counted the stations that are no members, too. It is sent at the summary interval: every 500 ms for two senders, every second for more, and every 500
     /// ms while the senders, the phase or the shares change. Ignored unless this terminal leads.
     pub fn summarize(&mut self, now: Moment, mut summary: Summary) {
         let now = now.max(self.now);
         let count = |all: usize| u16::try_from(all).unwrap_or(u16::MAX);
-        summary.senders = count(self.reports(now).count());
-        summary.members = count(self.members(now).count()).max(summary.senders);
+        let (senders, members) = (count(self.reports(now).count()), count(self.members(now).count()));
+        if self.access_point {
+            summary.senders = summary.senders.max(senders);
+            summary.members = summary.members.max(members - 1).max(summary.senders);
+        } else {
+            (summary.senders, summary.members) = (senders, members.max(senders));
+        }
         let summary = summary.bounded();
         let deputy = self.choose_deputy(now);
         let Role::Leading(leading) = &mut self.role else { return };
@@ -330,7 +363,7 @@ impl Member {
             waited >= interval || waited >= SUMMARY_SOONEST && changed_for_all(before, &summary)
         });
         leading.deputy = deputy;
-        leading.report_interval_ds = report_interval_ds(summary.senders);
+        leading.report_interval_ds = report_interval_ds(senders);
         self.heard_summary = Some((now, summary.clone()));
         if due {
             leading.said = Some((now, summary.clone()));
@@ -446,7 +479,7 @@ impl Member {
                     self.ask(now, leader);
                 } else if following.deputy
                     && takes_over
-                    && self.peers.get(leader).is_some_and(|peer| self.rank < peer.rank)
+                    && self.peers.get(leader).is_some_and(|peer| self.rank < peer.rank && !peer.access_point)
                 {
                     // The leader itself has named this terminal as the best of all, and its rank is
                     // better than the leader's.
@@ -463,8 +496,8 @@ impl Member {
 
     /// Processes another member's hello. A terminal that looks for a leader is suppressed only by
     /// better candidates.
-    pub(super) fn hear_hello(&mut self, rank: u8, node: NodeId) {
-        if matches!(self.role, Role::Idle) || self.is_better(rank, node) {
+    pub(super) fn hear_hello(&mut self, heard: &Heard) {
+        if matches!(self.role, Role::Idle) || self.is_better(heard) {
             self.trickle.hear();
         }
     }

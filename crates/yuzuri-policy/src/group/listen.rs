@@ -50,6 +50,10 @@ impl Member {
         // With a key, no budget is charged before the tag is verified: an address is easier to forge
         // than a tag.
         let (message, under) = self.keys.open(now, bytes, self.group)?;
+        if message.access_point && !keyed {
+            // Nobody could tell it from anybody else who says so.
+            return Err(Refusal::Role);
+        }
         if let Under::Retired(_) = under {
             // A notice is signed with its recipient's key, and its sender has a newer one. Answering it
             // would make two members that hold notices exchange them forever.
@@ -128,7 +132,7 @@ impl Member {
         match message.body {
             Body::Hello { .. } => {
                 if !heard.addressed {
-                    self.hear_hello(message.rank, node);
+                    self.hear_hello(&heard);
                 }
                 if asks {
                     self.answer(now, node, from, challenge);

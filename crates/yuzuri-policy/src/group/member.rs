@@ -48,6 +48,8 @@ pub struct MemberSeen {
     pub age: Duration,
     /// Whether it leads, as far as this terminal knows.
     pub leads: bool,
+    /// Whether it says that it is the access point.
+    pub access_point: bool,
     /// Whether it has answered a challenge of this terminal, which proves that its messages are not
     /// replayed. Members that do not need each other's messages do not challenge each other.
     pub proved: bool,
@@ -95,6 +97,7 @@ pub struct Member {
     pub(super) epoch: u64,
     pub(super) sequence: u32,
     pub(super) rank: u8,
+    pub(super) access_point: bool,
     pub(super) station_count: Option<u16>,
     pub(super) relayed: Option<Relayed>,
     pub(super) random: Generator,
@@ -119,7 +122,7 @@ pub struct Member {
     pub(super) of_unproved: Limiter<()>,
     pub(super) handed_out: HandedOut,
     pub(super) asked: Asked,
-    left: bool,
+    pub(super) left: bool,
     prune_at: Moment,
     pub(super) collided: Option<Moment>,
 }
@@ -130,13 +133,16 @@ impl Member {
     /// Creates a member that knows no other members and does not send.
     ///
     /// # Errors
-    /// If there is no key and the settings do not allow that, or if the node ID is 0.
+    /// If there is no key and the settings do not allow that, if the node ID is 0, or for an access point without a key.
     pub fn new(config: MemberConfig, now: Moment) -> Result<Member, MemberError> {
         if config.key.is_none() && !config.allow_keyless {
             return Err(MemberError::NoKey);
         }
         if config.node.0 == 0 {
             return Err(MemberError::NoNode);
+        }
+        if config.access_point && config.key.is_none() {
+            return Err(MemberError::NoKeyToLead);
         }
         let mut random = Generator::new(config.random, config.node.0, config.epoch);
         let keys = Keys { key: config.key, accepts: config.accepts, notices: config.notices };
@@ -147,6 +153,7 @@ impl Member {
             epoch: config.epoch,
             sequence: 0,
             rank: config.rank,
+            access_point: config.access_point,
             station_count: config.station_count,
             relayed: config.rendezvous.map(|address| Relayed { address, cookie: None, keep_alive: now }),
             now,
@@ -172,10 +179,10 @@ impl Member {
     }
 
     /// Takes this terminal's report of the tick; `None`: no flow sends. A few ticks without a report
-    /// count as a pause.
+    /// count as a pause. An access point has none: it calls [`lead`](Member::lead).
     pub fn report(&mut self, now: Moment, report: Option<Report>) {
         let now = self.advance(now);
-        match report {
+        match report.filter(|_| !self.access_point) {
             Some(report) => {
                 self.left = false;
                 self.own = Some((now, report.bounded()));
@@ -269,6 +276,7 @@ impl Member {
             sends: self.sends_since.is_some(),
             age: Duration::ZERO,
             leads: leader == Some(self.node),
+            access_point: self.access_point,
             proved: true,
             other_key: false,
         };
@@ -280,6 +288,7 @@ impl Member {
             sends: peer.sends,
             age: now.since(peer.heard),
             leads: leader == Some(node),
+            access_point: peer.access_point,
             proved: peer.sessions.is_proved(),
             other_key: peer.other_key,
         }))

@@ -20,6 +20,7 @@ pub(super) struct Peer {
     pub rank: u8,
     pub sends: bool,
     pub leads: bool,
+    pub access_point: bool,
     /// Whether it announced its departure.
     pub gone: bool,
     pub heard: Moment,
@@ -44,6 +45,7 @@ impl Peer {
             rank: u8::MAX,
             sends: false,
             leads: false,
+            access_point: false,
             gone: false,
             heard: now,
             led: None,
@@ -64,6 +66,7 @@ impl Peer {
         self.rank = message.rank;
         self.sends = message.sends;
         self.leads = message.leads;
+        self.access_point = message.access_point;
         self.gone = false;
         self.heard = now;
         if let Some(challenge) = message.challenge {

@@ -55,6 +55,7 @@ impl Member {
             rank: self.rank,
             sends: self.sends_since.is_some(),
             leads: matches!(self.role, Role::Leading(_)),
+            access_point: self.access_point,
             asks,
             addressed,
             challenge: shows_challenge.then_some(challenge),

@@ -1,7 +1,7 @@
 //! Message bodies: encoding, decoding and plausibility checks.
 
 use super::wire::{Reader, Writer};
-use super::{Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Notice, REPORT_INTERVAL_DS, Refusal};
+use super::{Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Message, Notice, REPORT_INTERVAL_DS, Refusal};
 use crate::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};
 
 /// Largest loss in a report, per mille.
@@ -88,12 +88,16 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
     })
 }
 
-/// Rejects contents that no correct member sends, whoever signed them.
-pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> Result<(), Refusal> {
+/// Rejects contents that no correct member sends, whoever signed them. An access point leads without sending, and reports nothing.
+pub(super) fn check(message: &Message) -> Result<(), Refusal> {
+    let &Message { sends, leads, access_point, .. } = message;
+    let addressed = message.addressed.is_some();
     let within = |ok: bool| if ok { Ok(()) } else { Err(Refusal::Range) };
     let agrees = |ok: bool| if ok { Ok(()) } else { Err(Refusal::Contradictory) };
-    match body {
-        Body::Hello { .. } => agrees(sends || !leads),
+    agrees(!(access_point && sends))?;
+    let may_lead = sends || access_point;
+    match &message.body {
+        Body::Hello { .. } => agrees(may_lead || !leads),
         Body::Report(report) => {
             within(report.rate_bps <= MAX_BPS && report.alone_bps <= MAX_BPS)?;
             within(report.lost_permille <= MAX_LOST_PERMILLE)?;
@@ -106,7 +110,7 @@ pub(super) fn check(body: &Body, sends: bool, leads: bool, addressed: bool) -> R
             within(summary.alone_max_bps <= MAX_BPS)?;
             within(summary.air_share_ppm <= MAX_AIR_PPM)?;
             within(REPORT_INTERVAL_DS.contains(report_interval_ds))?;
-            agrees(leads && sends && !addressed)?;
+            agrees(leads && may_lead && !addressed)?;
             agrees(summary.members > 0 && summary.senders <= summary.members)?;
             agrees(summary.share_bps <= max_share_bps(summary.capacity_bps))?;
             agrees(distinct(&summary.destinations))

@@ -20,8 +20,10 @@ use std::fmt;
 use std::time::Duration;
 use wire::{Reader, Writer};
 
-/// The version of the wire format, 0 to 15.
+/// The version of the wire format, 0 to 15: what terminals say.
 pub const VERSION: u8 = 1;
+/// The version of what an access point says: version 1, and the flag that names its role. Members of version 1 alone refuse it.
+pub const ACCESS_POINT_VERSION: u8 = 2;
 /// Maximum message size, bytes. Longer datagrams are refused without decoding.
 pub const MAX_BYTES: usize = 160;
 /// Largest rate in a message, bits per second.
@@ -73,6 +75,8 @@ pub struct Message {
     pub sends: bool,
     /// The sender is the leader.
     pub leads: bool,
+    /// The sender is the access point, which leads without sending anything itself.
+    pub access_point: bool,
     /// The sender requests a [`Body::Hello`] that echoes its challenge. Set only together with a
     /// challenge.
     pub asks: bool,
@@ -182,6 +186,9 @@ const LEADS: u8 = 4;
 const ASKS: u8 = 8;
 const ADDRESSED: u8 = 16;
 const CHALLENGE: u8 = 32;
+const ACCESS_POINT: u8 = 64;
+/// Flags of the future.
+const UNDEFINED: u8 = 128;
 /// Version and kind, flags, group, node, epoch, sequence, rank.
 const HEADER_BYTES: usize = 31;
 
@@ -190,14 +197,16 @@ impl Message {
     /// ([`Report::bounded`], [`Summary::bounded`]).
     pub fn encode(&self, key: &GroupKey) -> Vec<u8> {
         let mut out = Writer::with_capacity(MAX_BYTES);
-        out.u8(VERSION << 4 | self.body.kind().number());
+        let version = if self.access_point { ACCESS_POINT_VERSION } else { VERSION };
+        out.u8(version << 4 | self.body.kind().number());
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         out.u8(flag(key.is_keyed(), KEYED)
             | flag(self.sends, SENDS)
             | flag(self.leads, LEADS)
             | flag(self.asks && self.challenge.is_some(), ASKS)
             | flag(self.addressed.is_some(), ADDRESSED)
-            | flag(self.challenge.is_some(), CHALLENGE));
+            | flag(self.challenge.is_some(), CHALLENGE)
+            | flag(self.access_point, ACCESS_POINT));
         out.bytes(&self.group.0);
         out.u64(self.node.0);
         out.u64(self.epoch);
@@ -226,7 +235,7 @@ impl Message {
         if sealed.is_signed_with(key) { sealed.read() } else { Err(Refusal::Tag) }
     }
 
-    fn read(mut from: Reader, kind: u8, flags: u8, group: GroupId) -> Result<Message, Refusal> {
+    fn read(mut from: Reader, first: u8, flags: u8, group: GroupId) -> Result<Message, Refusal> {
         let is = |bit: u8| flags & bit != 0;
         from.skip(10)?;
         let node = NodeId(from.u64()?);
@@ -236,21 +245,39 @@ impl Message {
         let addressed =
             if is(ADDRESSED) { Some(Addressed { to: NodeId(from.u64()?), echo: from.u32()? }) } else { None };
         let challenge = if is(CHALLENGE) { Some(from.u32()?) } else { None };
-        if flags >> 6 != 0 || node.0 == 0 || is(ASKS) && challenge.is_none() {
+        let access_point = is(ACCESS_POINT);
+        // Each message has one encoding: the version follows from the role.
+        let version_fits = access_point == (first >> 4 == ACCESS_POINT_VERSION);
+        if is(UNDEFINED) || !version_fits || node.0 == 0 || is(ASKS) && challenge.is_none() {
             return Err(Refusal::Malformed);
         }
-        let body = body::read(kind, &mut from)?;
+        let body = body::read(first & 0xf, &mut from)?;
         from.end()?;
         let (sends, leads, asks) = (is(SENDS), is(LEADS), is(ASKS));
-        body::check(&body, sends, leads, addressed.is_some())?;
-        Ok(Message { group, node, epoch, sequence, rank, sends, leads, asks, addressed, challenge, body })
+        let message = Message {
+            group,
+            node,
+            epoch,
+            sequence,
+            rank,
+            sends,
+            leads,
+            access_point,
+            asks,
+            addressed,
+            challenge,
+            body,
+        };
+        body::check(&message)?;
+        Ok(message)
     }
 }
 
 /// A datagram of this group that may be a message; its tag is not verified yet.
 pub(crate) struct Sealed<'a> {
     group: GroupId,
-    kind: u8,
+    /// Version and kind.
+    first: u8,
     flags: u8,
     signed: &'a [u8],
     tag: &'a [u8; TAG],
@@ -264,7 +291,7 @@ impl<'a> Sealed<'a> {
         }
         let mut header = Reader::new(bytes);
         let first = header.u8()?;
-        if first >> 4 != VERSION {
+        if !matches!(first >> 4, VERSION | ACCESS_POINT_VERSION) {
             return Err(Refusal::Version);
         }
         let flags = header.u8()?;
@@ -278,7 +305,7 @@ impl<'a> Sealed<'a> {
         if signed.len() < HEADER_BYTES {
             return Err(Refusal::Malformed);
         }
-        Ok(Sealed { group, kind: first & 0xf, flags, signed, tag })
+        Ok(Sealed { group, first, flags, signed, tag })
     }
 
     pub fn is_signed_with(&self, key: &GroupKey) -> bool {
@@ -287,7 +314,7 @@ impl<'a> Sealed<'a> {
 
     /// Decodes the message. Call it only after the tag was verified.
     pub fn read(self) -> Result<Message, Refusal> {
-        Message::read(Reader::new(self.signed), self.kind, self.flags, self.group)
+        Message::read(Reader::new(self.signed), self.first, self.flags, self.group)
     }
 }
 

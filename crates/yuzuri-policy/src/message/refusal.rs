@@ -47,11 +47,13 @@ pub enum Refusal {
     Address,
     /// Not from the rendezvous, although this member uses one.
     Source,
+    /// Claims to be the access point in a group without a key, where anybody can.
+    Role,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Refusal; 20] = [
+    pub const ALL: [Refusal; 21] = [
         Refusal::Oversized,
         Refusal::Malformed,
         Refusal::Version,
@@ -72,6 +74,7 @@ impl Refusal {
         Refusal::RateLimited,
         Refusal::Address,
         Refusal::Source,
+        Refusal::Role,
     ];
 
     /// The name in the status and in metrics.
@@ -97,6 +100,7 @@ impl Refusal {
             Refusal::RateLimited => "rate-limited",
             Refusal::Address => "address",
             Refusal::Source => "source",
+            Refusal::Role => "role",
         }
     }
 }

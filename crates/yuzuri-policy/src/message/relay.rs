@@ -5,7 +5,7 @@
 //! an address answers.
 
 use super::wire::{Reader, Writer};
-use super::{ADDRESSED, GroupId, HEADER_BYTES, Kind, MAX_BYTES, TAG, VERSION};
+use super::{ACCESS_POINT_VERSION, ADDRESSED, GroupId, HEADER_BYTES, Kind, MAX_BYTES, TAG, VERSION};
 use crate::NodeId;
 
 const COOKIE: u8 = 8;
@@ -90,7 +90,10 @@ pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
     }
     let mut from = Reader::new(message);
     let first = from.u8().ok()?;
-    let kind = *Kind::ALL.iter().find(|kind| first == VERSION << 4 | kind.number())?;
+    if !matches!(first >> 4, VERSION | ACCESS_POINT_VERSION) {
+        return None;
+    }
+    let kind = *Kind::ALL.iter().find(|kind| first & 0xf == kind.number())?;
     let flags = from.u8().ok()?;
     let group = GroupId(from.array().ok()?);
     let node = NodeId(from.u64().ok()?);

@@ -345,6 +345,7 @@ impl Insider {
             rank: 0,
             sends: true,
             leads,
+            access_point: false,
             asks: false,
             addressed,
             challenge: Some(1),

@@ -208,6 +208,7 @@ fn questions_by_somebody_shut_out_are_answered_seldom_and_with_what_is_no_use_to
             rank: 0,
             sends: false,
             leads: false,
+            access_point: false,
             asks: false,
             addressed: None,
             challenge: None,

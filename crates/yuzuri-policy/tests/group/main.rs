@@ -1,6 +1,7 @@
 //! Groups of members over a simulated network: who leads, who is counted and when, what it costs, what strangers can do.
 #![allow(clippy::unwrap_used)]
 
+mod access_point;
 mod airtime;
 mod election;
 mod flood;

@@ -51,6 +51,7 @@ pub fn said_by(node: u64, epoch: u64, sequence: u32, echo: u32) -> Vec<u8> {
         rank: 128,
         sends: true,
         leads: false,
+        access_point: false,
         asks: false,
         addressed: Some(Addressed { to: NodeId(1), echo }),
         challenge: None,
@@ -64,6 +65,8 @@ pub struct Terminal {
     pub address: SocketAddr,
     /// What it reports each tick.
     pub sends: Option<Report>,
+    /// It leads without sending.
+    pub is_access_point: bool,
     /// Whom it can hear: those of the same cell. None: it is switched off.
     pub cell: Option<u32>,
     /// How far its clock is ahead of the network's.
@@ -142,12 +145,14 @@ impl Net {
     pub fn add_with(&mut self, config: MemberConfig) -> usize {
         let place = self.terminals.len();
         let ip = Ipv4Addr::new(10, 0, (place >> 8) as u8, place as u8);
+        let is_access_point = config.access_point;
         let member = Member::new(config, self.now).unwrap();
         let phase = ms(u64::from(self.random.next_u32()) % 500);
         let terminal = Terminal {
             member,
             address: SocketAddr::new(IpAddr::V4(ip), 4000),
             sends: None,
+            is_access_point,
             cell: Some(0),
             ahead: Duration::ZERO,
             next_tick: self.now + phase,
@@ -197,7 +202,11 @@ impl Net {
         let now = self.own_now(place);
         let terminal = &mut self.terminals[place];
         let member = &mut terminal.member;
-        member.report(now, terminal.sends.clone());
+        if terminal.is_access_point {
+            member.lead(now);
+        } else {
+            member.report(now, terminal.sends.clone());
+        }
         if member.is_leader(now) {
             let (mut capacity_bps, mut senders) = (0, 0);
             for (_, report) in member.reports(now) {

@@ -33,6 +33,7 @@ impl Invented {
             rank: 128,
             sends: true,
             leads: false,
+            access_point: false,
             asks,
             addressed,
             challenge: Some(1),

@@ -1,0 +1,211 @@
+//! An access point leads its terminals while it is there, whoever else is; nobody else can say that he is it.
+
+use crate::net::{Net, at, group, key, ms, report};
+use std::net::SocketAddr;
+use std::time::Duration;
+use yuzuri_policy::{
+    Addressed, Body, GroupKey, Kind, Member, MemberConfig, MemberError, Message, NodeId, Refusal, Summary,
+};
+
+/// Terminals with ids 10, 20, ... that send and have found a leader.
+fn terminals(seed: u64, n: u64, loss: f64) -> Net {
+    let mut net = Net::new(seed);
+    (net.loss, net.duplication) = (loss, loss / 2.0);
+    for place in 0..n as usize {
+        net.add((place as u64 + 1) * 10);
+        net.begin(place, 3);
+    }
+    net.run_until(at(8_000));
+    assert!(net.agreed(0).is_some(), "seed {seed}: {n} terminals");
+    net
+}
+
+/// An access point that comes now. Its id is worse than the terminals'.
+fn access_point(net: &mut Net, node: u64) -> usize {
+    let config = MemberConfig { access_point: true, ..net.config(node) };
+    net.add_with(config)
+}
+
+/// Until all terminals follow this one and it counts them all.
+fn all_follow(net: &mut Net, leader: u64, n: usize, within: Duration) -> Option<Duration> {
+    let (began, end) = (net.now, net.now + within);
+    let led = net.run_while(end, |net| {
+        let all = net.agreed(0) == Some(NodeId(leader)) && net.leaders(0) == 1;
+        !(all && (0..n).all(|place| net.is_counted(place)))
+    });
+    led.map(|at| at.since(began))
+}
+
+#[test]
+fn terminals_yield_to_an_access_point_and_it_stays() {
+    for (loss, within) in [(0.0, ms(2_500)), (0.1, ms(6_000))] {
+        let mut times = Vec::new();
+        for seed in 0..20 {
+            for n in [1, 2, 8, 32] {
+                let mut net = terminals(seed, n, loss);
+                access_point(&mut net, 9_000);
+                let time = all_follow(&mut net, 9_000, n as usize, within);
+                times.push(time.unwrap_or_else(|| panic!("seed {seed}, {n} terminals, loss {loss}")));
+                if loss == 0.0 {
+                    let led: u64 = (0..n as usize).map(|place| net.member(place).counts().led).sum();
+                    net.run_for(Duration::from_secs(60));
+                    assert_eq!(net.agreed(0), Some(NodeId(9_000)), "seed {seed}, {n} terminals");
+                    let later: u64 = (0..n as usize).map(|place| net.member(place).counts().led).sum();
+                    assert_eq!(later, led, "nobody takes over: seed {seed}, {n} terminals");
+                    assert!((0..n as usize).all(|place| net.senders(place) == Some(n as u16)));
+                }
+            }
+        }
+        times.sort();
+        println!("all follow at a loss of {loss}: {:?} (median), {:?}", times[40], times[79]);
+    }
+}
+
+/// A terminal with a better rank takes over from a terminal, not from an access point.
+#[test]
+fn no_rank_takes_over_from_an_access_point() {
+    let mut net = terminals(1, 3, 0.0);
+    access_point(&mut net, 9_000);
+    assert!(all_follow(&mut net, 9_000, 3, ms(2_500)).is_some());
+    let config = MemberConfig { rank: 0, ..net.config(5) };
+    let eager = net.add_with(config);
+    net.begin(eager, 3);
+    net.run_for(Duration::from_secs(30));
+    assert_eq!(net.agreed(0), Some(NodeId(9_000)));
+    assert_eq!(net.member(eager).counts().led, 0);
+}
+
+#[test]
+fn when_it_dies_or_leaves_terminals_elect_one_among_them() {
+    for seed in 0..20 {
+        for leaves in [false, true] {
+            let mut net = terminals(seed, 4, 0.0);
+            let place = access_point(&mut net, 9_000);
+            assert!(all_follow(&mut net, 9_000, 4, ms(2_500)).is_some(), "seed {seed}");
+            net.run_for(Duration::from_secs(5));
+            if leaves {
+                let now = net.now;
+                net.terminals[place].member.leave(now);
+                net.fetch(place);
+            }
+            net.terminals[place].cell = None;
+            let end = net.now + if leaves { ms(1_500) } else { ms(6_000) };
+            let elected =
+                net.run_while(end, |net| !(net.leaders(0) == 1 && (0..4).all(|place| net.is_counted(place))));
+            assert!(elected.is_some(), "seed {seed}, leaves {leaves}: {:?}", net.agreed(0));
+            // And it is there again, with the same id and another session.
+            let config = MemberConfig { access_point: true, ..net.config(9_000) };
+            net.restart(place, config);
+            net.terminals[place].cell = Some(0);
+            assert!(all_follow(&mut net, 9_000, 4, ms(3_500)).is_some(), "seed {seed}, leaves {leaves}");
+        }
+    }
+}
+
+#[test]
+fn of_two_access_points_the_better_one_leads_and_the_other_follows_it() {
+    for seed in 0..20 {
+        let mut net = terminals(seed, 4, 0.0);
+        let second = access_point(&mut net, 9_000);
+        net.run_for(ms(3_000));
+        let first = access_point(&mut net, 8_000);
+        assert!(all_follow(&mut net, 8_000, 4, ms(3_500)).is_some(), "seed {seed}: {:?}", net.agreed(0));
+        let (node, address) = net.member(second).leading_access_point().unwrap();
+        assert_eq!((node, address), (NodeId(8_000), net.terminals[first].address));
+        assert_eq!(net.member(first).leading_access_point(), None);
+        net.run_for(Duration::from_secs(30));
+        assert_eq!(net.member(second).counts().led, 1, "seed {seed}: it does not come back and forth");
+        // The first one leaves, and names a terminal: the other access point leads nevertheless.
+        let now = net.now;
+        net.terminals[first].member.leave(now);
+        net.fetch(first);
+        net.terminals[first].cell = None;
+        assert!(all_follow(&mut net, 9_000, 4, ms(3_500)).is_some(), "seed {seed}: {:?}", net.agreed(0));
+    }
+}
+
+#[test]
+fn it_tells_stations_that_are_no_members_too() {
+    let mut net = terminals(3, 2, 0.0);
+    let place = access_point(&mut net, 9_000);
+    assert!(all_follow(&mut net, 9_000, 2, ms(2_500)).is_some());
+    let now = net.now;
+    let summary = Summary { senders: 7, members: 9, capacity_bps: 1_000_000, ..Summary::default() };
+    net.terminals[place].member.summarize(now, summary);
+    let told = net.member(place).summary(now).unwrap();
+    assert_eq!((told.senders, told.members), (7, 9));
+    // What it knows of members is never less than what it hears.
+    net.terminals[place].member.summarize(now, Summary { senders: 1, members: 1, ..Summary::default() });
+    let told = net.member(place).summary(now).unwrap();
+    assert_eq!((told.senders, told.members), (2, 2));
+    // It has nothing to report itself.
+    net.terminals[place].member.report(now, Some(report(1)));
+    assert_eq!(net.member(place).reports(now).count(), 2);
+}
+
+/// What somebody says who wants to be taken for the access point.
+fn claim(sequence: u32, key: &GroupKey, body: Body, addressed: Option<Addressed>) -> Vec<u8> {
+    let message = Message {
+        group: group(),
+        node: NodeId(1),
+        epoch: 9,
+        sequence,
+        rank: 0,
+        sends: false,
+        leads: true,
+        access_point: true,
+        asks: false,
+        addressed,
+        challenge: Some(1),
+        body,
+    };
+    message.encode(key)
+}
+
+#[test]
+fn a_claim_that_proves_nothing_moves_nobody() {
+    let mut net = terminals(4, 3, 0.0);
+    let before = net.agreed(0);
+    let from: SocketAddr = "10.66.66.66:4000".parse().unwrap();
+    let summary =
+        Summary { members: 4, senders: 3, capacity_bps: 1000, share_bps: 300, ..Summary::default() };
+    let said =
+        |summary: &Summary| Body::Summary { deputy: None, report_interval_ds: 5, summary: summary.clone() };
+    let (right, wrong) = (
+        GroupKey::new(Some(&key()), group()),
+        GroupKey::new(Some(&yuzuri_policy::Key::from_bytes([8; 32])), group()),
+    );
+    for round in 0..20_u32 {
+        for place in 0..3 {
+            // With another key; and with the right one, as recordings are: they answer no challenge.
+            net.inject(place, from, &claim(round * 4 + 1, &wrong, said(&summary), None));
+            net.inject(place, from, &claim(round * 4 + 1, &right, Body::Hello { leader: None }, None));
+            net.inject(place, from, &claim(round * 4 + 2, &right, said(&summary), None));
+            let addressed = Some(Addressed { to: net.member(place).node(), echo: 0x1357_9bdf });
+            net.inject(place, from, &claim(round * 4 + 3, &right, Body::Hello { leader: None }, addressed));
+        }
+        net.run_for(ms(500));
+        assert_eq!(net.agreed(0), before, "round {round}");
+        assert!((0..3).all(|place| net.member(place).summary(net.now).unwrap().capacity_bps != 1000));
+    }
+    let refused = |why| (0..3).map(|place| net.member(place).counts().refused(why)).sum::<u64>();
+    assert_eq!((refused(Refusal::Tag), refused(Refusal::Unproved)), (60, 60));
+    yuzuri_testnet::attack("claims to be the access point", 240, "messages", "nobody follows");
+}
+
+#[test]
+fn without_a_key_there_is_no_access_point() {
+    let config = |access_point| MemberConfig {
+        allow_keyless: true,
+        access_point,
+        ..MemberConfig::new(NodeId(5), group(), None, 1, 1)
+    };
+    assert_eq!(Member::new(config(true), at(0)).err(), Some(MemberError::NoKeyToLead));
+    let mut member = Member::new(config(false), at(0)).unwrap();
+    let none = GroupKey::new(None, group());
+    let from: SocketAddr = "10.66.66.66:4000".parse().unwrap();
+    member.receive(at(1), from, &claim(1, &none, Body::Hello { leader: None }, None));
+    assert_eq!(member.counts().refused(Refusal::Role), 1);
+    assert_eq!(member.members(at(1)).count(), 1);
+    assert_eq!(member.counts().sent(Kind::Hello), 0);
+}
