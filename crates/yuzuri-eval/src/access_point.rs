@@ -1,5 +1,5 @@
 //! Sharing at the access point, in simulation: fixed settings and settings by lot, with CUBIC, BBR, FQ-CoDel with airtime fairness, the daemon on
-//! the terminals, and the gate. The gate's law and the daemon's decisions are the code that runs at an access point.
+//! the terminals, and the gate. The gate's window clamp and the daemon's decisions are the code that runs at an access point.
 
 mod bucket;
 mod contender;
@@ -29,7 +29,7 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Print what the gate does in one setting, twice per simulated second: for each connection its bound, the window that it was told and what it has in
+    /// Print what the gate does in one setting, twice per simulated second: for each connection its bound, the window that it was advertised and what it has in
     /// flight, segments; for QUIC its rate
     #[arg(long)]
     trace: bool,

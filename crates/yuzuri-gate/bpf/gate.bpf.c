@@ -8,7 +8,7 @@
 #include "gate.h"
 #include "packet.h"
 #include "maps.h"
-#include "law.h"
+#include "window.h"
 #include "handshake.h"
 #include "measure.h"
 #include "thin.h"
@@ -40,7 +40,7 @@ int down(struct __sk_buff *skb)
 	struct segment s = {};
 	struct flow *f;
 	struct bound *b;
-	u64 now, promise;
+	u64 now, edge;
 	u32 before;
 	u16 window;
 
@@ -72,11 +72,11 @@ int down(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	measure_stamp(f, &s, now);
-	promise = f->promise;
+	edge = f->right_edge;
 	window = window_for(f, s.ack, s.window, s.window ? bytes_of(b) : 0);
 	if (window != s.window && !write_window(skb, &s, window)) {
-		/* More was told than is kept: the next ACK begins anew. */
-		*(volatile u64 *)&f->promise = 0;
+		/* The packet advertises more than we noted: the next ACK begins anew. */
+		*(volatile u64 *)&f->right_edge = 0;
 		count(COUNT_FAILED);
 		return TC_ACT_UNSPEC;
 	}
@@ -86,12 +86,12 @@ int down(struct __sk_buff *skb)
 	} else {
 		f->passed++;
 	}
-	f->told = (u32)window << (f->scale & 15);
+	f->advertised = (u32)window << (f->scale & 15);
 	f->offered = (u32)s.window << (f->scale & 15);
 	f->ack_ns = now;
 	if (after(s.ack, f->ack_down))
 		f->ack_down = s.ack;
-	measure_edge(f, promise, now);
+	measure_edge(f, edge, now);
 	return TC_ACT_UNSPEC;
 }
 

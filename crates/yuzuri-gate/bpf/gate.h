@@ -40,9 +40,9 @@ struct bound {
 
 /* What is known of a connection. */
 struct flow {
-	/* The highest right edge of the window that the station was told (sequence number), and PROMISE_KNOWN.
+	/* The highest right edge that the station was advertised (sequence number), and EDGE_KNOWN.
 	 * CPUs that handle ACKs of one connection at a time change it by compare-and-exchange. */
-	u64 promise;
+	u64 right_edge;
 	u64 first_ns;
 	u64 last_ns;
 	u64 acked_bytes;       /* acknowledged to the station since the handshake */
@@ -64,17 +64,17 @@ struct flow {
 	u32 wire_min_us;
 	u32 air_samples;
 	u32 air_min_us;
-	u32 wire_end; /* the ACK that ends the measurement acknowledges this */
-	u32 air_mark; /* the time stamp that the segment which ends it echoes; without stamps the edge beyond
-			 which it goes */
-	u32 stamp;    /* the server's last time stamp */
-	u32 ack;      /* the highest that came from the server */
-	u32 ack_down; /* the highest that went down */
-	u32 up_end;   /* the highest sequence number that came up */
-	u32 told;     /* the window that went down last, bytes */
-	u32 offered;  /* what the server said it was */
-	u32 quiets;   /* intervals in quiet_sum_ns */
-	/* The least that the station left of what it was told, bytes, in this period and in the one before. */
+	u32 wire_end;   /* the ACK that ends the measurement acknowledges this */
+	u32 air_mark;   /* the time stamp that the segment which ends it echoes; without stamps the edge beyond
+			   which it goes */
+	u32 stamp;      /* the server's last time stamp */
+	u32 ack;        /* the highest that came from the server */
+	u32 ack_down;   /* the highest that went down */
+	u32 up_end;     /* the highest sequence number that came up */
+	u32 advertised; /* the window that went down last, bytes */
+	u32 offered;    /* what the server said it was */
+	u32 quiets;     /* intervals in quiet_sum_ns */
+	/* The least that the station left unused of its window, bytes, in this period and in the one before. */
 	u32 room;
 	u32 room_before;
 	u32 room_period;
@@ -93,7 +93,7 @@ struct flow {
 #define PERIOD_SHIFT 29 /* a period is 2^29 ns, 0.54 s */
 #define ROOM_UNKNOWN 0xffffffff
 
-#define PROMISE_KNOWN (1ULL << 32)
+#define EDGE_KNOWN (1ULL << 32)
 
 /* A station that sends what no window bounds (QUIC and other UDP, tunnels), by its hardware address. */
 struct mac {

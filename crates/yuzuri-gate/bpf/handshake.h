@@ -59,7 +59,7 @@ static __always_inline void on_syn_ack(struct flow *f, struct segment *s, struct
 		/* The window of a SYN is never scaled. */
 		f->mss = offer->mss;
 		f->ack = f->ack_down = s->ack;
-		f->promise = PROMISE_KNOWN | (u32)(s->ack + s->window);
+		f->right_edge = EDGE_KNOWN | (u32)(s->ack + s->window);
 	} else {
 		f->ack = f->ack_down = s->seq + 1;
 	}

@@ -6,7 +6,7 @@
 #ifndef YUZURI_GATE_MEASURE_H
 #define YUZURI_GATE_MEASURE_H
 
-#include "law.h"
+#include "window.h"
 
 static __always_inline u32 since_us(u64 now, u64 then)
 {
@@ -66,28 +66,28 @@ static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64
 	}
 }
 
-/* After it: `edge` is the right edge that the station knew before. A station without time stamps that fills its
- * window answers an edge that moves with a segment beyond the old one. */
-static __always_inline void measure_edge(struct flow *f, u64 promise, u64 now)
+/* After it: `before` is the right edge that the station knew before. A station without time stamps that fills
+ * its window answers an edge that moves with a segment beyond the old one. */
+static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 {
-	u32 edge = promise;
+	u32 edge = before;
 
-	if ((f->flags & FLOW_STAMPS) || f->air_sent_ns || !(f->flags & FLOW_DATA) || !(promise & PROMISE_KNOWN))
+	if ((f->flags & FLOW_STAMPS) || f->air_sent_ns || !(f->flags & FLOW_DATA) || !(before & EDGE_KNOWN))
 		return;
-	if (after((u32)f->promise, edge) && after(f->up_end, f->ack)) {
+	if (after((u32)f->right_edge, edge) && after(f->up_end, f->ack)) {
 		f->air_mark = edge;
 		f->air_sent_ns = now;
 	}
 }
 
-/* How much of what the station was told it leaves: a station that its window holds back leaves hardly more than
- * what ACKs tell it while they are on their way. */
+/* How much of its window the station leaves unused: a station that its window limits leaves hardly more than
+ * what the ACKs under way to it open. */
 static __always_inline void measure_room(struct flow *f, u32 end, u64 now)
 {
 	u32 period = now >> PERIOD_SHIFT, room = ROOM_UNKNOWN;
 
-	if (f->promise & PROMISE_KNOWN) {
-		room = (u32)f->promise - end;
+	if (f->right_edge & EDGE_KNOWN) {
+		room = (u32)f->right_edge - end;
 		if ((s32)room < 0)
 			room = 0;
 	}

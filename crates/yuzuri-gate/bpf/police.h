@@ -118,7 +118,7 @@ static __always_inline bool police(struct __sk_buff *skb, struct segment *s, u64
 	tokens = fill(b, bytes_per_s, now);
 	/* Small ones may owe what a second brings. */
 	if (tokens < (s64)s->packet && !(small && tokens > -(s64)bytes_per_s)) {
-		/* Who understands marks is told by one; who goes on in spite of them owes at most a small
+		/* Who understands marks gets one; who goes on in spite of them owes at most a small
 		 * burst. */
 		if (tokens < -MIN_BURST || !mark(skb, s)) {
 			__sync_fetch_and_add(&b->dropped, 1);

@@ -7,7 +7,7 @@
 #ifndef YUZURI_GATE_THIN_H
 #define YUZURI_GATE_THIN_H
 
-#include "law.h"
+#include "window.h"
 
 /* The station hears of its segments at least so often: it paces and measures by ACKs. */
 #define THIN_GAP_NS 10000000ULL
@@ -32,7 +32,7 @@ static __always_inline bool is_needless(struct flow *f, struct segment *s, struc
 	u32 thin = b->thin, step = s->ack - f->ack_down;
 	u32 offered = (u32)s->window << (f->scale & 15);
 
-	if (!thin || thin > MAX_BOUND || !s->is_plain || !s->window || !f->told)
+	if (!thin || thin > MAX_BOUND || !s->is_plain || !s->window || !f->advertised)
 		return false;
 	/* A duplicate, or older than what went down; or it says too much to be left out. */
 	if (!after(s->ack, before) || (s32)step <= 0 || step >= thin)

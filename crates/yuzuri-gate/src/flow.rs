@@ -76,11 +76,11 @@ pub struct FlowSeen {
     pub air: Half,
     /// Payload that passed up and is not acknowledged, bytes.
     pub in_flight_bytes: u32,
-    /// The window that the station was told last, bytes.
-    pub told_bytes: u32,
+    /// The window that the station was last advertised, bytes.
+    pub advertised_bytes: u32,
     /// What the server offered in that segment, bytes.
     pub offered_bytes: u32,
-    /// The least that the station left unused of what it was told, bytes, in the last half second to second; `None`:
+    /// The least that the station left unused of its window, bytes, in the last half second to second; `None`:
     /// it sent nothing.
     pub room_bytes: Option<u32>,
     /// Time in which nothing of the station was under way beyond the gate, nanoseconds, until its next data.
@@ -91,9 +91,9 @@ pub struct FlowSeen {
     pub quiet_since_ns: Option<u64>,
     /// The station's hardware address, or that of the device before it.
     pub mac: [u8; 6],
-    /// The highest right edge that it was told, a sequence number.
+    /// The highest right edge that it was advertised, a sequence number.
     pub edge: Option<u32>,
-    /// The scale of the windows that it is told (RFC 7323).
+    /// The scale of the windows that it is advertised (RFC 7323).
     pub scale: u8,
     /// The largest segment that the server takes, bytes, as it said.
     pub mss: Option<u16>,
@@ -117,7 +117,7 @@ impl FlowSeen {
             wire: Half::default(),
             air: Half::default(),
             in_flight_bytes: 0,
-            told_bytes: 0,
+            advertised_bytes: 0,
             offered_bytes: 0,
             room_bytes: None,
             quiet_ns: 0,
@@ -154,14 +154,14 @@ impl FlowSeen {
             wire: Half { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
             air: Half { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
             in_flight_bytes: if has_data { ahead } else { 0 },
-            told_bytes: raw.told,
+            advertised_bytes: raw.advertised,
             offered_bytes: raw.offered,
             room_bytes: room(raw, clock.kernels(mono_ns())),
             quiet_ns: raw.quiet_sum_ns,
             quiets: raw.quiets,
             quiet_since_ns: (raw.quiet_ns != 0).then(|| clock.ours(raw.quiet_ns)),
             mac: raw.mac,
-            edge: (raw.promise & raw::PROMISE_KNOWN != 0).then_some(raw.promise as u32),
+            edge: (raw.right_edge & raw::EDGE_KNOWN != 0).then_some(raw.right_edge as u32),
             scale: raw.scale,
             mss: (raw.mss != 0).then_some(raw.mss),
         }

@@ -157,8 +157,8 @@ impl Gate {
         flows.iter().try_for_each(|(flow, bound)| {
             let Bound { bytes, thin_bytes } = (*bound).into();
             let value = bound_bytes(until_ns, bytes, thin_bytes);
-            let told = self.skel.maps.bounds.update(&flow.bytes(), &value, MapFlags::ANY);
-            told.map_err(GateError::table("writing a connection's bound"))
+            let written = self.skel.maps.bounds.update(&flow.bytes(), &value, MapFlags::ANY);
+            written.map_err(GateError::table("writing a connection's bound"))
         })
     }
 
@@ -170,8 +170,8 @@ impl Gate {
         let until_ns = self.until(lasts);
         stations.iter().try_for_each(|(station, bytes)| {
             let (key, value) = (address_bytes(station.to_canonical()), bound_bytes(until_ns, *bytes, 0));
-            let told = self.skel.maps.station_bounds.update(&key, &value, MapFlags::ANY);
-            told.map_err(GateError::table("writing a station's bound"))
+            let written = self.skel.maps.station_bounds.update(&key, &value, MapFlags::ANY);
+            written.map_err(GateError::table("writing a station's bound"))
         })
     }
 
@@ -181,8 +181,8 @@ impl Gate {
     /// As [`Gate::bound`].
     pub fn bound_others(&mut self, bytes: u32, lasts: Duration) -> Result<(), GateError> {
         let value = bound_bytes(self.until(lasts), bytes, 0);
-        let told = self.skel.maps.default_bound.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
-        told.map_err(GateError::table("writing the bound of new connections"))
+        let written = self.skel.maps.default_bound.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
+        written.map_err(GateError::table("writing the bound of new connections"))
     }
 
     /// What stations sent that no window bounds.
@@ -205,8 +205,8 @@ impl Gate {
         let until_ns = self.until(lasts);
         stations.iter().try_for_each(|(mac, bps)| {
             let value = rate_bytes(until_ns, bps / 8);
-            let told = self.skel.maps.rates.update(&mac_bytes(*mac), &value, MapFlags::ANY);
-            told.map_err(GateError::table("writing a station's rate"))
+            let written = self.skel.maps.rates.update(&mac_bytes(*mac), &value, MapFlags::ANY);
+            written.map_err(GateError::table("writing a station's rate"))
         })
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Two tc programs per device look at the TCP segments that pass. The one at egress lowers the receive window in ACKs
 //! to a station, and may leave ACKs out that later ones make needless; the one at ingress measures. They can only lower a
-//! window, and never move a right edge left that the station was told. A bound expires by itself; a packet that is not wholly understood goes on as it came.
+//! window, and never move left a right edge that the station was advertised. A bound expires by itself; a packet that is not wholly understood goes on as it came.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -17,7 +17,7 @@
 //! # Ok::<(), yuzuri_gate::GateError>(())
 //! ```
 //!
-//! See also: `docs/access-point.md` (what each rule is for), `bpf/gate.h` (what crosses), [`model`] (the law in Rust).
+//! See also: `docs/access-point.md` (what each rule is for), `bpf/gate.h` (what crosses), [`model`] (the window clamp in Rust).
 
 mod attach;
 mod error;

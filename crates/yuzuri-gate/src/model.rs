@@ -1,5 +1,5 @@
-//! The law of the gate in Rust, without I/O and clock: what `bpf/law.h` and `bpf/handshake.h` do, for simulations, and
-//! to hold the two against each other (`tests/hostile.rs`).
+//! The gate's window clamp in Rust, without I/O and clock: what `bpf/window.h` and `bpf/handshake.h` do. Simulations use it,
+//! and `tests/hostile.rs` compares the two.
 
 use crate::segment::{ACK, ECE, Offer, RST, SYN, Segment};
 use crate::{Bound, Direction, FlowKey};
@@ -17,16 +17,16 @@ fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// What a station was promised, and the window field that it is told next.
+/// The right edge that a station was advertised, and from it the next window field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Law {
+pub struct WindowClamp {
     /// The scale of the windows (RFC 7323), 0 to 14.
     pub scale: u8,
-    /// The highest right edge that the station was told, a sequence number.
+    /// The highest right edge that the station was advertised, a sequence number.
     pub edge: Option<u32>,
 }
 
-impl Law {
+impl WindowClamp {
     /// The window field that goes down instead of `window` in a segment that acknowledges up to `ack`, for a bound in
     /// bytes. Never more than `window`; 0 only if `window` is.
     pub fn window(&mut self, ack: u32, window: u16, bound: Option<u32>) -> u16 {
@@ -62,8 +62,8 @@ impl Law {
 /// What the model knows of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// The window's law.
-    pub law: Law,
+    /// Its window clamp.
+    pub clamp: WindowClamp,
     /// The SYN and its answer were seen.
     pub is_known: bool,
     /// It is never touched.
@@ -91,8 +91,8 @@ pub struct Flow {
     answer: (u32, Option<u8>),
     ack: u32,
     up_end: Option<u32>,
-    /// Of the last segment that went down: the window that it told, that it came with, and the highest ACK.
-    told: u32,
+    /// Of the last segment that went down: the window that it advertised, the one that it came with, and the highest ACK.
+    advertised: u32,
     offered: u32,
     ack_down: u32,
 }
@@ -107,7 +107,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Takes a frame, and changes its window and checksum if the law says so. A frame must be whole.
+    /// Takes a frame, and changes its window and checksum if the clamp lowers it. A frame must be whole.
     pub fn frame(&mut self, direction: Direction, frame: &mut [u8]) {
         let Some(segment) = Segment::read(frame, direction) else { return };
         let known = self.flows.get_mut(&segment.key);
@@ -135,7 +135,7 @@ impl Model {
                 }
                 flow.note_loss(&segment, before);
                 let bound = self.bounds.get(&segment.key).map(|bound| bound.bytes);
-                let window = flow.law.window(segment.ack, segment.window, bound);
+                let window = flow.clamp.window(segment.ack, segment.window, bound);
                 flow.lowered += u64::from(window != segment.window);
                 flow.went_down(&segment, window);
                 let (at, from) = (segment.at, segment.window);
@@ -203,12 +203,12 @@ impl Flow {
             Direction::Down => (offer.scale, self.opener_scale),
             Direction::Up => (self.opener_scale, offer.scale),
         };
-        self.law.scale = server.filter(|_| station.is_some()).unwrap_or(0);
+        self.clamp.scale = server.filter(|_| station.is_some()).unwrap_or(0);
         match direction {
             Direction::Down => {
                 self.mss = offer.mss;
                 (self.ack, self.ack_down) = (syn_ack.ack, syn_ack.ack);
-                self.law.edge = Some(syn_ack.ack.wrapping_add(u32::from(syn_ack.window)));
+                self.clamp.edge = Some(syn_ack.ack.wrapping_add(u32::from(syn_ack.window)));
             }
             Direction::Up => {
                 self.ack = syn_ack.seq.wrapping_add(1);
@@ -218,7 +218,7 @@ impl Flow {
     }
 
     fn offer_of(&self, segment: &Segment<'_>) -> u32 {
-        u32::from(segment.window) << self.law.scale
+        u32::from(segment.window) << self.clamp.scale
     }
 
     fn note_loss(&mut self, segment: &Segment<'_>, before: u32) {
@@ -231,7 +231,7 @@ impl Flow {
     }
 
     fn went_down(&mut self, segment: &Segment<'_>, window: u16) {
-        self.told = u32::from(window) << self.law.scale;
+        self.advertised = u32::from(window) << self.clamp.scale;
         self.offered = self.offer_of(segment);
         if after(segment.ack, self.ack_down) {
             self.ack_down = segment.ack;
@@ -245,7 +245,7 @@ impl Flow {
             && thin <= MAX_BOUND
             && segment.is_plain
             && segment.window > 0
-            && self.told > 0
+            && self.advertised > 0
             && !self.lost
             && after(segment.ack, self.ack)
             && after(segment.ack, self.ack_down)

@@ -11,7 +11,7 @@ pub(crate) const FLOW_CLOSED: u8 = 16;
 pub(crate) const FLOW_DATA: u8 = 32;
 pub(crate) const PERIOD_SHIFT: u8 = 29;
 pub(crate) const ROOM_UNKNOWN: u32 = u32::MAX;
-pub(crate) const PROMISE_KNOWN: u64 = 1 << 32;
+pub(crate) const EDGE_KNOWN: u64 = 1 << 32;
 
 const _: () = assert!(size_of::<bound>() == 16 && size_of::<rate>() == 16);
 
@@ -76,14 +76,14 @@ mod tests {
         assert_eq!(value("FLOW_DATA"), FLOW_DATA);
         assert_eq!(value("PERIOD_SHIFT"), PERIOD_SHIFT);
         assert!(header.contains("#define ROOM_UNKNOWN 0xffffffff"));
-        assert!(header.contains("#define PROMISE_KNOWN (1ULL << 32)"));
+        assert!(header.contains("#define EDGE_KNOWN (1ULL << 32)"));
     }
 
     #[test]
     fn records_come_from_bytes_of_their_size_alone() {
         assert!(read_flow(&[0; size_of::<flow>() - 1]).is_none());
         let read = read_flow(&[1; size_of::<flow>()]).unwrap();
-        assert_eq!((read.promise, read.scale), (0x0101_0101_0101_0101, 1));
+        assert_eq!((read.right_edge, read.scale), (0x0101_0101_0101_0101, 1));
         assert!(read_bucket(&[0; size_of::<bucket>() + 1]).is_none());
         assert_eq!(read_bucket(&[1; size_of::<bucket>()]).unwrap().tokens, 0x0101_0101_0101_0101);
         assert_eq!(mac_bytes([1, 2, 3, 4, 5, 6]), [1, 2, 3, 4, 5, 6, 0, 0]);

@@ -215,7 +215,7 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
             flow if flow.is_known => Standing::Known,
             _ => Standing::Opening,
         };
-        let told = (
+        let kernel = (
             theirs.standing,
             theirs.scale,
             theirs.edge,
@@ -228,8 +228,8 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
         );
         let model = (
             standing,
-            ours.law.scale,
-            ours.law.edge,
+            ours.clamp.scale,
+            ours.clamp.edge,
             ours.acked_bytes,
             ours.up_bytes,
             ours.repeated_segments,
@@ -237,7 +237,7 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
             ours.thinned,
             ours.mss,
         );
-        assert_eq!(told, model, "{key}, seed {seed}: the kernel's is on the left");
+        assert_eq!(kernel, model, "{key}, seed {seed}: the kernel's is on the left");
     }
     model.flows.len()
 }
@@ -268,7 +268,7 @@ fn the_kernel_does_what_the_model_does() {
                 gate.bound(&[(key(form, n), bound)], LONG).unwrap();
                 model.bounds.insert(key(form, n), bound);
             }
-            let edge = model.flows.get(&key(form, n)).and_then(|flow| flow.law.edge);
+            let edge = model.flows.get(&key(form, n)).and_then(|flow| flow.clamp.edge);
             let (direction, frame, damaged) = player.frame(at, edge);
             let mut expected = frame.clone();
             let before = model.flows.clone();
@@ -315,10 +315,10 @@ fn the_kernel_does_what_the_model_does() {
                     && !flow.is_foreign
                     && tcp_flags(&frame) & ACK != 0
             }) {
-                witness.acked(key(form, n), form, flow.law.scale, &frame, &tried.frame);
+                witness.acked(key(form, n), form, flow.clamp.scale, &frame, &tried.frame);
             }
         }
-        (edges, rounded) = (edges + witness.told, rounded + witness.rounded);
+        (edges, rounded) = (edges + witness.advertised, rounded + witness.rounded);
         flows += compare(&gate, &model, seed);
         for key in model.flows.keys().chain(model.bounds.keys()) {
             gate.forget(key);
@@ -327,11 +327,11 @@ fn the_kernel_does_what_the_model_does() {
     }
     println!(
         "{cases} frames, {flows} connections, {lowered} windows lowered, {sums} checksums right, {edges} edges \
-         told, none moved left ({rounded} by less than a unit of more than 1 kB), {thinned} ACKs left out, {needless} more could have been, {refused} not taken"
+         advertised, none moved left ({rounded} by less than a unit of more than 1 kB), {thinned} ACKs left out, {needless} more could have been, {refused} not taken"
     );
     assert!(refused * 50 < cases);
     assert!(thinned * 1000 > cases, "too few ACKs were left out: {thinned}");
-    assert!(edges * 12 > cases, "too few edges were told for this to say anything: {edges}");
+    assert!(edges * 12 > cases, "too few edges were advertised for this to say anything: {edges}");
     assert!(lowered * 40 > cases, "too few windows were lowered for this to say anything: {lowered}");
     let outcome = "as the model in Rust; no other byte changed, no checksum wrong, no right edge moved left";
     yuzuri_testnet::attack(
@@ -431,7 +431,7 @@ fn a_bound_expires_and_stations_and_others_have_their_own() {
         gate.try_packet(Direction::Up, &frame(form, Direction::Up, n, &syn), 1).unwrap();
         gate.try_packet(Direction::Down, &frame(form, Direction::Down, n, &syn_ack), 1).unwrap();
     };
-    let told = |gate: &Gate, n: u16, ack: u32| {
+    let advertised = |gate: &Gate, n: u16, ack: u32| {
         let ack = frame(form, Direction::Down, n, &Tcp::new(ACK, 5001, ack, 60_000));
         let frame = gate.try_packet(Direction::Down, &ack, 1).unwrap().frame;
         u16::from_be_bytes([frame[48], frame[49]])
@@ -439,28 +439,28 @@ fn a_bound_expires_and_stations_and_others_have_their_own() {
     // Each ACK lies beyond all that was promised before it.
     let station = key(form, 0).station().ip();
     open(&gate, 0);
-    assert_eq!(told(&gate, 0, 100_000), 60_000, "no bound yet");
+    assert_eq!(advertised(&gate, 0, 100_000), 60_000, "no bound yet");
     gate.bound_others(9000, LONG).unwrap();
-    assert_eq!(told(&gate, 0, 200_000), 9000);
+    assert_eq!(advertised(&gate, 0, 200_000), 9000);
     gate.bound_stations(&[(station, 8000)], LONG).unwrap();
-    assert_eq!(told(&gate, 0, 300_000), 8000);
+    assert_eq!(advertised(&gate, 0, 300_000), 8000);
     gate.bound(&[(key(form, 0), 7000)], LONG).unwrap();
-    assert_eq!(told(&gate, 0, 400_000), 7000);
+    assert_eq!(advertised(&gate, 0, 400_000), 7000);
     gate.bound(&[(key(form, 0), 0)], LONG).unwrap();
-    assert_eq!(told(&gate, 0, 500_000), 60_000, "0 is no bound, whatever its station's is");
+    assert_eq!(advertised(&gate, 0, 500_000), 60_000, "0 is no bound, whatever its station's is");
     gate.bound(&[(key(form, 0), 7000)], Duration::ZERO).unwrap();
-    assert_eq!(told(&gate, 0, 600_000), 8000, "expired");
+    assert_eq!(advertised(&gate, 0, 600_000), 8000, "expired");
     gate.release_station(station);
-    assert_eq!(told(&gate, 0, 700_000), 9000);
+    assert_eq!(advertised(&gate, 0, 700_000), 9000);
     gate.bound_others(9000, Duration::ZERO).unwrap();
-    assert_eq!(told(&gate, 0, 800_000), 60_000, "expired");
+    assert_eq!(advertised(&gate, 0, 800_000), 60_000, "expired");
     let counts = gate.counts().unwrap();
     assert_eq!((counts.lowered, counts.failed, counts.stranger), (5, 0, 0), "{counts:?}");
     assert_eq!((counts.down, counts.up), (9, 1));
     // As new connections of a station are, before anybody has looked.
     gate.bound_stations(&[(station, 6000)], LONG).unwrap();
     open(&gate, 1);
-    assert_eq!(told(&gate, 1, 1101), 6000);
+    assert_eq!(advertised(&gate, 1, 1101), 6000);
 }
 
 /// Prints what the programs take for a packet (`BPF_PROG_TEST_RUN`, one packet again and again: no cache misses).

@@ -160,7 +160,7 @@ fn only_what_carries_data_is_kept_to_it() {
     }
 }
 
-/// Who understands marks is told by marks, which keep the header's sum right; who does not answer to them is dropped.
+/// Who understands marks gets marks, which keep the header's sum right; who does not answer to them is dropped.
 #[test]
 fn who_understands_marks_is_marked_before_it_is_dropped() {
     let Some(mut gate) = gate("who_understands_marks_is_marked_before_it_is_dropped") else { return };

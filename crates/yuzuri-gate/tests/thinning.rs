@@ -144,7 +144,7 @@ fn what_it_never_leaves_out() {
     let tcp = ack(2);
     type Before<'a> = &'a dyn Fn(&Open<'_>);
     let cases: [(&str, Before<'_>); 6] = [
-        ("a window of 0 was told", &|open| assert!(open.goes(&Tcp { window: 0, ..ack(1) }))),
+        ("a window of 0 was advertised", &|open| assert!(open.goes(&Tcp { window: 0, ..ack(1) }))),
         ("a duplicate", &|open| assert!(open.goes(&ack(1)))),
         ("SACK", &|open| assert!(open.goes(&ack(1).with(&sack)))),
         ("an echo of congestion", &|open| assert!(open.goes(&Tcp { flags: ACK | 64, ..ack(1) }))),

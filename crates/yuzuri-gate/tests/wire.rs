@@ -23,8 +23,8 @@ const BOUND: u32 = 40_000;
 const PLAIN: u32 = 120_000;
 const LASTS: Duration = Duration::from_millis(1500);
 
-/// The window that a socket was told, bytes (`tcpi_snd_wnd` of `TCP_INFO`).
-fn told(socket: &TcpStream) -> u32 {
+/// The window that a socket was advertised, bytes (`tcpi_snd_wnd` of `TCP_INFO`).
+fn advertised(socket: &TcpStream) -> u32 {
     let info = yuzuri_kernel::own::info(socket.as_fd()).unwrap();
     u32::from_ne_bytes(info[228..232].try_into().unwrap())
 }
@@ -119,7 +119,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         let reached = eventually(|| {
             bounded(&mut gate);
             // What was promised before must be used up.
-            seen(&gate, upload.key).told_bytes <= BOUND + unit
+            seen(&gate, upload.key).advertised_bytes <= BOUND + unit
         });
         assert!(reached, "the bound of {BOUND} bytes is not reached: {:?}", seen(&gate, upload.key));
         // From now on it is never more, as long as the bound lasts.
@@ -129,7 +129,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
             bounded(&mut gate);
             let now = seen(&gate, upload.key);
             assert!(now.in_flight_bytes <= BOUND + unit, "{} bytes in flight", now.in_flight_bytes);
-            assert!(now.told_bytes <= BOUND + unit, "told {}", now.told_bytes);
+            assert!(now.advertised_bytes <= BOUND + unit, "advertised {}", now.advertised_bytes);
             std::thread::sleep(Duration::from_millis(5));
         }
         let end = seen(&gate, upload.key);
@@ -142,7 +142,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
             seen(&gate, upload.key).room_bytes.unwrap() < BOUND / 2
         });
         assert!(is_full, "{end:?}");
-        assert!(end.offered_bytes > end.told_bytes);
+        assert!(end.offered_bytes > end.advertised_bytes);
         assert_eq!(Some(end.mac), mac_of(&net));
 
         gate.release(&upload.key);
@@ -248,9 +248,9 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
             let start = received();
             // A new connection is bounded from its beginning, but for the window of its SYN-ACK, 64 kB: a promise, too.
             while received() < start + 3_000_000 {
-                let now = told(&upload.near);
+                let now = advertised(&upload.near);
                 let most = if received() < start + 500_000 { 70_000 } else { BOUND + 1024 };
-                assert!(now <= most, "round {round}: told {now} bytes");
+                assert!(now <= most, "round {round}: advertised {now} bytes");
                 std::thread::sleep(Duration::from_millis(2));
             }
             holder.0.kill().unwrap();
@@ -259,7 +259,7 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
             // On a machine that stands still, as soon as so much more was received after these 2 s.
             let (limit, or_with) = (Duration::from_secs(2), 500_000);
             let mut due = None;
-            while told(&upload.near) <= BOUND + 1024 {
+            while advertised(&upload.near) <= BOUND + 1024 {
                 let late = killed.elapsed() > limit;
                 let more = received() - *due.get_or_insert(received());
                 if late {

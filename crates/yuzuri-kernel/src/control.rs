@@ -35,7 +35,7 @@ pub struct Control {
     clock: KernelClock,
     instance: u64,
     /// What the kernel's map holds.
-    told: HashMap<FlowId, types::bound>,
+    bounds: HashMap<FlowId, types::bound>,
     /// Flows that the kernel's map has room for.
     room: usize,
 }
@@ -147,14 +147,13 @@ impl Control {
                 error.into()
             }
         })?;
-        let told = HashMap::new();
         Ok(Control {
             link: Some(link),
             skel,
             cubic: cubic.clone(),
             clock,
             instance,
-            told,
+            bounds: HashMap::new(),
             room: room as usize,
         })
     }
@@ -175,9 +174,9 @@ impl Control {
     /// # Errors
     /// [`ControlError::NoRoom`], or what the kernel says.
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
-        let told = self.told.get(&flow).copied().unwrap_or_default();
+        let before = self.bounds.get(&flow).copied().unwrap_or_default();
         let Bound { lower, upper } = bound;
-        self.tell_one(flow, types::bound { lower, upper, bound_expiry_ns: self.until(lasts), ..told })
+        self.write_one(flow, types::bound { lower, upper, bound_expiry_ns: self.until(lasts), ..before })
     }
 
     /// Spares a flow the reduction at a loss that is no sign of congestion, for a time, or no longer: its window and ssthresh
@@ -187,34 +186,33 @@ impl Control {
     /// # Errors
     /// As [`Control::bound`].
     pub fn no_decrease(&mut self, flow: FlowId, on: bool, lasts: Duration) -> Result<(), ControlError> {
-        let told = self.told.get(&flow).copied().unwrap_or_default();
+        let before = self.bounds.get(&flow).copied().unwrap_or_default();
         let no_decrease_expiry_ns = if on { self.until(lasts) } else { 0 };
-        self.tell_one(flow, types::bound { no_decrease_expiry_ns, ..told })
+        self.write_one(flow, types::bound { no_decrease_expiry_ns, ..before })
     }
 
-    /// Tells many flows in one call of the kernel all that a flow can be told, for a time. Also takes out of
-    /// the kernel's map what has expired. Where the map has not room for all, it is for the first of them:
-    /// from the others all that they were told is taken away, and they are plain CUBIC. Returns how many were
-    /// told.
+    /// Writes the bounds of many flows in one system call, valid for a time, and removes expired entries from
+    /// the kernel's map. If the map has no room for all, the first ones get it: the entries of the others are
+    /// removed, and these flows are plain CUBIC. Returns how many were written.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<usize, ControlError> {
         self.forget_expired();
         let wanted: HashSet<FlowId> = flows.iter().map(|(flow, _)| *flow).collect();
-        let others = self.told.keys().filter(|flow| !wanted.contains(flow)).count();
+        let others = self.bounds.keys().filter(|flow| !wanted.contains(flow)).count();
         let fits = flows.len().min(self.room.saturating_sub(others));
         let (flows, without) = flows.split_at(fits);
         for (flow, _) in without {
-            if self.told.contains_key(flow) {
+            if self.bounds.contains_key(flow) {
                 self.release(*flow);
             }
         }
         let expiry = self.until(lasts);
-        let told =
+        let values =
             flows.iter().map(|(flow, Steered { bound: Bound { lower, upper }, no_decrease, burst })| {
                 let no_decrease_expiry_ns = if *no_decrease { expiry } else { 0 };
-                let told = types::bound {
+                let value = types::bound {
                     lower: *lower,
                     upper: *upper,
                     bound_expiry_ns: expiry,
@@ -222,55 +220,55 @@ impl Control {
                     burst: *burst,
                     unused: 0,
                 };
-                (*flow, told)
+                (*flow, value)
             });
-        self.tell(&told.collect::<Vec<_>>())?;
+        self.write(&values.collect::<Vec<_>>())?;
         Ok(fits)
     }
 
-    /// How many flows can be told something at a time.
+    /// How many flows the kernel's map has room for.
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// Takes away all that a flow was told.
+    /// Removes a flow's entry: it is plain CUBIC from its next ACK on.
     pub fn release(&mut self, flow: FlowId) {
-        self.told.remove(&flow);
+        self.bounds.remove(&flow);
         // It may have none: that is as good.
         let _ = self.skel.maps.bounds.delete(&flow.0.to_ne_bytes());
-        if self.told.is_empty() {
+        if self.bounds.is_empty() {
             self.look_for_bounds(false);
         }
     }
 
-    /// Takes out of the map what has expired: most of it belongs to flows that are no more.
+    /// Removes expired entries from the map: most of them belong to flows that are closed.
     fn forget_expired(&mut self) {
         let now = self.clock.kernels(clock::mono_ns());
-        let is_over = |told: &types::bound| told.bound_expiry_ns.max(told.no_decrease_expiry_ns) <= now;
+        let is_over = |bound: &types::bound| bound.bound_expiry_ns.max(bound.no_decrease_expiry_ns) <= now;
         let over: Vec<FlowId> =
-            self.told.iter().filter(|(_, told)| is_over(told)).map(|(flow, _)| *flow).collect();
+            self.bounds.iter().filter(|(_, bound)| is_over(bound)).map(|(flow, _)| *flow).collect();
         over.into_iter().for_each(|flow| self.release(flow));
     }
 
-    fn tell_one(&mut self, flow: FlowId, told: types::bound) -> Result<(), ControlError> {
-        if !self.told.contains_key(&flow) && self.told.len() >= self.room {
+    fn write_one(&mut self, flow: FlowId, bound: types::bound) -> Result<(), ControlError> {
+        if !self.bounds.contains_key(&flow) && self.bounds.len() >= self.room {
             self.forget_expired();
-            if self.told.len() >= self.room {
+            if self.bounds.len() >= self.room {
                 return Err(ControlError::NoRoom(self.room));
             }
         }
-        self.tell(&[(flow, told)])
+        self.write(&[(flow, bound)])
     }
 
-    fn tell(&mut self, flows: &[(FlowId, types::bound)]) -> Result<(), ControlError> {
+    fn write(&mut self, flows: &[(FlowId, types::bound)]) -> Result<(), ControlError> {
         if flows.is_empty() {
             return Ok(());
         }
         let keys: Vec<u8> = flows.iter().flat_map(|(flow, _)| flow.0.to_ne_bytes()).collect();
-        let values: Vec<u8> = flows.iter().flat_map(|(_, told)| bytes(told)).collect();
-        // Where the kernel refuses one, those before it are written: better one too many here than one
+        let values: Vec<u8> = flows.iter().flat_map(|(_, bound)| bytes(bound)).collect();
+        // If the kernel refuses one, those before it are written: one too many here is better than one
         // forgotten.
-        self.told.extend(flows.iter().copied());
+        self.bounds.extend(flows.iter().copied());
         self.look_for_bounds(true);
         let map = &self.skel.maps.bounds;
         let mut tries = 1;
@@ -315,13 +313,13 @@ impl Drop for Control {
 }
 
 /// As `struct bound` of `bpf/control.bpf.c` lies in memory.
-fn bytes(told: &types::bound) -> [u8; size_of::<types::bound>()] {
+fn bytes(bound: &types::bound) -> [u8; size_of::<types::bound>()] {
     let mut bytes = [0; size_of::<types::bound>()];
-    bytes[..4].copy_from_slice(&told.lower.to_ne_bytes());
-    bytes[4..8].copy_from_slice(&told.upper.to_ne_bytes());
-    bytes[8..16].copy_from_slice(&told.bound_expiry_ns.to_ne_bytes());
-    bytes[16..24].copy_from_slice(&told.no_decrease_expiry_ns.to_ne_bytes());
-    bytes[24..28].copy_from_slice(&told.burst.to_ne_bytes());
+    bytes[..4].copy_from_slice(&bound.lower.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&bound.upper.to_ne_bytes());
+    bytes[8..16].copy_from_slice(&bound.bound_expiry_ns.to_ne_bytes());
+    bytes[16..24].copy_from_slice(&bound.no_decrease_expiry_ns.to_ne_bytes());
+    bytes[24..28].copy_from_slice(&bound.burst.to_ne_bytes());
     bytes
 }
 

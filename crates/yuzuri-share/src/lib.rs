@@ -52,6 +52,9 @@ mod status;
 mod status_cell;
 mod wireless;
 
+#[cfg(any(fuzzing, debug_assertions))]
+#[doc(hidden)]
+pub use ap::fuzz_hostapd;
 pub use ap::{
     ApConfig, ApFile, ApLoop, ApStatus, DeviceStatus, ParseRadioError, ParseStationError, Plan, Rules,
     SegmentCounts, StationId, StationRule, StationStatus, SteeringStatus, Steward, UploadStatus, ap_metrics,

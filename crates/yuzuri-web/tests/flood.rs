@@ -19,7 +19,7 @@ const NEW_AT_ONCE: usize = 5;
 /// Descriptors of the server and the test's own beside those.
 const OTHERS: u64 = 2_000;
 
-fn house(ip: impl Into<std::net::IpAddr>) -> (Server, String) {
+fn open(ip: impl Into<std::net::IpAddr>) -> (Server, String) {
     let page = Page::new(common::model(), Arc::new(NoControl));
     let server = serve(Options::new(SocketAddr::new(ip.into(), 0)), page).unwrap();
     let token = server.url().split_once("token=").unwrap().1.to_owned();
@@ -62,7 +62,7 @@ fn flooded(ip: std::net::IpAddr, local: std::net::IpAddr) {
     if raise_limit().is_none() {
         return println!("skipped: it needs {HELD} descriptors, and the hard limit is lower (ulimit -Hn)");
     }
-    let (server, token) = house(ip);
+    let (server, token) = open(ip);
     let addr = SocketAddr::new(local, server.addr().port());
     // Those who look on already go on doing so.
     let mut stream = TcpStream::connect(addr).unwrap();
@@ -134,7 +134,7 @@ fn who_has_the_token_is_answered_under_ten_thousand_half_open_connections() {
 
 #[test]
 fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
-    let (server, token) = house(Ipv4Addr::LOCALHOST);
+    let (server, token) = open(Ipv4Addr::LOCALHOST);
     let addr = server.addr();
     let mut slow = TcpStream::connect(addr).unwrap();
     slow.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

@@ -16,24 +16,24 @@ use yuzuri_web::{NoControl, Options, Page, Server, serve};
 /// A status as the daemon writes it; `yuzuri` tests that its type is the same.
 const STATUS: &str = include_str!("data/share-status.json");
 
-struct House {
+struct Fixture {
     server: Server,
     folder: tempfile::TempDir,
 }
 
-fn house_at(ip: [u8; 4], socket: impl FnOnce(&Path) -> Option<PathBuf>) -> House {
+fn fixture_at(ip: [u8; 4], socket: impl FnOnce(&Path) -> Option<PathBuf>) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let share_socket = socket(&folder.path().join("share.sock"));
     let options = Options { share_socket, ..Options::new((ip, 0).into()) };
     let server = serve(options, Page::new(common::model(), Arc::new(NoControl))).unwrap();
-    House { server, folder }
+    Fixture { server, folder }
 }
 
-fn house() -> House {
-    house_at([127, 0, 0, 1], |socket| Some(socket.into()))
+fn fixture() -> Fixture {
+    fixture_at([127, 0, 0, 1], |socket| Some(socket.into()))
 }
 
-impl House {
+impl Fixture {
     fn socket(&self) -> PathBuf {
         self.folder.path().join("share.sock")
     }
@@ -89,38 +89,38 @@ fn daemon(socket: &Path, answers: Vec<Vec<u8>>) -> Arc<AtomicUsize> {
 
 #[test]
 fn the_daemons_status_is_passed_on_as_it_is() {
-    let house = house();
-    daemon(&house.socket(), vec![STATUS.into()]);
-    assert_eq!(house.get(), (200, STATUS.to_owned()));
+    let fixture = fixture();
+    daemon(&fixture.socket(), vec![STATUS.into()]);
+    assert_eq!(fixture.get(), (200, STATUS.to_owned()));
 }
 
 #[test]
 fn without_a_daemon_that_is_said_with_the_command_that_starts_one() {
-    let house = house();
-    let (status, answer) = house.json();
+    let fixture = fixture();
+    let (status, answer) = fixture.json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
     assert!(answer["why"].as_str().unwrap().contains("share.sock"), "{answer}");
     assert!(answer["help"].as_str().unwrap().contains("yuzuri share"), "{answer}");
     // It died and left its socket.
-    let house = self::house();
-    drop(UnixListener::bind(house.socket()).unwrap());
-    let (status, answer) = house.json();
+    let fixture = self::fixture();
+    drop(UnixListener::bind(fixture.socket()).unwrap());
+    let (status, answer) = fixture.json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
     // What is no live view has no daemon, and nothing to start.
-    let (status, answer) = house_at([127, 0, 0, 1], |_| None).json();
+    let (status, answer) = fixture_at([127, 0, 0, 1], |_| None).json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
     assert!(answer["help"].is_null());
 }
 
 #[test]
 fn a_daemon_that_is_silent_or_endless_or_speaks_otherwise_is_a_bad_gateway() {
-    let house = house();
+    let fixture = fixture();
     let mut large = b"{\"a\":\"".to_vec();
     large.resize(3 << 20, b'x');
-    let listener = UnixListener::bind(house.socket()).unwrap();
+    let listener = UnixListener::bind(fixture.socket()).unwrap();
     // It neither answers nor closes.
     let begun = Instant::now();
-    let (status, answer) = house.json();
+    let (status, answer) = fixture.json();
     assert_eq!(status, 502, "{answer}");
     assert!(begun.elapsed() >= Duration::from_secs(1));
     assert!(answer["error"].as_str().unwrap().contains("within a second"), "{answer}");
@@ -131,9 +131,9 @@ fn a_daemon_that_is_silent_or_endless_or_speaks_otherwise_is_a_bad_gateway() {
         (b"{\"a\":".to_vec(), "no JSON"),
         (vec![], "no JSON"),
     ] {
-        let house = self::house();
-        daemon(&house.socket(), vec![answer]);
-        let (status, answer) = house.json();
+        let fixture = self::fixture();
+        daemon(&fixture.socket(), vec![answer]);
+        let (status, answer) = fixture.json();
         assert_eq!(status, 502, "{answer}");
         assert!(answer["error"].as_str().unwrap().contains(words), "{answer}");
     }
@@ -141,11 +141,11 @@ fn a_daemon_that_is_silent_or_endless_or_speaks_otherwise_is_a_bad_gateway() {
 
 #[test]
 fn many_browsers_ask_the_daemon_no_more_than_one() {
-    let house = house();
-    let asked = daemon(&house.socket(), vec![STATUS.into()]);
+    let fixture = fixture();
+    let asked = daemon(&fixture.socket(), vec![STATUS.into()]);
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        let browsers: Vec<_> = (0..16).map(|_| scope.spawn(|| house.get().0)).collect();
+        let browsers: Vec<_> = (0..16).map(|_| scope.spawn(|| fixture.get().0)).collect();
         assert!(browsers.into_iter().all(|browser| browser.join().unwrap() == 200));
     });
     // Each answer holds for a quarter of a second.
@@ -155,12 +155,12 @@ fn many_browsers_ask_the_daemon_no_more_than_one() {
 
 #[test]
 fn who_may_not_see_the_page_may_not_see_the_sharing() {
-    let house = house();
-    let asked = daemon(&house.socket(), vec![STATUS.into()]);
-    assert_eq!(house.ask("Host: rebound.example\r\n").0, 403);
-    assert_eq!(house.ask("Host: localhost\r\nSec-Fetch-Site: cross-site\r\n").0, 403);
-    assert_eq!(house.ask_as("Host: localhost\r\n").0, 401);
-    let wide = house_at([0, 0, 0, 0], |_| Some(house.socket()));
+    let fixture = fixture();
+    let asked = daemon(&fixture.socket(), vec![STATUS.into()]);
+    assert_eq!(fixture.ask("Host: rebound.example\r\n").0, 403);
+    assert_eq!(fixture.ask("Host: localhost\r\nSec-Fetch-Site: cross-site\r\n").0, 403);
+    assert_eq!(fixture.ask_as("Host: localhost\r\n").0, 401);
+    let wide = fixture_at([0, 0, 0, 0], |_| Some(fixture.socket()));
     assert_eq!(wide.ask_as("Host: box.lan\r\n").0, 401);
     assert_eq!(asked.load(Ordering::SeqCst), 0, "the daemon was not even asked");
     assert_eq!(wide.ask("Host: box.lan\r\n").0, 200);
@@ -179,9 +179,9 @@ proptest! {
     ], tail in prop::collection::vec(any::<u8>(), 0..2)) {
         let mut bytes = text.into_bytes();
         bytes.extend(tail);
-        let house = house();
-        daemon(&house.socket(), vec![bytes.clone()]);
-        let (status, body) = house.get();
+        let fixture = fixture();
+        daemon(&fixture.socket(), vec![bytes.clone()]);
+        let (status, body) = fixture.get();
         let is_object = serde_json::from_slice::<serde_json::Value>(&bytes).is_ok_and(|value| value.is_object());
         prop_assert_eq!(status, if is_object { 200 } else { 502 }, "{}", body);
         if is_object {

@@ -1,10 +1,10 @@
-//! The access point's gate in simulation: the law is [`yuzuri_gate::model`]'s, the decisions are the daemon's ([`Steward`]); what the
+//! The access point's gate in simulation: the window clamp is [`yuzuri_gate::model`]'s, the decisions are the daemon's ([`Steward`]); what the
 //! programs in `bpf/` measure and police is written again here, for segments instead of frames.
 
 use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use yuzuri_gate::model::Law;
+use yuzuri_gate::model::WindowClamp;
 use yuzuri_gate::{Bound, FlowKey, FlowSeen, Half, Standing};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
@@ -13,7 +13,7 @@ use yuzuri_share::{Plan, RadioConfig, Rules, StationId, Steward};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Steer};
 
-/// Windows are told in units of 2^this bytes.
+/// Windows are advertised in units of 2^this bytes.
 const SCALE: u8 = 7;
 /// A period in which the room that a station leaves is kept is 2^this ns (`PERIOD_SHIFT`).
 const PERIOD_SHIFT: u32 = 29;
@@ -25,7 +25,7 @@ const MSS: u32 = MSS_BYTES as u32;
 /// A connection as the programs see it.
 struct Flow {
     seen: FlowSeen,
-    law: Law,
+    clamp: WindowClamp,
     end: u32,
     ack: u32,
     ack_down: u32,
@@ -116,8 +116,8 @@ impl Gate {
         );
         for flow in self.flows.values() {
             let bytes = self.bounds.get(&flow.seen.key).map_or(0, |bound| bound.bytes);
-            let (told, in_flight) = (flow.seen.told_bytes / MSS, flow.seen.in_flight_bytes / MSS);
-            print!(" {}/{told}/{in_flight} re {};", bytes / MSS, flow.seen.repeated_segments);
+            let (advertised, in_flight) = (flow.seen.advertised_bytes / MSS, flow.seen.in_flight_bytes / MSS);
+            print!(" {}/{advertised}/{in_flight} re {};", bytes / MSS, flow.seen.repeated_segments);
         }
         for bucket in self.buckets.values() {
             print!(" at most {:.1} Mbit/s;", bucket.rate_bps.unwrap_or(0) as f64 / 1e6);
@@ -219,7 +219,7 @@ impl Flow {
         let seen = FlowSeen { scale: SCALE, mss: Some(1460), ..FlowSeen::opening(key, mac, now_ns) };
         Flow {
             seen,
-            law: Law { scale: SCALE, edge: None },
+            clamp: WindowClamp { scale: SCALE, edge: None },
             end: 0,
             ack: 0,
             ack_down: 0,
@@ -240,13 +240,13 @@ impl Flow {
             1 => now,
             _ => None,
         };
-        FlowSeen { room_bytes, edge: self.law.edge, ..self.seen.clone() }
+        FlowSeen { room_bytes, edge: self.clamp.edge, ..self.seen.clone() }
     }
 
     /// A SYN-ACK goes down: its window is not scaled.
     fn answered(&mut self, segment: &Segment) {
         self.seen.standing = Standing::Known;
-        self.law.edge = Some(segment.window.min(u16::MAX as u32 / MSS) * MSS);
+        self.clamp.edge = Some(segment.window.min(u16::MAX as u32 / MSS) * MSS);
     }
 
     fn data(&mut self, now_ns: u64, segment: &Segment) {
@@ -267,7 +267,7 @@ impl Flow {
             seen.quiet_ns += now_ns - since_ns;
             seen.quiets += 1;
         }
-        let room = self.law.edge.map(|edge| edge.saturating_sub(end));
+        let room = self.clamp.edge.map(|edge| edge.saturating_sub(end));
         let (period, last) = (now_ns >> PERIOD_SHIFT, self.room);
         self.room = if period == last.0 {
             (period, room.into_iter().chain(last.1).min(), last.2)
@@ -311,14 +311,14 @@ impl Flow {
             self.air_timed = Some((stamp_ms, now_ns));
         }
         self.stamp_ms = stamp_ms;
-        let told = self.law.window(ack, field, Some(bound.bytes).filter(|bytes| *bytes > 0));
-        if told == field {
+        let lowered = self.clamp.window(ack, field, Some(bound.bytes).filter(|bytes| *bytes > 0));
+        if lowered == field {
             self.seen.passed += 1;
         } else {
             self.seen.lowered += 1;
-            segment.window = (u32::from(told) << SCALE) / MSS;
+            segment.window = (u32::from(lowered) << SCALE) / MSS;
         }
-        self.seen.told_bytes = u32::from(told) << SCALE;
+        self.seen.advertised_bytes = u32::from(lowered) << SCALE;
         (self.seen.offered_bytes, self.offered) = (offered, offered);
         self.ack_down_ns = now_ns;
         self.ack_down = self.ack_down.max(ack);
@@ -329,7 +329,7 @@ impl Flow {
         let step = ack.saturating_sub(self.ack_down);
         thin > 0
             && offered > 0
-            && self.seen.told_bytes > 0
+            && self.seen.advertised_bytes > 0
             && ack > before
             && (1..thin).contains(&step)
             && self.end.saturating_sub(ack) >= thin / 2

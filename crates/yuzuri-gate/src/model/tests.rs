@@ -1,4 +1,4 @@
-//! What the law promises, for whatever comes.
+//! Properties of the window clamp for any input.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -39,19 +39,19 @@ proptest! {
     ) {
         let unit = 1i64 << scale;
         let slack = if unit > i64::from(MAX_ROUND_UP) { unit - 1 } else { 0 };
-        let mut law = Law { scale, edge: Some(start) };
+        let mut clamp = WindowClamp { scale, edge: Some(start) };
         let (mut ack, mut promised) = (start, start);
         for Step { progress, back, window, bound } in steps {
             // A station sends no further than its edge.
             let room = u64::from(promised.wrapping_sub(ack).min(1 << 31));
             ack = ack.wrapping_add((room * u64::from(progress) / 256) as u32);
             let said = ack.wrapping_sub(u32::from(back));
-            let told = law.window(said, window, bound);
-            prop_assert!(told <= window, "raised from {window} to {told}");
-            prop_assert!(told > 0 || window == 0, "closed");
-            let right = said.wrapping_add(u32::from(told) << scale);
+            let field = clamp.window(said, window, bound);
+            prop_assert!(field <= window, "raised from {window} to {field}");
+            prop_assert!(field > 0 || window == 0, "closed");
+            let right = said.wrapping_add(u32::from(field) << scale);
             let moved = i64::from(right.wrapping_sub(promised) as i32);
-            if told != window {
+            if field != window {
                 prop_assert!(moved >= -slack, "the edge moved left by {} at a unit of {unit}", -moved);
                 let bounded = said.wrapping_add(bound.unwrap().min(MAX_BOUND));
                 let want = if after(promised, bounded) { promised } else { bounded };
@@ -66,7 +66,7 @@ proptest! {
             if moved > 0 {
                 promised = right;
             }
-            prop_assert_eq!(law.edge, Some(promised));
+            prop_assert_eq!(clamp.edge, Some(promised));
         }
     }
 
@@ -74,13 +74,13 @@ proptest! {
     #[test]
     fn a_bound_is_reached(scale in 0u8..=14, start in any::<u32>(), bound in 3000u32..200_000, first in 1u16..) {
         let unit = 1u32 << scale;
-        let mut law = Law { scale, edge: Some(start.wrapping_add(u32::from(first))) };
+        let mut clamp = WindowClamp { scale, edge: Some(start.wrapping_add(u32::from(first))) };
         let (mut ack, mut in_flight) = (start, 0);
         let mut edge = start.wrapping_add(u32::from(first));
         for _ in 0..(2 * (u32::from(first) + bound) / 1448 + 200) {
             ack = ack.wrapping_add(edge.wrapping_sub(ack).min(1448));
-            let told = law.window(ack, u16::MAX, Some(bound));
-            let right = ack.wrapping_add(u32::from(told) << scale);
+            let field = clamp.window(ack, u16::MAX, Some(bound));
+            let right = ack.wrapping_add(u32::from(field) << scale);
             edge = if after(right, edge) { right } else { edge };
             in_flight = edge.wrapping_sub(ack);
         }
@@ -92,18 +92,18 @@ proptest! {
 
 #[test]
 fn an_edge_that_cannot_be_is_learned_anew() {
-    let mut law = Law { scale: 7, edge: Some(u32::MAX / 2) };
+    let mut clamp = WindowClamp { scale: 7, edge: Some(u32::MAX / 2) };
     // The first ACK passes as it is; the next one is bounded.
-    assert_eq!(law.window(0, 60_000, Some(1000)), 60_000);
-    assert_eq!(law.edge, Some(60_000 << 7));
-    assert_eq!(law.window(60_000 << 7, 60_000, Some(1000)), 8);
+    assert_eq!(clamp.window(0, 60_000, Some(1000)), 60_000);
+    assert_eq!(clamp.edge, Some(60_000 << 7));
+    assert_eq!(clamp.window(60_000 << 7, 60_000, Some(1000)), 8);
 }
 
 #[test]
 fn no_bound_is_no_change() {
-    let mut law = Law { scale: 3, edge: Some(0) };
+    let mut clamp = WindowClamp { scale: 3, edge: Some(0) };
     for bound in [None, Some(0), Some(1 << 30), Some(u32::MAX)] {
-        assert_eq!(law.window(0, 50_000, bound), 50_000);
+        assert_eq!(clamp.window(0, 50_000, bound), 50_000);
     }
-    assert_eq!(law.window(0, 0, Some(1)), 0);
+    assert_eq!(clamp.window(0, 0, Some(1)), 0);
 }

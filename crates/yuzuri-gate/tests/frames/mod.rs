@@ -247,19 +247,19 @@ pub fn stamps(value: u32, echo: u32) -> Vec<u8> {
     options
 }
 
-/// Watches what stations are told, with nothing of the gate's code or of its model: a right edge that was told is not
+/// Watches what stations are advertised, with nothing of the gate's code or of its model: a right edge that was advertised is not
 /// moved left, unless the server itself moves it.
 #[derive(Default)]
 pub struct Witness {
     edges: HashMap<FlowKey, u32>,
-    /// Edges that were told after others of their connection.
-    pub told: u64,
-    /// Of these, such that lie left of what was told, by less than a unit: of a scale above 10.
+    /// Edges that were advertised after others of their connection.
+    pub advertised: u64,
+    /// Of these, such that lie left of what was advertised, by less than a unit: of a scale above 10.
     pub rounded: u64,
 }
 
 impl Witness {
-    /// What was told of a connection does not count any more: it began anew.
+    /// What was advertised in a connection does not count any more: it began anew.
     pub fn forget(&mut self, key: &FlowKey) {
         self.edges.remove(key);
     }
@@ -274,29 +274,29 @@ impl Witness {
             ack.wrapping_add(u32::from(field) << scale)
         };
         let left_of = |a: u32, b: u32| (a.wrapping_sub(b) as i32) < 0;
-        let (offered, told) = (edge(sent), edge(had));
+        let (offered, advertised) = (edge(sent), edge(had));
         let Some(before) = self.edges.get(&key).copied() else {
-            self.edges.insert(key, told);
+            self.edges.insert(key, advertised);
             return;
         };
-        self.told += 1;
-        // An ACK beyond what was told leaves nothing of it; one that lies more than a window behind it belongs to bytes of which
+        self.advertised += 1;
+        // An ACK beyond what was advertised leaves nothing of it; one that lies more than a window behind it belongs to bytes of which
         // nobody saw the end.
         let ahead = before.wrapping_sub(ack) as i32;
         if !(0..=3 << 29).contains(&ahead) {
-            self.edges.insert(key, told);
+            self.edges.insert(key, advertised);
             return;
         }
-        if left_of(told, before) && left_of(told, offered) {
-            let by = before.wrapping_sub(told).min(offered.wrapping_sub(told));
+        if left_of(advertised, before) && left_of(advertised, offered) {
+            let by = before.wrapping_sub(advertised).min(offered.wrapping_sub(advertised));
             assert!(
                 scale > 10 && by < 1 << scale,
                 "{key}: right edge moved left by {by}, scale {scale}: {sent:02x?}"
             );
             self.rounded += 1;
         }
-        if left_of(before, told) {
-            self.edges.insert(key, told);
+        if left_of(before, advertised) {
+            self.edges.insert(key, advertised);
         }
     }
 }

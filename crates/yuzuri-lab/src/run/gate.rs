@@ -171,7 +171,7 @@ impl Gated {
     pub(super) fn csv(&self, origin: Instant) -> String {
         let mut text = String::from(
             "time_s,phase,members,senders,capacity_bps,queue_us,paced,wire_bps,terminal,rate_bps,share_bps,alone_bps,srtt_us,\
-             bound_bytes,told_bytes,offered_bytes,rule\n",
+             bound_bytes,advertised_bytes,offered_bytes,rule\n",
         );
         let number = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
         for Look { at, status } in &self.looks {
@@ -193,7 +193,7 @@ impl Gated {
                         station.alone_bps,
                         station.srtt_us,
                         number(flow.bound_bytes.map(u64::from)),
-                        flow.told_bytes,
+                        flow.advertised_bytes,
                         flow.offered_bytes,
                         flow.rule
                     );

@@ -18,4 +18,6 @@ pub use doctor::examine_gate;
 pub use rules::{ApFile, ParseRadioError, ParseStationError, Rules, StationId, StationRule, read_ap_file};
 pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics};
 pub use steer::SteeringStatus;
+#[cfg(any(fuzzing, debug_assertions))]
+pub use steer::fuzz_hostapd;
 pub use steward::{Plan, Steward};

@@ -108,8 +108,8 @@ pub struct UploadStatus {
     /// What it may have in flight, bytes; absent: not bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_bytes: Option<u32>,
-    /// The window that the station was told last, bytes.
-    pub told_bytes: u32,
+    /// The window that the station was last advertised, bytes.
+    pub advertised_bytes: u32,
     /// What the server offered, bytes.
     pub offered_bytes: u32,
     /// Packets with nothing new.
@@ -331,7 +331,7 @@ impl StationStatus {
             wire_us: row.gated.wire.mean_us(),
             air_us: row.gated.air.mean_us(),
             bound_bytes: row.bytes,
-            told_bytes: row.gated.told_bytes,
+            advertised_bytes: row.gated.advertised_bytes,
             offered_bytes: row.gated.offered_bytes,
             repeated: row.gated.repeated_segments,
             rule: row.why,

@@ -334,8 +334,8 @@ impl Steward {
                 (Some(report), _) => Some(1.0 / (f64::from(report.flows) + 1.0)),
                 (None, _) => Some(one_more),
             };
-            let told = part.map_or(0, |part| bytes(share_bps * part));
-            plan.stations.extend(station.addresses.iter().map(|address| (*address, told)));
+            let bound = part.map_or(0, |part| bytes(share_bps * part));
+            plan.stations.extend(station.addresses.iter().map(|address| (*address, bound)));
         }
         plan.others = Some(bytes(summary.share_of(RadioHint::default()) * one_more));
         // What holds for new connections is not for those that are known and free.

@@ -122,10 +122,11 @@ impl Known {
             if rtt_us > 0 { (rate * rtt_us as f64 / 1e6) as u64 } else { seen.in_flight_bytes.into() };
         // What the station leaves of its window while ACKs that move it are on their way to it, is none of its doing.
         let on_its_way = (rate * self.air_us as f64 / 1e6) as u64 + ROOM_SEGMENTS * u64::from(mss);
-        let is_bounded = seen.told_bytes < seen.offered_bytes;
+        let is_bounded = seen.advertised_bytes < seen.offered_bytes;
         let is_full = is_bounded && seen.room_bytes.is_some_and(|room| u64::from(room) <= on_its_way);
         // A window that holds the station back is what it may have in flight; otherwise only what it has is known.
-        let window = if is_full { u64::from(seen.told_bytes) } else { flight.min(seen.told_bytes.into()) };
+        let window =
+            if is_full { u64::from(seen.advertised_bytes) } else { flight.min(seen.advertised_bytes.into()) };
         let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss.into())).unwrap_or(u32::MAX);
         let both = |wire: u64, air: u64| u32::try_from(wire + air).unwrap_or(u32::MAX);
         let has_rtt = seen.wire.samples > 0 && seen.air.samples > 0;
@@ -175,7 +176,7 @@ impl Known {
             }
             self.by_application = None;
         }
-        if !is_open || flight as f64 > UNUSED * f64::from(seen.told_bytes) {
+        if !is_open || flight as f64 > UNUSED * f64::from(seen.advertised_bytes) {
             self.unused = None;
             return false;
         }

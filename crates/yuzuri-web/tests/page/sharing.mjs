@@ -25,7 +25,7 @@ function daemon(path, status) {
 }
 
 /** A feed whose page asks at a socket of its own; the socket is of nobody yet. */
-async function house() {
+async function startPage() {
   const folder = mkdtempSync(join(tmpdir(), "yuzuri-page-"));
   const socket = join(folder, "share.sock");
   const { child, url } = await feed("--flows", "8", "--past", "30", "--rate", "200", "--share-socket", socket);
@@ -43,7 +43,7 @@ const look = async (page) => {
 };
 
 test("sharing: without a daemon it says so and how to start one, with one it shows what it says", async () => {
-  const { socket, url, close } = await house();
+  const { socket, url, close } = await startPage();
   const page = await open(url);
   page.expected = /status of 502/;
   await ready(page);
@@ -135,7 +135,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
 }, "own");
 
 test("sharing: asked for once a second, and only while the page is seen", async () => {
-  const { socket, url, close } = await house();
+  const { socket, url, close } = await startPage();
   const { told, up, close: end } = daemon(socket, golden());
   await up;
   const page = await open(url);
@@ -168,7 +168,7 @@ test("sharing: asked for once a second, and only while the page is seen", async 
 }, "own");
 
 test("sharing: dark and light, wide and narrow, nothing jumps, all has names", async () => {
-  const { socket, url, close } = await house();
+  const { socket, url, close } = await startPage();
   const { told, up, close: end } = daemon(socket, golden());
   await up;
   for (const [name, options] of Object.entries({

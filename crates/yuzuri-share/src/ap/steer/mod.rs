@@ -1,5 +1,7 @@
 //! Moves stations between an access point's radios where all gain: [`plan`] decides, [`hostapd`] asks.
 
+#[cfg(any(fuzzing, debug_assertions))]
+mod fuzz;
 mod hostapd;
 mod plan;
 
@@ -13,6 +15,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use yuzuri_policy::Aggregation;
+
+#[cfg(any(fuzzing, debug_assertions))]
+pub use fuzz::fuzz_hostapd;
 
 /// A station that would send more than it can, as the daemon knows it.
 #[derive(Debug, Clone, Copy)]

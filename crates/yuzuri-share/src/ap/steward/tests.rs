@@ -33,7 +33,7 @@ impl Wire {
             Gated {
                 standing: Standing::Known,
                 last_ns: 0,
-                told_bytes: 4_000_000,
+                advertised_bytes: 4_000_000,
                 offered_bytes: 4_000_000,
                 room_bytes: Some(0),
                 scale: 7,
@@ -76,8 +76,8 @@ impl Wire {
             flow.repeated_segments += bytes / 1448 * self.lost_permille / 1000;
             flow.last_ns = self.now.as_nanos() as u64;
             flow.in_flight_bytes = *window as u32;
-            flow.told_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
-            flow.room_bytes = Some((f64::from(flow.told_bytes) - window) as u32);
+            flow.advertised_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
+            flow.room_bytes = Some((f64::from(flow.advertised_bytes) - window) as u32);
             let us = (rtt_s * 1e6) as u64;
             let add = |half: &mut Half, us: u64| {
                 half.samples += 20;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * How far a window is lowered. What the station may send ends at the highest right edge that it was ever told,
- * so that edge is kept, and never moved left (RFC 9293, 3.8.6): a bound holds as soon as so much is
- * acknowledged as was promised beyond it. crates/yuzuri-gate/src/model.rs says the same in Rust; a test
+ * The window clamp: how far a window is lowered. The station may send up to the highest right edge that it was
+ * ever advertised, so that edge is kept and never moved left (RFC 9293, 3.8.6): a bound holds once the data
+ * advertised beyond it are acknowledged. crates/yuzuri-gate/src/model.rs says the same in Rust; a test
  * compares the two.
  */
-#ifndef YUZURI_GATE_LAW_H
-#define YUZURI_GATE_LAW_H
+#ifndef YUZURI_GATE_WINDOW_H
+#define YUZURI_GATE_WINDOW_H
 
 #include "maps.h"
 #include "packet.h"
@@ -15,8 +15,8 @@
 #define after_or_at(a, b) ((s32)((a) - (b)) >= 0)
 
 #define MAX_BOUND (1U << 30) /* no window is larger (RFC 7323, 2.3) */
-/* A right edge that lies further ahead of an ACK than any window reaches, reordering included, was told in a
- * part of the connection that we did not see the end of. */
+/* A right edge that lies further ahead of an ACK than any window reaches, reordering included, was
+ * advertised in a part of the connection whose end we did not see. */
 #define MAX_AHEAD (3U << 29)
 /* Beyond this unit a window that is rounded up stays for ever where it was: no ACK acknowledges so much. */
 #define MAX_ROUND_UP 1024
@@ -49,14 +49,14 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 	u32 unit = 1U << scale;
 
 	for (int i = 0; i < TRIES; i++) {
-		u64 old = *(volatile u64 *)&f->promise, new;
+		u64 old = *(volatile u64 *)&f->right_edge, new;
 		/* From the ACK on, bytes. An ACK beyond all that was promised leaves nothing of it. */
 		s32 ahead = (u32)old - ack;
 		u32 offered = (u32)window << scale, promised = ahead > 0 ? ahead : 0, want, lower, right;
-		u16 tell = window;
+		u16 field = window;
 
-		if (!(old & PROMISE_KNOWN) || promised > MAX_AHEAD) {
-			new = PROMISE_KNOWN | (u32)(ack + offered);
+		if (!(old & EDGE_KNOWN) || promised > MAX_AHEAD) {
+			new = EDGE_KNOWN | (u32)(ack + offered);
 		} else {
 			want = bound > promised ? bound : promised;
 			if (bound && window && offered > want) {
@@ -66,16 +66,16 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 				if (unit > MAX_ROUND_UP && lower > 1 && want & (unit - 1))
 					lower--;
 				if (lower && lower < window)
-					tell = lower;
+					field = lower;
 			}
-			right = (u32)tell << scale;
-			new = right > promised || ahead < 0 ? PROMISE_KNOWN | (u32)(ack + right) : old;
+			right = (u32)field << scale;
+			new = right > promised || ahead < 0 ? EDGE_KNOWN | (u32)(ack + right) : old;
 		}
-		if (new == old || __sync_val_compare_and_swap(&f->promise, old, new) == old)
-			return tell;
+		if (new == old || __sync_val_compare_and_swap(&f->right_edge, old, new) == old)
+			return field;
 	}
 	/* Other CPUs were faster each time: the next ACK begins anew. */
-	*(volatile u64 *)&f->promise = 0;
+	*(volatile u64 *)&f->right_edge = 0;
 	return window;
 }
 
