@@ -40,7 +40,7 @@ enum mark {
 	MARK_AFTER_RTO = 0x800,  /* first retransmission after the timer set Loss */
 	MARK_RENEGING = 0x1000,  /* is_sack_reneg */
 	/* Above, these are bits of yuzuri_trace::Marks again, six lower there. */
-	MARK_NO_SPACE = 0x2000,     /* SOCK_NOSPACE, where nothing is unsent */
+	MARK_NO_SPACE = 0x2000,     /* SOCK_NOSPACE, where all is sent and half of the buffer is used */
 	MARK_CWND_LIMITED = 0x4000, /* is_cwnd_limited */
 	MARK_THROTTLED = 0x8000,    /* TSQ_THROTTLED */
 };

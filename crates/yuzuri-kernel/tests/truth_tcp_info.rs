@@ -8,7 +8,7 @@ use common::{Pair, Watched, events, flow_id, has};
 use std::collections::HashMap;
 use std::io::Write;
 use yuzuri_testnet::{Net, Relay, Side, Verdict};
-use yuzuri_trace::{Density, Event, Kind, Snapshot};
+use yuzuri_trace::{Density, Event, Kind, Marks, Snapshot};
 
 /// The record that one byte from the far end brings, and `TCP_INFO` from before it: the record is taken before the
 /// segment is processed, so the two must be equal. Where a timer or another segment came between, once more.
@@ -100,6 +100,34 @@ fn a_flow_in_trouble_equals_tcp_info() {
         drop(pair);
         watched.finish_whole();
     }
+}
+
+/// A writer that waits for room in the send buffer is told of, and requests that wait for their answers are not taken for it.
+#[test]
+fn a_writer_that_waits_is_told() {
+    let Some(net) = Net::or_skip("a_writer_that_waits_is_told") else { return };
+    // The queue holds more than the send buffer: nothing stays unsent.
+    net.shape(Side::A, 20, 200_000).unwrap();
+    let watched = Watched::of(&net, Side::A, Density::EveryAck);
+    let small = |socket: &socket2::Socket| socket.set_send_buffer_size(32 * 1024).unwrap();
+    let blocked = Pair::with(&net, Side::A, net.v4(Side::B), "cubic", small);
+    blocked.send(6_000_000);
+    let requests = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
+    for _ in 0..50 {
+        requests.send(64);
+    }
+    let seen = watched.finish_whole();
+    let waits = |pair: &Pair| {
+        let acks = seen.of(pair.near_addr()).into_iter().filter(|e| e.kind == Kind::Sample);
+        let is_sent = |e: &Event| e.snapshot.notsent == 0 && e.snapshot.sender.outstanding_bytes > 0;
+        let sent: Vec<_> = acks.filter(|e| is_sent(e)).collect();
+        let told = sent.iter().filter(|e| e.marks.contains(Marks::NO_SPACE)).count();
+        (told, sent.len())
+    };
+    let (told, of) = waits(&blocked);
+    assert!(of > 200 && told * 10 > of * 9, "{told} of {of}");
+    let (told, of) = waits(&requests);
+    assert!(of >= 50 && told == 0, "{told} of {of}");
 }
 
 /// Words of `ss`: `cwnd:10`, and those with a blank before the value (`pacing_rate 12bps`).

@@ -69,7 +69,7 @@ fn pacing_bps(rate_bps: u64) -> u64 {
     if rate_bps == u64::MAX { 0 } else { rate_bps }
 }
 
-/// Index into [`Limit::ALL`]; -1 where nothing is told.
+/// Index into [`Limit::ALL`]; -1: unknown.
 fn limit_index(limit: Option<Limit>) -> i32 {
     limit.map_or(-1, |limit| limit as i32)
 }
@@ -118,8 +118,8 @@ pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
     "ACKED" "bytes_acked": "{}" row.last.snapshot.bytes_acked;
     "BYTES_RECEIVED" "bytes_received": "{}" row.last.snapshot.bytes_received;
     "UNWATCHED" "since when the filter no longer selects it, µs; null: it is watched": "{}" MaybeUs(row.unwatched_ns.map(|since| at.us(since)));
-    "LIMIT" "what limited it for most of the last two seconds, index into LIMITS; -1: not told": "{}" limit_index(row.limited_by(at.now_ns).map(|(limit, _)| limit));
-    "LIMIT_PART" "for which part of that time, per cent; 0: not told": "{:.0}" row.limited_by(at.now_ns).map_or(0.0, |(_, part)| part * 100.0);
+    "LIMIT" "what limited it for most of the last two seconds, index into LIMITS; -1: unknown": "{}" limit_index(row.limited_by(at.now_ns).map(|(limit, _)| limit));
+    "LIMIT_PART" "for which part of that time, per cent; 0: unknown": "{:.0}" row.limited_by(at.now_ns).map_or(0.0, |(_, part)| part * 100.0);
 };
 
 /// What happened to a flow in a stretch of time. `merge` of `ui/src/ring.ts` joins them as [`Bucket::merge`] does.
@@ -148,8 +148,8 @@ pub(crate) const BUCKET: &[Place<Bucket>] = places! { |b: Bucket, at|
     "SND_WND" "the peer's receive window at the end, bytes": "{}" b.snd_wnd;
     "RCV_WND" "our receive window at the end, bytes": "{}" b.rcv_wnd;
     "LIMIT" "what limited the flow for most of the time, index into LIMITS": "{}" b.limit.limit as u8;
-    "LIMIT_LEAD" "how sure that is, µs (the lead in a majority vote weighted by time); 0: nothing is told": "{}" b.limit.lead_us;
-    "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: not told": "{}" limit_index(b.limit_before);
+    "LIMIT_LEAD" "how sure that is, µs (the lead in a majority vote weighted by time); 0: unknown": "{}" b.limit.lead_us;
+    "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: unknown": "{}" limit_index(b.limit_before);
 };
 
 /// A bucket as a line of CSV; empty where there is no value.

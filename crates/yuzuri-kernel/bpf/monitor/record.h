@@ -83,8 +83,11 @@ static __always_inline u16 state_marks(struct sock *sk, struct tcp_sock *tp, con
 		marks |= MARK_CWND_LIMITED;
 	if (sk->sk_tsq_flags & 1 << TSQ_THROTTLED)
 		marks |= MARK_THROTTLED;
-	/* Another line of the cache: it is asked only where it matters. */
-	if (!record->notsent && record->outstanding) {
+	/* Two more lines of the cache, one found by the other, which no other load can hide: they are read only
+	 * where the flag can be set. A writer that waits for room sets it, and every ACK ends with the kernel
+	 * taking it away once a third of the buffer is free (sk_stream_write_space), so a flow of small
+	 * messages never has it. */
+	if (!record->notsent && record->outstanding && record->wmem_queued > record->sndbuf >> 1) {
 		struct socket *socket = ((struct sock *)tp)->sk_socket;
 		if (socket && socket->flags & 1 << SOCK_NOSPACE)
 			marks |= MARK_NO_SPACE;

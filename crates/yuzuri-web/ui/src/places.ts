@@ -63,9 +63,9 @@ export const R = {
   BYTES_RECEIVED: 28,
   /** since when the filter no longer selects it, µs; null: it is watched */
   UNWATCHED: 29,
-  /** what limited it for most of the last two seconds, index into LIMITS; -1: not told */
+  /** what limited it for most of the last two seconds, index into LIMITS; -1: unknown */
   LIMIT: 30,
-  /** for which part of that time, per cent; 0: not told */
+  /** for which part of that time, per cent; 0: unknown */
   LIMIT_PART: 31,
 } as const;
 
@@ -119,9 +119,9 @@ export const B = {
   RCV_WND: 22,
   /** what limited the flow for most of the time, index into LIMITS */
   LIMIT: 23,
-  /** how sure that is, µs (the lead in a majority vote weighted by time); 0: nothing is told */
+  /** how sure that is, µs (the lead in a majority vote weighted by time); 0: unknown */
   LIMIT_LEAD: 24,
-  /** what limited it from the record before until the start, index into LIMITS; -1: not told */
+  /** what limited it from the record before until the start, index into LIMITS; -1: unknown */
   LIMIT_BEFORE: 25,
 } as const;
 /** Numbers per bucket. */
