@@ -9,6 +9,7 @@ mod evidence;
 mod identify;
 pub mod name;
 pub mod packets;
+mod player;
 mod probes;
 pub mod replay;
 pub mod score;

@@ -3,29 +3,27 @@
 //! At each reduction the algorithm is told the window that was seen before it and begins anew from the one that was seen after it; between
 //! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
 
+use crate::player::{MAX_RTT_US, Player, segments};
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
-use yuzuri_cca::{
-    AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
-};
+use yuzuri_cca::{AckSample, CongestionControl, Window};
 
-/// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
-const CLOCK_START_US: u64 = 1_000_000_000;
-/// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the algorithms' integers are made for such.
-const MAX_WINDOW: u32 = 1 << 20;
-/// No round-trip time is longer.
-const MAX_RTT_US: u64 = 60_000_000;
 /// Rounds that an algorithm runs free at most: an algorithm that differed once must not be wrong for ever.
 const SPAN: usize = 60;
 /// A fall of the window, without a sign of loss, that algorithms which do not foresee it cannot follow: to this part, and by more than so many segments, as
 /// delays take one away now and then (Vegas). Where falls are drawn by lot each counts.
-const CUT: f32 = 0.88;
+pub(crate) const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
 /// Rounds for which an algorithm that gave way does not grow (LP: three round trips of which one begins within a round).
 const INFERENCE: usize = 4;
+/// Of these, those that surely lie within the three round trips.
+const WHOLE_INFERENCE: usize = 2;
+/// Rounds after which a flight is back where it was if its sender was only held up: no algorithm grows back so soon what it gave up without a
+/// loss. LP does not grow for three round trips, and the others grow by less than a tenth in a round.
+const HELD_UP: usize = 2;
+/// By this factor.
+const GROWS: f32 = 1.1;
 /// Growth of a round in which an algorithm takes back by slow start what it gave way.
 const TAKING_BACK: f32 = 1.15;
-/// No algorithm keeps less of a window than this part, but for one that has given way in the same round already.
-const TWICE: f32 = 0.45;
 
 /// What an algorithm predicted of a round.
 #[derive(Clone, Copy, Debug)]
@@ -84,18 +82,8 @@ pub struct Replay {
     pub cwnd_held: u32,
     /// Of these, the first of a row.
     pub holds: u32,
-}
-
-struct Player<'a> {
-    cca: &'a mut dyn CongestionControl,
-    window: Window,
-    zero_ns: i64,
-    /// Part of a segment acknowledged that was not yet handed on.
-    rest: f32,
-    /// The greatest window in the round, as what is seen of a round is its greatest flight.
-    most: u32,
-    chances: Chances,
-    clock_offset_ms: u32,
+    /// Times that the flight fell below the window and was back at once: its sender was held up, and the window did not fall.
+    pub held_up: u32,
 }
 
 /// What of an algorithm is left to chance, or to its host.
@@ -172,6 +160,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     let mut holding = false;
     let mut free = 0;
     let mut since_fall = INFERENCE;
+    let mut held_up_until = 0;
     for (place, round) in window_trace.rounds.iter().enumerate() {
         loop {
             if let Some((number, reduction)) =
@@ -191,9 +180,28 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             player.reduced(reduction, round);
             repair = Some((number, reduction));
         }
+        if round.idle_us > 0 && !rules_all && player.idle(round) {
+            (starting, former, free) = (true, 0.0, 0);
+            epoch += 1;
+        }
         let taking_back = chances.takes_back && !starting && player.window.in_slow_start();
+        let giving_way = chances.takes_back && since_fall < WHOLE_INFERENCE;
+        let cwnd = player.window.cwnd;
         player.round(round, repair.map(|(_, reduction)| reduction), place);
-        let usable = round.is_cwnd_limited();
+        let fell = round.is_cwnd_limited() && round.window < former * CUT;
+        let foreseen = (player.flight(round) - round.window).abs() <= CUT_SEGMENTS;
+        if fell && !foreseen && !starting && !rules_all && place >= held_up_until {
+            let next = reductions.peek().map_or(usize::MAX, |(_, (_, begin))| *begin);
+            let back = back_at_once(&window_trace.rounds, place, former).filter(|back| *back < next);
+            done.held_up += u32::from(back.is_some());
+            held_up_until = back.unwrap_or(0);
+        }
+        let held_up = place < held_up_until;
+        if held_up || giving_way {
+            // What was not used did not grow, nor what gives way.
+            player.window.cwnd = player.window.cwnd.min(cwnd);
+        }
+        let usable = round.is_cwnd_limited() && !held_up;
         let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
         if may_hold && usable && !starting && former > 0.0 {
             let cwnd_held = player.holds(former, round.window);
@@ -201,7 +209,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             done.holds += u32::from(cwnd_held && !holding);
             holding = cwnd_held;
         }
-        let fell = usable && round.window < former * CUT;
+        let fell = fell && usable;
         if starting && usable && !(chances.takes_back && fell) {
             // The end of slow start is the sender's, whatever this algorithm would have done.
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
@@ -251,6 +259,15 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     done
 }
 
+/// The place of the round in which a flight is back that fell in the round at `place`, where that is too soon for an algorithm.
+fn back_at_once(rounds: &[Round], place: usize, former: f32) -> Option<usize> {
+    let back = former - CUT_SEGMENTS;
+    let grown = rounds[place].window * GROWS.powi(HELD_UP as i32) + HELD_UP as f32;
+    let next = rounds.iter().skip(place + 1).take(HELD_UP);
+    let after = next.clone().position(|round| round.is_cwnd_limited() && round.window >= back)?;
+    (grown < back).then_some(place + 1 + after)
+}
+
 /// For each reduction the place of the round in which it began: the first that had not ended by then, at most the first after it.
 fn begins(window_trace: &WindowTrace) -> Vec<usize> {
     let mut from = 0;
@@ -264,302 +281,4 @@ fn begins(window_trace: &WindowTrace) -> Vec<usize> {
         from = to;
     }
     begins
-}
-
-impl Player<'_> {
-    /// The present; the algorithms' clocks never go backwards, as captures' do.
-    fn at(&mut self, ns: i64) {
-        let now_ns = ns.saturating_sub(self.zero_ns).max(0) as u64;
-        self.window.now_ns = self.window.now_ns.max(now_ns);
-    }
-
-    /// The algorithm's window is set to the one seen.
-    fn settle(&mut self, seen: f32, from_slow_start: bool) {
-        self.window.cwnd = segments(seen).max(2);
-        self.most = self.window.cwnd;
-        if from_slow_start || self.window.ssthresh > self.window.cwnd {
-            self.window.ssthresh = self.window.cwnd;
-        }
-        self.window.cwnd_cnt = 0;
-    }
-
-    /// What the algorithm keeps of a window that it reduces for a reason that was not seen: congestion of the sender's own device, a loss that
-    /// the capture lacks.
-    fn keeps(&mut self, before: f32) -> f32 {
-        let window = &mut self.window;
-        window.cwnd = segments(before).max(2);
-        (window.prior_cwnd, window.in_flight) = (window.cwnd, window.cwnd);
-        self.cca.ssthresh(window).clamp(2, MAX_WINDOW) as f32
-    }
-
-    /// The algorithm's window falls to the one seen, without a loss.
-    fn fall(&mut self, seen: f32) {
-        let ssthresh = self.window.ssthresh;
-        self.settle(seen, false);
-        if self.chances.takes_back {
-            self.window.ssthresh = ssthresh;
-        }
-    }
-
-    /// The algorithm's window goes on from the one seen, with what it has grown since.
-    fn follow(&mut self, seen: f32) {
-        let seen = segments(seen);
-        self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.most).clamp(2, MAX_WINDOW);
-        self.most = seen;
-    }
-
-    /// Holds the window of the round before if that is nearer to what was seen than what the algorithm made of it.
-    fn holds(&mut self, former: f32, seen: f32) -> bool {
-        let holds = (former - seen).abs() + 0.5 < (self.most as f32 - seen).abs();
-        if holds {
-            self.most = segments(former);
-            (self.window.cwnd, self.window.cwnd_cnt) = (segments(seen).max(2), 0);
-        }
-        holds
-    }
-
-    /// The window before it, and what the algorithm makes of it.
-    fn reduced(&mut self, reduction: &Reduction, round: &Round) {
-        self.at(reduction.at_ns);
-        self.rest = 0.0;
-        if reduction.before > 0.0 {
-            self.before(reduction, round);
-        }
-        let window = &mut self.window;
-        window.prior_cwnd = window.cwnd;
-        window.in_flight = window.cwnd;
-        window.state = CaState::Open;
-        window.ssthresh = self.cca.ssthresh(window).max(2);
-        let state = match reduction.cause {
-            Cause::Recovery => CaState::Recovery,
-            Cause::Ecn => CaState::Cwr,
-            Cause::Timeout => CaState::Loss,
-        };
-        self.cca.set_state(window, state);
-        window.state = state;
-        if reduction.cause == Cause::Timeout {
-            self.cca.cwnd_event(window, CwndEvent::Loss);
-            window.cwnd = 1;
-        } else if !self.cca.controls_all() {
-            // Ccas that rule all have no threshold: the greatest number stands there.
-            window.cwnd = window.ssthresh.min(MAX_WINDOW);
-        }
-    }
-
-    /// Sets the window to the one before a reduction. What was in flight is its least: the algorithm may say that what was acknowledged since has grown it
-    /// by a segment that was not sent any more.
-    fn before(&mut self, reduction: &Reduction, round: &Round) {
-        let seen = segments(reduction.before).max(2);
-        let acked = segments(reduction.acked.min(reduction.before));
-        if !self.cca.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
-            let window = &mut self.window;
-            window.snd_una = window.snd_una.wrapping_add(acked);
-            let rtt_us = Some(u64::from(round.rtt_first_us).min(MAX_RTT_US)).filter(|rtt_us| *rtt_us > 0);
-            let sample = AckSample { acked, rtt_us, in_flight: window.cwnd, timestamps: None };
-            let had = window.cwnd;
-            self.cca.pkts_acked(window, &sample);
-            let acks = if round.acked > 0.0 { acked as f32 * round.acks as f32 / round.acked } else { 1.0 };
-            self.grow(acked, segments(acks));
-            let window = &mut self.window;
-            let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
-            if twice && !self.chances.randomized && (window.cwnd as f32) < had as f32 * CUT {
-                // It gave way just now, and what is in flight has not drained yet.
-                return;
-            }
-        }
-        if self.window.cwnd != seen + 1 {
-            self.window.cwnd = seen;
-        }
-    }
-
-    /// All is repaired: the algorithm goes on from the window that was seen.
-    fn repaired(&mut self, number: usize, reduction: &Reduction) -> Option<Backoff> {
-        self.at(reduction.over_ns);
-        let window = &mut self.window;
-        if reduction.cleared > 0.0 {
-            // The algorithm counts what is acknowledged before it learns that all is repaired. What was sent again tells no time.
-            let acked = segments(reduction.cleared);
-            let sample = AckSample { acked, rtt_us: None, in_flight: window.cwnd, timestamps: None };
-            self.cca.pkts_acked(window, &sample);
-        }
-        // What was lost is repaired and the rest acknowledged: algorithms count their rounds from here.
-        window.in_flight = if reduction.after > 0.0 { segments(reduction.after) } else { window.cwnd };
-        window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
-        self.cca.set_state(window, CaState::Open);
-        window.state = CaState::Open;
-        window.cwnd_cnt = 0;
-        if reduction.cause == Cause::Timeout {
-            return None;
-        }
-        // Some choose the window only now (Westwood).
-        self.cca.cwnd_event(window, CwndEvent::Reduced);
-        self.completed(reduction);
-        let window = &mut self.window;
-        // Of a reduction upon a reduction the algorithm alone knows the window between them.
-        let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
-        let reads =
-            reduction.cause == Cause::Recovery && !reduction.undone && before >= 4.0 && reduction.after > 0.0;
-        let cwnd = window.cwnd as f32;
-        // Nothing could be sent until the next acknowledgement, which grew the window that was seen.
-        let grown = reduction.after == cwnd + 1.0 && reduction.left >= cwnd;
-        // Ccas that go by a rate take nothing back: what is in flight after it is what is so without probing.
-        let srtt_us = window.srtt_us.min(MAX_RTT_US) as u32;
-        let predicted = if self.cca.controls_all() {
-            self.cruising(srtt_us).unwrap_or(before)
-        } else if grown {
-            reduction.after
-        } else {
-            cwnd
-        };
-        let window = &mut self.window;
-        if reduction.undone {
-            window.cwnd = self.cca.undo_cwnd(window).max(reduction.after.round() as u32).clamp(2, MAX_WINDOW);
-        } else if reduction.after > 0.0 && window.cwnd != segments(reduction.after) && !grown {
-            window.cwnd = segments(reduction.after).max(2);
-            window.ssthresh = window.cwnd;
-            // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.
-            window.cwnd_cnt = window.cwnd_cnt.min(segments(reduction.completed)).min(window.cwnd - 1);
-        }
-        reads.then_some(Backoff { reduction: number, predicted, seen: reduction.after, before })
-    }
-
-    /// The acknowledgement that ended the repair grows the window already.
-    fn completed(&mut self, reduction: &Reduction) {
-        let window = &mut self.window;
-        let acked = segments(reduction.completed);
-        if !self.cca.controls_all() && acked > 0 && !reduction.undone {
-            window.snd_una = window.snd_una.wrapping_add(acked.min(window.cwnd));
-            self.grow(acked, 1);
-        }
-    }
-
-    /// So many acknowledgements, of so many segments together, grow the window.
-    fn grow(&mut self, acked: u32, acks: u32) {
-        let window = &mut self.window;
-        if !self.chances.counts_acks || window.in_slow_start() {
-            self.cca.cong_avoid(window, acked);
-            return;
-        }
-        for _ in 0..acks.clamp(1, acked) {
-            self.cca.cong_avoid(window, 1);
-        }
-    }
-
-    /// Plays a round; of one that a repair under way takes part in, what the reduction told apart is left out.
-    fn round(&mut self, round: &Round, repair: Option<&Reduction>, place: usize) {
-        let mut all = round.acked;
-        if let Some(reduction) = repair {
-            // The first of its rounds has the acknowledgements before it, the last the one that ended it.
-            let before = if reduction.at_ns >= round.start_ns { reduction.acked } else { 0.0 };
-            let last = if place + 1 == reduction.round as usize { reduction.completed } else { 0.0 };
-            all = (all - before - last).max(0.0);
-        }
-        let steps = round.acks.clamp(1, 100_000);
-        let each = all / steps as f32;
-        let length = round.end_ns.saturating_sub(round.start_ns).max(0);
-        let delivered_before = self.window.delivered;
-        self.most = 0;
-        for step in 0..steps {
-            // What the last acknowledgement grows is sent in the next round.
-            self.most = self.most.max(self.window.cwnd);
-            self.rest += each;
-            // What is whole but for rounding is whole.
-            let acked = (self.rest + 0.01).floor();
-            self.rest -= acked;
-            let acked = segments(acked);
-            let passed = i128::from(length) * i128::from(step + 1) / i128::from(steps);
-            self.at(round.start_ns.saturating_add(passed as i64));
-            self.acknowledged(acked, round, step, steps, delivered_before);
-        }
-    }
-
-    fn acknowledged(&mut self, acked: u32, round: &Round, step: u32, steps: u32, delivered_before: u64) {
-        let rtt = rtt_us(round, step, steps);
-        let window = &mut self.window;
-        window.delivered += u64::from(acked);
-        window.delivered_at_ns = window.now_ns;
-        window.snd_una = window.snd_una.wrapping_add(acked);
-        // What it draws is sent only after it has acted.
-        window.in_flight = window.cwnd.saturating_sub(acked);
-        window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
-        window.max_packets_out = window.cwnd;
-        if let Some(rtt) = rtt {
-            window.srtt_us = if window.srtt_us == 0 { rtt } else { (window.srtt_us * 7 + rtt) / 8 };
-            window.min_rtt_us = Some(window.min_rtt_us.map_or(rtt, |least| least.min(rtt)));
-        }
-        let ece = round.ece > 0;
-        if ece {
-            window.delivered_ce += u64::from(acked);
-        }
-        // The way back is taken for constant.
-        let clock_us = window.now_ns / 1000 + CLOCK_START_US;
-        let timestamps = rtt.filter(|_| !self.chances.blind).map(|rtt| Timestamps {
-            value_ms: ((clock_us / 1000) as u32).wrapping_add(self.clock_offset_ms),
-            echo_ms: (clock_us.saturating_sub(rtt) / 1000) as u32,
-        });
-        let before = (window.cwnd, window.ssthresh);
-        self.cca.in_ack_event(window, AckEvent { slow_path: false, ece });
-        let sample = AckSample { acked, rtt_us: rtt, in_flight: window.cwnd, timestamps };
-        self.cca.pkts_acked(window, &sample);
-        if self.cca.controls_all() {
-            let sample = RateSample {
-                delivered: Some(round.acked.round() as u64),
-                // No rate is measured over less (`tcp_rate_gen`).
-                interval_us: ((round.end_ns - round.start_ns).max(0) as u64 / 1000)
-                    .max(window.min_rtt_us.unwrap_or(1).max(1)),
-                prior_delivered: delivered_before,
-                acked,
-                prior_in_flight: window.cwnd,
-                rtt_us: rtt,
-                app_limited: round.limits.application,
-                ..RateSample::default()
-            };
-            self.cca.cong_control(window, &sample);
-        } else if acked > 0 && !round.limits.any() {
-            self.grow(acked, 1);
-        }
-        let window = &mut self.window;
-        if self.chances.randomized && window.cwnd < before.0 {
-            (window.cwnd, window.ssthresh) = before;
-        }
-        window.cwnd = window.cwnd.clamp(1, MAX_WINDOW);
-    }
-
-    /// What the algorithm would have had in flight. Of one that goes by a rate: what it has there while it does not probe, as when it does is
-    /// left to chance.
-    fn flight(&self, round: &Round) -> f32 {
-        self.cruising(round.rtt_mean_us).unwrap_or(self.most as f32)
-    }
-
-    /// What an algorithm that goes by a rate has in flight while it does not probe, segments.
-    fn cruising(&self, rtt_us: u32) -> Option<f32> {
-        let bandwidth = self.cca.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
-        Some((bandwidth * f64::from(rtt_us)).min(f64::from(MAX_WINDOW)) as f32)
-    }
-}
-
-/// What was seen, windows and what was acknowledged, as algorithms count it.
-fn segments(seen: f32) -> u32 {
-    (seen.round() as u32).min(MAX_WINDOW)
-}
-
-/// The round-trip time of one of the round's acknowledgements: the least first, as algorithms look for it at a round's begin, the greatest in the
-/// middle, else from first to last by a bow whose mean is theirs.
-fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
-    if round.rtt_min_us == 0 {
-        return None;
-    }
-    let rtt_us = if step == 0 {
-        u64::from(round.rtt_min_us)
-    } else if step == steps / 2 && steps > 2 {
-        u64::from(round.rtt_max_us)
-    } else {
-        let part = f64::from(step) / f64::from(steps.max(1));
-        let [first, last, least, most, mean] =
-            [round.rtt_first_us, round.rtt_last_us, round.rtt_min_us, round.rtt_max_us, round.rtt_mean_us]
-                .map(f64::from);
-        let bow = 6.0 * part * (1.0 - part) * (mean - (first + last) / 2.0);
-        (first + (last - first) * part + bow).clamp(least, most.max(least)) as u64
-    };
-    Some(rtt_us.min(MAX_RTT_US))
 }

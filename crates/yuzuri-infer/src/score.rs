@@ -289,6 +289,8 @@ const LP_FALLS: f64 = -3.0;
 const CDG_FALLS: f64 = 0.07;
 /// How unlikely it is that the loss of a reduction was not seen: 2 of 27 in captures of hosts that stall.
 const UNSEEN_LOSS: f64 = -2.6;
+/// How unlikely it is that a sender is held up in a round, so that its flight is less than the window.
+const HELD_UP: f64 = -2.6;
 /// Chances that CDG keeps of a loss what its replay does, half (its shadow window is smaller) or all (it has given way just before): its falls
 /// are drawn by lot, and what it keeps hangs on them.
 const CDG_REDUCES: [f64; 3] = [0.4, 0.4, 0.2];
@@ -375,6 +377,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         score.cuts += fit + chance;
         falls += fit;
     }
+    score.cuts += HELD_UP * f64::from(replay.held_up);
     if algorithm == Algorithm::Cdg {
         let most = CDG_FALLS * replay.rounds.iter().filter(|round| round.counts).count() as f64;
         let count = replay.cuts.len() as f64;

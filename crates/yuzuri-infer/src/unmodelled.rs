@@ -206,6 +206,56 @@ mod tests {
         }
     }
 
+    /// Reno as it is named: that it is surely LP is wrong.
+    fn named(trace: WindowTrace) -> (String, f64) {
+        let verdict = identify(trace, None, None, None);
+        let Answer::Named { name, set } = &verdict.answer else { panic!("{:?}", verdict.answer) };
+        assert!(set.contains(&"lp".to_owned()), "nothing tells LP from it: {set:?}");
+        (name.clone(), verdict.ranked[0].probability)
+    }
+
+    #[test]
+    fn a_sender_that_is_held_up_for_a_round_has_not_reduced_its_window() {
+        let mut reno = trace(12, 21, |n| 20.0 + n as f32);
+        let before = named(reno.clone());
+        for place in [60, 100, 160] {
+            reno.rounds[place].window *= 0.5;
+        }
+        let after = named(reno);
+        assert_eq!((&*before.0, &*after.0), ("reno", "reno"));
+        assert!((before.1 - after.1).abs() < 0.1, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn a_sender_that_was_idle_begins_anew_by_slow_start() {
+        // From ten segments to three quarters of the window, and on by one a round.
+        let idle = |from: usize, idle_us| {
+            let mut reno = trace(12, 21, |n| 20.0 + n as f32);
+            for epoch in [3, 5, 8] {
+                let begin = 3 + epoch * 21 + from;
+                reno.rounds[begin].idle_us = idle_us;
+                for (since, round) in reno.rounds[begin..3 + (epoch + 1) * 21].iter_mut().enumerate() {
+                    let kept = 20.0 + (from as f32 * 0.75).floor();
+                    round.window = match since {
+                        0 => 10.0,
+                        1 => 20.0,
+                        _ => kept + since as f32 - 2.0,
+                    };
+                    round.acked = round.window;
+                    (round.acks, round.sent) = (round.window as u32, round.window as u32);
+                }
+                let end = 20.0 + (from as f32 * 0.75).floor() + (21 - from - 3) as f32;
+                (reno.reductions[epoch].before, reno.reductions[epoch].after) = (end, 20.0);
+            }
+            reno
+        };
+        let (name, probability) = named(idle(10, 500_000));
+        assert!(name == "reno" && probability > 0.6, "{name} {probability}");
+        // Without an idle time such falls are no restarts.
+        let verdict = identify(idle(10, 0), None, None, None);
+        assert!(verdict.ranked.iter().find(|ranked| ranked.name == "reno").unwrap().probability < 0.5);
+    }
+
     #[test]
     fn growth_that_no_algorithm_has_is_fitted() {
         // Three segments a round, and a quarter is kept.

@@ -59,6 +59,9 @@ pub struct Round {
     /// Whether segments were far enough apart for [`Round::by_clock`] to mean something.
     #[serde(default)]
     pub spaced: bool,
+    /// When it begins with nothing outstanding: since when its sender had sent nothing, µs. Else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle_us: u32,
     /// What limited it, beside its congestion window.
     pub limits: Limits,
     /// What limited its sender in the words of `yuzuri why`; `None` where that was not asked.
@@ -76,6 +79,11 @@ impl Round {
     pub fn is_cwnd_limited(&self) -> bool {
         !self.limits.any() && self.acks > 0
     }
+}
+
+/// Most rounds begin with something outstanding.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The round-trip times of a round under way.

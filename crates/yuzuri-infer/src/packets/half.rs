@@ -193,12 +193,8 @@ impl Half {
             self.lost_track(start, now);
         }
         let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
-        if !self.board.holds()
-            && self.window_trace.segments > 0
-            && silence_ns as f64 > (self.srtt_us * 250.0).max(5e6)
-        {
-            self.open.round.limits.application = true;
-            self.close_round(now);
+        if !self.board.holds() && self.window_trace.segments > 0 {
+            self.idle(now);
         }
         let before = self.board.nxt();
         let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
@@ -250,6 +246,29 @@ impl Half {
             self.reduced(Cause::Ecn, now);
         }
         self.fin |= segment.flags.contains(Flags::FIN);
+    }
+
+    /// The sender sends while nothing is outstanding: whether it had nothing to send since the last acknowledgement.
+    fn idle(&mut self, now: i64) {
+        let since_sent_ns = now - self.last_sent_ns;
+        // Away from the sender an acknowledgement acts when data is seen that it drew: until then it was under way.
+        let since_acted_ns = if self.capture_point == CapturePoint::Sender {
+            now - self.last_sent_ns.max(self.last_acted_ns)
+        } else {
+            since_sent_ns - (self.srtt_us * 1000.0) as i64
+        };
+        if since_acted_ns as f64 <= (self.srtt_us * 250.0).max(5e6) {
+            return;
+        }
+        if self.open.round.acks == 0 && self.open.round.sent == 0 {
+            // The last acknowledgement ended the round before, in which the sender ran out.
+            if let Some(last) = self.window_trace.rounds.last_mut() {
+                last.limits.application = true;
+            }
+        }
+        self.open.round.limits.application = true;
+        self.close_round(now);
+        self.open.round.idle_us = u32::try_from(since_sent_ns / 1000).unwrap_or(u32::MAX);
     }
 
     /// What is missing before a segment was lost before it came here. A queue drops the last of what an acknowledgement draws, so that it was in
