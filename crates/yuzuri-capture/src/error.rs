@@ -37,7 +37,7 @@ pub enum OpenError {
 /// Why reading had to end before the end of the file. A capture that is cut or damaged is none of these: see
 /// [`Ending`](crate::Ending).
 #[derive(Debug, thiserror::Error)]
-#[error("reading the capture {name}: {source} (after {packets} packets); what came before was read")]
+#[error("reading the capture {name}: {source} (after {packets} packets); everything before that was read")]
 pub struct ReadError {
     /// Which (`standard input` for `-`).
     pub name: String,

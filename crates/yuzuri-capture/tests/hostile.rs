@@ -195,7 +195,7 @@ fn an_error_of_the_source_is_an_error() {
         assert_eq!(
             error.to_string(),
             format!(
-                "reading the capture disk: Input/output error (os error 5) (after {count} packets); what came before was read"
+                "reading the capture disk: Input/output error (os error 5) (after {count} packets); everything before that was read"
             )
         );
         assert_eq!(capture.next_item().expect("said once"), None);

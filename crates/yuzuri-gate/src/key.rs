@@ -12,7 +12,7 @@ pub struct FlowKey {
 
 /// The two ends of a connection are of different address families.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{station} and {server} are not of one address family: no connection has such ends")]
+#[error("{station} and {server} have different address families: no connection has such ends")]
 pub struct NotOneFamily {
     /// The station's end.
     pub station: SocketAddr,

@@ -46,7 +46,7 @@ pub enum IdentifyError {
     #[error(transparent)]
     Recording(#[from] recording::ReadError),
     /// A log could not be read to its end.
-    #[error("reading the log {name}: {source} (after {rows} rows); what came before was read")]
+    #[error("reading the log {name}: {source} (after {rows} rows); everything before that was read")]
     Log {
         /// Which.
         name: String,
@@ -84,6 +84,14 @@ pub enum IdentifyError {
     /// Whoever read the output has had enough.
     #[error(transparent)]
     Closed(io::Error),
+    /// A picture of the page could not be drawn.
+    #[error("drawing a picture for {page}: {source}; please report this with the input")]
+    Draw {
+        /// The page.
+        page: String,
+        /// Why.
+        source: crate::html::DrawError,
+    },
     /// An output could not be written.
     #[error("writing {name}: {why}; check free space and permissions")]
     Write {

@@ -16,7 +16,7 @@ pub struct LogFacts {
     pub rows: u64,
     /// Rows that could not be read: cut lines, numbers that are none.
     pub unreadable: u64,
-    /// Whether the log ended in the midst of something; what came before was read.
+    /// Whether the log ended in the midst of something; everything before that was read.
     pub cut: bool,
     /// Whether all of a recording was there; `None` where its format does not tell, and of logs.
     pub complete: Option<bool>,

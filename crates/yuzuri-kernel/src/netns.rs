@@ -13,7 +13,7 @@ const NAMED: &str = "/run/netns";
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
     /// It would lead out of `/run/netns`.
-    #[error("'{0}' is no name of a network namespace")]
+    #[error("'{0}' is not the name of a network namespace")]
     BadName(String),
     /// There is none.
     #[error(
@@ -28,7 +28,7 @@ pub enum NamespaceError {
         source: io::Error,
     },
     /// The file is something else.
-    #[error("{0} is no namespace")]
+    #[error("{0} is not a network namespace")]
     NotANamespace(String),
     /// It was given by its number, and has no file to enter it by.
     #[error("namespace {0} has no name in {NAMED} to enter it by")]
@@ -214,11 +214,14 @@ mod tests {
     fn a_namespace_is_named_within_its_folder() {
         for name in ["../../etc", "..", ".", "", "a/b", "/proc/1/ns/net", "a\0b"] {
             assert!(
-                inode(name).unwrap_err().to_string().contains("is no name of a network namespace"),
+                inode(name).unwrap_err().to_string().contains("is not the name of a network namespace"),
                 "{name}"
             );
             assert!(
-                inside(name, || ()).unwrap_err().to_string().contains("is no name of a network namespace"),
+                inside(name, || ())
+                    .unwrap_err()
+                    .to_string()
+                    .contains("is not the name of a network namespace"),
                 "{name}"
             );
         }

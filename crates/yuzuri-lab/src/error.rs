@@ -1,5 +1,6 @@
 //! The errors of the laboratory; each message says what to do.
 
+use crate::report::DrawError;
 use std::io;
 use std::path::{Path, PathBuf};
 use yuzuri_scenario::Problems;
@@ -42,6 +43,14 @@ pub enum LabError {
     /// A workload or the monitor failed.
     #[error("{0}")]
     Run(String),
+    /// A plot of a report could not be drawn.
+    #[error("drawing the plot '{caption}': {source}; please report this with the results folder")]
+    Plot {
+        /// The plot's caption.
+        caption: String,
+        /// The reason.
+        source: DrawError,
+    },
     /// The user stopped the run.
     #[error("stopped early; finished runs are kept")]
     Stopped,

@@ -14,7 +14,7 @@ pub enum MipsError {
     #[error("{0} is not possible: 1000 halved or doubled is, from 125 to 8000")]
     Impossible(u32),
     /// It is no number.
-    #[error("'{0}' is no whole number")]
+    #[error("'{0}' is not an integer")]
     NoNumber(String),
 }
 

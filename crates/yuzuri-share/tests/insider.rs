@@ -69,11 +69,24 @@ impl Insider {
     }
 
     fn invented(&self, node: u64, body: Body, addressed: Option<Addressed>) -> Vec<u8> {
-        let (asks, leads) = (false, false);
+        let (asks, leads, access_point) = (false, false, false);
         let (group, epoch, sequence, rank, challenge) = (self.group, 7, self.sequence, 128, Some(1));
         let node = NodeId(1000 + node);
-        Message { group, node, epoch, sequence, rank, sends: true, leads, asks, addressed, challenge, body }
-            .encode(&self.key)
+        Message {
+            group,
+            node,
+            epoch,
+            sequence,
+            rank,
+            sends: true,
+            leads,
+            access_point,
+            asks,
+            addressed,
+            challenge,
+            body,
+        }
+        .encode(&self.key)
     }
 
     fn lies(&self) -> bool {

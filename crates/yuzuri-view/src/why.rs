@@ -121,7 +121,7 @@ impl Teller<'_> {
         let f = &self.figures;
         match limit {
             Limit::Application => (
-                "the application: it gives TCP nothing more to send".into(),
+                "the application: it has no more data to send".into(),
                 "look at the program that sends: what it waits for (its disk, its peer's answers, its own work)".into(),
             ),
             Limit::SendBuffer => (
@@ -154,13 +154,13 @@ impl Teller<'_> {
                     if self.flow.knows_largest_window() {
                         ""
                     } else {
-                        ". Or its program reads slowly: whether the window was larger before is not seen from the middle of a flow"
+                        ". Or its program reads slowly: records that begin in the middle of a flow do not show whether the window was larger before"
                     }
                 ),
             ),
             Limit::SlowReader => (
                 format!(
-                    "the receiving application: it reads slowly, so that its window is down to {} from {}",
+                    "the receiving application: it reads slowly, and its window fell to {} from {}",
                     text::bytes(f.receive_window_bytes),
                     text::bytes(self.flow.largest_window_bytes() as f64)
                 ),
@@ -175,7 +175,7 @@ impl Teller<'_> {
             ),
             Limit::CongestionAvoidance => (
                 format!("the congestion window, which grows: {}", self.cwnd()),
-                "no queue stands on the path: it carries more once the window has grown; on a long path another \
+                "there is no queue on the path: it carries more once the window has grown; on a long path another \
                  congestion control grows faster"
                     .into(),
             ),
@@ -185,13 +185,13 @@ impl Teller<'_> {
                     self.cwnd(),
                     text::count(self.flow.retransmitted().into())
                 ),
-                "no queue stands on the path while segments are lost: a lossy link, a policer or a very short queue; \
-                 repair it, or use a congestion control that does not take each loss for congestion (bbr)"
+                "there is no queue on the path while segments are lost: look for a lossy link, a policer or a very short \
+                 queue, or use a congestion control that does not treat each loss as congestion (bbr)"
                     .into(),
             ),
             Limit::Sharing => (
                 format!("the bound that the sharing group set: {}", self.cwnd()),
-                "yuzuri share status tells the shares".into(),
+                "yuzuri share status shows the shares".into(),
             ),
             Limit::Recovery => (
                 format!(
@@ -205,15 +205,15 @@ impl Teller<'_> {
                     "retransmission timeouts: {} segments were retransmitted",
                     text::count(self.flow.retransmitted().into())
                 ),
-                "whole windows are lost, or the path breaks off: look at the link, a firewall, the path MTU".into(),
+                "whole windows are lost, or the path is interrupted: look at the link, a firewall, the path MTU".into(),
             ),
             Limit::Pacing => {
                 // Packets do not tell the rate that is set, but the one that it makes.
                 let known = f.pacing_rate_bps.is_finite() && f.pacing_rate_bps > 0.0;
                 let rate = text::rate(if known { f.pacing_rate_bps } else { self.rate_bps() });
                 if CcaKind::of(self.congestion_control) == Some(CcaKind::Model) {
-                    let own = format!("pacing at {rate}: what {} takes for the path's rate", self.congestion_control);
-                    (own, "nothing, if that is the path's rate".into())
+                    let own = format!("pacing at {rate}: {}'s estimate of the path's rate", self.congestion_control);
+                    (own, "nothing to do if that is the path's rate".into())
                 } else {
                     (
                         format!("pacing at {rate}"),
@@ -245,18 +245,18 @@ impl Teller<'_> {
                     "this end sends nothing (it received {})",
                     text::bytes(self.flow.received_bytes() as f64)
                 ),
-                "ask at the other end: what limits a transfer is seen at its sender".into(),
+                "ask at the other end: only the sender shows what limits a transfer".into(),
             ),
             Limit::Unknown if self.flow.from_packets() => (
-                "what passed the capture does not tell".into(),
-                "packets do not tell apart a bound on the window, and what holds a flow that is seen from its middle; capture \
-                 from the connection's beginning, at the sender, or ask there (yuzuri why)"
+                "the capture does not show what limits it".into(),
+                "packets do not show a bound on the window, nor what holds back a flow that is seen from its middle; capture \
+                 from the connection's beginning, at the sender, or run yuzuri why there"
                     .into(),
             ),
             Limit::Unknown => (
-                "what was observed does not tell".into(),
-                "the records lack what tells these apart: application and send buffer, or pacing and the device's queue; \
-                 or records are missing"
+                "the records do not show what limits it".into(),
+                "they do not distinguish the application from the send buffer, or pacing from the device's queue; or \
+                 records are missing"
                     .into(),
             ),
         }

@@ -41,7 +41,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "NAME")]
     interface: Vec<String>,
 
-    /// Only tell what would be done: measure, decide, bound nothing
+    /// Measure and decide, but bound nothing
     #[arg(long)]
     dry_run: bool,
 

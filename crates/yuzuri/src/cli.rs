@@ -76,11 +76,11 @@ sharing failed or is incomplete.";
 const WHY_ENDS: &str = "\
 Exit codes: 0 success; 1 watching or reading failed, or the recording is truncated, unfinished or damaged (everything \
 readable was used); 2 usage error; 3 no flow that sends was seen. Ctrl-C ends watching early, with the answer so far. \
-The shares of a flow sum to 100 %; what the records do not tell is `unknown`.";
+The shares of a flow sum to 100 %; time that the records do not explain is `unknown`.";
 
 const FILTER_HELP: &str = "\
-Flows to select: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH
-netns:NAME; also a port or an address alone, and \"host NAME\". A flow must match one term of each kind that is
+Flows to select: port:N lport:N rport:N addr:ADDRESS[/BITS] laddr: raddr: pid:N name:PROCESS cgroup:PATH \
+netns:NAME; also a port or an address alone, and \"host NAME\". A flow must match one term of each kind that is \
 given. Without terms, all flows match";
 
 const COMPLETIONS_INSTALL: &str = "\
@@ -218,7 +218,7 @@ pub struct WhyArgs {
     #[arg(long)]
     pub poll: bool,
 
-    /// Tell of every flow, not only of the 20 that moved the most
+    /// Show every flow, not only the 20 that moved the most
     #[arg(long)]
     pub all: bool,
 
@@ -245,8 +245,8 @@ pub struct ReplayArgs {
 
     /// Print the records as lines of JSON at playback speed
     ///
-    /// The last line has the kind `end`. Its field `complete` is true, false, or null if an older format does
-    /// not tell.
+    /// The last line has the kind `end`. Its field `complete` is true, false, or null for an older format, which
+    /// does not say.
     #[arg(long, conflicts_with = "web")]
     pub json: bool,
 }

@@ -62,7 +62,7 @@ fn tell(args: &ConvertArgs, converted: &Converted) -> ExitCode {
     match (&converted.broke, converted.tail) {
         (Some(error), _) => eprintln!("yuzuri: {error}"),
         (None, Some(Tail::Unfinished)) if is_being_written(&args.file) => {
-            eprintln!("yuzuri: {name} is still being written: this is what it held by now");
+            eprintln!("yuzuri: {name} is still being written: this is its content so far");
         }
         (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {name} {tail}"),
         _ => {}

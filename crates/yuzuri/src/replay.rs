@@ -352,7 +352,7 @@ impl Player {
             match (broke, tail) {
                 (Some(error), _) => eprintln!("yuzuri: {error}"),
                 (None, Some(Tail::Unfinished)) if is_being_written(Path::new(&self.name)) => {
-                    eprintln!("yuzuri: {} is still being written: this is what it held by now", self.name);
+                    eprintln!("yuzuri: {} is still being written: this is its content so far", self.name);
                 }
                 (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", self.name),
                 _ => {}

@@ -1,6 +1,6 @@
 //! CUBIC's cycles as Hozumi 2017 shows them: measured and computed windows (figures 8 to 10), readings and constants (tables 3 to 6).
 
-use super::svg::{Drawn, FONT, INK, OTHER, REPLAYED, SEEN, frame, svg};
+use super::svg::{DrawError, Drawn, FONT, INK, OTHER, REPLAYED, SEEN, frame, svg};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ fn counted(verdict: &Verdict) -> Vec<(&CubicEpoch, Epoch)> {
 }
 
 /// The section's pictures and tables; empty where no cycle shows a cubic.
-pub(super) fn section(verdict: &Verdict) -> Result<String, String> {
+pub(super) fn section(verdict: &Verdict) -> Result<String, DrawError> {
     let cycles = counted(verdict);
     if cycles.is_empty() {
         return Ok(String::new());
@@ -53,7 +53,7 @@ pub(super) fn section(verdict: &Verdict) -> Result<String, String> {
     Ok(text)
 }
 
-fn picture(epoch: &CubicEpoch, points: &Epoch) -> Result<String, String> {
+fn picture(epoch: &CubicEpoch, points: &Epoch) -> Result<String, DrawError> {
     let span = points.points.last().map_or(1.0, |last| last.t_s).max(1e-3);
     let (mut least, mut most) = (f64::INFINITY, 1.0_f64);
     for point in &points.points {

@@ -1,6 +1,6 @@
 //! The window's difference from round to round over the window (Kato and others, ICSNC 2014): its shape tells algorithms apart.
 
-use super::svg::{FONT, INK, OTHER, REPLAYED, SEEN, ceiling, frame, quantile, svg};
+use super::svg::{DrawError, FONT, INK, OTHER, REPLAYED, SEEN, ceiling, frame, quantile, svg};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::collections::HashSet;
@@ -52,7 +52,7 @@ fn growth(algorithm: Algorithm, segments: u32) -> f64 {
 }
 
 /// The picture; `None` where there are too few rounds for one.
-pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, String>> {
+pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, DrawError>> {
     let seen = pairs(verdict, |place| verdict.window_trace.rounds[place].window);
     if seen.len() < 8 {
         return None;

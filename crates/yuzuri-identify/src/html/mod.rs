@@ -7,3 +7,4 @@ mod svg;
 mod windows;
 
 pub use page::HtmlReport;
+pub(crate) use svg::DrawError;

@@ -1,6 +1,6 @@
 //! The page: a table of all flows, then a section for each.
 
-use super::svg::{DARK, OTHER, REPLAYED, SEEN, hex};
+use super::svg::{DARK, DrawError, OTHER, REPLAYED, SEEN, hex};
 use super::{cycles, kato, windows};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
@@ -59,8 +59,9 @@ impl HtmlReport {
             self.flows += 1;
             self.row(flow);
             if self.flows <= MAX_SECTIONS {
-                let text = section(self.flows, report, flow).map_err(|why| {
-                    IdentifyError::write(&self.path)(format!("drawing a picture failed: {why}"))
+                let text = section(self.flows, report, flow).map_err(|source| IdentifyError::Draw {
+                    page: self.path.display().to_string(),
+                    source,
                 })?;
                 self.sections.write_all(text.as_bytes()).map_err(IdentifyError::write(&self.part))?;
             }
@@ -157,7 +158,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A flow's section.
-fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<String, String> {
+fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<String, DrawError> {
     let verdict = &flow.verdict;
     let mut text = String::new();
     let heading = flow.ends().map_or_else(|| report.path.clone(), |(from, to)| format!("{from} → {to}"));

@@ -2,13 +2,15 @@
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
+use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
-use std::error::Error;
 use yuzuri_infer::window_trace::Round;
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-pub(super) type Drawn = Result<(), Box<dyn Error>>;
+/// Why a picture could not be drawn.
+pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
+pub(super) type Drawn = Result<(), DrawError>;
 
 /// What was seen (of Okabe and Ito's colours, which stay apart for people who see few of them).
 pub(super) const SEEN: RGBColor = RGBColor(0, 114, 178);
@@ -52,12 +54,12 @@ pub(super) fn svg(
     (width, height): (u32, u32),
     words: &str,
     draw: impl FnOnce(&Area<'_>) -> Drawn,
-) -> Result<String, String> {
+) -> Result<String, DrawError> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
-        draw(&area).map_err(|e| e.to_string())?;
-        area.present().map_err(|e| e.to_string())?;
+        draw(&area)?;
+        area.present()?;
     }
     // So that it fits its place and is read aloud.
     Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{words}\" "), 1))

@@ -1,6 +1,8 @@
 //! The window over time with the replayed algorithm over it, and below by how much they differ.
 
-use super::svg::{FONT, INK, LIMITED, LOSS, REPAIR, REPLAYED, SEEN, ceiling, drawn, frame, quantile, svg};
+use super::svg::{
+    DrawError, FONT, INK, LIMITED, LOSS, REPAIR, REPLAYED, SEEN, ceiling, drawn, frame, quantile, svg,
+};
 use plotters::prelude::*;
 use yuzuri_infer::verdict::Verdict;
 use yuzuri_infer::window_trace::Cause;
@@ -9,7 +11,7 @@ const SIZE: (u32, u32) = (940, 470);
 const RESIDUALS: u32 = 150;
 
 /// The picture.
-pub(super) fn windows(verdict: &Verdict) -> Result<String, String> {
+pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
     let window_trace = &verdict.window_trace;
     let rounds = &window_trace.rounds;
     let zero_ns = rounds.first().map_or(0, |round| round.start_ns);

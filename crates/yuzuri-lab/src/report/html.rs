@@ -1,7 +1,8 @@
 //! The HTML report: one self-contained file that needs no network.
 
 use super::data::{Estimate, FigureOf, Group, Summary};
-use super::{plots, series};
+use super::plots::{self, DrawError};
+use super::series;
 use crate::LabError;
 use crate::run::{RECORDING_FILE, RunRecord, SCENARIO_FILE};
 use std::fmt::Write as _;
@@ -39,8 +40,8 @@ struct HtmlReport {
 }
 
 impl HtmlReport {
-    fn figure(&mut self, picture: Result<String, String>, caption: &str) -> Result<(), LabError> {
-        let picture = picture.map_err(|why| LabError::Run(format!("drawing '{caption}': {why}")))?;
+    fn figure(&mut self, picture: Result<String, DrawError>, caption: &str) -> Result<(), LabError> {
+        let picture = picture.map_err(|source| LabError::Plot { caption: caption.into(), source })?;
         let _ =
             writeln!(self.text, "<figure>{picture}<figcaption>{}</figcaption></figure>", escaped(caption));
         Ok(())

@@ -8,6 +8,7 @@ mod series;
 mod table;
 
 pub use data::{Estimate, Group, Summary};
+pub(crate) use plots::DrawError;
 pub use table::{Beside, Middle, ParseBesideError};
 
 use crate::{LabError, batch};

@@ -4,13 +4,15 @@ use super::data::{Estimate, Group};
 use super::series::{QueueSeries, TerminalSeries};
 use plotters::coord::Shift;
 use plotters::coord::combinators::IntoLogRange;
+use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::error::Error;
 use yuzuri_trace::CaState;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn Error>>;
+/// Why a plot could not be drawn.
+pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
+type Drawn = Result<(), DrawError>;
 
 /// Colours that remain distinguishable with colour vision deficiency (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
@@ -32,13 +34,13 @@ fn colour(number: usize) -> RGBColor {
 }
 
 /// Draws into an SVG of this size.
-fn svg(width: u32, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, String> {
+fn svg(width: u32, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, DrawError> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
-        area.fill(&WHITE).map_err(|e| e.to_string())?;
-        draw(&area).map_err(|e| e.to_string())?;
-        area.present().map_err(|e| e.to_string())?;
+        area.fill(&WHITE)?;
+        draw(&area)?;
+        area.present()?;
     }
     // Lets the plot scale with the page, and marks it as an image for screen readers.
     Ok(text.replacen("<svg ", "<svg role=\"img\" ", 1))
@@ -79,7 +81,7 @@ fn greatest(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Each terminal over time, one plot below the other: window and bounds (left axis), throughput (right
 /// axis) and state (bands).
-pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, String> {
+pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, DrawError> {
     const ROW: u32 = 190;
     let rate = ceiling(greatest(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
     svg(900, ROW * series.len().max(1) as u32 + 34, |area| {
@@ -177,7 +179,7 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// Queues over time.
-pub fn queues(series: &[QueueSeries], end_s: f64) -> Result<String, String> {
+pub fn queues(series: &[QueueSeries], end_s: f64) -> Result<String, DrawError> {
     let used: Vec<&QueueSeries> = series.iter().filter(|s| s.packets.iter().any(|p| p.1 > 0.0)).collect();
     let most = ceiling(greatest(used.iter().flat_map(|s| s.packets.iter().map(|p| p.1))));
     svg(900, 240, |area| {
@@ -206,7 +208,7 @@ pub struct Curve {
 
 /// Curves over a varied field, with a logarithmic axis if its range is large. `top`: the upper end of
 /// the y axis if it has a natural one.
-pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) -> Result<String, String> {
+pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) -> Result<String, DrawError> {
     let xs = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.0));
     let points = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
     // The interval from two repetitions may be many times the value: clip it instead of flattening the
@@ -247,8 +249,8 @@ pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) 
     })
 }
 
-fn frame<X, DB>(
-    chart: &mut ChartContext<'_, DB, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
+fn frame<X>(
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
     x_title: &str,
     y_title: &str,
     x_label: &dyn Fn(&f64) -> String,
@@ -256,8 +258,6 @@ fn frame<X, DB>(
 ) -> Drawn
 where
     X: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
-    DB: DrawingBackend,
-    DB::ErrorType: 'static,
 {
     chart
         .configure_mesh()
@@ -276,15 +276,13 @@ where
     Ok(())
 }
 
-fn draw_curves<X, DB>(
-    chart: &mut ChartContext<'_, DB, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
+fn draw_curves<X>(
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
     curves: &[Curve],
     place: &dyn Fn(f64) -> f64,
 ) -> Drawn
 where
     X: Ranged<ValueType = f64>,
-    DB: DrawingBackend,
-    DB::ErrorType: 'static,
 {
     for (n, curve) in curves.iter().enumerate() {
         let line = curve.points.iter().map(|(x, y)| (place(*x), y.mean));
@@ -325,7 +323,7 @@ fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
 }
 
 /// Total throughput against fairness: a point for each repetition and a large one for the mean.
-pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, String> {
+pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, DrawError> {
     let index = |g: &Group| if weighted { g.jain_weighted } else { g.jain };
     let estimates = || groups.iter().filter_map(|g| g.throughput_mbps);
     let top = greatest(estimates().map(|e| e.range().1)).min(greatest(estimates().map(|e| e.mean)) * 1.6);
@@ -380,7 +378,7 @@ pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, String> {
 }
 
 /// The air time of each kind of terminal and of the access point, one bar per point.
-pub fn airtime(groups: &[&Group]) -> Result<String, String> {
+pub fn airtime(groups: &[&Group]) -> Result<String, DrawError> {
     let mut kinds: Vec<&String> = groups.iter().flat_map(|g| g.airtime_percent.keys()).collect();
     kinds.sort();
     kinds.dedup();

@@ -20,9 +20,9 @@ impl fmt::Display for StationId {
     }
 }
 
-/// A text that is no hardware address.
+/// A text that is not a hardware address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no hardware address: write it as 02:00:5e:10:00:01")]
+#[error("'{0}' is not a hardware address: write it as 02:00:5e:10:00:01")]
 pub struct ParseStationError(String);
 
 impl FromStr for StationId {
@@ -194,7 +194,7 @@ impl ApFile {
 
 /// A text that describes no radio.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no radio: write RATE:STANDARD, a rate of 0.1 to 100000 Mbit/s and g, n, ac or ax")]
+#[error("'{0}' is not a radio: write RATE:STANDARD, a rate of 0.1 to 100000 Mbit/s and g, n, ac or ax")]
 pub struct ParseRadioError(String);
 
 /// What is said of a radio on the command line: `RATE:STANDARD`.
@@ -261,7 +261,7 @@ mod tests {
             ("rate_mbps = 65.0", "needs `aggregation`"),
             ("[guests]\nweight = 0", "weight: 0 is not from 0.1 to 10"),
             ("[guests]\nmax_mbps = -1", "max_mbps: -1 is not from"),
-            ("[[station]]\nmac = \"02:00\"", "is no hardware address"),
+            ("[[station]]\nmac = \"02:00\"", "is not a hardware address"),
             ("[[station]]\nweight = 2", "missing field `mac`"),
             (&[station, station].concat(), "is there twice"),
         ] {

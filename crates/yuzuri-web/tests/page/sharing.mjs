@@ -73,7 +73,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   ]);
   const flows = await cells("This terminal's flows");
   assert.deepEqual(flows.map(([name, lower, upper]) => [name, lower, upper]), [["192.0.2.10:5201", "28", "84"], ["192.0.2.11:443", "–", "–"], ["[2001:db8:ffff::1]:443", "–", "–"]]);
-  assert.deepEqual(flows.map((row) => row[4].split(":")[0]), ["its share", "finding out", "left alone"]);
+  assert.deepEqual(flows.map((row) => row[4].split(":")[0]), ["its share", "starting up", "left alone"]);
   assert.match(await page.locator("#share-interfaces td.rule").first().getAttribute("title"), /Its share of what the group carries/);
   // The window is the page's own figure by the socket's cookie, which moves; the last flow, whose cookie no number here holds, by addresses.
   await eventually(page, () => cells("This terminal's flows"), (now) => now[0][3] !== flows[0][3]);

@@ -19,7 +19,7 @@ function shape(flow: Drawn, panel: Panel | undefined, n: number): string {
   if (columns === undefined) return "";
   let least = Infinity;
   for (const value of columns.cwnd) if (value !== null && value < least) least = value;
-  if (least === Infinity) return "Nothing is known of this stretch.";
+  if (least === Infinity) return "Nothing is known about this period.";
   const parts = [`cwnd ${least} to ${columns.most.cwnd} segments`, `throughput up to ${rate(columns.most.rate)}`];
   if (columns.most.rtt > 0) parts.push(`srtt up to ${timeUs(columns.most.rtt)}`);
   let [resent, timeouts] = [0, 0];

@@ -14,7 +14,7 @@ export function showSession(session: Session): void {
   const badge = el("source");
   badge.hidden = session.source !== "sampled";
   badge.textContent = "sampled";
-  badge.title = "Polled from TCP_INFO, not recorded at each event: what happened between two polls shows only as a difference";
+  badge.title = "Polled from TCP_INFO instead of recorded at each event: what happens between two polls shows only as a difference";
   const hooks = session.hooks.map((hook) => {
     const item = document.createElement("li");
     const name = document.createElement("code");
@@ -85,11 +85,11 @@ export function showStatus(): void {
     put(lostCount, whole(lost));
     put(accountMore, `${lost > 0 ? ` ▲ ${status.reasons.map(([why, n]) => `${why} ${count(n)}`).join(", ")}` : ""}${skipped}`);
   }
-  if (lost > 0 && !account.classList.contains("lossy")) say("Records were lost; the account tells how many");
+  if (lost > 0 && !account.classList.contains("lossy")) say("Records were lost; the account says how many");
   account.classList.toggle("lossy", lost > 0);
   account.title =
     `Records due, kept and lost since the start. ${whole(status.thinned ?? 0)} more were merged into a later sample by the density.` +
-    (status.face_lost > 0 ? ` ${whole(status.face_lost)} were not shown because a browser did not keep up; recordings are not touched by that.` : "") +
+    (status.face_lost > 0 ? ` ${whole(status.face_lost)} were not shown because a browser did not keep up; this does not affect recordings.` : "") +
     (status.forgotten > 0 ? ` ${whole(status.forgotten)} old flows were dropped from the table.` : "");
   const filter = el<HTMLInputElement>("filter");
   if (document.activeElement !== filter && filter.dataset["told"] !== status.filter) {

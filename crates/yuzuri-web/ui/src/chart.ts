@@ -109,7 +109,7 @@ function showEmpty(empty: boolean): void {
   const text = document.createElement("p");
   if (flows.all.size > 0) {
     head.textContent = isSingle(state.mode) ? "Choose a flow" : "No flow is chosen";
-    text.textContent = "Tick flows in the list, or press j and k to go through them and x to choose.";
+    text.textContent = "Select flows in the list, or move with j and k and select with x.";
   } else if (state.link.state !== "open") {
     head.textContent = "Connecting …";
   } else {

@@ -49,11 +49,11 @@ function legends(): void {
       c.fillStyle = color("--rate-area");
       c.fillRect(0, 9, 34, 9);
       stroke("--rate", [], 2)(c);
-    }, "throughput (right), its ground shaded"),
+    }, "throughput (right), with the area below it shaded"),
     ...entry(stroke("--rtt", [], 2), "srtt; band: smallest to largest"),
-    ...entry(stroke("--min-rtt", [2, 3], 1.5), "min RTT, as far as this page has watched"),
+    ...entry(stroke("--min-rtt", [2, 3], 1.5), "min RTT since this page began to watch"),
   );
-  const why = ["", "duplicate ACKs or SACKs came", "the window is being reduced (ECN, own queue full)", "fast retransmission", "after a timeout"];
+  const why = ["", "duplicate ACKs or SACKs arrived", "the window is being reduced (ECN, own queue full)", "fast retransmission", "after a timeout"];
   el("help-states").replaceChildren(
     ...[1, 2, 3, 4].flatMap((state) => entry((c) => drawState(c, state, 0, 2, 34, 14, color(STATE_COLORS[state]), color("--ink")), `${STATES[state]}: ${why[state]}`)),
   );

@@ -24,20 +24,20 @@ const COLORS: Record<(typeof LIMITS)[number][0], string> = {
 
 /** In a few words, for the legend. */
 const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
-  "application": "the application gives nothing more to send",
+  "application": "the application has no more data to send",
   "send-buffer": "the send buffer is full",
-  "receiver-window": "the receiver's window is full, its buffer small",
+  "receiver-window": "the receiver's window is full: its buffer is small",
   "slow-reader": "the receiving application reads slowly",
   "slow-start": "the congestion window, in slow start",
-  "congestion-avoidance": "the congestion window, which grows",
+  "congestion-avoidance": "the congestion window, while it grows",
   "loss": "the congestion window, reduced by a loss",
   "sharing": "the bound of the sharing group",
   "recovery": "fast recovery",
   "timeout": "a retransmission timeout",
   "pacing": "the pacing rate",
   "own-device": "the queue of this machine's own device",
-  "path": "the path: a queue stands before its narrowest link",
-  "unknown": "the records do not tell; of a flow that only receives, its sender knows",
+  "path": "the path: there is a queue at its narrowest link",
+  "unknown": "unknown from these records; for a flow that only receives, ask at its sender",
 };
 
 export const limitName = (limit: number): string | undefined => LIMITS[limit]?.[0];

@@ -82,7 +82,7 @@ class Live {
   start(listener: Listener): void {
     this.listener = listener;
     window.setInterval(() => {
-      if (this.stream !== undefined && performance.now() - this.heard > SILENCE_MS) this.lost("nothing was heard for some seconds");
+      if (this.stream !== undefined && performance.now() - this.heard > SILENCE_MS) this.lost("nothing arrived for some seconds");
     }, 1000);
     window.addEventListener("online", () => {
       if (this.stream === undefined) this.open();

@@ -25,7 +25,7 @@ export const GLYPHS = {
   ece: glyph("E", "ECN echo", "hexagon", "--cwr", 1),
   local: glyph("Q", "Local congestion: the device's own queue was full", "square", "--cwr", 2),
   ecn: glyph("E", "Reduced because of ECN", "hexagon", "--cwr", 2),
-  reneging: glyph("N", "Receiver dropped what it had SACKed", "diamond", "--loss", 2),
+  reneging: glyph("N", "The receiver dropped data that it had SACKed", "diamond", "--loss", 2),
   reordering: glyph("O", "Reordering, not loss", "circle", "--muted-strong", 2),
   undo: glyph("U", "Reduction undone", "up", "--good", 2),
   open: glyph("S", "Connection opened", "circle", "--good", 2),

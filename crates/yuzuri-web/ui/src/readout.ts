@@ -76,7 +76,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
       item("acked", flow.receives ? "received" : "acknowledged", "--cwnd", "");
       if (!flow.receives) {
         item("outstanding", "outstanding", "--rate", "area");
-        item("sacked", "of it SACKed", "", "");
+        item("sacked", "of these SACKed", "", "");
       }
       item("window", flow.receives ? "our window" : "peer's window", "--bound", "dashdot");
       item("rate", "throughput", "", "");

@@ -1,52 +1,52 @@
-// The sharing daemon's words as people read them.
+// The sharing daemon's terms, as people read them.
 import { rate, timeUs } from "./format";
 import type { ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary } from "./sharewire";
 
-/** Something in a few words, and what they mean. */
+/** A term in a few words, and its explanation. */
 export interface Words {
   short: string;
   long: string;
 }
 
 const PHASES: Record<string, Words> = {
-  "start-up": { short: "finding out", long: "What the group carries still grows: nobody is bounded from above." },
+  "start-up": { short: "starting up", long: "The group is still finding its capacity: there is no upper bound yet." },
   hold: { short: "holding", long: "Each member keeps to its share." },
-  probe: { short: "probing", long: "Each member takes a little more for a round trip, to see whether there is more." },
-  contend: { short: "holding its ground", long: "Others, who do not take part, take what the members leave: windows grow until they carry the shares behind the others' queues." },
-  off: { short: "standing off", long: "Sharing does not help here at the moment: nobody is bounded." },
+  probe: { short: "probing", long: "For one round trip, each member takes a little more than its share, to find out whether there is more capacity." },
+  contend: { short: "contending", long: "Devices that do not take part use what the members leave: windows grow until the members carry their shares in spite of the others' queues." },
+  off: { short: "paused", long: "Sharing does not help here at the moment: nobody is bounded." },
 };
 
 export function phase(summary: ShareSummary | undefined): Words {
-  if (summary === undefined) return { short: "nothing is said", long: "Nobody sends, or no leader is found yet." };
-  return PHASES[summary.phase] ?? { short: summary.phase, long: "This page does not know that phase: the daemon is of another version." };
+  if (summary === undefined) return { short: "no summary", long: "Nobody sends, or no leader has been found yet." };
+  return PHASES[summary.phase] ?? { short: summary.phase, long: "This page does not know this phase: the daemon has another version." };
 }
 
 const RULES: Record<string, Words> = {
-  none: { short: "not bounded", long: "The policy is off, or has nothing to say of this flow." },
-  count: { short: "number of terminals", long: "A part of the bandwidth-delay product, by the number of terminals that send." },
-  "rtt-table": { short: "table of RTTs", long: "By the published table of how far the round-trip time has grown." },
-  steady: { short: "no cuts", long: "From a least round-trip time of 64 ms up nothing is cut on a sign of loss." },
-  "start-up": { short: "finding out", long: "The group is finding out what it carries: no upper bound yet." },
-  share: { short: "its share", long: "Its share of what the group carries, times the least round-trip time (lower), with the allowed queue on top (upper)." },
-  probe: { short: "probing", long: "Its share and a little more for a round trip, to see whether there is more." },
-  contend: { short: "holding its ground", long: "Others, who do not take part, fill queues: the window grows to what its share takes behind them." },
+  none: { short: "not bounded", long: "The policy is off, or sets no bound for this flow." },
+  count: { short: "number of terminals", long: "A part of the bandwidth-delay product that depends on the number of terminals that send." },
+  "rtt-table": { short: "table of RTTs", long: "The published table: the bound follows from the growth of the round-trip time." },
+  steady: { short: "no decrease", long: "If the minimum round-trip time is at least 64 ms, a loss does not reduce the window." },
+  "start-up": { short: "starting up", long: "The group is still finding its capacity: there is no upper bound yet." },
+  share: { short: "its share", long: "Lower bound: the flow's share of the capacity times the minimum round-trip time. Upper bound: the same plus the allowed queue." },
+  probe: { short: "probing", long: "For one round trip, a little more than its share, to find out whether there is more capacity." },
+  contend: { short: "contending", long: "Devices that do not take part fill the queue: the window grows until the flow carries its share in spite of it." },
   "app-limited": { short: "sends less", long: "The application sends less than its share." },
-  "gave-up": { short: "gave up", long: "Sharing did not help here: plain congestion control for a while." },
-  doubt: { short: "doubted", long: "What the leader says does not fit what this terminal carries itself: it keeps the share it had." },
-  mistrust: { short: "not believed", long: "What this terminal carries refutes what the leader says: plain congestion control for a while." },
-  unknown: { short: "not known yet", long: "Not enough is known of this flow yet." },
+  "gave-up": { short: "gave up", long: "Sharing did not help here: the flow is plain CUBIC for a while." },
+  doubt: { short: "doubted", long: "The leader's summary does not fit what this terminal carries: the flow keeps the share that it had." },
+  mistrust: { short: "not believed", long: "What this terminal carries contradicts the leader's summary: the flow is plain CUBIC for a while." },
+  unknown: { short: "not known yet", long: "Not enough is known about this flow yet." },
 };
 
 /** Which rule set a flow's bounds. */
 export function rule(flow: ShareFlow): Words {
   if (!flow.obeys) return { short: "left alone", long: `Its congestion control is ${flow.control}: ${flow.standing}.` };
-  const words = RULES[flow.rule] ?? { short: flow.rule, long: "This page does not know that rule: the daemon is of another version." };
-  const spared = flow.no_decrease ? " It is spared reductions." : "";
-  const burst = flow.burst > 0 ? ` Its window is spread over the round trip, ${flow.burst} segments at once.` : "";
+  const words = RULES[flow.rule] ?? { short: flow.rule, long: "This page does not know this rule: the daemon has another version." };
+  const spared = flow.no_decrease ? " Losses do not reduce its window." : "";
+  const burst = flow.burst > 0 ? ` Its segments are paced over the round trip, ${flow.burst} at a time.` : "";
   return { short: words.short, long: words.long + spared + burst };
 }
 
-/** A bound as it is read: 0 is none. */
+/** A bound as text; 0 means none. */
 export const bound = (segments: number): string => (segments > 0 ? String(segments) : "–");
 
 /** A member's or a group's id in short. */
@@ -65,7 +65,7 @@ export function capacity(summary: ShareSummary | undefined): string {
 }
 
 export const share = (summary: ShareSummary | undefined): string => (summary === undefined ? "–" : rate(summary.share_bps));
-/** The queue that a window may hold, and whether windows are spread over the round trip. */
+/** The queue that a window may hold, and whether segments are paced over the round trip. */
 export const queue = (summary: ShareSummary | undefined): string => (summary === undefined ? "–" : `up to ${timeUs(summary.queue_us)}${summary.paced ? ", paced" : ""}`);
 
 export function members({ summary, members }: ShareInterface): string {
@@ -90,7 +90,7 @@ export const age = (seconds: number): string => (seconds < 1 ? "now" : seconds <
 /** A member whose messages are signed with another key than this terminal's. */
 export const OTHER_KEY: Words = {
   short: "other key",
-  long: "It signs with the other key that this terminal accepts. It is a member like any other, and no reason for a slow transfer; once the other key is no longer accepted, its messages are refused.",
+  long: "It signs with the second key that this terminal accepts. It is a full member and slows no transfer. Once this terminal no longer accepts the second key, it refuses the member's messages.",
 };
 
 /** Reasons for which a message is refused when its sender has another key, or one of the two has none. */
@@ -102,7 +102,7 @@ function keyRemarks({ name, members, messages }: ShareInterface): string[] {
   const others = members.filter((member) => member.other_key === true).length;
   if (others > 0) {
     const [who, sign] = others === 1 ? ["1 member", "signs"] : [`${others} members`, "sign"];
-    remarks.push(`${name}: ${who} still ${sign} with the other key, as long as keys are being changed. That slows no transfer; give them the new key before the other one is no longer accepted.`);
+    remarks.push(`${name}: ${who} still ${sign} with the other key while keys are being changed. This slows no transfer. Give them the new key before the other one is no longer accepted.`);
   }
   const refused = KEY_REFUSALS.reduce((sum, reason) => sum + (messages?.refused?.[reason] ?? 0), 0);
   if (refused > 0) {
@@ -114,13 +114,13 @@ function keyRemarks({ name, members, messages }: ShareInterface): string[] {
 /** What is wrong or should be known, one sentence each. */
 export function remarks(status: ShareStatus): string[] {
   const remarks = [...status.problems];
-  if (!status.keyed) remarks.push("There is no key: anybody on the network can say anything.");
+  if (!status.keyed) remarks.push("There is no key: anybody on the network can forge messages.");
   if (status.interfaces.length === 0) remarks.push("No interface takes part.");
   if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} of other addresses, left alone.`);
   for (const each of status.interfaces) {
     const { name, flow_counts: counts } = each;
     remarks.push(...keyRemarks(each));
-    if (counts !== undefined && counts.left_out > 0) remarks.push(`${name}: ${counts.left_out} of ${counts.all} flows are not listed; those that carry most are.`);
+    if (counts !== undefined && counts.left_out > 0) remarks.push(`${name}: ${counts.left_out} of ${counts.all} flows are not listed; the list has those that carry most.`);
   }
   return remarks;
 }

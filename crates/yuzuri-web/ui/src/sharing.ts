@@ -164,7 +164,7 @@ function tellFlow(row: HTMLTableRowElement, flow: ShareFlow): void {
   const button = row.cells[0].firstElementChild as HTMLButtonElement;
   put(button.children[0], flow.remote);
   put(button.children[1], `from ${flow.local}`);
-  button.title = known === undefined ? `${flow.local} > ${flow.remote}: not among the flows that are watched` : `${flow.local} > ${flow.remote}: show its chart`;
+  button.title = known === undefined ? `${flow.local} > ${flow.remote}: not among the watched flows` : `${flow.local} > ${flow.remote}: show its chart`;
   button.disabled = known === undefined;
   button.dataset["flow"] = id ?? "";
   put(row.cells[1], words.bound(flow.bound.lower));
@@ -266,7 +266,7 @@ const isOpen = (): boolean => !el("side-sharing").hidden;
 /** A recording has no daemon: it is asked only to say so in the open view. */
 const wanted = (): boolean => document.visibilityState === "visible" && (isOpen() || !inReplay());
 
-const UNKNOWN = "The daemon answers in a way that this page does not know: it may be of another version.";
+const UNKNOWN = "The page does not understand the daemon's answer: the daemon may have another version.";
 
 /** Shows an answer; why what is shown may be old. */
 function take(answer: ShareAnswer): string {
@@ -293,7 +293,7 @@ export async function refresh(): Promise<void> {
   try {
     trouble(take(await askShare()));
   } catch (error) {
-    trouble(`What is shown is old: ${error instanceof Refusal ? error.message : "the server does not answer"}.`);
+    trouble(`This view is out of date: ${error instanceof Refusal ? error.message : "the server does not answer"}.`);
   }
   asking = false;
   window.clearTimeout(timer);

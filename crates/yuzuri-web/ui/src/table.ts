@@ -89,7 +89,7 @@ export class List {
       head.append(cell);
     };
     th("Chosen", undefined, "", "pick");
-    th("Flow", "name", "What tells the flow from the others; below it the other end, the process, the congestion control and this end", "text");
+    th("Flow", "name", "What distinguishes the flow from the others; below it: the remote end, the process, the congestion control and this end", "text");
     th("Last 30 s", undefined, "", "spark");
     th("Rate", "rate", "Throughput over the last second", "rate-cell");
     th("Limit", "limit", "What limited the flow for most of the last two seconds", "limit-cell");

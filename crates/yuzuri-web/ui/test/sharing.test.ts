@@ -67,9 +67,9 @@ test("the status is put in words", () => {
   assert.equal(words.group(wlan), "8b1f00c2 (by BSSID)");
   assert.deepEqual(wlan.members.map(words.isOwn), [true, false, false]);
   assert.deepEqual(wlan.members.map((member) => words.host(member.address ?? "")), ["", "10.0.0.3", "fe80::a00:4%2"]);
-  assert.deepEqual(wlan.flows.map((flow) => words.rule(flow).short), ["its share", "finding out", "left alone"]);
-  assert.match(words.rule(wlan.flows[0]).long, /16 segments at once/);
-  assert.match(words.rule(wlan.flows[1]).long, /spared reductions/);
+  assert.deepEqual(wlan.flows.map((flow) => words.rule(flow).short), ["its share", "starting up", "left alone"]);
+  assert.match(words.rule(wlan.flows[0]).long, /16 at a time/);
+  assert.match(words.rule(wlan.flows[1]).long, /Losses do not reduce/);
   assert.match(words.rule(wlan.flows[2]).long, /bbr: chosen by its program/);
   assert.deepEqual(words.remarks(status), ["1 flow of other addresses, left alone."]);
 });
@@ -79,7 +79,7 @@ test("what the daemon does not know, or another version says, is said as such", 
   assert.equal(words.policy({ ...status, steers: false, why_not: "no BTF" }), "yuzuri, but nothing is bounded: no BTF");
   const { summary, group: __, leader: ___, ...silent } = status.interfaces[0];
   assert.ok(summary !== undefined);
-  assert.equal(words.phase(undefined).short, "nothing is said");
+  assert.equal(words.phase(undefined).short, "no summary");
   assert.deepEqual([words.capacity(undefined), words.members(silent), words.leader(silent), words.group(silent)], ["–", "3, of which 2 send", "not known", "not known yet"]);
   assert.match(words.capacity({ ...summary, wire_bps: 5e7 }), /wire/);
   assert.equal(words.phase({ ...summary, phase: "dance" }).short, "dance");

@@ -109,18 +109,18 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
     match (&broke, reader.tail()) {
         (Some(error), _) => eprintln!("yuzuri: {error}"),
         (None, Some(Tail::Unfinished)) if is_being_written(file) => {
-            eprintln!("yuzuri: {} is still being written: this is what it held by now", file.display());
+            eprintln!("yuzuri: {} is still being written: this is its content so far", file.display());
         }
         (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", file.display()),
         _ => {}
     }
-    Ok(code(told, complete, &format!("{} holds no flow that sent anything", file.display()), &flows))
+    Ok(code(told, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
 }
 
 fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let of_processes = [!filter.pids.is_empty(), !filter.names.is_empty(), !filter.netns.is_empty()];
     if of_processes.contains(&true) {
-        eprintln!("yuzuri: a capture does not tell processes and namespaces: choose by addresses and ports");
+        eprintln!("yuzuri: a capture has no processes and namespaces: select flows by addresses and ports");
         return Ok(ExitCode::from(2));
     }
     let (flows, broke) = captured::read(file, filter, stop)?;
@@ -128,9 +128,9 @@ fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> 
     let told = print::all(args, &flows)?;
     print::end(args, &flows, None, complete, Some("capture".into()))?;
     if let Some(broke) = &broke {
-        eprintln!("yuzuri: {}: {broke}; what came before is told", file.display());
+        eprintln!("yuzuri: {}: {broke}; everything before it was used", file.display());
     }
-    Ok(code(told, complete, &format!("{} holds no flow that sent anything", file.display()), &flows))
+    Ok(code(told, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
 }
 
 fn code(told: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -> ExitCode {

@@ -31,7 +31,7 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
         }
     }
     if shown < ranked.len() {
-        writeln!(out, "and {} more (--all tells of them)", ranked.len() - shown)?;
+        writeln!(out, "and {} more (--all shows them)", ranked.len() - shown)?;
     }
     out.flush()?;
     Ok(senders)
