@@ -1,7 +1,9 @@
 //! The page: everything in one file, readable without a network and without scripts.
 
+mod compact;
 mod cycles;
 mod kato;
+mod limits;
 mod page;
 mod svg;
 mod windows;

@@ -1,7 +1,7 @@
 //! The page: a table of all flows, then a section for each.
 
 use super::svg::{DARK, DrawError, OTHER, REPLAYED, SEEN, hex};
-use super::{cycles, kato, windows};
+use super::{cycles, kato, limits, windows};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
@@ -12,8 +12,9 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use yuzuri_infer::verdict::{Answer, Measured};
 
-/// Flows that have a section of their own; the table has all.
+/// Flows that have a section of their own, and what these may take together, bytes; the table has all.
 const MAX_SECTIONS: usize = 200;
+const MAX_SECTION_BYTES: usize = 2_300_000;
 /// Sections whose pictures are unfolded at first.
 const UNFOLDED: usize = 4;
 /// Candidates shown of a flow.
@@ -27,6 +28,9 @@ pub struct HtmlReport {
     rows: String,
     odd: String,
     flows: usize,
+    /// Flows with a section, and what their sections take.
+    shown: usize,
+    shown_bytes: usize,
     files: usize,
 }
 
@@ -39,7 +43,17 @@ impl HtmlReport {
         let file = File::create(&part).map_err(IdentifyError::write(path))?;
         let sections = BufWriter::new(file);
         let (rows, odd) = (String::new(), String::new());
-        Ok(HtmlReport { path: path.to_owned(), part, sections, rows, odd, flows: 0, files: 0 })
+        Ok(HtmlReport {
+            path: path.to_owned(),
+            part,
+            sections,
+            rows,
+            odd,
+            flows: 0,
+            shown: 0,
+            shown_bytes: 0,
+            files: 0,
+        })
     }
 
     /// Adds a file.
@@ -57,19 +71,24 @@ impl HtmlReport {
         }
         for flow in &report.flows {
             self.flows += 1;
-            self.row(flow);
-            if self.flows <= MAX_SECTIONS {
+            let is_shown = self.shown + 1 == self.flows
+                && self.shown < MAX_SECTIONS
+                && self.shown_bytes < MAX_SECTION_BYTES;
+            self.row(flow, is_shown);
+            if is_shown {
                 let text = section(self.flows, report, flow).map_err(|source| IdentifyError::Draw {
                     page: self.path.display().to_string(),
                     source,
                 })?;
+                self.shown += 1;
+                self.shown_bytes += text.len();
                 self.sections.write_all(text.as_bytes()).map_err(IdentifyError::write(&self.part))?;
             }
         }
         Ok(())
     }
 
-    fn row(&mut self, flow: &FlowReport) {
+    fn row(&mut self, flow: &FlowReport, is_shown: bool) {
         let constants = &flow.verdict.constants;
         let (name, also) = match &flow.verdict.answer {
             Answer::Named { name, set } => {
@@ -84,7 +103,7 @@ impl HtmlReport {
         let number = |value: Option<f64>, digits: usize| {
             value.map_or("–".into(), |value| format!("{value:.digits$}"))
         };
-        let link = if self.flows <= MAX_SECTIONS {
+        let link = if is_shown {
             format!("<a href=\"#flow-{}\">{}</a>", self.flows, escaped(name))
         } else {
             escaped(name)
@@ -107,7 +126,7 @@ impl HtmlReport {
 
     /// Ends it.
     pub fn finish(self, totals: &Totals) -> Result<(), IdentifyError> {
-        let HtmlReport { path, part, sections, rows, odd, flows, files } = self;
+        let HtmlReport { path, part, sections, rows, odd, flows, shown, files, .. } = self;
         let written = (|| -> std::io::Result<()> {
             sections.into_inner()?.sync_data()?;
             let new = part.with_extension("new");
@@ -118,7 +137,7 @@ impl HtmlReport {
                 "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
                  <meta name=\"color-scheme\" content=\"light dark\"><title>Congestion controls</title><style>{}</style>\
                  <h1>Congestion controls</h1><p>{}, {} with a verdict, {named} named. Made by yuzuri {}.</p>",
-                style(),
+                style() + &limits::style(),
                 many(files as u64, "file"),
                 if flows == 1 {
                     "1 direction of a flow".to_owned()
@@ -141,8 +160,8 @@ impl HtmlReport {
                 )?;
             }
             std::io::copy(&mut File::open(&part)?, &mut out)?;
-            if flows > MAX_SECTIONS {
-                write!(out, "<p>{} more are in the table alone.</p>", flows - MAX_SECTIONS)?;
+            if flows > shown {
+                write!(out, "<p>{} more are in the table alone.</p>", flows - shown)?;
             }
             writeln!(out, "</html>")?;
             out.into_inner()?.sync_data()?;
@@ -202,9 +221,13 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
         text,
         "<figure>{}<figcaption>Window, round by round: <span class=\"key seen\">seen</span> <span class=\"key algorithm\">{} replayed</span> \
          <span class=\"key loss\">losses</span> <span class=\"key repair\">repairing</span> <span class=\"key limited\">limited by \
-         application or receiver</span>. Below, the difference.</figcaption></figure>",
+         application or receiver</span>.{} Below, the difference.</figcaption></figure>",
         windows::windows(verdict)?,
-        escaped(best)
+        escaped(best),
+        match limits::legend(&verdict.window_trace.rounds) {
+            legend if legend.is_empty() => legend,
+            legend => format!(" The lane tells what limited the sender:{legend}."),
+        }
     );
     if let Some(picture) = kato::kato(verdict) {
         let _ = write!(
@@ -268,7 +291,7 @@ fn constants(text: &mut String, flow: &FlowReport) {
 
 fn style() -> String {
     let mut dark = String::new();
-    for (colour, instead) in DARK {
+    for (colour, instead) in DARK.into_iter().chain(limits::dark()) {
         let hex = hex(colour);
         let _ =
             write!(dark, "svg [fill=\"{hex}\"]{{fill:{instead}}}svg [stroke=\"{hex}\"]{{stroke:{instead}}}");
@@ -280,7 +303,7 @@ fn style() -> String {
          body{{font:16px/1.5 system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--ground)}}\
          h1{{font-size:1.6rem}}h2{{font-size:1.25rem;margin-top:2.5rem;overflow-wrap:anywhere}}h3{{font-size:1rem;margin:1rem 0 .3rem}}\
          a{{color:var(--seen)}}figure{{margin:1rem 0;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.5rem}}\
-         figure svg{{width:100%;height:auto;display:block}}figcaption,.small{{color:var(--soft);font-size:.9rem}}\
+         figure svg{{width:100%;height:auto;display:block;font-family:sans-serif}}figcaption,.small{{color:var(--soft);font-size:.9rem}}\
          .file td{{white-space:normal;overflow-wrap:anywhere;color:var(--soft);background:var(--head)}}.verdict{{font-size:1.1rem;font-weight:600}}.scroll{{overflow-x:auto}}\
          table{{border-collapse:collapse;font-size:.9rem;background:var(--card)}}\
          th,td{{border:1px solid var(--line);padding:.25rem .6rem;text-align:right;white-space:nowrap}}th{{background:var(--head)}}\
@@ -292,9 +315,62 @@ fn style() -> String {
          height:100%;min-width:1px}}.notes{{background:var(--note);border-radius:6px;padding:.4rem .4rem .4rem 1.6rem}}\
          details{{margin:.6rem 0}}summary{{cursor:pointer;color:var(--soft)}}\
          .key::before{{content:\"\";display:inline-block;width:.8em;height:.8em;margin-right:.3em;border-radius:2px;background:var(--key)}}\
-         .seen{{--key:var(--seen)}}.algorithm{{--key:var(--cca)}}.other{{--key:var(--other)}}.loss{{--key:var(--loss)}}\
+         .seen{{--key:var(--seen)}}.algorithm{{--key:var(--algorithm)}}.other{{--key:var(--other)}}.loss{{--key:var(--loss)}}\
          .repair{{--key:var(--repair)}}.limited{{--key:var(--limited)}}.key{{margin-left:.4em}}\
          @media(prefers-color-scheme:dark){{:root{{--ground:#161616;--card:#1f1f1f;--ink:#e6e6e6;--soft:#a8a8a8;--line:#3a3a3a;--head:#2a2a2a;\
-         --seen:#56b4e9;--cca:#ff9248;--other:#35c99a;--loss:#ff6b57;--repair:#4d3422;--limited:#31353b;--note:#43291c}}{dark}}}"
+         --seen:#56b4e9;--algorithm:#ff9248;--other:#35c99a;--loss:#ff6b57;--repair:#4d3422;--limited:#31353b;--note:#43291c}}{dark}}}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use yuzuri_infer::identify;
+    use yuzuri_infer::window_trace::{Cause, Reduction, Round, WindowTrace};
+    use yuzuri_limits::Limit;
+
+    /// Reno for 300 rounds, with a loss in each 20.
+    fn flow() -> FlowReport {
+        let mut trace = WindowTrace { mss_bytes: 1448, min_rtt_us: 20_000, ..WindowTrace::default() };
+        for n in 0..300u32 {
+            let start_ns = i64::from(n) * 20_000_000;
+            let window = 20.0 + (n % 20) as f32;
+            if n % 20 == 0 && n > 0 {
+                let begun = Reduction::begun(start_ns, Cause::Recovery, 39.0);
+                trace.reductions.push(Reduction { after: 20.0, round: n, ..begun });
+            }
+            trace.rounds.push(Round {
+                start_ns,
+                end_ns: start_ns + 20_000_000,
+                window,
+                acked: window,
+                acks: window as u32,
+                sent: window as u32,
+                rtt_min_us: 20_000,
+                limited_by: Some(if n % 20 < 12 { Limit::Loss } else { Limit::Path }),
+                ..Round::default()
+            });
+        }
+        FlowReport::new(identify(trace, None, None, None), None)
+    }
+
+    #[test]
+    fn a_page_of_a_thousand_flows_is_smaller_than_three_megabytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        let mut page = HtmlReport::new(&path).unwrap();
+        let report = FileReport { path: "a.pcap".into(), flows: vec![flow()], ..FileReport::default() };
+        for _ in 0..1000 {
+            page.add(&report).unwrap();
+        }
+        page.finish(&Totals::default()).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.len() < 3_000_000, "{} bytes", text.len());
+        let shown = text.matches("<section").count();
+        assert!((90..=MAX_SECTIONS).contains(&shown), "{shown} sections");
+        assert_eq!(text.matches("href=\"#flow-").count(), shown, "a link for each of them");
+        assert!(text.contains(&format!("{} more are in the table alone", 1000 - shown)));
+        assert!(text.contains("class=\"key loss\"") && text.contains("path 40 %"), "the lane has a legend");
+    }
 }

@@ -1,5 +1,6 @@
 //! What all pictures share: colours, axes, thinning.
 
+use super::compact::compact;
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::DrawingAreaErrorKind;
@@ -62,6 +63,7 @@ pub(super) fn svg(
         area.present()?;
     }
     // So that it fits its place and is read aloud.
+    let text = compact(&text);
     Ok(text.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{words}\" "), 1))
 }
 

@@ -1,5 +1,6 @@
 //! The window over time with the replayed algorithm over it, and below by how much they differ.
 
+use super::limits::{colour, stretches};
 use super::svg::{
     DrawError, FONT, INK, LIMITED, LOSS, REPAIR, REPLAYED, SEEN, ceiling, drawn, frame, quantile, svg,
 };
@@ -9,6 +10,8 @@ use yuzuri_infer::window_trace::Cause;
 
 const SIZE: (u32, u32) = (940, 470);
 const RESIDUALS: u32 = 150;
+/// Height of the lane of limits.
+const LANE: u32 = 16;
 
 /// The picture.
 pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
@@ -21,7 +24,10 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
     let predicted = |place: usize| verdict.predicted.get(place).copied().filter(|cca| cca.is_finite());
     let places = drawn(rounds);
     svg(SIZE, "Window over time", |area| {
-        let (upper, lower) = area.split_vertically(SIZE.1 - RESIDUALS);
+        let stretches = stretches(rounds);
+        let lane = if stretches.is_empty() { 0 } else { LANE };
+        let (upper, lower) = area.split_vertically(SIZE.1 - RESIDUALS - lane);
+        let (limits, lower) = lower.split_vertically(lane);
         let mut chart = ChartBuilder::on(&upper)
             .margin(8)
             .margin_right(16)
@@ -61,6 +67,19 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
             TriangleMarker::new(at, size, LOSS.filled())
         });
         chart.draw_series(marks)?;
+
+        if lane > 0 {
+            let mut chart = ChartBuilder::on(&limits)
+                .margin(2)
+                .margin_left(70)
+                .margin_right(16)
+                .build_cartesian_2d(0.0..end_s, 0.0..1.0)?;
+            chart.draw_series(stretches.iter().map(|(from, to, limit)| {
+                let from = at(*from).clamp(0.0, end_s);
+                let to = at(*to).max(from + end_s / 900.0).min(end_s);
+                Rectangle::new([(from, 0.0), (to, 1.0)], colour(*limit).filled())
+            }))?;
+        }
 
         let differences =
             || (0..rounds.len()).filter_map(|place| Some(predicted(place)? - rounds[place].window));
