@@ -288,11 +288,11 @@ class Soak:
                 least = [min(s[what] for s in sixth) for sixth in sixths if sixth]
                 grows = len(least) == 6 and least[-1] > least[0] and least == sorted(least)
                 # One additional resource at the end is not growth; a short run cannot decide it.
-                result = "not told" if len(least) < 6 or (grows and is_short) else "failed" if grows else "held"
+                result = "undecided" if len(least) < 6 or (grows and is_short) else "failed" if grows else "held"
                 row(f"{what} of {name}", " ".join(map(str, least)) or "too few samples", "no growth", result)
         for name, ghosts in self.ghosts.items():
             figure = f"{len(ghosts.found)} in {ghosts.looks} looks at {ghosts.compared} rows (at most {ghosts.most} closes under way)"
-            row(f"ghosts: {name} beside the kernel's sockets", figure, "0", "failed" if ghosts.found else "held" if ghosts.looks else "not told")
+            row(f"ghosts: {name} beside the kernel's sockets", figure, "0", "failed" if ghosts.found else "held" if ghosts.looks else "undecided")
         most = lambda what: max((f for f in self.notes.get(what, []) if f is not None), default=0)
         number = lambda what: len(self.notes.get(what, []))
         compared = self.counts.get("accounts compared", 0)
@@ -308,7 +308,7 @@ class Soak:
         for check, looked, figure, wanted in checks:
             bad = self.failures.get(check, [])
             figure += f"; {bad[0]}" + (f" (and {len(bad) - 1} more)" if len(bad) > 1 else "") if bad else ""
-            row(check, figure, wanted, "failed" if bad else "held" if looked else "not told")
+            row(check, figure, wanted, "failed" if bad else "held" if looked else "undecided")
         named = {check for check, *_ in checks}
         for check, what in self.failures.items():
             if check not in named:
@@ -317,7 +317,7 @@ class Soak:
         for what, why in UNTESTED.items():
             if what == "wall-clock steps" and self.words.step_clock:
                 continue
-            row(what, f"not here: {why}", "", "not told")
+            row(what, f"not here: {why}", "", "undecided")
         report = {
             "seed": self.words.seed, "hours": self.words.hours, "whole": whole, "seconds": round(time.monotonic() - self.began),
             "flows": self.words.flows, "flows_shown": statistics.median(self.flows) if self.flows else None, "traffic": self.traffic(),

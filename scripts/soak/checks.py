@@ -36,9 +36,9 @@ def judge_slope(found, max_per_day):
     """Returns held or failed if the whole interval is on one side of the limit, otherwise not
     told."""
     if found is None:
-        return "not told"
+        return "undecided"
     _, low, high = (per_s * DAY_S for per_s in found)
-    return "held" if high < max_per_day else "failed" if low > max_per_day else "not told"
+    return "held" if high < max_per_day else "failed" if low > max_per_day else "undecided"
 
 
 class Page:
