@@ -6,7 +6,7 @@ mod look;
 use crate::batch::Batch;
 use crate::config::{ShareConfig, WithoutKernel};
 use crate::discover::Discovery;
-use crate::enforcer::{Enforcer, Told};
+use crate::enforcer::{Enforcer, WalkCoverage};
 use crate::event::{Event, Order};
 use crate::flood::Flood;
 use crate::flows::Flows;
@@ -276,7 +276,7 @@ impl ControlLoop {
     }
 
     /// Assigns each flow to the interface that has its local address.
-    fn sort_flows(&mut self, now: Moment, told: Told) {
+    fn sort_flows(&mut self, now: Moment, told: WalkCoverage) {
         let lets_rest = self.lets_rest();
         for link in &mut self.links {
             link.seen.clear();
@@ -401,7 +401,7 @@ impl ControlLoop {
             if self.keys.take(&notice) {
                 self.config.told = Some(notice);
                 self.look_at = clock::now();
-                (self.tell)(&Event::Told(notice));
+                (self.tell)(&Event::Notice(notice));
             }
         }
     }

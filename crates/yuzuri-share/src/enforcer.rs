@@ -33,7 +33,7 @@ enum Backend {
 
 /// The flows that a walk reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum WalkCoverage {
     /// Every flow.
     All,
     /// All flows except this many resting ones.
@@ -153,13 +153,13 @@ impl Enforcer {
     }
 
     /// Reports the current flows, without resting ones unless `all` is set.
-    pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>, all: bool) -> Told {
+    pub(crate) fn observe(&mut self, out: &mut Vec<FlowState>, all: bool) -> WalkCoverage {
         out.clear();
         match &mut self.backend {
-            None => Told::All,
+            None => WalkCoverage::All,
             Some(Backend::Own(sockets)) => {
                 sockets.observe(out);
-                Told::All
+                WalkCoverage::All
             }
             Some(Backend::Kernel(steering)) => {
                 if all {
@@ -167,9 +167,9 @@ impl Enforcer {
                 }
                 let seen = steering.observe(out);
                 let told = match seen {
-                    Err(_) => Told::Nothing,
-                    Ok(()) if steering.told_all() => Told::All,
-                    Ok(()) => Told::But(steering.resting()),
+                    Err(_) => WalkCoverage::Nothing,
+                    Ok(()) if steering.told_all() => WalkCoverage::All,
+                    Ok(()) => WalkCoverage::But(steering.resting()),
                 };
                 self.judge(seen);
                 told

@@ -45,7 +45,7 @@ pub enum Event {
     /// A condition that works but should be fixed.
     Warning(String),
     /// A member was excluded. This is the notice with the next group key; store it for the next start.
-    Told(Notice),
+    Notice(Notice),
     /// Sharing ended; the flows' former congestion control was restored.
     Left {
         /// Flows whose former congestion control was restored.
@@ -73,7 +73,7 @@ impl fmt::Display for Event {
             Event::Redrawn(node) => write!(f, "another member has our id; ours is {node} now"),
             Event::Problem(what) => f.write_str(what),
             Event::Warning(what) => write!(f, "warning: {what}"),
-            Event::Told(notice) => {
+            Event::Notice(notice) => {
                 write!(f, "the group's key is generation {} now: somebody was shut out", notice.generation)
             }
             Event::Left { migrated_back, stay: 0 } => {

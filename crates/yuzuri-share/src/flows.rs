@@ -1,6 +1,6 @@
 //! Converts the flows of a kernel walk to the policy's types.
 
-use crate::enforcer::{RESTS_AFTER, Told};
+use crate::enforcer::{RESTS_AFTER, WalkCoverage};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -169,13 +169,13 @@ impl Flows {
     }
 
     /// Ends a walk and removes the flows that no longer exist.
-    pub(crate) fn end(&mut self, now: Moment, told: Told) {
+    pub(crate) fn end(&mut self, now: Moment, told: WalkCoverage) {
         self.known.retain(|_, known| known.seen);
         self.known.shrink_to(self.known.len() * 2);
         self.since_all = self.since_all.saturating_add(1);
         match told {
-            Told::Nothing => {}
-            Told::All => {
+            WalkCoverage::Nothing => {}
+            WalkCoverage::All => {
                 let (number, at) = (self.number, &mut self.at);
                 self.resting.retain(|_, resting| {
                     let met = resting.walk == number;
@@ -187,7 +187,9 @@ impl Flows {
                 self.at.retain(|_, at| at.all > 0);
                 (self.since_all, self.doubts) = (0, false);
             }
-            Told::But(resting) => self.doubts = (resting + self.lay_down) as usize != self.resting.len(),
+            WalkCoverage::But(resting) => {
+                self.doubts = (resting + self.lay_down) as usize != self.resting.len()
+            }
         }
         if self.walks.len() >= RESTS_AFTER.into() {
             self.walks.pop_front();

@@ -6,10 +6,10 @@
 //! use yuzuri_share::{KeySource, ControlLoop, ShareConfig};
 //! let config = ShareConfig { key: KeySource::Passphrase("a long one".into()), ..ShareConfig::default() };
 //! let mut share = ControlLoop::start(config)?;
-//! let board = share.status_cell();
+//! let status = share.status_cell();
 //! std::thread::spawn(move || {
 //!     std::thread::sleep(std::time::Duration::from_secs(5));
-//!     println!("{}", yuzuri_share::table(&board.read()));
+//!     println!("{}", yuzuri_share::table(&status.read()));
 //! });
 //! share.run(&AtomicBool::new(false))?;
 //! # Ok::<(), yuzuri_share::ShareError>(())

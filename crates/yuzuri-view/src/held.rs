@@ -58,16 +58,16 @@ impl Serialize for Held {
 
 /// What a record tells of the time since the one before: one stretch or two.
 #[derive(Debug, Clone, Copy)]
-pub struct Told {
+pub struct RecordLimits {
     stretches: [Stretch; 2],
     count: usize,
 }
 
-impl Told {
+impl RecordLimits {
     /// Takes a record in. Of a flow that only receives all time is unknown: what limits the transfer is seen at its sender.
-    pub fn by(limits: &mut FlowLimits, event: &Event) -> Told {
+    pub fn by(limits: &mut FlowLimits, event: &Event) -> RecordLimits {
         let nothing = Stretch { from_us: 0, to_us: 0, limit: Limit::Unknown };
-        let mut told = Told { stretches: [nothing; 2], count: 0 };
+        let mut told = RecordLimits { stretches: [nothing; 2], count: 0 };
         limits.add(event, |stretch| {
             if let Some(place) = told.stretches.get_mut(told.count) {
                 *place = stretch;
@@ -81,7 +81,7 @@ impl Told {
     }
 }
 
-impl std::ops::Deref for Told {
+impl std::ops::Deref for RecordLimits {
     type Target = [Stretch];
 
     fn deref(&self) -> &[Stretch] {

@@ -16,7 +16,7 @@ pub mod text;
 pub mod why;
 
 pub use control::{Control, NoControl, Refused, Replay};
-pub use held::{Held, Told, short};
+pub use held::{Held, RecordLimits, short};
 pub use history::{Bucket, History, Level};
 pub use ingest::Ingest;
 pub use model::{Limits, LiveModel, Logged, Row, Tally};

@@ -1,6 +1,6 @@
 //! A row per flow, the latest notable events, and the account.
 
-use crate::held::{LimitMeter, Told};
+use crate::held::{LimitMeter, RecordLimits};
 use crate::history::History;
 use crate::limited::FlowLimits;
 use crate::rate::RateMeter;
@@ -175,7 +175,7 @@ impl Row {
         self.tally.add(event);
         self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
-        let told = Told::by(&mut self.limits, event);
+        let told = RecordLimits::by(&mut self.limits, event);
         told.iter().for_each(|stretch| self.limited.add(*stretch));
         self.history.push(event, &told);
         match event.kind {

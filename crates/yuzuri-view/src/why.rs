@@ -51,14 +51,14 @@ impl Why {
         let ranked = times.ranked();
         let &(limit, share) = ranked.first()?;
         let figures = flow.figures(limit);
-        let teller = Teller { flow, figures, congestion_control };
-        let (sentence, remedy) = teller.tell(limit);
+        let describer = Describer { flow, figures, congestion_control };
+        let (sentence, remedy) = describer.tell(limit);
         Some(Why {
             limit,
             share,
             sentence,
             remedy,
-            next: if flow.sends() { teller.next(limit) } else { None },
+            next: if flow.sends() { describer.next(limit) } else { None },
             shares: ranked,
         })
     }
@@ -74,13 +74,13 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-struct Teller<'a> {
+struct Describer<'a> {
     flow: &'a FlowLimits,
     figures: Figures,
     congestion_control: &'a str,
 }
 
-impl Teller<'_> {
+impl Describer<'_> {
     fn rate_bps(&self) -> f64 {
         self.flow.acked_bytes() as f64 * 8e6 / self.flow.time_us().max(1) as f64
     }

@@ -1,6 +1,6 @@
 //! The loop.
 
-use crate::{Sinks, Wishes};
+use crate::{Requests, Sinks};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ type Tell<'a> = dyn FnMut(&Account) + Send + 'a;
 pub struct Pump<'a> {
     sinks: &'a Sinks,
     stop: &'a AtomicBool,
-    wishes: Option<Wishes>,
+    requests: Option<Requests>,
     time: Option<Duration>,
     gather: Duration,
     tell: Option<Box<Tell<'a>>>,
@@ -44,7 +44,7 @@ pub struct Pump<'a> {
 impl<'a> Pump<'a> {
     /// Reads until `stop` is set, or a sink has failed.
     pub fn new(sinks: &'a Sinks, stop: &'a AtomicBool) -> Pump<'a> {
-        Pump { sinks, stop, wishes: None, time: None, gather: Duration::ZERO, tell: None }
+        Pump { sinks, stop, requests: None, time: None, gather: Duration::ZERO, tell: None }
     }
 
     /// Reads for so long at most.
@@ -53,8 +53,8 @@ impl<'a> Pump<'a> {
     }
 
     /// Does what is wished through a [`Remote`](crate::Remote).
-    pub fn with_wishes(self, wishes: Wishes) -> Pump<'a> {
-        Pump { wishes: Some(wishes), ..self }
+    pub fn with_requests(self, requests: Requests) -> Pump<'a> {
+        Pump { requests: Some(requests), ..self }
     }
 
     /// Hands on what has gathered only so often: to wake another thread at each look may cost more than the look.
@@ -69,7 +69,7 @@ impl<'a> Pump<'a> {
 
     /// Reads the source to its end. Gives the account as it is in every sink.
     pub fn run(self, watch: Box<dyn Watch>) -> Account {
-        let Pump { sinks, stop, wishes, time, gather, mut tell } = self;
+        let Pump { sinks, stop, requests, time, gather, mut tell } = self;
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let goes_on = || {
             !stop.load(Ordering::Relaxed)
@@ -91,8 +91,8 @@ impl<'a> Pump<'a> {
                 next_tell = Instant::now() + TELL_EVERY;
                 tell(&sinks.with_losses(watch.account()));
             }
-            match &wishes {
-                Some(wishes) => wishes.rest(watch),
+            match &requests {
+                Some(requests) => requests.rest(watch),
                 None => std::thread::sleep(watch.rest()),
             }
         };

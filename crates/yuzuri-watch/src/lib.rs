@@ -34,8 +34,8 @@ mod sinks;
 
 pub use drive::{Pump, drive};
 pub use live::{Live, SharedModel, model};
-pub use recorder::{Ended, Recorder, Teller};
-pub use remote::{Remote, Wishes};
+pub use recorder::{Ended, Recorder, RecordingObserver};
+pub use remote::{Remote, Requests};
 pub use sinks::{For, Sink, Sinks};
 
 use anyhow::Context;

@@ -8,12 +8,12 @@ use yuzuri_trace::recording::{RecordError, Writer};
 use yuzuri_trace::{Account, Item, Session};
 
 /// Learns what becomes of a recording, and tells the user.
-pub trait Teller: Send + 'static {
+pub trait RecordingObserver: Send + 'static {
     /// It cannot be written. What it misses is counted, and it is tried again.
-    fn stands_still(&mut self, error: &RecordError);
+    fn write_failed(&mut self, error: &RecordError);
 
     /// It can be written again. Each failure has one end at most.
-    fn goes_on(&mut self, _missing: u64) {}
+    fn resumed(&mut self, _missing: u64) {}
 
     /// It has ended.
     ///
@@ -41,7 +41,7 @@ pub struct Ended {
 /// Writes a recording; goes on when the disk was full and has room again.
 pub struct Recorder<T> {
     writer: Writer,
-    teller: T,
+    observer: T,
     failing: bool,
     stood_still: bool,
     /// Events that it never got, because writing was too slow.
@@ -53,7 +53,7 @@ pub struct Recorder<T> {
 /// While nothing happens an account is written only this often: each costs the file a batch of its own (6 kB).
 const IDLE_ACCOUNT_NS: u64 = 60_000_000_000;
 
-impl<T: Teller> Recorder<T> {
+impl<T: RecordingObserver> Recorder<T> {
     /// Begins the file.
     ///
     /// # Errors
@@ -62,10 +62,10 @@ impl<T: Teller> Recorder<T> {
         path: &Path,
         session: &Session,
         overwrite: bool,
-        teller: T,
+        observer: T,
     ) -> Result<Recorder<T>, RecordError> {
         let writer = Writer::create(path, session, overwrite)?;
-        Ok(Recorder { writer, teller, failing: false, stood_still: false, missed: 0, account: None })
+        Ok(Recorder { writer, observer, failing: false, stood_still: false, missed: 0, account: None })
     }
 
     /// Whether the item tells something new.
@@ -87,18 +87,18 @@ impl<T: Teller> Recorder<T> {
             Err(error) if !self.failing => {
                 self.failing = true;
                 self.stood_still = true;
-                self.teller.stands_still(&error);
+                self.observer.write_failed(&error);
             }
             Ok(()) if self.failing && !self.writer.is_failing() => {
                 self.failing = false;
-                self.teller.goes_on(self.writer.lost());
+                self.observer.resumed(self.writer.lost());
             }
             _ => {}
         }
     }
 }
 
-impl<T: Teller> Sink for Recorder<T> {
+impl<T: RecordingObserver> Sink for Recorder<T> {
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
         // An account comes alone or at the end of a batch: the rest is one slice.
         let news = match items {
@@ -132,7 +132,7 @@ impl<T: Teller> Sink for Recorder<T> {
         let path = self.writer.path().to_owned();
         let (stood_still, missed) = (self.stood_still, self.missed);
         let summary = self.writer.finish();
-        self.teller.ended(Ended {
+        self.observer.ended(Ended {
             path,
             rows: summary.rows,
             bytes: summary.bytes,

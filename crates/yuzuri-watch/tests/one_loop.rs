@@ -11,13 +11,13 @@ use yuzuri_testnet::{Net, Side, eventually};
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{Account, Density, Event, Item};
 use yuzuri_view::Control;
-use yuzuri_watch::{Ended, For, Live, Pump, Recorder, Remote, Sinks, Teller, model, source};
+use yuzuri_watch::{Ended, For, Live, Pump, Recorder, RecordingObserver, Remote, Sinks, model, source};
 
 /// Keeps what became of the recording.
 struct Kept(mpsc::Sender<Ended>);
 
-impl Teller for Kept {
-    fn stands_still(&mut self, error: &yuzuri_trace::recording::RecordError) {
+impl RecordingObserver for Kept {
+    fn write_failed(&mut self, error: &yuzuri_trace::recording::RecordError) {
         panic!("{error}");
     }
 
@@ -83,7 +83,7 @@ fn recording_model_and_account_agree_while_the_filter_changes() {
     sinks.add(Recorder::create(&file, &session, false, Kept(told)).unwrap(), For::Recording);
     let live = model(&session);
     sinks.add(Live::now(live.clone()), For::Face("the model"));
-    let (remote, wishes) = Remote::new();
+    let (remote, requests) = Remote::new();
     let stop = AtomicBool::new(false);
     let accounts = AtomicU64::new(0);
     let tell = |_: &Account| {
@@ -96,7 +96,7 @@ fn recording_model_and_account_agree_while_the_filter_changes() {
         model.rows().find(|row| row.flow.local == local).map_or(0, |row| row.last.snapshot.bytes_acked)
     };
     let account = std::thread::scope(|scope| {
-        let pump = Pump::new(&sinks, &stop).with_wishes(wishes).telling(tell);
+        let pump = Pump::new(&sinks, &stop).with_requests(requests).telling(tell);
         let pumping = scope.spawn(move || pump.run(watch));
         let ends = Stop(&stop);
         // Until the hooks see it: connections of before are known from their next event on.

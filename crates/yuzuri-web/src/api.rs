@@ -1,7 +1,7 @@
 //! The requests.
 
 use crate::client::LiveBody;
-use crate::daemon_status::{DaemonStatus, Told};
+use crate::daemon_status::{DaemonAnswer, DaemonStatus};
 use crate::encode::{self, TimeBase};
 use crate::guard::{Guard, Passed};
 use crate::hub::{self, MAX_FLOWS};
@@ -328,10 +328,10 @@ async fn history_csv(State(app): State<App>, Path(id): Path<String>, uri: Uri) -
     Ok(response)
 }
 
-/// Runs what may block elsewhere, so that no browser waits for another one's wish.
-async fn ask(app: App, wish: impl FnOnce(&dyn Control) -> Result<(), Refused> + Send + 'static) -> Answer {
+/// Runs what may block elsewhere, so that no browser waits for another one's request.
+async fn ask(app: App, request: impl FnOnce(&dyn Control) -> Result<(), Refused> + Send + 'static) -> Answer {
     let control = app.shared.control.clone();
-    let asked = tokio::task::spawn_blocking(move || wish(&*control)).await;
+    let asked = tokio::task::spawn_blocking(move || request(&*control)).await;
     asked.map_err(|_| {
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, "it failed inside Yuzuri; see its own output".into())
     })??;
@@ -341,7 +341,7 @@ async fn ask(app: App, wish: impl FnOnce(&dyn Control) -> Result<(), Refused> + 
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FilterWish {
+struct FilterRequest {
     filter: String,
 }
 
@@ -349,7 +349,7 @@ async fn filter(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
-    let FilterWish { filter } = body(bytes)?;
+    let FilterRequest { filter } = body(bytes)?;
     let filter: Filter =
         filter.parse().map_err(|error: yuzuri_trace::FilterError| Refusal::bad(error.to_string()))?;
     ask(app, move |control| control.set_filter(filter)).await
@@ -357,7 +357,7 @@ async fn filter(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DensityWish {
+struct DensityRequest {
     interval_us: u64,
 }
 
@@ -365,7 +365,7 @@ async fn density(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
-    let DensityWish { interval_us } = body(bytes)?;
+    let DensityRequest { interval_us } = body(bytes)?;
     let density = match interval_us {
         0 => Density::EveryAck,
         1..=60_000_000 => Density::Interval { ns: interval_us * 1000 },
@@ -376,7 +376,7 @@ async fn density(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ReplayWish {
+struct ReplayRequest {
     paused: Option<bool>,
     speed: Option<f64>,
     position_us: Option<u64>,
@@ -386,7 +386,7 @@ async fn replay(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
-    let ReplayWish { paused, speed, position_us } = body(bytes)?;
+    let ReplayRequest { paused, speed, position_us } = body(bytes)?;
     if paused.is_none() && speed.is_none() && position_us.is_none() {
         return Err(Refusal::bad("one of paused, speed, position_us is needed"));
     }
@@ -409,11 +409,11 @@ async fn replay(
 /// The sharing daemon's status as it says it, or `running: false` with the reason.
 async fn share(State(app): State<App>) -> Answer {
     match app.share.ask().await {
-        Told::Status(text) => Ok(json(StatusCode::OK, text.to_string())),
-        Told::Nobody { why, help } => {
+        DaemonAnswer::Status(text) => Ok(json(StatusCode::OK, text.to_string())),
+        DaemonAnswer::Nobody { why, help } => {
             let answer = serde_json::json!({ "running": false, "why": why, "help": help });
             Ok(json(StatusCode::OK, answer.to_string()))
         }
-        Told::Unclear(why) => Err(Refusal(StatusCode::BAD_GATEWAY, why)),
+        DaemonAnswer::Unclear(why) => Err(Refusal(StatusCode::BAD_GATEWAY, why)),
     }
 }

@@ -20,7 +20,7 @@ const FRESH: Duration = Duration::from_millis(250);
 
 /// What is known of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum DaemonAnswer {
     /// Its status, a JSON object.
     Status(Arc<str>),
     /// No daemon answers: why, and the command that helps where one does.
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Reach {
 pub(crate) struct DaemonStatus {
     socket: Option<PathBuf>,
     reach: Option<Reach>,
-    last: Mutex<Option<(Instant, Told)>>,
+    last: Mutex<Option<(Instant, DaemonAnswer)>>,
 }
 
 impl DaemonStatus {
@@ -63,10 +63,10 @@ impl DaemonStatus {
     }
 
     /// Asks, or gives what was said a moment ago. One asks at a time, the others wait for its answer.
-    pub(crate) async fn ask(&self) -> Told {
+    pub(crate) async fn ask(&self) -> DaemonAnswer {
         let Some(socket) = &self.socket else {
             let why = "what is shown here is not live, and sharing is a matter of now";
-            return Told::Nobody { why: why.into(), help: None };
+            return DaemonAnswer::Nobody { why: why.into(), help: None };
         };
         let mut last = self.last.lock().await;
         if let Some((at, told)) = last.as_ref()
@@ -80,29 +80,29 @@ impl DaemonStatus {
     }
 }
 
-async fn ask(socket: &Path, reach: Option<&Reach>) -> Told {
+async fn ask(socket: &Path, reach: Option<&Reach>) -> DaemonAnswer {
     let at = socket.display();
     match tokio::time::timeout(PATIENCE, exchange(socket, reach)).await {
-        Err(_) => Told::Unclear(format!("the sharing daemon at {at} did not answer within a second")),
+        Err(_) => DaemonAnswer::Unclear(format!("the sharing daemon at {at} did not answer within a second")),
         Ok(Err(error)) => match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Told::Nobody {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => DaemonAnswer::Nobody {
                 why: format!("no sharing daemon answers at {at}"),
                 help: Some("sudo yuzuri share --key-file FILE".into()),
             },
-            ErrorKind::PermissionDenied => Told::Nobody {
+            ErrorKind::PermissionDenied => DaemonAnswer::Nobody {
                 why: format!("this program may not ask the sharing daemon at {at}"),
                 help: Some("sudo yuzuri watch --web".into()),
             },
-            _ => Told::Unclear(format!("asking the sharing daemon at {at}: {error}")),
+            _ => DaemonAnswer::Unclear(format!("asking the sharing daemon at {at}: {error}")),
         },
         Ok(Ok(bytes)) if bytes.len() as u64 > MAX => {
-            Told::Unclear(format!("the sharing daemon at {at} answers more than {MAX} bytes"))
+            DaemonAnswer::Unclear(format!("the sharing daemon at {at} answers more than {MAX} bytes"))
         }
         Ok(Ok(bytes)) => match object(bytes) {
-            Some(text) => Told::Status(text.into()),
-            None => {
-                Told::Unclear(format!("what answers at {at} is no sharing daemon: it sends no JSON object"))
-            }
+            Some(text) => DaemonAnswer::Status(text.into()),
+            None => DaemonAnswer::Unclear(format!(
+                "what answers at {at} is no sharing daemon: it sends no JSON object"
+            )),
         },
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use yuzuri_trace::{Event, FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
-use yuzuri_view::{Bucket, Level, Told};
+use yuzuri_view::{Bucket, Level, RecordLimits};
 
 /// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
 pub(crate) const FINE_NS: u64 = 4_000_000;
@@ -73,7 +73,7 @@ impl Feed {
 
     fn push_event(&mut self, event: &Event) {
         if let Some(fed) = self.flows.get_mut(&event.flow) {
-            let told = Told::by(&mut fed.limits, event);
+            let told = RecordLimits::by(&mut fed.limits, event);
             fed.level.push(event, &told);
         }
     }

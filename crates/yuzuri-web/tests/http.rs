@@ -16,7 +16,7 @@ use yuzuri_trace::{
 use yuzuri_view::LiveModel;
 use yuzuri_web::{Control, NoControl, Options, Page, Refused, ServeError, Server, serve};
 
-struct House {
+struct Fixture {
     model: Arc<Mutex<LiveModel>>,
     page: Page,
     server: Option<Server>,
@@ -24,12 +24,12 @@ struct House {
     token: String,
 }
 
-fn house_with(control: Arc<dyn Control>) -> House {
+fn fixture_with(control: Arc<dyn Control>) -> Fixture {
     let model = model();
     let page = Page::new(model.clone(), control);
     let server = serve(Options::new(([127, 0, 0, 1], 0).into()), page.clone()).unwrap();
     let token = token(&server);
-    House { model, page, addr: server.addr(), server: Some(server), token }
+    Fixture { model, page, addr: server.addr(), server: Some(server), token }
 }
 
 /// As the address that is printed has it.
@@ -37,11 +37,11 @@ fn token(server: &Server) -> String {
     server.url().split_once("/#token=").unwrap().1.to_owned()
 }
 
-fn house() -> House {
-    house_with(Arc::new(NoControl))
+fn fixture() -> Fixture {
+    fixture_with(Arc::new(NoControl))
 }
 
-impl House {
+impl Fixture {
     fn feed(&self, items: &[Item]) {
         let mut model = self.model.lock();
         items.iter().for_each(|item| model.apply(item));
@@ -135,11 +135,11 @@ struct Stream {
 }
 
 impl Stream {
-    fn open(house: &House, flows: &str) -> Stream {
-        let mut stream = TcpStream::connect(house.addr).unwrap();
+    fn open(fixture: &Fixture, flows: &str) -> Stream {
+        let mut stream = TcpStream::connect(fixture.addr).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let head = format!("GET /api/live?flows={flows} HTTP/1.1\r\nHost: localhost");
-        write!(stream, "{head}\r\nAuthorization: Bearer {}\r\n\r\n", house.token).unwrap();
+        write!(stream, "{head}\r\nAuthorization: Bearer {}\r\n\r\n", fixture.token).unwrap();
         Stream { stream, text: String::new() }
     }
 
@@ -180,8 +180,8 @@ fn wait(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn the_page_comes_whole_packed_and_guarded() {
-    let house = house();
-    let page = house.get("/");
+    let fixture = fixture();
+    let page = fixture.get("/");
     assert_eq!(status(&page), 200);
     let lower = page.to_lowercase();
     for part in [
@@ -193,7 +193,7 @@ fn the_page_comes_whole_packed_and_guarded() {
         assert!(lower.contains(part), "{part} in {page}");
     }
     assert!(!lower.contains("unsafe-inline") && page.contains("<title>Yuzuri"));
-    let packed = house.raw(
+    let packed = fixture.raw(
         b"GET /app.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: br, gzip\r\nConnection: close\r\n\r\n",
     );
     assert!(packed.to_lowercase().contains("content-encoding: gzip"));
@@ -205,18 +205,18 @@ fn the_page_comes_whole_packed_and_guarded() {
         .unwrap()
         .1
         .to_string();
-    let again = house.raw(
+    let again = fixture.raw(
         format!("GET / HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: {tag}\r\nConnection: close\r\n\r\n")
             .as_bytes(),
     );
     assert_eq!(status(&again), 304);
-    assert!(house.get("/api/session").to_lowercase().contains("cache-control: no-store"));
+    assert!(fixture.get("/api/session").to_lowercase().contains("cache-control: no-store"));
 }
 
 #[test]
 fn strangers_are_turned_away() {
-    let house = house();
-    let ask = |head: &str| house.raw(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes());
+    let fixture = fixture();
+    let ask = |head: &str| fixture.raw(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes());
     assert_eq!(status(&ask("GET / HTTP/1.1\r\nHost: rebound.example")), 403);
     assert_eq!(status(&ask("GET / HTTP/1.1\r\nAccept: */*")), 400);
     assert_eq!(
@@ -263,23 +263,28 @@ const ROUTES: [&str; 15] = [
 ];
 
 /// All that somebody without the token may have: the page's own files, which are the same for everybody.
-fn nobody_gets_in(house: &House) {
+fn nobody_gets_in(fixture: &Fixture) {
     for path in ROUTES {
         for method in ["GET", "POST", "HEAD", "PUT", "DELETE"] {
             for more in [
                 String::new(),
                 "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n".to_owned(),
-                format!("Authorization: Basic {}\r\n", house.token),
+                format!("Authorization: Basic {}\r\n", fixture.token),
                 // A cookie goes to all ports of a host: it opens nothing.
-                format!("Cookie: yuzuri_{}={}; token={}\r\n", house.addr.port(), house.token, house.token),
-                format!("Referer: http://localhost/?token={}\r\n", house.token),
+                format!(
+                    "Cookie: yuzuri_{}={}; token={}\r\n",
+                    fixture.addr.port(),
+                    fixture.token,
+                    fixture.token
+                ),
+                format!("Referer: http://localhost/?token={}\r\n", fixture.token),
             ] {
                 let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close");
                 let body = "Content-Type: application/json\r\nContent-Length: 2";
-                let answer = house.raw(format!("{head}\r\n{body}\r\n{more}\r\n{{}}").as_bytes());
+                let answer = fixture.raw(format!("{head}\r\n{body}\r\n{more}\r\n{{}}").as_bytes());
                 assert_eq!(status(&answer), 401, "{method} {path} {more}: {answer}");
                 assert!(answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
-                assert!(!answer.contains(&house.token));
+                assert!(!answer.contains(&fixture.token));
                 if method != "HEAD" {
                     let error = error(&answer);
                     assert!(error.contains("open the address that yuzuri printed"), "{error}");
@@ -288,25 +293,25 @@ fn nobody_gets_in(house: &House) {
         }
     }
     for own in ["/", "/app.js", "/app.css", "/icon.svg"] {
-        let answer = house.ask(own, "");
+        let answer = fixture.ask(own, "");
         assert_eq!(status(&answer), 200, "{own}");
         let lower = answer.to_lowercase();
-        assert!(!answer.contains(&house.token) && !lower.contains("set-cookie"));
+        assert!(!answer.contains(&fixture.token) && !lower.contains("set-cookie"));
     }
 }
 
 #[test]
 fn on_loopback_every_route_needs_the_token() {
-    let house = house();
-    assert_eq!(house.token.len(), 32);
-    nobody_gets_in(&house);
-    assert_eq!(status(&house.get("/api/session")), 200);
-    assert_eq!(status(&house.ask(&format!("/api/session?token={}", house.token), "")), 200);
+    let fixture = fixture();
+    assert_eq!(fixture.token.len(), 32);
+    nobody_gets_in(&fixture);
+    assert_eq!(status(&fixture.get("/api/session")), 200);
+    assert_eq!(status(&fixture.ask(&format!("/api/session?token={}", fixture.token), "")), 200);
     // Another page's token opens nothing here.
-    let other = self::house();
-    assert_ne!(other.token, house.token);
+    let other = self::fixture();
+    assert_ne!(other.token, fixture.token);
     assert_eq!(
-        status(&house.ask("/api/session", &format!("Authorization: Bearer {}\r\n", other.token))),
+        status(&fixture.ask("/api/session", &format!("Authorization: Bearer {}\r\n", other.token))),
         401
     );
 }
@@ -318,10 +323,10 @@ fn where_it_listens_wider_every_route_needs_the_token() {
     let server = serve(Options::new(([0, 0, 0, 0], 0).into()), page.clone()).unwrap();
     let addr = SocketAddr::from(([127, 0, 0, 1], server.addr().port()));
     let token = token(&server);
-    let house = House { model, page, addr, server: Some(server), token };
-    nobody_gets_in(&house);
+    let fixture = Fixture { model, page, addr, server: Some(server), token };
+    nobody_gets_in(&fixture);
     let head = "GET /api/session HTTP/1.1\r\nHost: box.lan\r\nConnection: close";
-    let answer = house.raw(format!("{head}\r\nAuthorization: Bearer {}\r\n\r\n", house.token).as_bytes());
+    let answer = fixture.raw(format!("{head}\r\nAuthorization: Bearer {}\r\n\r\n", fixture.token).as_bytes());
     assert_eq!(status(&answer), 200);
     let tried = (ROUTES.len() * 5 * 5) as u64;
     yuzuri_testnet::attack("page asked without the token", tried, "requests", "all refused");
@@ -329,7 +334,7 @@ fn where_it_listens_wider_every_route_needs_the_token() {
 
 #[test]
 fn rubbish_is_refused_in_one_line() {
-    let house = house();
+    let fixture = fixture();
     for (path, expected) in [
         ("/nowhere", 404),
         ("/../../etc/passwd", 404),
@@ -344,16 +349,16 @@ fn rubbish_is_refused_in_one_line() {
         ("/api/live?flows=1,2,3,4,5,6,7,8,9,a,b,c,d,e,f,10,11", 400),
         ("/api/filter", 405),
     ] {
-        let answer = house.get(path);
+        let answer = fixture.get(path);
         assert_eq!(status(&answer), expected, "{path}: {answer}");
         assert!(!error(&answer).is_empty());
     }
-    house.feed(&[flow(1, "a"), sample(1, 1, 10)]);
+    fixture.feed(&[flow(1, "a"), sample(1, 1, 10)]);
     for query in ["from=a", "points=0", "points=5000", "from=9&to=1", "from=99999999999999999999", "to=%ff"] {
-        assert_eq!(status(&house.get(&format!("/api/flows/1/history?{query}"))), 400, "{query}");
+        assert_eq!(status(&fixture.get(&format!("/api/flows/1/history?{query}"))), 400, "{query}");
     }
     assert_eq!(
-        status(&house.get("/api/flows/1/history?from=-9223372036854775808&to=9223372036854775807")),
+        status(&fixture.get("/api/flows/1/history?from=-9223372036854775808&to=9223372036854775807")),
         200
     );
     for (path, body, expected) in [
@@ -375,24 +380,24 @@ fn rubbish_is_refused_in_one_line() {
         ("/api/share", "{}", 405),
         ("/", "{}", 405),
     ] {
-        let answer = house.post(path, body);
+        let answer = fixture.post(path, body);
         assert_eq!(status(&answer), expected, "{path} {body}: {answer}");
         assert!(!error(&answer).is_empty());
     }
-    assert!(error(&house.post("/api/filter", r#"{"filter":"prot:80"}"#)).contains("prot:80"));
-    assert_eq!(status(&house.post("/api/filter", &"x".repeat(20_000))), 413);
+    assert!(error(&fixture.post("/api/filter", r#"{"filter":"prot:80"}"#)).contains("prot:80"));
+    assert_eq!(status(&fixture.post("/api/filter", &"x".repeat(20_000))), 413);
     let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(40_000));
-    assert!((400..500).contains(&status(&house.raw(long.as_bytes()))));
+    assert!((400..500).contains(&status(&fixture.raw(long.as_bytes()))));
     let many: String = (0..200).map(|n| format!("X-{n}: 1\r\n")).collect();
     let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n");
-    assert!((400..500).contains(&status(&house.raw(many.as_bytes()))));
-    assert_eq!(status(&house.get("/api/session")), 200);
+    assert!((400..500).contains(&status(&fixture.raw(many.as_bytes()))));
+    assert_eq!(status(&fixture.get("/api/session")), 200);
     yuzuri_testnet::attack("malformed requests to the page", 37, "requests", "all refused in one line");
 }
 
-fn fuzzed() -> &'static House {
-    static HOUSE: std::sync::OnceLock<House> = std::sync::OnceLock::new();
-    HOUSE.get_or_init(house)
+fn fuzzed() -> &'static Fixture {
+    static HOUSE: std::sync::OnceLock<Fixture> = std::sync::OnceLock::new();
+    HOUSE.get_or_init(fixture)
 }
 
 proptest! {
@@ -401,19 +406,19 @@ proptest! {
     /// Whatever bytes come, the server answers with a refusal or closes, and goes on serving.
     #[test]
     fn any_bytes_leave_the_server_well(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        let house = fuzzed();
-        let answer = house.exchange(&bytes, true);
+        let fixture = fuzzed();
+        let answer = fixture.exchange(&bytes, true);
         prop_assert!(answer.is_empty() || (400..500).contains(&status(&answer)), "{}", answer);
-        prop_assert_eq!(status(&house.get("/api/session")), 200);
+        prop_assert_eq!(status(&fixture.get("/api/session")), 200);
         yuzuri_testnet::attack("noise at the page's port", 1, "connections", "it goes on serving");
     }
 
     #[test]
     fn any_path_and_query_is_answered(path in "/[!-~]{0,80}", query in "[!-~]{0,80}") {
-        let house = fuzzed();
+        let fixture = fuzzed();
         for text in [format!("{path}?{query}"), format!("/api/flows/{path}"), format!("/api/flows/1/history?{query}"), format!("/api/share{path}?{query}"), format!("/api/share?{query}")] {
             let text = text.replace('#', "");
-            let answer = house.get(&text);
+            let answer = fixture.get(&text);
             prop_assert!([200, 400, 404, 405].contains(&status(&answer)), "{} {}", text, answer);
         }
         yuzuri_testnet::attack("noise as paths and queries of the page", 5, "requests", "answered or refused");
@@ -421,27 +426,27 @@ proptest! {
 
     #[test]
     fn any_body_is_answered(body in "\\PC{0,200}", which in 0usize..4) {
-        let house = fuzzed();
-        let answer = house.post(["/api/filter", "/api/density", "/api/replay", "/api/live"][which], &body);
+        let fixture = fuzzed();
+        let answer = fixture.post(["/api/filter", "/api/density", "/api/replay", "/api/live"][which], &body);
         prop_assert!((400..500).contains(&status(&answer)), "{}", answer);
         prop_assert!(!error(&answer).is_empty());
-        yuzuri_testnet::attack("noise as wishes to the page", 1, "requests", "all refused");
+        yuzuri_testnet::attack("noise as commands to the page", 1, "requests", "all refused");
     }
 
     #[test]
     fn any_filter_is_judged(text in "\\PC{0,80}") {
-        let house = fuzzed();
+        let fixture = fuzzed();
         let body = serde_json::json!({ "filter": text }).to_string();
         let expected = if text.parse::<Filter>().is_ok() { 409 } else { 400 };
-        prop_assert_eq!(status(&house.post("/api/filter", &body)), expected);
+        prop_assert_eq!(status(&fixture.post("/api/filter", &body)), expected);
     }
 }
 
 #[test]
 fn a_browser_is_told_rows_then_changes_buckets_and_events() {
-    let house = house();
-    house.feed(&[flow(0x2a, "curl \"<b>\""), sample(0x2a, 1, 10)]);
-    let mut stream = Stream::open(&house, "2a");
+    let fixture = fixture();
+    fixture.feed(&[flow(0x2a, "curl \"<b>\""), sample(0x2a, 1, 10)]);
+    let mut stream = Stream::open(&fixture, "2a");
     let row =
         stream.until(|m| m.iter().find(|(n, v)| n == "rows" && v["all"] == true).map(|(_, v)| v.clone()));
     assert_eq!(row["flows"][0]["process"], "curl \"<b>\"");
@@ -450,10 +455,10 @@ fn a_browser_is_told_rows_then_changes_buckets_and_events() {
     assert_eq!(row["rows"][0][3], 10);
     assert_eq!(row["rows"][0][4], 0, "no ssthresh yet");
     assert_eq!(row["rows"][0][18], 0, "unlimited pacing");
-    wait("subscribed", || house.page.browsers() == 1);
+    wait("subscribed", || fixture.page.browsers() == 1);
     // A window that falls and comes back within a pixel must not vanish.
     let items: Vec<Item> = (2..400).map(|ms| sample(0x2a, ms, if ms == 101 { 3 } else { 50 })).collect();
-    house.feed(&items);
+    fixture.feed(&items);
     let recovery = Event {
         mono_ns: 5_401_000_000,
         flow: FlowId(0x2a),
@@ -466,7 +471,7 @@ fn a_browser_is_told_rows_then_changes_buckets_and_events() {
         snapshot: Snapshot { cwnd: 50, ..Snapshot::default() },
         ..Event::default()
     };
-    house.feed(&[Item::Event(recovery), sample(0x2a, 420, 50), sample(0x2a, 440, 50)]);
+    fixture.feed(&[Item::Event(recovery), sample(0x2a, 420, 50), sample(0x2a, 440, 50)]);
     let buckets = stream.until(|m| {
         let all: Vec<f64> = m
             .iter()
@@ -501,34 +506,37 @@ fn a_browser_is_told_rows_then_changes_buckets_and_events() {
     let client = stream.until(|m| {
         m.iter().find(|(n, _)| n == "hello").map(|(_, v)| v["client"].as_str().unwrap().to_string())
     });
-    assert_eq!(status(&house.post("/api/live", &format!(r#"{{"client":"{client}","flows":["2b"]}}"#))), 200);
-    house.feed(&[sample(0x2b, 500, 9), sample(0x2b, 600, 9)]);
+    assert_eq!(
+        status(&fixture.post("/api/live", &format!(r#"{{"client":"{client}","flows":["2b"]}}"#))),
+        200
+    );
+    fixture.feed(&[sample(0x2b, 500, 9), sample(0x2b, 600, 9)]);
     stream.until(|m| m.iter().any(|(n, v)| n == "chart" && v["flows"]["2b"].is_array()).then_some(()));
     drop(stream);
-    wait("the browser is gone", || house.page.browsers() == 0);
+    wait("the browser is gone", || fixture.page.browsers() == 0);
 }
 
 #[test]
 fn history_tells_the_extremes_as_json_and_csv() {
-    let house = house();
+    let fixture = fixture();
     let items: Vec<Item> = (0..5000).map(|ms| sample(1, ms, if ms == 777 { 999 } else { 20 })).collect();
-    house.feed(&items);
-    let answer = house.get("/api/flows/1/history?points=10");
+    fixture.feed(&items);
+    let answer = fixture.get("/api/flows/1/history?points=10");
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     let numbers: Vec<f64> = body["buckets"].as_array().unwrap().iter().filter_map(|v| v.as_f64()).collect();
     assert!(numbers.len() <= 11 * STRIDE);
     assert!(numbers.chunks(STRIDE).any(|b| b[4] == 999.0));
     assert_eq!(numbers.chunks(STRIDE).map(|b| b[2]).sum::<f64>(), 5000.0);
-    let csv = house.get("/api/flows/1/history.csv?points=4000");
+    let csv = fixture.get("/api/flows/1/history.csv?points=4000");
     assert!(csv.contains("text/csv") && csv.contains("start_us,last_us,events,cwnd_min"));
     assert!(csv.lines().any(|line| line.split(',').nth(4) == Some("999")));
 }
 
 #[test]
 fn every_number_of_a_record_is_told_with_its_unit() {
-    let house = house();
-    house.feed(&[sample(1, 5, 20)]);
-    let answer = house.get("/api/flows/1");
+    let fixture = fixture();
+    fixture.feed(&[sample(1, 5, 20)]);
+    let answer = fixture.get("/api/flows/1");
     let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     let numbers = body["numbers"].as_array().unwrap();
     assert_eq!(numbers.len(), Event::default().numbers().count());
@@ -554,34 +562,34 @@ fn a_wish_reaches_the_control_and_its_refusal_comes_back() {
         }
     }
     let picky = Arc::new(Picky(Mutex::default()));
-    let house = house_with(picky.clone());
-    assert_eq!(status(&house.post("/api/filter", r#"{"filter":"port:443"}"#)), 200);
+    let fixture = fixture_with(picky.clone());
+    assert_eq!(status(&fixture.post("/api/filter", r#"{"filter":"port:443"}"#)), 200);
     assert_eq!(*picky.0.lock(), ["port:443"]);
-    let refused = house.post("/api/filter", r#"{"filter":"netns:x"}"#);
+    let refused = fixture.post("/api/filter", r#"{"filter":"netns:x"}"#);
     assert_eq!((status(&refused), error(&refused).as_str()), (422, "no such namespace: see `ip netns`"));
-    assert_eq!(status(&house.post("/api/density", r#"{"interval_us":0}"#)), 500);
-    assert_eq!(status(&house.get("/api/session")), 200);
+    assert_eq!(status(&fixture.post("/api/density", r#"{"interval_us":0}"#)), 500);
+    assert_eq!(status(&fixture.get("/api/session")), 200);
 }
 
 #[test]
 fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
-    let house = house();
+    let fixture = fixture();
     let flows: Vec<Item> = (1..=400).map(|id| flow(id, "p")).collect();
-    house.feed(&flows);
-    let mut streams: Vec<Stream> = (0..32).map(|_| Stream::open(&house, "")).collect();
-    wait("32 browsers", || house.page.browsers() == 32);
-    let refused = house.get("/api/live");
+    fixture.feed(&flows);
+    let mut streams: Vec<Stream> = (0..32).map(|_| Stream::open(&fixture, "")).collect();
+    wait("32 browsers", || fixture.page.browsers() == 32);
+    let refused = fixture.get("/api/live");
     assert_eq!(status(&refused), 503);
     assert!(error(&refused).contains("close one"));
     // None but the last reads on; rows of 400 flows fill the others' queues and sockets.
     let mut reader = streams.pop().unwrap();
     let start = Instant::now();
     let mut ms = 0;
-    while house.page.face_lost() == 0 {
+    while fixture.page.face_lost() == 0 {
         assert!(start.elapsed() < Duration::from_secs(60), "nothing was skipped");
         ms += 1;
         let items: Vec<Item> = (1..=400).map(|id| sample(id, ms, ms as u32)).collect();
-        house.feed(&items);
+        fixture.feed(&items);
         reader.text.clear();
         reader.until(|m| m.iter().any(|(n, _)| n == "rows").then_some(()));
     }
@@ -592,29 +600,29 @@ fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
 
 #[test]
 fn a_busy_port_is_named_with_what_to_do() {
-    let house = house();
-    let page = Page::new(house.model.clone(), Arc::new(NoControl));
-    let refused = serve(Options::new(house.addr), page).unwrap_err();
+    let fixture = fixture();
+    let page = Page::new(fixture.model.clone(), Arc::new(NoControl));
+    let refused = serve(Options::new(fixture.addr), page).unwrap_err();
     assert!(matches!(refused, ServeError::Busy { .. }));
     let text = refused.to_string();
     assert!(
-        text.contains(&format!("port {} is in use", house.addr.port())) && text.contains("ss -ltnp"),
+        text.contains(&format!("port {} is in use", fixture.addr.port())) && text.contains("ss -ltnp"),
         "{text}"
     );
 }
 
 #[test]
 fn stopping_ends_streams_and_frees_the_port() {
-    let mut house = house();
-    let mut stream = Stream::open(&house, "");
+    let mut fixture = fixture();
+    let mut stream = Stream::open(&fixture, "");
     stream.until(|m| m.iter().any(|(n, _)| n == "hello").then_some(()));
     let start = Instant::now();
-    house.server.take().unwrap().stop();
+    fixture.server.take().unwrap().stop();
     assert!(start.elapsed() < Duration::from_secs(3));
-    assert!(TcpStream::connect(house.addr).is_err());
+    assert!(TcpStream::connect(fixture.addr).is_err());
     let mut rest = Vec::new();
     stream.stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     stream.stream.read_to_end(&mut rest).unwrap();
-    let page = Page::new(house.model.clone(), Arc::new(NoControl));
-    wait("the port is free", || serve(Options::new(house.addr), page.clone()).is_ok());
+    let page = Page::new(fixture.model.clone(), Arc::new(NoControl));
+    wait("the port is free", || serve(Options::new(fixture.addr), page.clone()).is_ok());
 }

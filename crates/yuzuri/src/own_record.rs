@@ -14,7 +14,7 @@ use yuzuri_trace::Density;
 use yuzuri_trace::recording::RecordError;
 use yuzuri_transfer::{Shown, WarningKind};
 use yuzuri_view::text;
-use yuzuri_watch::{Ended, For, Pump, Recorder, Sinks, Teller};
+use yuzuri_watch::{Ended, For, Pump, Recorder, RecordingObserver, Sinks};
 
 /// What was seen is handed on so often: to wake another thread at each look costs more than the look.
 const HAND_ON: Duration = Duration::from_millis(50);
@@ -37,8 +37,8 @@ impl OwnRecord {
     fn try_start(path: &Path, overwrite: bool, voice: Voice) -> anyhow::Result<OwnRecord> {
         let own = Own::default();
         let poller = Poller::of_own(own.clone(), Density::default())?;
-        let teller = Spoken { voice, failed: false };
-        let recorder = Recorder::create(path, poller.session(), overwrite, teller)?;
+        let observer = Spoken { voice, failed: false };
+        let recorder = Recorder::create(path, poller.session(), overwrite, observer)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().spawn(move || {
@@ -71,10 +71,10 @@ struct Spoken {
     failed: bool,
 }
 
-impl Teller for Spoken {
-    fn stands_still(&mut self, error: &RecordError) {
+impl RecordingObserver for Spoken {
+    fn write_failed(&mut self, error: &RecordError) {
         if !std::mem::replace(&mut self.failed, true) {
-            self.voice.warn(WarningKind::Recording, &format!("{error}; the transfer goes on"));
+            self.voice.warn(WarningKind::Recording, &format!("{error}; the transfer continues"));
         }
     }
 

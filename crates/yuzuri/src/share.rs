@@ -284,7 +284,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         say(&event.to_string());
         let kept = match event {
             Event::Redrawn(node) => yuzuri_share::keep_node(state.as_deref(), *node),
-            Event::Told(notice) => yuzuri_share::keep_notice(state.as_deref(), notice),
+            Event::Notice(notice) => yuzuri_share::keep_notice(state.as_deref(), notice),
             _ => Ok(()),
         };
         if let Err(error) = kept {

@@ -310,7 +310,7 @@ fn a_full_disk_is_said_counted_and_leaves_a_readable_recording() {
                 send(&net, 20);
             }
         });
-        watch.says("recording stands still");
+        watch.says("recording paused");
         filling.store(false, std::sync::atomic::Ordering::Relaxed);
     });
     watch.signal(Signal::SIGINT);

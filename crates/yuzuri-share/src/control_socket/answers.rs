@@ -24,7 +24,7 @@ pub(super) struct Reply {
 /// The outcome of a request.
 pub(super) enum Answered {
     Now(Reply),
-    /// The request needs the status with all flows; [`Clerk::all`] returns the reply once it is
+    /// The request needs the status with all flows; [`Responder::all`] returns the reply once it is
     /// available.
     WithAll(u64),
 }
@@ -49,7 +49,7 @@ impl Made {
 }
 
 /// Answers requests.
-pub(super) struct Clerk {
+pub(super) struct Responder {
     status_cell: StatusCell,
     orders: Sender<Order>,
     status: Made,
@@ -64,9 +64,15 @@ fn line(status: &Status) -> Vec<u8> {
     text
 }
 
-impl Clerk {
-    pub(super) fn new(status_cell: StatusCell, orders: Sender<Order>) -> Clerk {
-        Clerk { status_cell, orders, status: Made::default(), all: Made::default(), metrics: Made::default() }
+impl Responder {
+    pub(super) fn new(status_cell: StatusCell, orders: Sender<Order>) -> Responder {
+        Responder {
+            status_cell,
+            orders,
+            status: Made::default(),
+            all: Made::default(),
+            metrics: Made::default(),
+        }
     }
 
     /// Answers the request once it is complete. `ended`: the client will send nothing more.

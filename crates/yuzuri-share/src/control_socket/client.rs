@@ -1,7 +1,7 @@
 //! The connection state of one client: the request received so far, and how much of the answer has been
 //! sent.
 
-use super::answers::{Answered, Clerk, Reply};
+use super::answers::{Answered, Reply, Responder};
 use nix::poll::PollFlags;
 use socket2::Socket;
 use std::io::{ErrorKind, Read, Write};
@@ -75,14 +75,14 @@ impl Client {
     }
 
     /// Makes as much progress as possible without blocking.
-    pub(super) fn advance(&mut self, clerk: &mut Clerk) {
+    pub(super) fn advance(&mut self, responder: &mut Responder) {
         // A client that disconnects early is not an error of the daemon.
-        if self.go_on(clerk).is_err_and(|e| e.kind() != ErrorKind::WouldBlock) {
+        if self.go_on(responder).is_err_and(|e| e.kind() != ErrorKind::WouldBlock) {
             self.stage = Stage::Over;
         }
     }
 
-    fn go_on(&mut self, clerk: &mut Clerk) -> std::io::Result<()> {
+    fn go_on(&mut self, responder: &mut Responder) -> std::io::Result<()> {
         let mut part = [0; PART_BYTES];
         for _ in 0..MAX_PARTS_IN_A_ROW {
             match &mut self.stage {
@@ -90,14 +90,14 @@ impl Client {
                     let length = read(&self.socket, &mut part)?;
                     self.ended = length == 0;
                     asked.extend_from_slice(&part[..length]);
-                    match clerk.answer(self.protocol, asked, self.ended) {
+                    match responder.answer(self.protocol, asked, self.ended) {
                         Some(Answered::Now(reply)) => self.stage = Stage::Answering(reply, 0),
                         Some(Answered::WithAll(number)) => self.stage = Stage::Waiting(number),
                         None if self.ended => self.stage = Stage::Over,
                         None => {}
                     }
                 }
-                Stage::Waiting(number) => match clerk.all(*number) {
+                Stage::Waiting(number) => match responder.all(*number) {
                     Some(reply) => {
                         self.stage = Stage::Answering(reply, 0);
                         // The client was waiting for the daemon until now: restart its time limit.
@@ -166,15 +166,15 @@ mod tests {
         theirs.write_all(b"\"status-all\"").unwrap();
         theirs.shutdown(Shutdown::Write).unwrap();
         let cell = StatusCell::default();
-        let mut clerk = Clerk::new(cell.clone(), std::sync::mpsc::channel().0);
+        let mut responder = Responder::new(cell.clone(), std::sync::mpsc::channel().0);
         // Almost all of the time limit has passed when the daemon has the flows ready.
         let asked = Instant::now().checked_sub(PATIENCE - Duration::from_millis(1)).unwrap();
         let mut client = Client::new(own.into(), Protocol::Json, asked);
-        client.advance(&mut clerk);
+        client.advance(&mut responder);
         assert!(client.awaits_all() && client.deadline == asked + PATIENCE);
         cell.write_all(Status::default());
         let ready = Instant::now();
-        client.advance(&mut clerk);
+        client.advance(&mut responder);
         assert!(client.deadline >= ready + PATIENCE);
         let mut answer = String::new();
         drop(client);

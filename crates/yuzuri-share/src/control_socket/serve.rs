@@ -1,6 +1,6 @@
 //! Serves the clients of all listeners in one thread. The thread blocks only in `poll`.
 
-use super::answers::Clerk;
+use super::answers::Responder;
 use super::client::{Client, Protocol};
 use crate::StatusCell;
 use crate::event::Order;
@@ -51,7 +51,7 @@ impl Counter {
         self.clients.iter().any(Client::awaits_all)
     }
 
-    fn accept(&mut self, now: Instant, clerk: &mut Clerk) {
+    fn accept(&mut self, now: Instant, responder: &mut Responder) {
         for _ in 0..MAX_ACCEPTS_IN_A_ROW {
             let socket = match self.listener.accept() {
                 Ok((socket, _)) => socket,
@@ -75,7 +75,7 @@ impl Counter {
             }
             let mut client = Client::new(socket, self.protocol, now);
             // If its request has already arrived, answer it before another client can replace it.
-            client.advance(clerk);
+            client.advance(responder);
             if !client.is_over() {
                 if self.clients.len() >= MAX_CLIENTS {
                     self.clients.pop_front();
@@ -93,23 +93,23 @@ pub(super) fn serve(
     orders: Sender<Order>,
     stop: &PipeReader,
 ) {
-    let mut clerk = Clerk::new(status_cell, orders);
+    let mut responder = Responder::new(status_cell, orders);
     let mut awaited = false;
-    while !wait(&mut counters, &mut clerk, stop) {
+    while !wait(&mut counters, &mut responder, stop) {
         let now = Instant::now();
         for counter in &mut counters {
             counter.clients.retain(|client| !client.is_over() && now < client.deadline);
         }
         let awaits = counters.iter().any(Counter::awaits_all);
         if awaited && !awaits {
-            clerk.forget_all();
+            responder.forget_all();
         }
         awaited = awaits;
     }
 }
 
 /// Waits for the next event and processes it. Returns whether to stop.
-fn wait(counters: &mut [Counter], clerk: &mut Clerk, stop: &PipeReader) -> bool {
+fn wait(counters: &mut [Counter], responder: &mut Responder, stop: &PipeReader) -> bool {
     let now = Instant::now();
     let mut fds = vec![PollFd::new(stop.as_fd(), PollFlags::empty())];
     let mut next: Option<Instant> = None;
@@ -143,11 +143,11 @@ fn wait(counters: &mut [Counter], clerk: &mut Clerk, stop: &PipeReader) -> bool 
         let waiting = ready.next() == Some(true);
         for (client, ready) in counter.clients.iter_mut().zip(ready.by_ref()) {
             if ready || client.awaits_all() {
-                client.advance(clerk);
+                client.advance(responder);
             }
         }
         if waiting {
-            counter.accept(now, clerk);
+            counter.accept(now, responder);
         }
     }
     false

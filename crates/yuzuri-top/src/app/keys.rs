@@ -320,13 +320,13 @@ impl App {
     fn pause(&mut self, control: &dyn Control, elapsed: Duration) {
         match self.replay {
             Some(replay) => {
-                let done = if replay.paused { "the replay goes on" } else { "the replay is halted" };
+                let done = if replay.paused { "replay resumed" } else { "replay paused" };
                 self.say_result(done.into(), control.set_paused(!replay.paused), elapsed);
             }
             None => {
                 self.frozen = !self.frozen;
                 let done =
-                    if self.frozen { "the screen stands still; watching goes on" } else { "live again" };
+                    if self.frozen { "the screen is frozen; watching continues" } else { "live again" };
                 self.say(false, done.into(), elapsed);
             }
         }

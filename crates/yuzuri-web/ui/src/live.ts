@@ -1,4 +1,4 @@
-// The connection: server-sent events in, wishes out.
+// The connection: server-sent events in, requests out.
 import { Events, type Sent } from "./stream";
 import { credentials, takeToken } from "./token";
 import type { ShareAnswer } from "./sharewire";
@@ -46,7 +46,7 @@ export async function ask<T>(path: string): Promise<T> {
   return (await answer(await fetch(path, { cache: "no-store", headers: credentials() }))) as T;
 }
 
-export async function wish(path: string, body: unknown): Promise<void> {
+export async function request(path: string, body: unknown): Promise<void> {
   await answer(await fetch(path, { method: "POST", headers: { "Content-Type": "application/json", ...credentials() }, body: JSON.stringify(body) }));
 }
 
@@ -175,7 +175,7 @@ class Live {
   choose(flows: string[]): void {
     this.flows = flows;
     if (this.client === undefined) return;
-    wish("/api/live", { client: this.client, flows }).catch(() => {
+    request("/api/live", { client: this.client, flows }).catch(() => {
       // The stream was cut meanwhile: it comes back with the right flows in its address.
       if (this.stream !== undefined) this.open();
     });

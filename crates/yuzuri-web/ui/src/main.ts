@@ -13,7 +13,7 @@ import { flows, state } from "./state";
 import { BEHIND_US, now, speed } from "./time";
 import { takeToken, viewIn } from "./token";
 import { goTo } from "./view";
-import "./wishes";
+import "./requests";
 
 /** Pauses between two drawings: one chart each frame, several a dozen times a second; the lists five times. */
 const MANY_PAUSE_MS = 80;

@@ -50,7 +50,7 @@ impl Identify {
     fn note(&mut self, result: std::io::Result<()>) {
         if let Err(error) = result {
             self.pipe = None;
-            eprintln!("yuzuri: {} ended ({error}); watching goes on without verdicts", program::IDENTIFY);
+            eprintln!("yuzuri: {} ended ({error}); watching continues without verdicts", program::IDENTIFY);
         }
     }
 }

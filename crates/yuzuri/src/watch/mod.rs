@@ -22,7 +22,7 @@ use yuzuri_exit::stop_flag;
 use yuzuri_kernel::{Options, Watch, helper};
 use yuzuri_trace::{Account, Filter, HookState, Session, Source};
 use yuzuri_view::Control;
-use yuzuri_watch::{For, Live, Pump, Remote, Sinks, Wishes, model, source};
+use yuzuri_watch::{For, Live, Pump, Remote, Requests, Sinks, model, source};
 use yuzuri_web::{Bound, Page, Reach, Server};
 
 /// Watches until Ctrl-C or the time is over.
@@ -57,7 +57,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     if let Some(recorder) = recorder {
         sinks.add(recorder, For::Recording);
     }
-    let (remote, wishes) = Remote::new();
+    let (remote, requests) = Remote::new();
     let server = page.map(|page| serve(&mut sinks, &session, Arc::new(remote), page)).transpose()?;
     let style = match (args.json, args.all, args.quiet || server.is_some()) {
         (true, ..) => Some(Style::Json),
@@ -81,7 +81,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     eprintln!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
     // A line that is written anew each second would tear the printed ones apart.
     let status = style.is_none() && !args.quiet && std::io::stderr().is_terminal();
-    let account = pump(watch, &sinks, wishes, &stop, args.source.time, status);
+    let account = pump(watch, &sinks, requests, &stop, args.source.time, status);
     if let Some(server) = server {
         server.stop();
     }
@@ -105,10 +105,10 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
         sinks.add(recorder, For::Recording);
     }
     sinks.add(Live::now(model.clone()), For::Face("the screen"));
-    let (remote, wishes) = Remote::new();
+    let (remote, requests) = Remote::new();
     let (shown, account) = std::thread::scope(|scope| {
         let (stop, sinks) = (&stop, &sinks);
-        let pumping = scope.spawn(move || pump(watch, sinks, wishes, stop, args.source.time, false));
+        let pumping = scope.spawn(move || pump(watch, sinks, requests, stop, args.source.time, false));
         let shown = yuzuri_top::run(model, &remote, stop);
         stop.store(true, Ordering::Relaxed);
         (shown, pumping.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -171,12 +171,12 @@ pub fn announce(session: &Session) {
 fn pump(
     watch: Box<dyn Watch>,
     sinks: &Sinks,
-    wishes: Wishes,
+    requests: Requests,
     stop: &AtomicBool,
     time: Option<Duration>,
     status: bool,
 ) -> Account {
-    let pump = Pump::new(sinks, stop).for_time(time).with_wishes(wishes);
+    let pump = Pump::new(sinks, stop).for_time(time).with_requests(requests);
     if !status {
         return pump.run(watch);
     }

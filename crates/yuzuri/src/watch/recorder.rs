@@ -4,7 +4,7 @@ use std::path::Path;
 use yuzuri_trace::Session;
 use yuzuri_trace::recording::RecordError;
 use yuzuri_view::text;
-use yuzuri_watch::{Ended, Teller};
+use yuzuri_watch::{Ended, RecordingObserver};
 
 /// A recording that tells on standard error what becomes of it.
 pub type Recorder = yuzuri_watch::Recorder<Lines>;
@@ -17,14 +17,16 @@ pub fn create(path: &Path, session: &Session, overwrite: bool) -> Result<Recorde
 /// Lines on standard error.
 pub struct Lines;
 
-impl Teller for Lines {
-    fn stands_still(&mut self, error: &RecordError) {
+impl RecordingObserver for Lines {
+    fn write_failed(&mut self, error: &RecordError) {
         eprintln!("yuzuri: {error}");
-        eprintln!("yuzuri: recording stands still; what it misses is counted, and it goes on when it can");
+        eprintln!(
+            "yuzuri: recording paused; missing records are counted, and it resumes as soon as possible"
+        );
     }
 
-    fn goes_on(&mut self, missing: u64) {
-        eprintln!("yuzuri: recording goes on; {missing} records are missing from it");
+    fn resumed(&mut self, missing: u64) {
+        eprintln!("yuzuri: recording resumed; {missing} records are missing from it");
     }
 
     fn ended(&mut self, ended: Ended) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ pub const MAX_FLOWS: usize = 65_536;
 
 /// A flow and what limits it.
 #[derive(Default)]
-pub struct Told {
+pub struct LimitedFlow {
     /// Who; unknown where its record was lost.
     pub flow: Option<Arc<Flow>>,
     /// What limits it.
@@ -23,7 +23,7 @@ pub struct Told {
 /// All flows.
 #[derive(Default)]
 pub struct Flows {
-    flows: HashMap<FlowId, Told>,
+    flows: HashMap<FlowId, LimitedFlow>,
     filter: Filter,
     beyond: u64,
     missed: u64,
@@ -41,14 +41,14 @@ impl Flows {
         for item in items {
             match item {
                 Item::Flow(flow) => {
-                    if let Some(told) = self.told(flow.id) {
-                        told.limits.controlled_by(&flow.congestion_control);
-                        told.flow = Some(flow.clone());
+                    if let Some(answer) = self.answer(flow.id) {
+                        answer.limits.controlled_by(&flow.congestion_control);
+                        answer.flow = Some(flow.clone());
                     }
                 }
                 Item::Event(event) => {
-                    if let Some(told) = self.told(event.flow) {
-                        told.limits.add(event, |_| {});
+                    if let Some(answer) = self.answer(event.flow) {
+                        answer.limits.add(event, |_| {});
                     }
                 }
                 Item::Account(account) => self.account = Some(account.clone()),
@@ -61,20 +61,20 @@ impl Flows {
     pub fn look_again(&mut self, items: &[Item]) {
         for item in items {
             if let Item::Event(event) = item
-                && let Some(told) = self.flows.get_mut(&event.flow)
+                && let Some(answer) = self.flows.get_mut(&event.flow)
             {
-                told.limits.add(event, |_| {});
+                answer.limits.add(event, |_| {});
             }
         }
     }
 
     /// Takes what packets tell of a sender.
     pub fn take_packets(&mut self, flow: Arc<Flow>, observations: &[Observation]) {
-        if let Some(told) = self.told(flow.id) {
+        if let Some(answer) = self.answer(flow.id) {
             for now in observations {
-                told.limits.add_packets(now, |_| {});
+                answer.limits.add_packets(now, |_| {});
             }
-            told.flow = Some(flow);
+            answer.flow = Some(flow);
         }
     }
 
@@ -83,7 +83,7 @@ impl Flows {
         self.beyond += 1;
     }
 
-    fn told(&mut self, id: FlowId) -> Option<&mut Told> {
+    fn answer(&mut self, id: FlowId) -> Option<&mut LimitedFlow> {
         if self.flows.len() >= MAX_FLOWS && !self.flows.contains_key(&id) {
             self.beyond += 1;
             return None;
@@ -91,19 +91,19 @@ impl Flows {
         Some(self.flows.entry(id).or_default())
     }
 
-    fn is_chosen(&self, told: &Told) -> bool {
+    fn is_chosen(&self, answer: &LimitedFlow) -> bool {
         self.filter.is_empty()
-            || told.flow.as_ref().is_some_and(|flow| self.filter.chooses(flow, |_, _| false))
+            || answer.flow.as_ref().is_some_and(|flow| self.filter.chooses(flow, |_, _| false))
     }
 
     /// The chosen flows that were seen for some time: those that send first, and among them those that moved the most.
-    pub fn ranked(&self) -> Vec<&Told> {
-        let seen = |told: &&Told| told.limits.times().total_us() > 0 && self.is_chosen(told);
-        let mut ranked: Vec<&Told> = self.flows.values().filter(seen).collect();
-        ranked.sort_by_key(|told| {
-            let moved = told.limits.acked_bytes().max(told.limits.received_bytes());
-            let id = told.flow.as_ref().map(|flow| flow.id);
-            (!told.limits.sends(), std::cmp::Reverse(moved), id)
+    pub fn ranked(&self) -> Vec<&LimitedFlow> {
+        let seen = |answer: &&LimitedFlow| answer.limits.times().total_us() > 0 && self.is_chosen(answer);
+        let mut ranked: Vec<&LimitedFlow> = self.flows.values().filter(seen).collect();
+        ranked.sort_by_key(|answer| {
+            let moved = answer.limits.acked_bytes().max(answer.limits.received_bytes());
+            let id = answer.flow.as_ref().map(|flow| flow.id);
+            (!answer.limits.sends(), std::cmp::Reverse(moved), id)
         });
         ranked
     }

@@ -1,7 +1,7 @@
 //! The answers on standard output.
 
 use super::account_json;
-use super::flows::{Flows, Told};
+use super::flows::{Flows, LimitedFlow};
 use crate::cli::WhyArgs;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -9,7 +9,7 @@ use yuzuri_trace::{Account, visible};
 use yuzuri_view::text;
 use yuzuri_view::why::{Why, percent};
 
-/// Flows that are told of without `--all`.
+/// Flows that are answer of without `--all`.
 const MAX_FLOWS: usize = 20;
 /// Limits of a flow that are named in its line of shares.
 const MAX_SHARES: usize = 4;
@@ -18,16 +18,16 @@ const MAX_SHARES: usize = 4;
 pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     let mut out = std::io::stdout().lock();
     let ranked = flows.ranked();
-    let senders = ranked.iter().filter(|told| told.limits.sends()).count();
+    let senders = ranked.iter().filter(|answer| answer.limits.sends()).count();
     let shown = if args.all || args.json { ranked.len() } else { ranked.len().min(MAX_FLOWS) };
-    for told in &ranked[..shown] {
-        let control = told.flow.as_ref().map_or("", |flow| &flow.congestion_control);
-        let Some(why) = Why::of(&told.limits, control) else { continue };
+    for answer in &ranked[..shown] {
+        let control = answer.flow.as_ref().map_or("", |flow| &flow.congestion_control);
+        let Some(why) = Why::of(&answer.limits, control) else { continue };
         if args.json {
-            serde_json::to_writer(&mut out, &document(told, &why)?)?;
+            serde_json::to_writer(&mut out, &document(answer, &why)?)?;
             out.write_all(b"\n")?;
         } else {
-            out.write_all(words(told, &why).as_bytes())?;
+            out.write_all(words(answer, &why).as_bytes())?;
         }
     }
     if shown < ranked.len() {
@@ -66,23 +66,23 @@ pub fn end(
     Ok(())
 }
 
-fn rate_bps(told: &Told) -> f64 {
-    let time_us = told.limits.times().total_us().max(1);
-    told.limits.acked_bytes().max(told.limits.received_bytes()) as f64 * 8e6 / time_us as f64
+fn rate_bps(answer: &LimitedFlow) -> f64 {
+    let time_us = answer.limits.times().total_us().max(1);
+    answer.limits.acked_bytes().max(answer.limits.received_bytes()) as f64 * 8e6 / time_us as f64
 }
 
-fn words(told: &Told, why: &Why) -> String {
-    let mut head = match &told.flow {
+fn words(answer: &LimitedFlow, why: &Why) -> String {
+    let mut head = match &answer.flow {
         Some(flow) => {
             let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
             format!("{flow}{owner}  {}", flow.congestion_control)
         }
         None => "a flow whose record was lost".to_owned(),
     };
-    let seconds = told.limits.times().total_us() as f64 / 1e6;
-    head += &format!("  {seconds:.1} s  {}", text::rate(rate_bps(told)));
-    let mut told = format!("{}\n", visible(&head).replace('\n', "?"));
-    told += &format!("  {} {}.\n  {}.\n", percent(why.share), why.sentence, capital(&why.remedy));
+    let seconds = answer.limits.times().total_us() as f64 / 1e6;
+    head += &format!("  {seconds:.1} s  {}", text::rate(rate_bps(answer)));
+    let mut answer = format!("{}\n", visible(&head).replace('\n', "?"));
+    answer += &format!("  {} {}.\n  {}.\n", percent(why.share), why.sentence, capital(&why.remedy));
     if why.shares.len() > 1 {
         let rest = &why.shares[1..];
         let mut shares: Vec<_> =
@@ -91,12 +91,12 @@ fn words(told: &Told, why: &Why) -> String {
             let more: f64 = rest[MAX_SHARES..].iter().map(|(_, share)| share).sum();
             shares.push(format!("others {}", percent(more)));
         }
-        told += &format!("  Rest of the time: {}.\n", shares.join(", "));
+        answer += &format!("  Rest of the time: {}.\n", shares.join(", "));
     }
     if let Some(next) = &why.next {
-        told += &format!("  Next: {}.\n", next.sentence());
+        answer += &format!("  Next: {}.\n", next.sentence());
     }
-    told
+    answer
 }
 
 fn capital(text: &str) -> String {
@@ -104,16 +104,16 @@ fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-fn document(told: &Told, why: &Why) -> anyhow::Result<Value> {
-    let limits = &told.limits;
+fn document(answer: &LimitedFlow, why: &Why) -> anyhow::Result<Value> {
+    let limits = &answer.limits;
     let mut map = Map::new();
     map.insert("kind".into(), "why".into());
-    map.insert("flow".into(), serde_json::to_value(told.flow.as_deref())?);
+    map.insert("flow".into(), serde_json::to_value(answer.flow.as_deref())?);
     map.insert("time_s".into(), (limits.times().total_us() as f64 / 1e6).into());
     map.insert("sends".into(), limits.sends().into());
     map.insert("acked_bytes".into(), limits.acked_bytes().into());
     map.insert("received_bytes".into(), limits.received_bytes().into());
-    map.insert("rate_bps".into(), rate_bps(told).into());
+    map.insert("rate_bps".into(), rate_bps(answer).into());
     map.insert("retransmitted_segments".into(), limits.retransmitted().into());
     map.insert("limit".into(), why.limit.name().into());
     map.insert("share".into(), why.share.into());

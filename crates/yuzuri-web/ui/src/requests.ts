@@ -1,12 +1,12 @@
 // What the reader asks of the server: another filter, another density, another place in a replay.
 import { el, say } from "./dom";
-import { Refusal, wish } from "./live";
+import { Refusal, request } from "./live";
 import { state } from "./state";
 
 async function tell(path: string, body: unknown, error: HTMLElement): Promise<boolean> {
   error.textContent = "";
   try {
-    await wish(path, body);
+    await request(path, body);
     return true;
   } catch (problem) {
     error.textContent = problem instanceof Refusal ? problem.message : "The server does not answer; nothing was changed.";
