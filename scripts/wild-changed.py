@@ -7,8 +7,11 @@
     early      the first 10 s only
     missed=P   the part P of the packets is missing, drawn by a lot that follows from the file's name
     untimed    without TCP timestamps
+    received   as captured at the receiver: acknowledgements half of the least round-trip time earlier, and data when it was
+               acknowledged there; transmissions that were lost are missing
+    received,untimed    both
 
-Reads pcap and, with Wireshark's editcap, pcapng, also packed by xz; writes pcap. What is not changed stays bit by bit.
+Of a capture at the receiver nothing but the times is made up: the sender's capture tells what arrived, and in which order. Reads pcap and, with Wireshark's editcap, pcapng, also packed by xz; writes pcap. What is not changed stays bit by bit.
 """
 import lzma
 import pathlib
@@ -21,7 +24,10 @@ import tempfile
 NANOSECONDS, MICROSECONDS = 0xA1B23C4D, 0xA1B2C3D4
 ETHERNET = 1
 LATE_NS, EARLY_NS = 15 * 10**9, 10 * 10**9
-END, NOTHING, TIMESTAMPS = 0, 1, 8
+END, NOTHING, SACK, TIMESTAMPS = 0, 1, 5, 8
+SYN, FIN, RST = 2, 1, 4
+# Data is seen at the receiver so long before the acknowledgement that it draws.
+BEFORE_ACK_NS = 20_000
 
 
 def read(path):
@@ -64,7 +70,117 @@ def untimed(frame):
     return bytes(frame)
 
 
+def options(frame, tcp):
+    """Kind and bytes of each of TCP's options."""
+    place, end = tcp + 20, min(tcp + (frame[tcp + 12] >> 4) * 4, len(frame))
+    while place < end and frame[place] != END:
+        length = 1 if frame[place] == NOTHING else max(frame[place + 1], 2)
+        yield frame[place], frame[place + 2:place + length]
+        place += length
+
+
+class Sent:
+    """A segment that the sender sent once."""
+
+    def __init__(self, at_ns, begin, end, packet, tcp):
+        self.at_ns, self.begin, self.end, self.packet, self.tcp = at_ns, begin, end, packet, tcp
+        self.arrived_ns = None
+
+    def as_packet(self, at_ns, base):
+        """Of what one packet of the capture held several segments of, this one."""
+        _, head, frame = self.packet
+        frame = bytearray(frame)
+        payload = self.end - self.begin
+        struct.pack_into(">H", frame, 16, self.tcp - 14 + (frame[self.tcp + 12] >> 4) * 4 + payload)
+        struct.pack_into(">I", frame, self.tcp + 4, (base + self.begin) % 2**32)
+        return at_ns, head[:12] + struct.pack("<I", self.tcp + (frame[self.tcp + 12] >> 4) * 4 + payload), bytes(frame)
+
+
+def received(name, packets):
+    """As captured at the receiver. The one flow's larger direction counts as its data."""
+    parsed, bytes_of = [], {}
+    for packet in packets:
+        frame = packet[2]
+        if frame[12:14] != b"\x08\x00" or frame[23] != 6:
+            continue
+        tcp = 14 + (frame[14] & 15) * 4
+        payload = int.from_bytes(frame[16:18], "big") - (tcp - 14) - (frame[tcp + 12] >> 4) * 4
+        parsed.append((packet, tcp, frame[26:30], payload))
+        bytes_of[frame[26:30]] = bytes_of.get(frame[26:30], 0) + payload
+    sender = max(bytes_of, key=bytes_of.get)
+    mss = max(payload for _, _, source, payload in parsed if source == sender)
+    # Packets that hold several segments: what is sent alone most often is one.
+    sizes = {}
+    for _, _, source, payload in parsed:
+        if source == sender and 0 < payload <= 1460:
+            sizes[payload] = sizes.get(payload, 0) + 1
+    mss = max(sizes, key=sizes.get) if sizes else mss
+    base, high, ack_high = None, 0, 0
+    outstanding, sent, acks, opened_ns, least_ns = {}, [], [], None, None
+    for packet, tcp, source, payload in parsed:
+        at_ns, _, frame = packet
+        flags = frame[tcp + 13]
+        if source == sender:
+            seq = int.from_bytes(frame[tcp + 4:tcp + 8], "big")
+            if base is None:
+                base = seq + (flags & SYN != 0)
+            if flags & SYN:
+                opened_ns = at_ns
+            place = high + ((seq - base - high + 2**31) % 2**32 - 2**31)
+            if payload == 0:
+                acks.append((at_ns, packet, True))
+            for begin in range(place, place + payload, mss):
+                segment = Sent(at_ns, begin, min(begin + mss, place + payload), packet, tcp)
+                sent.append(segment)
+                outstanding.setdefault(begin, []).append(segment)
+            high = max(high, place + payload)
+            continue
+        acks.append((at_ns, packet, False))
+        if base is None:
+            continue
+        if flags & SYN and opened_ns is not None:
+            least_ns = at_ns - opened_ns
+        unwrap = lambda number: ack_high + ((number - base - ack_high + 2**31) % 2**32 - 2**31)
+        ack = unwrap(int.from_bytes(frame[tcp + 8:tcp + 12], "big"))
+        ranges = [(ack_high, ack)] if ack > ack_high else []
+        for kind, data in options(frame, tcp):
+            if kind == SACK:
+                blocks = struct.unpack(f">{len(data) // 4}I", data)
+                ranges += [(unwrap(left), unwrap(right)) for left, right in zip(blocks[::2], blocks[1::2])]
+        for left, right in ranges:
+            for begin in range(left, right, mss):
+                segments = outstanding.pop(begin, None)
+                if not segments:
+                    continue
+                # The last transmission that had the time to arrive; those before it were lost.
+                fits = [segment for segment in segments if least_ns is None or at_ns - segment.at_ns >= 0.9 * least_ns]
+                arrived = (fits or segments)[-1]
+                if len(segments) == 1:
+                    least_ns = min(least_ns or 2**62, at_ns - arrived.at_ns)
+                arrived.arrived_ns = at_ns
+        ack_high = max(ack_high, ack)
+    way_ns = (least_ns or 0) // 2
+    out = [(at_ns + (way_ns if ours else -way_ns), 1, packet) for at_ns, packet, ours in acks]
+    out = [(at_ns, order, (at_ns, packet[1], packet[2])) for at_ns, order, packet in out]
+    for segment in sent:
+        if segment.arrived_ns is not None:
+            at_ns = segment.arrived_ns - way_ns - BEFORE_ACK_NS
+            out.append((at_ns, 0, segment.as_packet(at_ns, base)))
+    out.sort(key=lambda packet: packet[0])
+    return [packet for _, _, packet in out]
+
+
+def at(time_ns, head, header):
+    """A packet's header with another time."""
+    unit_ns = 1 if struct.unpack_from("<I", header)[0] == NANOSECONDS else 1000
+    return struct.pack("<II", time_ns // 10**9, time_ns % 10**9 // unit_ns) + head[8:]
+
+
 def changed(change, name, header, packets):
+    if change == "received,untimed":
+        return changed("untimed", name, header, changed("received", name, header, packets))
+    if change == "received":
+        return [(at_ns, at(at_ns, head, header), frame) for at_ns, head, frame in received(name, packets)]
     begin_ns = packets[0][0] if packets else 0
     if change == "late":
         return [packet for packet in packets if packet[0] >= begin_ns + LATE_NS]
@@ -77,7 +193,7 @@ def changed(change, name, header, packets):
         if struct.unpack_from("<I", header, 20)[0] != ETHERNET:
             raise SystemExit(f"{name}: not of Ethernet")
         return [(at_ns, head, untimed(frame)) for at_ns, head, frame in packets]
-    raise SystemExit(f"{change}: late, early, missed=PART or untimed")
+    raise SystemExit(f"{change}: late, early, missed=PART, untimed, received or received,untimed")
 
 
 def main():

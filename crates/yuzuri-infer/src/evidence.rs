@@ -61,7 +61,9 @@ pub(crate) fn gather(
         {
             (constants.probe_gain, constants.probe_interval_s) = (Some(probing.gain), probing.interval_s);
         }
-        constants.cubic_c_replayed = c_by_replay(window_trace, constants_of(&ranked.name));
+        if window_trace.unseen.is_none() {
+            constants.cubic_c_replayed = c_by_replay(window_trace, constants_of(&ranked.name));
+        }
     }
     constants.fast_convergence = fast_convergence(window_trace, &constants);
     let words = words(window_trace, &constants, best);
@@ -227,6 +229,10 @@ fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranke
 pub(crate) const BLIND: &str =
     "watched away from the sender without timestamps: its window cannot be rebuilt";
 
+/// Of such a flow that lost often enough.
+pub(crate) const AT_LOSSES: &str =
+    "watched away from the sender without timestamps: its window is seen at losses alone";
+
 /// Whether [`BLIND`] holds.
 pub(crate) fn is_blind(window_trace: &WindowTrace, seen: &Seen) -> bool {
     matches!(window_trace.capture_point, CapturePoint::Receiver | CapturePoint::Middle) && !seen.timestamps
@@ -265,7 +271,7 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
             counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
         );
         if is_blind(window_trace, seen) {
-            notes.push(BLIND.into());
+            notes.push(if window_trace.unseen.is_some() { AT_LOSSES } else { BLIND }.into());
         }
     }
     if window_trace.capture_point == CapturePoint::Unknown {

@@ -5,6 +5,7 @@ use crate::name::{NoneOfThese, Ranked, Ranking, candidates, rank, temperature};
 use crate::packets::Seen;
 use crate::probes::are_shown;
 use crate::unmodelled::Growth;
+use crate::unseen;
 use crate::verdict::{Answer, Verdict};
 use crate::window_trace::{SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
@@ -15,6 +16,8 @@ use yuzuri_limits::{Limit, LimitTimes};
 const MIN_ROUNDS: usize = 8;
 /// Rounds that a flow must have to be replayed at all.
 const MIN_SEEN: usize = 3;
+/// Of windows that are seen at losses alone, how many must have grown from one loss to the next.
+const MIN_LOSSES: usize = 3;
 /// An algorithm whose probability is at least this part of the best one's is not told apart from it: a usual one of six times the prior hides none
 /// that explains the windows about as well.
 const NOT_TOLD_APART: f64 = 0.1;
@@ -32,6 +35,7 @@ pub fn identify(
     from: Option<SocketAddr>,
     to: Option<SocketAddr>,
 ) -> Verdict {
+    let window_trace = unseen::told(window_trace);
     let Ranking { candidates: ranked, none } = if window_trace.rounds.len() < MIN_SEEN {
         Ranking::default()
     } else {
@@ -48,11 +52,11 @@ pub fn identify(
     let ranked: Vec<Ranked> = ranked.into_iter().map(|(ranked, _)| ranked).collect();
     let blind = seen
         .as_ref()
-        .filter(|seen| evidence::is_blind(&window_trace, seen))
+        .filter(|seen| evidence::is_blind(&window_trace, seen) && window_trace.unseen.is_none())
         .map(|_| evidence::BLIND.to_owned());
     let thin = || thin(&window_trace, &predicted, ranked.first());
     let stands = || stands(held, &predicted, ranked.first()?);
-    let none_of_these = || none_of_these(&none, ranked.first()?);
+    let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.unseen.is_some());
     let answer = match blind.or_else(thin).or_else(stands).or_else(none_of_these) {
         Some(because) => Answer::Unknown { because },
         None => named(&ranked),
@@ -69,7 +73,8 @@ pub fn identify(
         constants,
         seen,
         capture_point: window_trace.capture_point,
-        window_trace,
+        // Nobody asks for the acknowledgements any more.
+        window_trace: WindowTrace { unseen: None, ..window_trace },
         predicted,
     }
 }
@@ -79,6 +84,9 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     let counted = predicted.iter().filter(|window| !window.is_nan()).count();
     let most = window_trace.rounds.iter().map(|round| round.window).fold(0.0, f32::max);
     let first = window_trace.rounds.first().map_or(0.0, |round| round.window);
+    if window_trace.unseen.is_some() {
+        return at_losses(window_trace, counted, best);
+    }
     if window_trace.rounds.len() < MIN_SEEN {
         return Some(format!("only {} rounds were seen", window_trace.rounds.len()));
     }
@@ -118,6 +126,22 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
     let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
     (!by_lot && best.score.is_beyond_noise(temperature(window_trace))).then(|| {
+        format!(
+            "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",
+            best.name,
+            best.score.excess()
+        )
+    })
+}
+
+/// The same where windows are seen at losses alone.
+fn at_losses(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Option<String> {
+    if counted < MIN_LOSSES {
+        let at_losses = evidence::AT_LOSSES;
+        return Some(format!("{at_losses}, which foretell {counted} windows: {MIN_LOSSES} are needed"));
+    }
+    let best = best?;
+    best.score.is_beyond_noise(temperature(window_trace)).then(|| {
         format!(
             "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",
             best.name,
@@ -170,7 +194,7 @@ fn rate_mbps(window_trace: &WindowTrace) -> f64 {
 }
 
 /// Why none is named where a flight without an algorithm is likelier than the best, or not told apart from it.
-fn none_of_these(none: &NoneOfThese, best: &Ranked) -> Option<String> {
+fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<String> {
     let grows = match none.growth {
         Growth::Stands => "stands still".to_owned(),
         Growth::ByAddition => format!("grows by {:.2} segments a round", none.step),
@@ -188,6 +212,12 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked) -> Option<String> {
     } else {
         return None;
     };
+    if at_losses {
+        return Some(format!(
+            "none of the known algorithms: {} comes nearest, but does not foresee the windows at losses better than chance",
+            best.name
+        ));
+    }
     Some(format!(
         "none of the known algorithms: {} comes nearest, but a flight that just {grows}{keeps} {how}",
         best.name

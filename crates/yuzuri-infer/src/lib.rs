@@ -14,6 +14,7 @@ mod probes;
 pub mod replay;
 pub mod score;
 mod unmodelled;
+mod unseen;
 pub mod verdict;
 pub mod window_trace;
 

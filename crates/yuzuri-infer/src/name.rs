@@ -7,7 +7,7 @@ pub use crate::unmodelled::Growth;
 use crate::unmodelled::{Unmodelled, unmodelled};
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Algorithm, CongestionControl, Cubic, Form, SlowStartExit, Yeah};
+use yuzuri_cca::{Algorithm, CcaKind, CongestionControl, Cubic, Form, SlowStartExit, Yeah};
 
 /// A candidate's place in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,8 +52,12 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let paced_part = paced_part(window_trace);
     let temperature = temperature(window_trace);
     let rtt_s = f64::from(window_trace.min_rtt_us) / 1e6;
+    // An algorithm by rate foresees no window at a loss: it is among those that none of the others stands for.
+    let foresees =
+        |candidate: &&Algorithm| window_trace.unseen.is_none() || candidate.facts().kind != CcaKind::Model;
     let mut ranked: Vec<(Ranked, Replay)> = candidates
         .iter()
+        .filter(foresees)
         .map(|candidate| {
             let former = former_rtts(*candidate, window_trace);
             let (replay, mut score) = std::iter::once(None)
@@ -102,6 +106,11 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
 /// The flight without an algorithm that comes nearest, and the logarithm of how likely it is before anything is seen: each constant that is
 /// fitted to the flow costs (the Bayesian information criterion).
 fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, f64) {
+    if window_trace.unseen.is_some() {
+        let by_rate = candidates().into_iter().filter(|candidate| candidate.facts().kind == CcaKind::Model);
+        let prior = NONE.exp() + by_rate.map(|candidate| score::prior(candidate).exp()).sum::<f64>();
+        return (NoneOfThese { score: unforeseen(window_trace), ..NoneOfThese::default() }, prior.ln());
+    }
     let reno =
         replay(Algorithm::Reno.make(SlowStartExit::Loss, 1).as_mut(), window_trace, Chances::default());
     unmodelled(window_trace, &reno)
@@ -117,6 +126,13 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
             of(a).total_cmp(&of(b))
         })
         .unwrap_or_default()
+}
+
+/// Of windows that are seen at losses alone, where nothing tells what they grow to.
+fn unforeseen(window_trace: &WindowTrace) -> Score {
+    let mut reno = Algorithm::Reno.make(SlowStartExit::Loss, 1);
+    let replay = replay(reno.as_mut(), window_trace, Chances::default());
+    score::unforeseen(replay.rounds.iter().map(|round| round.seen))
 }
 
 /// How likely it is before anything is seen that none of them moves a flight: as likely as one that is not usual.

@@ -1,7 +1,7 @@
 //! An algorithm at play: what the sender's kernel would tell it of acknowledgements, losses and idle times.
 
 use crate::replay::{Backoff, CUT, Chances};
-use crate::window_trace::{Cause, Reduction, Round};
+use crate::window_trace::{Cause, Reduction, Round, WindowTrace};
 use yuzuri_cca::{
     AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
 };
@@ -32,7 +32,36 @@ pub(crate) struct Player<'a> {
     pub(crate) clock_offset_ms: u32,
 }
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    /// An algorithm at the begin of a flow whose first round is this: its sender has the handshake's round-trip time.
+    pub(crate) fn begin(
+        cca: &'a mut dyn CongestionControl,
+        window_trace: &WindowTrace,
+        first: &Round,
+        chances: Chances,
+    ) -> Player<'a> {
+        let mut window = Window::new(chances.hz, window_trace.mss_bytes.max(1), true);
+        window.cwnd_limited = true;
+        let first_rtt_us =
+            || window_trace.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
+        let rtt_us = chances
+            .former_rtt_us
+            .or(window_trace.handshake_rtt_us)
+            .or_else(first_rtt_us)
+            .map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
+        (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
+        cca.init(&mut window);
+        window.cwnd = segments(first.window).max(1);
+        if let Some(rtt_us) = rtt_us.filter(|_| chances.former_rtt_us.is_some()) {
+            // As an acknowledgement told it, some time ago.
+            let sample =
+                AckSample { acked: 1, rtt_us: Some(rtt_us), in_flight: window.cwnd, timestamps: None };
+            cca.pkts_acked(&mut window, &sample);
+        }
+        let clock_offset_ms = window_trace.clock_offset_ms.unwrap_or(0);
+        Player { cca, window, zero_ns: first.start_ns, rest: 0.0, most: 0, chances, clock_offset_ms }
+    }
+
     /// The present; the algorithms' clocks never go backwards, as captures' do.
     pub(crate) fn at(&mut self, ns: i64) {
         let now_ns = ns.saturating_sub(self.zero_ns).max(0) as u64;

@@ -3,9 +3,10 @@
 //! At each reduction the algorithm is told the window that was seen before it and begins anew from the one that was seen after it; between
 //! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
 
-use crate::player::{MAX_RTT_US, Player, segments};
+use crate::player::Player;
+use crate::unseen;
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
-use yuzuri_cca::{AckSample, CongestionControl, Window};
+use yuzuri_cca::CongestionControl;
 
 /// Rounds that an algorithm runs free at most: an algorithm that differed once must not be wrong for ever.
 const SPAN: usize = 60;
@@ -82,6 +83,8 @@ pub struct Replay {
     pub cwnd_held: u32,
     /// Of these, the first of a row.
     pub holds: u32,
+    /// Windows were seen at losses alone: each prediction is one of what a window had grown to.
+    pub at_losses: bool,
     /// Times that the flight fell below the window and was back at once: its sender was held up, and the window did not fall.
     pub held_up: u32,
 }
@@ -123,33 +126,15 @@ impl Default for Chances {
 /// Replays `cca` over a window trace.
 pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chances: Chances) -> Replay {
     let Some(first) = window_trace.rounds.first() else { return Replay::default() };
-    let mut window = Window::new(chances.hz, window_trace.mss_bytes.max(1), true);
-    window.cwnd_limited = true;
-    // When an algorithm begins its sender has the handshake's round-trip time.
-    let first_rtt_us = || window_trace.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
-    let rtt_us = chances
-        .former_rtt_us
-        .or(window_trace.handshake_rtt_us)
-        .or_else(first_rtt_us)
-        .map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
-    (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
-    cca.init(&mut window);
-    window.cwnd = segments(first.window).max(1);
-    if let Some(rtt_us) = rtt_us.filter(|_| chances.former_rtt_us.is_some()) {
-        // As an acknowledgement told it, some time ago.
-        let sample = AckSample { acked: 1, rtt_us: Some(rtt_us), in_flight: window.cwnd, timestamps: None };
-        cca.pkts_acked(&mut window, &sample);
+    if let Some(unseen) = &window_trace.unseen {
+        return unseen::replay(
+            Player::begin(cca, window_trace, first, chances),
+            unseen,
+            window_trace.mss_bytes,
+        );
     }
     let rules_all = cca.controls_all();
-    let mut player = Player {
-        cca,
-        window,
-        zero_ns: first.start_ns,
-        rest: 0.0,
-        most: 0,
-        chances,
-        clock_offset_ms: window_trace.clock_offset_ms.unwrap_or(0),
-    };
+    let mut player = Player::begin(cca, window_trace, first, chances);
     let mut done = Replay::default();
     let begins = begins(window_trace);
     let mut reductions = window_trace.reductions.iter().zip(begins).enumerate().peekable();

@@ -295,9 +295,47 @@ const HELD_UP: f64 = -2.6;
 /// are drawn by lot, and what it keeps hangs on them.
 const CDG_REDUCES: [f64; 3] = [0.4, 0.4, 0.2];
 
+/// Scores what windows have grown to at losses, where nothing else of them is seen.
+fn at_losses(replay: &Replay) -> Score {
+    let mut score = Score::default();
+    let mut square = 0.0;
+    for f in &replay.rounds {
+        let z = f64::from((f.predicted - f.seen) / unit(BETA_NOISE, f.seen));
+        square += (z * z).min(1e4);
+        score.growth += student(z * z, 1.0);
+        score.epochs += 1;
+    }
+    score.observations = replay.rounds.len() as f64;
+    if score.observations > 0.0 {
+        score.residual = (square / score.observations).sqrt();
+        score.mean_nll = -score.growth / score.observations;
+    }
+    score
+}
+
+/// Peak of Student's t with three degrees of freedom.
+const STUDENT_PEAK: f64 = 0.3676;
+
+/// What nobody foresees: a window may have grown to any from half of what it is to half as much again.
+pub(crate) fn unforeseen(windows: impl Iterator<Item = f32>) -> Score {
+    let mut score = Score::default();
+    for seen in windows {
+        score.growth += (f64::from(unit(BETA_NOISE, seen) / seen.max(1.0)) / STUDENT_PEAK).min(1.0).ln();
+        score.epochs += 1;
+    }
+    score.observations = f64::from(score.epochs);
+    if score.epochs > 0 {
+        score.mean_nll = -score.growth / score.observations;
+    }
+    score
+}
+
 /// Scores the replay of an algorithm.
 pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     let mut score = Score::default();
+    if replay.at_losses {
+        return at_losses(replay);
+    }
     let cruise = Cruise::of(algorithm);
     let (mut square, mut rounds) = (0.0, 0);
     for epoch in replay.rounds.chunk_by(|a, b| a.epoch == b.epoch) {

@@ -194,6 +194,34 @@ pub enum CapturePoint {
     Unknown,
 }
 
+/// A loss where windows are not seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnseenLoss {
+    /// When the sender could know of it but for the way back, nanoseconds of the capture's clock.
+    pub at_ns: i64,
+    /// Place of the first byte that was lost.
+    pub hole: u64,
+    /// The window before, segments; 0 where it was not seen.
+    pub before: f32,
+    /// Why the window was reduced.
+    pub cause: Cause,
+    /// When all was repaired.
+    pub over_ns: i64,
+    /// What had been acknowledged then.
+    pub until: u64,
+}
+
+/// What is seen away from the sender without timestamps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Unseen {
+    /// When what drew the first data passed, and the place of that data's first byte.
+    pub begin: (i64, u64),
+    /// What had been acknowledged, and when.
+    pub acked: Vec<(i64, u64)>,
+    /// Losses, in order.
+    pub losses: Vec<UnseenLoss>,
+}
+
 /// One direction of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowTrace {
@@ -220,6 +248,9 @@ pub struct WindowTrace {
     /// (`tcp_ca_needs_ecn`, RFC 8257; RFC 3168 forbids it to others).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_ecn_capable: Option<bool>,
+    /// Where windows are seen at losses alone: these, and the acknowledgements between them.
+    #[serde(skip)]
+    pub unseen: Option<Box<Unseen>>,
     /// Payload acknowledged, bytes.
     pub acked_bytes: u64,
     /// Segments sent, all.

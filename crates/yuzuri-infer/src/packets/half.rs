@@ -7,6 +7,7 @@ use super::capture_point::{Delays, as_sent};
 use super::look::{Looker, Looks};
 use super::scoreboard::{Kind, Scoreboard};
 use super::sender_clock::{SenderClock, TickTally};
+use super::unseen::Collector;
 use super::waiting::{Answer, Blocks, Waiting};
 use crate::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
 use yuzuri_capture::{Flags, Segment};
@@ -118,6 +119,8 @@ pub(super) struct Half {
     looks: Looker,
     /// When the acknowledgement passed the capture that acted last, and whether it had no data.
     acted_passed: (i64, bool),
+    /// Away from the sender without timestamps.
+    unseen: Option<Box<Collector>>,
     window_trace: WindowTrace,
 }
 
@@ -183,6 +186,9 @@ impl Half {
         let mss = self.segment_size(segment);
         let start = self.place(segment.seq);
         let end = start + u64::from(bytes);
+        if let Some(unseen) = &mut self.unseen {
+            unseen.data((start, end), now, mss);
+        }
         if end < self.board.una() {
             // Older than anything outstanding: sent again for nothing, or not of this flow.
             self.window_trace.segments += 1;
@@ -305,6 +311,13 @@ impl Half {
             // Nothing to tell by: taken for what most captures are.
             self.capture_point = CapturePoint::Sender;
         }
+        let rtt_us = self.window_trace.handshake_rtt_us;
+        if self.capture_point != CapturePoint::Sender
+            && segment.options.timestamps.is_none()
+            && let Some(rtt_us) = rtt_us
+        {
+            self.unseen = Some(Box::new(Collector::new(rtt_us)));
+        }
     }
 
     fn segment_size(&mut self, segment: &Segment) -> u32 {
@@ -411,6 +424,10 @@ impl Half {
     pub(super) fn answer(&mut self, segment: &Segment) {
         if !self.started || !segment.flags.contains(Flags::ACK) {
             return;
+        }
+        let ack = self.place(segment.ack);
+        if let Some(unseen) = &mut self.unseen {
+            unseen.acknowledged(ack, segment.time_ns);
         }
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
         if self.is_idle(segment) {
@@ -690,6 +707,7 @@ impl Half {
     pub(super) fn finish(mut self) -> (WindowTrace, Looks) {
         self.read_after();
         self.window_trace.capture_point = self.capture_point;
+        self.window_trace.unseen = self.unseen.take().map(|unseen| Box::new(unseen.finish()));
         if self.capture_point == CapturePoint::Receiver {
             as_sent(&mut self.window_trace);
         }

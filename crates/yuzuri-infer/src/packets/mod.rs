@@ -11,6 +11,7 @@ mod readers;
 mod scoreboard;
 mod sender_clock;
 mod spread;
+mod unseen;
 mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};

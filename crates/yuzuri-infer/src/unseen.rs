@@ -1,0 +1,193 @@
+//! Algorithms on a flow whose windows are seen at losses alone: away from the sender without timestamps.
+//!
+//! What an acknowledgement draws passes when as much has been acknowledged as was in flight. So an algorithm's own window tells how long its
+//! rounds last, and how large it has grown when the next loss comes, which is seen.
+
+use crate::player::Player;
+use crate::replay::{Prediction, Replay};
+use crate::window_trace::{Cause, Limits, Reduction, Round, Unseen, UnseenLoss, WindowTrace};
+
+/// Segments that a flow begins with (`TCP_INIT_CWND`, RFC 6928).
+const INITIAL_WINDOW: u32 = 10;
+/// Smaller windows are reduced to two segments by all alike.
+const MIN_WINDOW: f32 = 4.0;
+/// Rounds for each acknowledgement of an epoch at most, and so many more: of a window that is larger than what one acknowledges there are fewer.
+const ROUNDS_PER_ACK: usize = 2;
+const MORE_ROUNDS: usize = 8;
+
+impl Unseen {
+    /// When so much had been acknowledged, and by how many acknowledgements since a place among them; `None` beyond the last.
+    fn when(&self, bytes: u64, from: usize) -> Option<(i64, usize)> {
+        let rest = self.acked.get(from..)?;
+        let place = from + rest.partition_point(|(_, acked)| *acked < bytes);
+        self.acked.get(place).map(|(at_ns, _)| (*at_ns, place))
+    }
+}
+
+/// Whether the window before a loss was seen, and reduced in fast recovery.
+fn is_told(loss: &UnseenLoss) -> bool {
+    loss.before >= MIN_WINDOW && loss.cause == Cause::Recovery
+}
+
+/// Whether an algorithm's window after a loss is known: from what was seen, or because it was reduced again from its own window at once.
+fn is_known(losses: &[UnseenLoss], place: usize) -> bool {
+    let mut former = losses[..=place].iter().rev();
+    former.find(|loss| loss.before > 0.0 || loss.cause != Cause::Recovery).is_some_and(is_told)
+}
+
+/// Places of the losses whose window an algorithm foresees.
+fn foreseen(losses: &[UnseenLoss]) -> impl Iterator<Item = usize> {
+    (1..losses.len()).filter(|place| is_told(&losses[*place]) && is_known(losses, place - 1))
+}
+
+/// The rounds and reductions of a window trace whose windows are not seen: a round from each loss to the next.
+pub(crate) fn told(mut window_trace: WindowTrace) -> WindowTrace {
+    let Some(unseen) = window_trace.unseen.take() else { return window_trace };
+    if foreseen(&unseen.losses).next().is_none() {
+        return window_trace;
+    }
+    let mss = window_trace.mss_bytes.max(1) as f32;
+    let mut from = unseen.begin;
+    (window_trace.rounds, window_trace.reductions) = (Vec::new(), Vec::new());
+    for loss in &unseen.losses {
+        window_trace.rounds.push(Round {
+            start_ns: from.0,
+            end_ns: loss.at_ns.max(from.0),
+            window: loss.before,
+            acked: loss.hole.saturating_sub(from.1) as f32 / mss,
+            acks: 1,
+            sent: (loss.hole.saturating_sub(from.1) as f32 / mss) as u32,
+            ..Round::default()
+        });
+        let begun = Reduction::begun(loss.at_ns, loss.cause, loss.before);
+        let round = window_trace.rounds.len() as u32;
+        window_trace.reductions.push(Reduction { over_ns: loss.over_ns, round, ..begun });
+        from = (loss.over_ns, loss.until);
+    }
+    window_trace.unseen = Some(unseen);
+    window_trace
+}
+
+/// Replays an algorithm from each loss to the next.
+pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) -> Replay {
+    let mut done = Replay { at_losses: true, ..Replay::default() };
+    if player.cca.controls_all() {
+        return done;
+    }
+    let mss = u64::from(mss_bytes.max(1));
+    if let Some(first) = unseen.losses.first() {
+        // What an algorithm measures in slow start it knows later. How slow start ends is not asked.
+        player.window.cwnd = INITIAL_WINDOW;
+        let (over_ns, until) = unseen.begin;
+        let drew = Drew { from: until, bytes: 0, from_ns: over_ns };
+        grow(&mut player, unseen, (&UnseenLoss { over_ns, until, ..*first }, first), Some(drew), mss);
+    }
+    for (place, pair) in unseen.losses.windows(2).enumerate() {
+        let [begin, end] = pair else { break };
+        let reduction = Reduction::begun(begin.at_ns, begin.cause, begin.before);
+        player.reduced(&reduction, &Round::default());
+        player.round(&repairing(begin, player.window.srtt_us, mss), None, 0);
+        player.repaired(place, &Reduction { over_ns: begin.over_ns, ..reduction });
+        grow(&mut player, unseen, (begin, end), None, mss);
+        if is_told(end) && is_known(&unseen.losses, place) {
+            done.rounds.push(Prediction {
+                round: place + 1,
+                epoch: place as u32,
+                predicted: player.window.cwnd as f32,
+                seen: end.before,
+                counts: true,
+            });
+        }
+    }
+    done
+}
+
+/// What is acknowledged, or selectively acknowledged, while a loss is repaired.
+fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
+    let acked = loss.until.saturating_sub(loss.hole) as f32 / mss as f32;
+    let rtt_us = srtt_us as u32;
+    Round {
+        start_ns: loss.at_ns,
+        end_ns: loss.over_ns,
+        acked,
+        acks: (acked / 2.0).ceil().max(1.0) as u32,
+        rtt_first_us: rtt_us,
+        rtt_min_us: rtt_us,
+        rtt_max_us: rtt_us,
+        rtt_last_us: rtt_us,
+        rtt_mean_us: rtt_us,
+        limits: Limits { recovery: true, ..Limits::default() },
+        ..Round::default()
+    }
+}
+
+/// Where in a round its round-trip times are looked at.
+const SAMPLES: u64 = 8;
+
+/// The acknowledgements that drew what is acknowledged in a round: from a place on, so many bytes of them.
+#[derive(Clone, Copy)]
+struct Drew {
+    from: u64,
+    bytes: u64,
+    from_ns: i64,
+}
+
+impl Unseen {
+    /// The round-trip times of a round from `acked` to `to`, all of which would have been to `whole`, at several places of it, µs.
+    fn rtts(&self, (acked, to, whole): (u64, u64, u64), drew: Drew, from: usize, least_us: u32) -> Vec<u32> {
+        let at = |part: u64, all: u64| (all * part).div_ceil(SAMPLES);
+        let sample = |part: u64| {
+            // The first segment that is acknowledged, not what was acknowledged before.
+            let bytes = at(part, to - acked).max(1);
+            let (acked_ns, _) = self.when(acked + bytes, from)?;
+            let back =
+                (u128::from(drew.bytes) * u128::from(bytes) / u128::from((whole - acked).max(1))) as u64;
+            let drawn_ns =
+                if drew.bytes == 0 { drew.from_ns } else { self.when(drew.from + back.max(1), 0)?.0 };
+            Some(u32::try_from(acked_ns.saturating_sub(drawn_ns) / 1000).unwrap_or(u32::MAX).max(least_us))
+        };
+        (0..=SAMPLES).filter_map(sample).collect()
+    }
+}
+
+/// Plays the rounds from one place to another. `drew`: what drew the first of them, where that is known.
+fn grow(
+    player: &mut Player<'_>,
+    unseen: &Unseen,
+    (begin, end): (&UnseenLoss, &UnseenLoss),
+    mut drew: Option<Drew>,
+    mss: u64,
+) {
+    let (mut acked, mut now) = (begin.until, begin.over_ns);
+    let Some((_, mut ack)) = unseen.when(acked, 0) else { return };
+    // None is shorter than the handshake's: a window that would make one so is too small.
+    let least_us = u32::try_from(player.window.min_rtt_us.unwrap_or(1)).unwrap_or(u32::MAX);
+    let last = unseen.when(end.hole, ack).map_or(unseen.acked.len(), |(_, place)| place);
+    for _ in 0..(last - ack) * ROUNDS_PER_ACK + MORE_ROUNDS {
+        let whole = acked + u64::from(player.window.cwnd.max(1)) * mss;
+        let to = whole.min(end.hole);
+        let Some((at_ns, place)) = unseen.when(to, ack).filter(|_| to > acked) else { return };
+        let mut rtts = drew.map_or(Vec::new(), |drew| unseen.rtts((acked, to, whole), drew, ack, least_us));
+        if rtts.is_empty() {
+            rtts.push(player.window.srtt_us as u32);
+        }
+        let segments = (to - acked) as f32 / mss as f32;
+        let round = Round {
+            start_ns: now,
+            end_ns: at_ns,
+            window: player.window.cwnd as f32,
+            acked: segments,
+            acks: u32::try_from(place - ack).unwrap_or(u32::MAX).clamp(1, segments.ceil().max(1.0) as u32),
+            sent: segments as u32,
+            rtt_first_us: rtts.first().copied().unwrap_or(0),
+            rtt_min_us: rtts.iter().copied().min().unwrap_or(0),
+            rtt_max_us: rtts.iter().copied().max().unwrap_or(0),
+            rtt_last_us: rtts.last().copied().unwrap_or(0),
+            rtt_mean_us: (rtts.iter().copied().map(u64::from).sum::<u64>() / rtts.len() as u64) as u32,
+            ..Round::default()
+        };
+        player.round(&round, None, 0);
+        drew = Some(Drew { from: acked, bytes: to - acked, from_ns: now });
+        (acked, now, ack) = (to, at_ns, place);
+    }
+}
