@@ -1,5 +1,6 @@
 //! The loop around gate and steward: twice a second.
 
+use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
@@ -51,6 +52,8 @@ pub struct ApConfig {
     pub metrics_file: Option<PathBuf>,
     /// hostapd's control socket of each radio between which stations are moved; fewer than two: nobody is.
     pub hostapd: Vec<PathBuf>,
+    /// The groups of stations that take part by themselves; `None`: each is spoken for.
+    pub group: Option<ApGroup>,
 }
 
 /// A running daemon. It belongs to the network namespace of the thread that starts it.
@@ -61,6 +64,7 @@ pub struct ApLoop {
     wireless: Wireless,
     heard: HashMap<[u8; 6], RadioConfig>,
     steerer: Option<Steerer>,
+    groups: Option<Groups>,
     looks: u32,
     next: Instant,
     status: ApStatus,
@@ -94,12 +98,18 @@ impl ApLoop {
         }
         let indices = config.devices.iter().map(|device| (device.clone(), index(device))).collect();
         let steward = Steward::new(config.policy, config.rules.clone());
+        let mut groups =
+            config.group.clone().map(|group| Groups::start(group, &config.devices)).transpose()?;
+        if let Some(groups) = &mut groups {
+            groups.lead(!config.dry_run);
+        }
         Ok(ApLoop {
             gate,
             steward,
             wireless: Wireless::open(),
             heard: HashMap::new(),
             steerer,
+            groups,
             looks: 0,
             next: Instant::now(),
             status: ApStatus::default(),
@@ -131,13 +141,21 @@ impl ApLoop {
                 return;
             }
             // A signal does not end a sleep early enough for the user; this does.
-            std::thread::sleep(left.min(Duration::from_millis(50)));
+            let nap = left.min(Duration::from_millis(50));
+            match &mut self.groups {
+                Some(groups) => {
+                    groups.wait(nap);
+                    groups.talk();
+                }
+                None => std::thread::sleep(nap),
+            }
         }
         // After a pause of the machine looks are not made up for.
         self.next = (self.next + PERIOD).max(Instant::now());
         self.problems.clear();
         self.problems.extend(self.metrics_failed.take());
         self.look();
+        self.problems.extend(self.groups.iter().flat_map(Groups::problems));
         self.publish();
     }
 
@@ -161,7 +179,14 @@ impl ApLoop {
             known.copied().or(config.radio)
         };
         let now_ns = yuzuri_kernel::clock::mono_ns();
-        let plan = self.steward.look(clock::now(), now_ns, &flows, &others, radio);
+        let now = clock::now();
+        if let Some(groups) = &mut self.groups {
+            self.steward.hear(groups.hear(now));
+        }
+        let plan = self.steward.look(now, now_ns, &flows, &others, radio);
+        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.summary()) {
+            groups.tell(now, summary);
+        }
         if !self.config.dry_run {
             self.enforce(&plan);
         }
@@ -226,6 +251,7 @@ impl ApLoop {
             policy: PolicyStatus::from(self.config.policy),
             problems: self.problems.clone(),
             steering: self.steerer.as_ref().map(|steerer| steerer.status),
+            groups: self.groups.as_ref().map(|groups| groups.status(clock::now())).unwrap_or_default(),
             ..ApStatus::of(&self.steward, &self.gate)
         };
         let Some(file) = &self.config.status_file else { return };
@@ -241,6 +267,9 @@ impl ApLoop {
 
     /// From the next look on, only tells what it would do, or bounds. What is bounded already expires by itself.
     pub fn only_tell(&mut self, dry_run: bool) {
+        if let Some(groups) = &mut self.groups {
+            groups.lead(!dry_run);
+        }
         self.config.dry_run = dry_run;
     }
 
@@ -266,6 +295,9 @@ impl ApLoop {
 
     /// Lets every connection go step by step, for 5 s at most or until `hurry` is set, and takes the gate away.
     pub fn leave(mut self, hurry: &AtomicBool) {
+        if let Some(groups) = &mut self.groups {
+            groups.leave();
+        }
         if !self.config.dry_run {
             let until = Instant::now() + Duration::from_secs(5);
             while Instant::now() < until && !hurry.load(Ordering::Relaxed) {
