@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
-use yuzuri_share::{ApConfig, ApGroup, ApLoop, Places, RadioConfig, Rules, StationId, StationRule};
+use yuzuri_share::{
+    ApConfig, ApGroup, ApLoop, ControlSocket, Places, RadioConfig, Rules, StationId, StationRule,
+};
 
 pub const ENDS: &str = "\
 The gate lowers the receive window in ACKs to the stations. It drops no packet, and touches nothing that it does not wholly \
@@ -177,6 +179,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     })?;
     ap.drop_privileges()?;
     yuzuri_share::give_back_memory();
+    let socket = ControlSocket::of_text(&places.socket(), ap.text())?;
     let what = if dry_run { "only telling what it would do" } else { "sharing" };
     let folder = places.status_file();
     say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
@@ -212,6 +215,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     notify(&[NotifyState::Stopping]);
     // A second signal ends the process at once.
     ap.leave(&AtomicBool::new(false));
+    drop(socket);
     drop(sole);
     Ok(ExitCode::SUCCESS)
 }

@@ -154,7 +154,10 @@ impl Share {
         let runtime = folder.join("run");
         let mut command = net.command(Host::Station(n), YUZURI);
         command.args(["share", "--runtime"]).arg(&runtime).arg("--state").arg(folder.join("state"));
-        command.args(["--control", &format!("yg{}n{n}", std::process::id() % 1_000_000)]).args(words);
+        // Unique, so that tests can run in parallel.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        command.args(["--control", &format!("yg{}n{number}", std::process::id() % 1_000_000)]).args(words);
         let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
         let mut ended = || daemon.0.try_wait().unwrap().is_some();
         assert!(eventually(|| asked("share", &runtime).is_some() || ended()));

@@ -1,12 +1,13 @@
 //! The loop around gate and steward: twice a second.
 
+use super::figures::Figures;
 use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
 use super::steward::{Plan, Steward};
 use crate::wireless::Wireless;
-use crate::{PolicyStatus, RadioConfig, ShareError, clock, folder, privilege};
+use crate::{PolicyStatus, RadioConfig, ShareError, TextCell, clock, folder, privilege};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,9 @@ pub struct ApLoop {
     /// The devices, as they were when the gate was attached.
     indices: Vec<(String, Option<u32>)>,
     metrics_failed: Option<String>,
+    /// Without bounds, and with them.
+    figures: [Figures; 2],
+    text: TextCell,
 }
 
 impl ApLoop {
@@ -116,6 +120,8 @@ impl ApLoop {
             problems: Vec::new(),
             indices,
             metrics_failed: None,
+            figures: Default::default(),
+            text: TextCell::default(),
             config,
         })
     }
@@ -190,6 +196,10 @@ impl ApLoop {
         if !self.config.dry_run {
             self.enforce(&plan);
         }
+        if let Some(shares) = self.steward.is_sharing() {
+            let kind = usize::from(shares && !self.config.dry_run);
+            self.figures[kind].add(PERIOD.as_secs_f64(), self.steward.points());
+        }
         if asks_rates {
             self.steer();
         }
@@ -252,10 +262,13 @@ impl ApLoop {
             problems: self.problems.clone(),
             steering: self.steerer.as_ref().map(|steerer| steerer.status),
             groups: self.groups.as_ref().map(|groups| groups.status(clock::now())).unwrap_or_default(),
+            plain: Some(self.figures[0]).filter(|figures| figures.seconds > 0.0),
+            shared: Some(self.figures[1]).filter(|figures| figures.seconds > 0.0),
             ..ApStatus::of(&self.steward, &self.gate)
         };
-        let Some(file) = &self.config.status_file else { return };
         let text = serde_json::to_string(&self.status).unwrap_or_default();
+        self.text.write(&text);
+        let Some(file) = &self.config.status_file else { return };
         // Whoever asks is told that the status is old.
         let _ = folder::replace(file, &text);
         if let Some(file) = &self.config.metrics_file {
@@ -286,6 +299,11 @@ impl ApLoop {
     pub fn lost_device(&self) -> Option<&str> {
         let lost = self.indices.iter().find(|(device, before)| index(device) != *before);
         lost.map(|(device, _)| device.as_str())
+    }
+
+    /// The status as JSON, for whoever serves it.
+    pub fn text(&self) -> TextCell {
+        self.text.clone()
     }
 
     /// The state at the last look.

@@ -3,6 +3,7 @@
 
 mod daemon;
 mod doctor;
+mod figures;
 mod group;
 mod membership;
 mod other;
@@ -17,6 +18,7 @@ mod view;
 
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use doctor::examine_gate;
+pub use figures::Figures;
 pub use group::ApGroup;
 pub use membership::MembershipState;
 pub use rules::{

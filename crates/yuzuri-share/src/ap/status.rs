@@ -1,5 +1,6 @@
 //! What the access point's daemon shows: as JSON, and as text for people.
 
+use super::figures::Figures;
 use super::membership::MembershipState;
 use super::other::Other;
 use super::rules::StationId;
@@ -36,6 +37,12 @@ pub struct ApStatus {
     /// What capacity and shares are, as a leader tells them; absent before the first look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
+    /// What the stations had while nobody was bounded (`dry_run`, or bounds that do not help); absent: that never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<Figures>,
+    /// What they have while bounds hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Figures>,
     /// What the gate counted.
     pub segments: SegmentCounts,
     /// What became of requests to go to another radio; absent where nobody is moved.
@@ -241,6 +248,15 @@ impl ApStatus {
                 summary.members,
                 mbps(summary.capacity_bps),
             )?;
+        }
+        for (what, figures) in [("without bounds", self.plain), ("with bounds", self.shared)] {
+            if let Some(Figures { seconds, rate_bps, rtt_us, fairness }) = figures {
+                let (mbps, ms) = (rate_bps / 1e6, rtt_us / 1e3);
+                writeln!(
+                    out,
+                    "{what}: {mbps:.1} Mbit/s, RTT {ms:.1} ms, Jain's index {fairness:.3} ({seconds:.0} s)"
+                )?;
+            }
         }
         for group in &self.groups {
             let does = if group.leads { "leads" } else { "does not lead" };

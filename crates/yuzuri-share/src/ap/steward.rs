@@ -1,6 +1,7 @@
 //! Speaks for stations that run nothing: each is a member of the group whose report the gate makes, and whose bounds the gate enforces. Capacity
 //! and shares are those of `yuzuri-policy`, as on terminals. No I/O and no clock.
 
+use super::figures::Point;
 use super::membership::Membership;
 use super::other::{self, Other};
 use super::release::Release;
@@ -96,6 +97,8 @@ pub struct Steward {
     stand_off: StandOff,
     /// What stations that take part reported last.
     members: BTreeMap<StationId, Report>,
+    /// Whether nobody was bounded at the last look because bounds do not help here.
+    stands_off: bool,
 }
 
 impl Steward {
@@ -114,6 +117,7 @@ impl Steward {
             decisions: Vec::new(),
             stand_off: StandOff::default(),
             members: BTreeMap::new(),
+            stands_off: false,
         }
     }
 
@@ -151,6 +155,27 @@ impl Steward {
     pub(crate) fn willing(&self) -> impl Iterator<Item = (StationId, u64)> {
         let reports = self.stations.iter().filter_map(|(id, station)| Some((*id, station.report.as_ref()?)));
         reports.filter(|(_, report)| report.elastic).map(|(id, report)| (id, report.rate_bps))
+    }
+
+    /// Whether bounds hold now: `Some(false)` where they do not because they would not help; `None` while shares are not found yet.
+    pub(super) fn is_sharing(&self) -> Option<bool> {
+        if self.stands_off {
+            return Some(false);
+        }
+        let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe | Phase::Contend);
+        self.summary.as_ref().filter(|summary| holds(summary)).map(|_| true)
+    }
+
+    /// What the stations carry at this look.
+    pub(super) fn points(&self) -> impl Iterator<Item = Point> + Clone {
+        let reports = self.stations.values().filter_map(|s| Some((s.report.as_ref()?, s.share_bps)));
+        reports.map(|(report, share_bps)| Point {
+            rate_bps: report.rate_bps as f64,
+            rtt_us: report.srtt_us.into(),
+            part: share_bps
+                .filter(|bps| report.elastic && *bps > 0.0)
+                .map(|bps| report.rate_bps as f64 / bps),
+        })
     }
 
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
@@ -225,6 +250,7 @@ impl Steward {
         let part = carried_bps as f64 / most_bps.max(1) as f64;
         let rows = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.seen);
         let stands_off = self.stand_off.look(is_lossy, part, rows);
+        self.stands_off = stands_off;
         let usual = self.usual_flow();
         for (id, station) in &mut self.stations {
             let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
