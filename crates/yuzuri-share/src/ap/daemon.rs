@@ -92,9 +92,7 @@ impl ApLoop {
         }
         let steerer = match &config.hostapd[..] {
             [] | [_] => None,
-            sockets => Some(
-                Steerer::open(sockets).map_err(|e| ShareError::system("preparing to move stations", e))?,
-            ),
+            sockets => Some(Steerer::new(sockets)),
         };
         let mut gate = Gate::load(&config.gate)?;
         for device in &config.devices {
