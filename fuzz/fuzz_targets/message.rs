@@ -43,7 +43,8 @@ fn address(host: u8) -> SocketAddr {
 
 /// With the group and the right tag: what lies behind both is reached.
 fn signed(head: [u8; 2], rest: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0x10 | head[0] & 0xf, head[1] | 1];
+    // Version 1, or 2 as an access point speaks.
+    let mut bytes = vec![(0x10 + (head[0] & 0x10)) | head[0] & 0xf, head[1] | 1];
     bytes.extend_from_slice(&GROUP.0);
     bytes.extend_from_slice(rest);
     let tag = SIGNER.clone().chain_update(&bytes).finalize().into_bytes();

@@ -22,7 +22,7 @@ phy = { standard = "g", rate_mbps = 54 }
 
 /// Writes a folder like that of a run without running anything, to test the bookkeeping.
 #[derive(Default)]
-struct Clerk {
+struct Responder {
     /// Runs that fail.
     fails: Vec<String>,
     /// Runs that are invalid.
@@ -31,7 +31,7 @@ struct Clerk {
     ran: Mutex<Vec<String>>,
 }
 
-impl Executor for Clerk {
+impl Executor for Responder {
     fn execute(
         &self,
         planned: &Planned,
@@ -84,15 +84,15 @@ fn todo(out: &Path) -> Vec<Planned> {
 #[test]
 fn an_interrupted_sweep_resumes() {
     let out = tempfile::tempdir().unwrap();
-    let clerk = Clerk { stop_after: Some(4), ..Clerk::default() };
+    let responder = Responder { stop_after: Some(4), ..Responder::default() };
     let stop = AtomicBool::new(false);
-    let outcome = batch::execute(&planned(out.path()), &clerk, 1, &stop, &quiet);
+    let outcome = batch::execute(&planned(out.path()), &responder, 1, &stop, &quiet);
     assert_eq!((outcome.done, outcome.stopped, outcome.failed.len()), (4, true, 0));
     // Every point was run once before any point was run twice.
-    assert!(clerk.ran.lock()[..3].iter().all(|name| name.ends_with("/seed-1")));
+    assert!(responder.ran.lock()[..3].iter().all(|name| name.ends_with("/seed-1")));
     let rest = todo(out.path());
     assert_eq!(rest.len(), 2);
-    let outcome = batch::execute(&rest, &Clerk::default(), 2, &AtomicBool::new(false), &quiet);
+    let outcome = batch::execute(&rest, &Responder::default(), 2, &AtomicBool::new(false), &quiet);
     assert_eq!((outcome.done, outcome.stopped), (2, false));
     assert!(todo(out.path()).is_empty());
     assert_eq!(batch::finished(out.path()).unwrap().len(), 6);
@@ -109,7 +109,7 @@ fn more_repetitions_and_a_changed_description_repeat_no_finished_run() {
     let missing = |planned: Vec<Planned>| {
         planned.iter().filter(|p| p.state() == State::Missing).map(Planned::name).collect::<Vec<_>>()
     };
-    batch::execute(&planned(out.path()), &Clerk::default(), 1, &AtomicBool::new(false), &quiet);
+    batch::execute(&planned(out.path()), &Responder::default(), 1, &AtomicBool::new(false), &quiet);
     assert!(missing(planned_of("title = \"three", "about = \"why\"\ntitle = \"the three")).is_empty());
     let third = missing(planned_of("repetitions = 2", "repetitions = 3"));
     assert_eq!(third.len(), 3);
@@ -121,8 +121,9 @@ fn more_repetitions_and_a_changed_description_repeat_no_finished_run() {
 fn failed_and_invalid_runs_are_repeated() {
     let out = tempfile::tempdir().unwrap();
     let all = planned(out.path());
-    let clerk = Clerk { fails: vec![all[0].name()], invalid: vec![all[1].name()], ..Clerk::default() };
-    let outcome = batch::execute(&all, &clerk, 2, &AtomicBool::new(false), &quiet);
+    let responder =
+        Responder { fails: vec![all[0].name()], invalid: vec![all[1].name()], ..Responder::default() };
+    let outcome = batch::execute(&all, &responder, 2, &AtomicBool::new(false), &quiet);
     assert_eq!((outcome.done, outcome.invalid, outcome.failed.len()), (5, 1, 1));
     assert_eq!(outcome.failed[0].0, all[0].name());
     assert_eq!(all[1].state(), State::Invalid);
@@ -136,7 +137,7 @@ fn failed_and_invalid_runs_are_repeated() {
 #[test]
 fn results_of_another_scenario_do_not_count_as_finished() {
     let out = tempfile::tempdir().unwrap();
-    batch::execute(&planned(out.path()), &Clerk::default(), 1, &AtomicBool::new(false), &quiet);
+    batch::execute(&planned(out.path()), &Responder::default(), 1, &AtomicBool::new(false), &quiet);
     let text = SCENARIO.replace("duration_s = 1", "duration_s = 2");
     let other = Document::parse(Path::new("s.toml"), text).unwrap();
     let all = batch::plan(&other, Clock::Real, out.path()).unwrap();
@@ -147,12 +148,12 @@ fn results_of_another_scenario_do_not_count_as_finished() {
 fn a_killed_runs_folder_is_not_a_result() {
     let out = tempfile::tempdir().unwrap();
     let all = planned(out.path());
-    batch::execute(&all[..1], &Clerk::default(), 1, &AtomicBool::new(false), &quiet);
+    batch::execute(&all[..1], &Responder::default(), 1, &AtomicBool::new(false), &quiet);
     let partial = all[1].folder.with_file_name("seed-1.partial");
     std::fs::create_dir_all(&partial).unwrap();
     std::fs::copy(all[0].folder.join("run.json"), partial.join("run.json")).unwrap();
     assert_eq!(batch::finished(out.path()).unwrap().len(), 1);
-    batch::execute(&todo(out.path()), &Clerk::default(), 1, &AtomicBool::new(false), &quiet);
+    batch::execute(&todo(out.path()), &Responder::default(), 1, &AtomicBool::new(false), &quiet);
     assert!(!partial.exists());
 }
 

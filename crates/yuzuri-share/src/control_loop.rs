@@ -315,7 +315,7 @@ impl ControlLoop {
     }
 
     fn note_members(&mut self) {
-        let mut redrawn = None;
+        let (mut redrawn, mut looks) = (None, false);
         for link in &self.links {
             let Some(member) = &link.member else { continue };
             if member.node() != self.identity.node {
@@ -332,9 +332,14 @@ impl ControlLoop {
                 }
             };
             if changed {
+                // Whether it is the access point is looked up at once.
+                looks = true;
                 let own = leader == Some(member.node());
                 (self.tell)(&Event::Leader { interface: name.clone(), node: leader, own });
             }
+        }
+        if looks {
+            self.look_at = clock::now();
         }
         if let Some(node) = redrawn.filter(|node| self.config.node != Some(*node)) {
             self.config.node = Some(node);

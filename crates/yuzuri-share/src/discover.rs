@@ -115,6 +115,15 @@ impl Discovery {
         self.wireless.station(interface.index)
     }
 
+    /// Whether the host at an address has the link-layer address by which this terminal's packets leave: that of its access point or of a
+    /// gateway.
+    pub(crate) fn is_access_point(&self, interface: &Interface, bssid: Option<[u8; 6]>, at: IpAddr) -> bool {
+        let Ok(neighbours) = self.netlink.neighbours(interface.index) else { return false };
+        let Some(link) = neighbours.get(&at) else { return false };
+        let mut gateways = interface.gateways.iter().filter_map(|gateway| neighbours.get(gateway));
+        bssid.is_some_and(|bssid| link[..] == bssid[..]) || gateways.any(|gateway| gateway == link)
+    }
+
     /// The group behind an interface; `None`: not known yet, or there is none.
     pub(crate) fn group(
         &mut self,

@@ -56,9 +56,10 @@ mod wireless;
 #[doc(hidden)]
 pub use ap::fuzz_hostapd;
 pub use ap::{
-    ApConfig, ApFile, ApLoop, ApStatus, DeviceStatus, ParseRadioError, ParseStationError, Plan, Rules,
-    SegmentCounts, StationId, StationRule, StationStatus, SteeringStatus, Steward, UploadStatus, ap_metrics,
-    examine_gate, gate_options, read_ap_file, read_ap_status,
+    ApConfig, ApFile, ApGroup, ApGroupStatus, ApLoop, ApStatus, DeviceStatus, Figures, MembersFile,
+    MembershipState, ParseRadioError, ParseStationError, Plan, Rules, SegmentCounts, StationId, StationRule,
+    StationStatus, SteeringStatus, Steward, UploadStatus, ap_metrics, examine_gate, gate_options,
+    read_ap_file, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
@@ -85,4 +86,4 @@ pub use status::{
     FlowCounts, FlowStatus, InterfaceStatus, MemberStatus, MembershipStatus, MessageCounts, PolicyStatus,
     ReloadStatus, Status, SummaryStatus,
 };
-pub use status_cell::StatusCell;
+pub use status_cell::{StatusCell, TextCell};

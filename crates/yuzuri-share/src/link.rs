@@ -5,12 +5,12 @@ use crate::batch::Batch;
 use crate::clock;
 use crate::config::{InterfaceConfig, ShareConfig};
 use crate::discover::{GroupFrom, Interface};
-use crate::sockets::Sockets;
+use crate::sockets::{Sockets, some_by_v4};
 use std::net::{IpAddr, SocketAddr};
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
     Decision, FlowSeen, Group, GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing, PolicyConfig,
-    RadioHint, Randomness, Terminal, To,
+    RadioHint, Randomness, Terminal,
 };
 
 /// What a group member needs apart from its group.
@@ -136,30 +136,10 @@ impl Link {
             return;
         }
         let by_v6 = self.interface.has_link_local_v6();
-        // Evaluated lazily: only broadcasts need it.
-        let some_by_v4 = || {
-            member
-                .members(now)
-                .any(|m| m.address.is_some_and(|a| matches!(a.ip().to_canonical(), IpAddr::V4(_))))
-        };
         for outgoing in out.drain(..) {
-            let sent = match outgoing.to {
-                To::All => self.sockets.tell_all(&outgoing.bytes, by_v6, some_by_v4()),
-                To::One(address) => self.sockets.tell(&outgoing.bytes, address),
-            };
-            if let Err(error) = sent {
+            if let Err(error) = self.sockets.send(&outgoing, by_v6, || some_by_v4(member, now)) {
                 self.send_errors += 1;
-                let to = match outgoing.to {
-                    To::All => "everybody".to_owned(),
-                    To::One(address) => address.to_string(),
-                };
-                let advice = match error.raw_os_error() {
-                    Some(libc::EPERM) => {
-                        ": a rule of the firewall or IPAddressDeny= of the service keeps it in"
-                    }
-                    _ => "",
-                };
-                self.last_send_error = Some(format!("to {to}: {error}{advice}"));
+                self.last_send_error = Some(error);
             }
         }
     }

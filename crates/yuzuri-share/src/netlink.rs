@@ -12,6 +12,7 @@ use neli::socket::synchronous::NlSocketHandle;
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 use nix::sys::socket::{MsgFlags, recv};
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -99,19 +100,29 @@ impl Netlink {
     /// The link-layer address of a neighbour, if the kernel knows it.
     pub(crate) fn link_address(&self, interface: u32, of: IpAddr) -> Option<Vec<u8>> {
         let family = if of.is_ipv4() { RtAddrFamily::Inet } else { RtAddrFamily::Inet6 };
-        let question = NdmsgBuilder::default()
-            .ndm_family(family)
-            .ndm_index(interface as i32)
-            .ndm_state(Nud::empty())
-            .ndm_type(Rtn::Unspec)
-            .build()
-            .ok()?;
+        let question = question_about(family, interface)?;
         let mut found = None;
         self.dump(Rtm::Getneigh, question, "the neighbours", |neighbour: &Ndmsg| {
-            found = link_of(neighbour, interface, of).or(found.take());
+            found = neighbour_of(neighbour, interface)
+                .filter(|(at, _)| *at == of)
+                .map(|(_, link)| link)
+                .or(found.take());
         })
         .ok()?;
         found
+    }
+
+    /// The link-layer addresses of all neighbours that the kernel knows on an interface.
+    pub(crate) fn neighbours(&self, interface: u32) -> Result<HashMap<IpAddr, Vec<u8>>, String> {
+        let mut all = HashMap::new();
+        for family in [RtAddrFamily::Inet, RtAddrFamily::Inet6] {
+            let question = question_about(family, interface)
+                .ok_or("asking the kernel for the neighbours: the question cannot be built")?;
+            self.dump(Rtm::Getneigh, question, "the neighbours", |neighbour: &Ndmsg| {
+                all.extend(neighbour_of(neighbour, interface));
+            })?;
+        }
+        Ok(all)
     }
 
     fn dump<Q, A>(&self, kind: Rtm, question: Q, what: &str, mut each: impl FnMut(&A)) -> Result<(), String>
@@ -165,20 +176,25 @@ fn default_route(route: &Rtmsg, is_v6: bool) -> Option<DefaultRoute> {
     Some(DefaultRoute { interface: interface?, gateway, metric, is_v6 })
 }
 
-/// The link-layer address in a neighbour entry, if the entry is that neighbour's and has one.
-fn link_of(neighbour: &Ndmsg, interface: u32, of: IpAddr) -> Option<Vec<u8>> {
+fn question_about(family: RtAddrFamily, interface: u32) -> Option<Ndmsg> {
+    let question = NdmsgBuilder::default().ndm_family(family).ndm_index(interface as i32);
+    question.ndm_state(Nud::empty()).ndm_type(Rtn::Unspec).build().ok()
+}
+
+/// The address and the link-layer address in a neighbour entry of this interface, if it has one.
+fn neighbour_of(neighbour: &Ndmsg, interface: u32) -> Option<(IpAddr, Vec<u8>)> {
     if *neighbour.ndm_index() != interface as i32 {
         return None;
     }
-    let (mut is_it, mut link) = (false, None);
+    let (mut at, mut link) = (None, None);
     for attribute in neighbour.rtattrs().iter() {
         match attribute.rta_type() {
-            Nda::Dst => is_it = address(attribute.rta_payload().as_ref()) == Some(of),
+            Nda::Dst => at = address(attribute.rta_payload().as_ref()),
             Nda::Lladdr => link = Some(attribute.rta_payload().as_ref().to_vec()),
             _ => {}
         }
     }
-    link.filter(|link| is_it && link.iter().any(|byte| *byte != 0))
+    at.zip(link.filter(|link: &Vec<u8>| link.iter().any(|byte| *byte != 0)))
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
@@ -202,10 +218,10 @@ pub(crate) fn fuzz(bytes: &[u8]) -> usize {
         }
     });
     payloads(bytes, |neighbour: &Ndmsg| {
+        let known = neighbour_of(neighbour, *neighbour.ndm_index() as u32);
+        assert!(known.as_ref().is_none_or(|(_, link)| link.iter().any(|byte| *byte != 0)));
         for of in [IpAddr::from([10, 88, 0, 1]), "fd88::1".parse().unwrap_or(IpAddr::from([0; 16]))] {
-            let link = link_of(neighbour, *neighbour.ndm_index() as u32, of);
-            assert!(link.as_ref().is_none_or(|link| link.iter().any(|byte| *byte != 0)));
-            found += usize::from(link.is_some());
+            found += usize::from(known.as_ref().is_some_and(|(at, _)| *at == of));
         }
     });
     found

@@ -58,7 +58,7 @@ impl Places {
 
     /// The control socket.
     pub fn socket(&self) -> PathBuf {
-        self.runtime.join("share.sock")
+        self.runtime.join(format!("{}.sock", self.daemon))
     }
 
     /// The record of restored flows; see

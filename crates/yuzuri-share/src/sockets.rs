@@ -7,6 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use yuzuri_policy::{Member, Moment, Outgoing, To};
 
 /// UDP port of the messages: unassigned by IANA (User Ports, 48654 to 48999).
 pub const DEFAULT_PORT: u16 = 48_770;
@@ -67,8 +68,32 @@ impl Sockets {
         }
     }
 
+    /// Sends a message; the error says to whom. `some_by_v4`: whether a member has spoken by IPv4; only broadcasts ask.
+    pub(crate) fn send(
+        &self,
+        outgoing: &Outgoing,
+        by_v6: bool,
+        some_by_v4: impl FnOnce() -> bool,
+    ) -> Result<(), String> {
+        let sent = match outgoing.to {
+            To::All => self.tell_all(&outgoing.bytes, by_v6, some_by_v4()),
+            To::One(address) => self.tell(&outgoing.bytes, address),
+        };
+        sent.map_err(|error| {
+            let to = match outgoing.to {
+                To::All => "everybody".to_owned(),
+                To::One(address) => address.to_string(),
+            };
+            let advice = match error.raw_os_error() {
+                Some(libc::EPERM) => ": a rule of the firewall or IPAddressDeny= of the service keeps it in",
+                _ => "",
+            };
+            format!("to {to}: {error}{advice}")
+        })
+    }
+
     /// Sends to every terminal on the link.
-    pub(crate) fn tell_all(&self, bytes: &[u8], by_v6: bool, by_v4: bool) -> std::io::Result<()> {
+    fn tell_all(&self, bytes: &[u8], by_v6: bool, by_v4: bool) -> std::io::Result<()> {
         let v6 = self.v6.as_ref().filter(|_| by_v6).map(|socket| {
             socket.send_to(bytes, SocketAddrV6::new(MULTICAST_GROUP, self.port, 0, self.index)).map(drop)
         });
@@ -86,7 +111,7 @@ impl Sockets {
     }
 
     /// Sends to one address.
-    pub(crate) fn tell(&self, bytes: &[u8], to: SocketAddr) -> std::io::Result<()> {
+    fn tell(&self, bytes: &[u8], to: SocketAddr) -> std::io::Result<()> {
         let socket = if matches!(to.ip(), IpAddr::V4(_)) { &self.v4 } else { &self.v6 };
         let socket = socket.as_ref().ok_or(ErrorKind::AddrNotAvailable)?;
         socket.send_to(bytes, to).map(drop)
@@ -134,6 +159,11 @@ pub(crate) fn widen(socket: &impl AsFd) {
         // The socket also works with a smaller buffer.
         let _ = setsockopt(socket, RcvBuf, &RECEIVE_BUFFER_BYTES);
     }
+}
+
+/// Whether a member is heard by IPv4.
+pub(crate) fn some_by_v4(member: &Member, now: Moment) -> bool {
+    member.members(now).any(|m| m.address.is_some_and(|a| matches!(a.ip().to_canonical(), IpAddr::V4(_))))
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
-    Bound, Counts, Decision, FlowSeen, Kind, Moment, Objective, PolicyConfig, PolicyName, Refusal, Rule,
-    Summary,
+    Bound, Counts, Decision, FlowSeen, Kind, MemberSeen, Moment, Objective, PolicyConfig, PolicyName,
+    Refusal, Rule, Summary,
 };
 use yuzuri_trace::FlowId;
 
@@ -162,6 +162,9 @@ pub struct MemberStatus {
     pub sends: bool,
     /// Whether it is the leader.
     pub leads: bool,
+    /// Whether it is the access point, which leads without sending.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub access_point: bool,
     /// Whether it has answered a challenge, which proves that its messages are not replayed. Members
     /// are challenged only if the result matters.
     pub proved: bool,
@@ -170,6 +173,21 @@ pub struct MemberStatus {
     pub other_key: bool,
     /// Seconds since its last message.
     pub age_s: f64,
+}
+
+impl From<MemberSeen> for MemberStatus {
+    fn from(seen: MemberSeen) -> MemberStatus {
+        MemberStatus {
+            node: seen.node.to_string(),
+            address: seen.address,
+            sends: seen.sends,
+            leads: seen.leads,
+            access_point: seen.access_point,
+            proved: seen.proved,
+            other_key: seen.other_key,
+            age_s: seen.age.as_secs_f64(),
+        }
+    }
 }
 
 /// The leader's summary.
@@ -309,15 +327,7 @@ impl InterfaceStatus {
         without_room: &HashSet<FlowId>,
     ) -> InterfaceStatus {
         let member = link.member.as_ref();
-        let members = member.iter().flat_map(|member| member.members(now)).map(|seen| MemberStatus {
-            node: seen.node.to_string(),
-            address: seen.address,
-            sends: seen.sends,
-            leads: seen.leads,
-            proved: seen.proved,
-            other_key: seen.other_key,
-            age_s: seen.age.as_secs_f64(),
-        });
+        let members = member.iter().flat_map(|member| member.members(now)).map(MemberStatus::from);
         let (flows, flow_counts) = flows(link, known, max_rows, without_room);
         let leader = member.and_then(|member| member.leader());
         InterfaceStatus {

@@ -8,6 +8,21 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct StatusCell(Arc<Inner>);
 
+/// A shared cell with the latest status in serialised form.
+#[derive(Debug, Clone, Default)]
+pub struct TextCell(Arc<Mutex<Arc<[u8]>>>);
+
+impl TextCell {
+    /// Publishes a text.
+    pub fn write(&self, text: &str) {
+        *self.0.lock() = [text.as_bytes(), b"\n"].concat().into();
+    }
+
+    pub(crate) fn read(&self) -> Arc<[u8]> {
+        self.0.lock().clone()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     last: Mutex<Arc<Status>>,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use yuzuri_policy::PolicyName;
-use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, Order, Question, StatusCell, ask};
+use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, Order, Question, StatusCell, TextCell, ask};
 use yuzuri_testnet::eventually;
 
 const CLIENTS: usize = 1000;
@@ -61,6 +61,34 @@ fn times(mut call: impl FnMut()) -> Vec<Duration> {
         began.elapsed()
     };
     std::iter::repeat_n((), 11).map(once).collect()
+}
+
+/// The socket of a daemon that only tells its status.
+#[test]
+fn a_status_that_is_a_text_is_told_and_orders_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("ap.sock");
+    let text = TextCell::default();
+    let control_socket = ControlSocket::of_text(&socket, text.clone()).unwrap();
+    let told = |question: &str| {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(question.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for status in ["{\"stations\":[]}", "{\"stations\":[1]}"] {
+        text.write(status);
+        for question in ["", "\"status\""] {
+            assert_eq!(told(question), format!("{status}\n"));
+        }
+    }
+    for question in ["{\"policy\":{\"name\":\"off\"}}", "\"status-all\"", "nonsense"] {
+        assert!(told(question).contains("answers \\\"status\\\" alone"), "{}", told(question));
+    }
+    drop(control_socket);
+    assert!(!socket.exists());
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
-use yuzuri_share::{ApConfig, ApLoop, Places, RadioConfig, Rules, StationId, StationRule};
+use yuzuri_share::{
+    ApConfig, ApGroup, ApLoop, ControlSocket, Places, RadioConfig, Rules, StationId, StationRule,
+};
 
 pub const ENDS: &str = "\
 The gate lowers the receive window in ACKs to the stations. It drops no packet, and touches nothing that it does not wholly \
@@ -65,6 +67,10 @@ pub struct RunArgs {
     #[arg(long)]
     no_police: bool,
 
+    /// Key file of the stations that run `yuzuri share`: the access point then leads their group, and they bound themselves
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
     /// Attach by clsact, as kernels before 6.6 need, instead of tcx
     #[arg(long)]
     clsact: bool,
@@ -120,6 +126,7 @@ struct Chosen {
     clsact: bool,
     metrics_file: Option<PathBuf>,
     hostapd: Vec<PathBuf>,
+    group: Option<ApGroup>,
 }
 
 impl Chosen {
@@ -146,6 +153,7 @@ impl Chosen {
             clsact: args.clsact || file.clsact,
             metrics_file: file.metrics_file,
             hostapd: file.steering.hostapd,
+            group: file.members.group(args.key_file.as_deref()),
         })
     }
 }
@@ -166,10 +174,12 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         status_file: Some(places.status_file()),
         metrics_file: chosen.metrics_file,
         hostapd: chosen.hostapd,
+        group: chosen.group,
         ..ApConfig::default()
     })?;
     ap.drop_privileges()?;
     yuzuri_share::give_back_memory();
+    let socket = ControlSocket::of_text(&places.socket(), ap.text())?;
     let what = if dry_run { "only telling what it would do" } else { "sharing" };
     let folder = places.status_file();
     say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
@@ -182,7 +192,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
                     ap.reload(rules, objective, radio);
                     ap.only_tell(dry_run);
                     say(
-                        "the settings were read again; devices, clsact, the metrics' file and hostapd's sockets stay",
+                        "the settings were read again; devices, clsact, the metrics' file, hostapd's sockets and the members' key stay",
                     );
                 }
                 Err(error) => say(&format!("the settings stay as they were: {error:#}")),
@@ -205,6 +215,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     notify(&[NotifyState::Stopping]);
     // A second signal ends the process at once.
     ap.leave(&AtomicBool::new(false));
+    drop(socket);
     drop(sole);
     Ok(ExitCode::SUCCESS)
 }

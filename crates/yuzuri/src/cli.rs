@@ -173,7 +173,8 @@ pub struct WatchArgs {
     #[command(flatten)]
     pub web: WebArgs,
 
-    /// Control socket of the sharing daemon whose status the page shows [default: /run/yuzuri/share.sock]
+    /// Control socket of the sharing daemon whose status the page shows [default: /run/yuzuri/share.sock,
+    /// on an access point /run/yuzuri/ap.sock]
     #[arg(long, value_name = "PATH", requires = "web")]
     pub share_socket: Option<PathBuf>,
 

@@ -98,6 +98,7 @@ pub struct Member {
     pub(super) sequence: u32,
     pub(super) rank: u8,
     pub(super) access_point: bool,
+    pub(super) vouched: Option<NodeId>,
     pub(super) station_count: Option<u16>,
     pub(super) relayed: Option<Relayed>,
     pub(super) random: Generator,
@@ -154,6 +155,7 @@ impl Member {
             sequence: 0,
             rank: config.rank,
             access_point: config.access_point,
+            vouched: None,
             station_count: config.station_count,
             relayed: config.rendezvous.map(|address| Relayed { address, cookie: None, keep_alive: now }),
             now,
@@ -323,6 +325,13 @@ impl Member {
     /// reported.
     pub fn set_station_count(&mut self, stations: Option<u16>) {
         self.station_count = stations;
+    }
+
+    /// Says which member speaks from the access point's own link-layer address, as far as this terminal can
+    /// tell. While it leads, its count of senders is believed: it forwards all that they send, and whoever
+    /// can pretend to be it can stop this terminal's traffic anyway.
+    pub fn vouch(&mut self, access_point: Option<NodeId>) {
+        self.vouched = access_point;
     }
 
     /// Changes the group after a move to another access point. All state of the old group is discarded.

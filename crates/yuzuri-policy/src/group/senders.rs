@@ -68,7 +68,13 @@ impl Member {
             }
         }
         let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        SendersSeen { proved: count(proved.len() + 1), unproved: count(unproved.difference(&proved).count()) }
+        // Stations that say nothing prove nothing; the access point knows them.
+        let leader = self.leading_access_point().map(|(node, _)| node);
+        let told = self.summary(now).filter(|_| leader.is_some() && leader == self.vouched);
+        SendersSeen {
+            proved: count(proved.len() + 1).max(told.map_or(0, |summary| summary.senders)),
+            unproved: count(unproved.difference(&proved).count()),
+        }
     }
 
     /// Challenges all senders, unless this was done recently.

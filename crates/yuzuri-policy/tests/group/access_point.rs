@@ -143,6 +143,26 @@ fn it_tells_stations_that_are_no_members_too() {
     assert_eq!(net.member(place).reports(now).count(), 2);
 }
 
+/// What stations say that are no members nobody hears: an access point is believed that speaks from the link-layer address of the way out.
+#[test]
+fn its_count_is_believed_where_its_address_vouches_for_it() {
+    let mut net = terminals(5, 2, 0.0);
+    let place = access_point(&mut net, 9_000);
+    assert!(all_follow(&mut net, 9_000, 2, ms(2_500)).is_some());
+    net.terminals[place].speaks_for = 5;
+    net.run_for(ms(2_500));
+    let seen = |net: &Net| net.member(0).senders(net.now);
+    assert!(seen(&net).proved <= 2);
+    net.terminals[0].member.vouch(Some(NodeId(8_999)));
+    assert!(seen(&net).proved <= 2, "another one");
+    net.terminals[0].member.vouch(Some(NodeId(9_000)));
+    assert_eq!(seen(&net).proved, 7);
+    // Not beyond its time.
+    net.terminals[place].cell = None;
+    net.run_for(ms(7_000));
+    assert!(seen(&net).proved <= 2, "{:?}", seen(&net));
+}
+
 /// What somebody says who wants to be taken for the access point.
 fn claim(sequence: u32, key: &GroupKey, body: Body, addressed: Option<Addressed>) -> Vec<u8> {
     let message = Message {

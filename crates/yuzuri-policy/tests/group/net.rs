@@ -67,6 +67,8 @@ pub struct Terminal {
     pub sends: Option<Report>,
     /// It leads without sending.
     pub is_access_point: bool,
+    /// Senders for which it speaks besides.
+    pub speaks_for: u16,
     /// Whom it can hear: those of the same cell. None: it is switched off.
     pub cell: Option<u32>,
     /// How far its clock is ahead of the network's.
@@ -153,6 +155,7 @@ impl Net {
             address: SocketAddr::new(IpAddr::V4(ip), 4000),
             sends: None,
             is_access_point,
+            speaks_for: 0,
             cell: Some(0),
             ahead: Duration::ZERO,
             next_tick: self.now + phase,
@@ -215,7 +218,9 @@ impl Net {
             }
             let share_bps = capacity_bps / senders.max(1);
             let destinations = report(1).destinations;
-            member.summarize(now, Summary { capacity_bps, share_bps, destinations, ..Summary::default() });
+            let senders = senders as u16 + terminal.speaks_for;
+            let summary = Summary { senders, capacity_bps, share_bps, destinations, ..Summary::default() };
+            member.summarize(now, summary);
         }
         self.fetch(place);
     }

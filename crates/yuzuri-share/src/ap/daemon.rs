@@ -1,11 +1,13 @@
 //! The loop around gate and steward: twice a second.
 
+use super::figures::Figures;
+use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
 use super::steward::{Plan, Steward};
 use crate::wireless::Wireless;
-use crate::{PolicyStatus, RadioConfig, ShareError, clock, folder, privilege};
+use crate::{PolicyStatus, RadioConfig, ShareError, TextCell, clock, folder, privilege};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -51,6 +53,8 @@ pub struct ApConfig {
     pub metrics_file: Option<PathBuf>,
     /// hostapd's control socket of each radio between which stations are moved; fewer than two: nobody is.
     pub hostapd: Vec<PathBuf>,
+    /// The groups of stations that take part by themselves; `None`: each is spoken for.
+    pub group: Option<ApGroup>,
 }
 
 /// A running daemon. It belongs to the network namespace of the thread that starts it.
@@ -61,6 +65,7 @@ pub struct ApLoop {
     wireless: Wireless,
     heard: HashMap<[u8; 6], RadioConfig>,
     steerer: Option<Steerer>,
+    groups: Option<Groups>,
     looks: u32,
     next: Instant,
     status: ApStatus,
@@ -68,6 +73,9 @@ pub struct ApLoop {
     /// The devices, as they were when the gate was attached.
     indices: Vec<(String, Option<u32>)>,
     metrics_failed: Option<String>,
+    /// Without bounds, and with them.
+    figures: [Figures; 2],
+    text: TextCell,
 }
 
 impl ApLoop {
@@ -84,9 +92,7 @@ impl ApLoop {
         }
         let steerer = match &config.hostapd[..] {
             [] | [_] => None,
-            sockets => Some(
-                Steerer::open(sockets).map_err(|e| ShareError::system("preparing to move stations", e))?,
-            ),
+            sockets => Some(Steerer::new(sockets)),
         };
         let mut gate = Gate::load(&config.gate)?;
         for device in &config.devices {
@@ -94,18 +100,26 @@ impl ApLoop {
         }
         let indices = config.devices.iter().map(|device| (device.clone(), index(device))).collect();
         let steward = Steward::new(config.policy, config.rules.clone());
+        let mut groups =
+            config.group.clone().map(|group| Groups::start(group, &config.devices)).transpose()?;
+        if let Some(groups) = &mut groups {
+            groups.lead(!config.dry_run);
+        }
         Ok(ApLoop {
             gate,
             steward,
             wireless: Wireless::open(),
             heard: HashMap::new(),
             steerer,
+            groups,
             looks: 0,
             next: Instant::now(),
             status: ApStatus::default(),
             problems: Vec::new(),
             indices,
             metrics_failed: None,
+            figures: Default::default(),
+            text: TextCell::default(),
             config,
         })
     }
@@ -131,13 +145,21 @@ impl ApLoop {
                 return;
             }
             // A signal does not end a sleep early enough for the user; this does.
-            std::thread::sleep(left.min(Duration::from_millis(50)));
+            let nap = left.min(Duration::from_millis(50));
+            match &mut self.groups {
+                Some(groups) => {
+                    groups.wait(nap);
+                    groups.talk();
+                }
+                None => std::thread::sleep(nap),
+            }
         }
         // After a pause of the machine looks are not made up for.
         self.next = (self.next + PERIOD).max(Instant::now());
         self.problems.clear();
         self.problems.extend(self.metrics_failed.take());
         self.look();
+        self.problems.extend(self.groups.iter().flat_map(Groups::problems));
         self.publish();
     }
 
@@ -161,9 +183,20 @@ impl ApLoop {
             known.copied().or(config.radio)
         };
         let now_ns = yuzuri_kernel::clock::mono_ns();
-        let plan = self.steward.look(clock::now(), now_ns, &flows, &others, radio);
+        let now = clock::now();
+        if let Some(groups) = &mut self.groups {
+            self.steward.hear(groups.hear(now));
+        }
+        let plan = self.steward.look(now, now_ns, &flows, &others, radio);
+        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.summary()) {
+            groups.tell(now, summary);
+        }
         if !self.config.dry_run {
             self.enforce(&plan);
+        }
+        if let Some(shares) = self.steward.is_sharing() {
+            let kind = usize::from(shares && !self.config.dry_run);
+            self.figures[kind].add(PERIOD.as_secs_f64(), self.steward.points());
         }
         if asks_rates {
             self.steer();
@@ -226,10 +259,14 @@ impl ApLoop {
             policy: PolicyStatus::from(self.config.policy),
             problems: self.problems.clone(),
             steering: self.steerer.as_ref().map(|steerer| steerer.status),
+            groups: self.groups.as_ref().map(|groups| groups.status(clock::now())).unwrap_or_default(),
+            plain: Some(self.figures[0]).filter(|figures| figures.seconds > 0.0),
+            shared: Some(self.figures[1]).filter(|figures| figures.seconds > 0.0),
             ..ApStatus::of(&self.steward, &self.gate)
         };
-        let Some(file) = &self.config.status_file else { return };
         let text = serde_json::to_string(&self.status).unwrap_or_default();
+        self.text.write(&text);
+        let Some(file) = &self.config.status_file else { return };
         // Whoever asks is told that the status is old.
         let _ = folder::replace(file, &text);
         if let Some(file) = &self.config.metrics_file {
@@ -241,6 +278,9 @@ impl ApLoop {
 
     /// From the next look on, only tells what it would do, or bounds. What is bounded already expires by itself.
     pub fn only_tell(&mut self, dry_run: bool) {
+        if let Some(groups) = &mut self.groups {
+            groups.lead(!dry_run);
+        }
         self.config.dry_run = dry_run;
     }
 
@@ -259,6 +299,11 @@ impl ApLoop {
         lost.map(|(device, _)| device.as_str())
     }
 
+    /// The status as JSON, for whoever serves it.
+    pub fn text(&self) -> TextCell {
+        self.text.clone()
+    }
+
     /// The state at the last look.
     pub fn status(&self) -> &ApStatus {
         &self.status
@@ -266,6 +311,9 @@ impl ApLoop {
 
     /// Lets every connection go step by step, for 5 s at most or until `hurry` is set, and takes the gate away.
     pub fn leave(mut self, hurry: &AtomicBool) {
+        if let Some(groups) = &mut self.groups {
+            groups.leave();
+        }
         if !self.config.dry_run {
             let until = Instant::now() + Duration::from_secs(5);
             while Instant::now() < until && !hurry.load(Ordering::Relaxed) {

@@ -3,6 +3,9 @@
 
 mod daemon;
 mod doctor;
+mod figures;
+mod group;
+mod membership;
 mod other;
 mod release;
 mod rules;
@@ -15,8 +18,15 @@ mod view;
 
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use doctor::examine_gate;
-pub use rules::{ApFile, ParseRadioError, ParseStationError, Rules, StationId, StationRule, read_ap_file};
-pub use status::{ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics};
+pub use figures::Figures;
+pub use group::ApGroup;
+pub use membership::MembershipState;
+pub use rules::{
+    ApFile, MembersFile, ParseRadioError, ParseStationError, Rules, StationId, StationRule, read_ap_file,
+};
+pub use status::{
+    ApGroupStatus, ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics,
+};
 pub use steer::SteeringStatus;
 #[cfg(any(fuzzing, debug_assertions))]
 pub use steer::fuzz_hostapd;

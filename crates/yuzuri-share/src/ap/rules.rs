@@ -1,6 +1,7 @@
 //! What the user decides of stations: weights, limits, exemptions; and the configuration file that says it.
 
-use crate::{RadioConfig, ShareError};
+use super::group::ApGroup;
+use crate::{DEFAULT_PORT, InterfaceConfig, KeySource, RadioConfig, ShareError};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fmt;
@@ -99,6 +100,8 @@ pub struct ApFile {
     pub metrics_file: Option<PathBuf>,
     /// Stations are asked to move between the radios where all gain.
     pub steering: SteeringFile,
+    /// The groups of stations that take part by themselves.
+    pub members: MembersFile,
     station: Vec<FileStation>,
     guests: FileRule,
 }
@@ -109,6 +112,44 @@ pub struct ApFile {
 pub struct SteeringFile {
     /// hostapd's control socket of each radio; fewer than two: nobody is moved.
     pub hostapd: Vec<PathBuf>,
+}
+
+/// How stations that run `yuzuri share` are led.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MembersFile {
+    /// Their key file.
+    pub key_file: Option<PathBuf>,
+    /// A passphrase instead.
+    pub passphrase: Option<Spanned<String>>,
+    /// The name of their group, where they have one.
+    pub group: Option<String>,
+    /// Their UDP port.
+    pub port: Option<Spanned<u16>>,
+}
+
+impl MembersFile {
+    /// How the access point takes part; `None`: it has no key of theirs. `key_file` comes first.
+    pub fn group(&self, key_file: Option<&Path>) -> Option<ApGroup> {
+        let file = key_file.or(self.key_file.as_deref()).map(|file| KeySource::File(file.to_owned()));
+        let words = || Some(KeySource::Passphrase(self.passphrase.as_ref()?.get_ref().clone()));
+        Some(ApGroup {
+            key: file.or_else(words)?,
+            group: self.group.as_deref().map(InterfaceConfig::group_named),
+            port: self.port.as_ref().map_or(DEFAULT_PORT, |port| *port.get_ref()),
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let at = |span: std::ops::Range<usize>| Some(span.start);
+        match (&self.passphrase, &self.port) {
+            (Some(words), _) if self.key_file.is_some() => {
+                Err((at(words.span()), "passphrase: there is a key_file already; one of both".into()))
+            }
+            (_, Some(port)) if *port.get_ref() == 0 => Err((at(port.span()), "port: 0 is no port".into())),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -145,6 +186,7 @@ fn parse(text: &str) -> Result<(ApFile, Rules), Problem> {
     let file: ApFile =
         toml::from_str(text).map_err(|e| (e.span().map(|span| span.start), e.message().to_owned()))?;
     file.radio()?;
+    file.members.check()?;
     let mut rules = Rules {
         guests: rule(file.guests.weight.as_ref(), file.guests.max_mbps.as_ref(), file.guests.exempt)?,
         thin_acks: file.thin_acks.clone(),
@@ -259,6 +301,9 @@ mod tests {
             ("interfaces = []", "unknown field"),
             ("thin_acks = [\"ac\"]", "unknown variant"),
             ("rate_mbps = 65.0", "needs `aggregation`"),
+            ("[members]\nkey = \"k\"", "unknown field"),
+            ("[members]\nkey_file = \"k\"\npassphrase = \"w\"", "one of both"),
+            ("[members]\nport = 0", "0 is no port"),
             ("[guests]\nweight = 0", "weight: 0 is not from 0.1 to 10"),
             ("[guests]\nmax_mbps = -1", "max_mbps: -1 is not from"),
             ("[[station]]\nmac = \"02:00\"", "is not a hardware address"),

@@ -1,16 +1,18 @@
 //! What the access point's daemon shows: as JSON, and as text for people.
 
+use super::figures::Figures;
+use super::membership::MembershipState;
 use super::other::Other;
 use super::rules::StationId;
 use super::steer::SteeringStatus;
 use super::steward::{Station, Steward};
-use crate::{PolicyStatus, SummaryStatus};
+use crate::{MemberStatus, MessageCounts, PolicyStatus, SummaryStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 use yuzuri_gate::{Counts, Gate, How};
-use yuzuri_policy::Rule;
+use yuzuri_policy::{Member, Moment, Rule};
 
 /// Most connections of a station in the status.
 const MAX_ROWS: usize = 20;
@@ -35,13 +37,52 @@ pub struct ApStatus {
     /// What capacity and shares are, as a leader tells them; absent before the first look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
+    /// What the stations had while nobody was bounded (`dry_run`, or bounds that do not help); absent: that never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<Figures>,
+    /// What they have while bounds hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Figures>,
     /// What the gate counted.
     pub segments: SegmentCounts,
     /// What became of requests to go to another radio; absent where nobody is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steering: Option<SteeringStatus>,
+    /// The groups of stations that take part by themselves; empty where it has no key of theirs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<ApGroupStatus>,
     /// What went wrong at the last look.
     pub problems: Vec<String>,
+}
+
+/// A group of stations that take part by themselves.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ApGroupStatus {
+    /// The device that it is behind.
+    pub device: String,
+    /// Its id, 16 hexadecimal digits.
+    pub group: String,
+    /// This access point's node ID, 16 hexadecimal digits.
+    pub node: String,
+    /// Whether this access point leads it.
+    pub leads: bool,
+    /// The members that were heard within the last minute, without this access point.
+    pub members: Vec<MemberStatus>,
+    /// Message counters.
+    pub messages: MessageCounts,
+}
+
+impl ApGroupStatus {
+    pub(crate) fn of(device: &str, member: &Member, now: Moment) -> ApGroupStatus {
+        ApGroupStatus {
+            device: device.to_owned(),
+            group: member.group().to_string(),
+            node: member.node().to_string(),
+            leads: member.is_leader(now),
+            members: member.members(now).skip(1).map(MemberStatus::from).collect(),
+            messages: member.counts().into(),
+        }
+    }
 }
 
 /// A device with the gate.
@@ -62,6 +103,9 @@ pub struct StationStatus {
     pub addresses: Vec<IpAddr>,
     /// Whether it is left alone.
     pub exempt: bool,
+    /// Whether it takes part in the group by itself.
+    #[serde(default)]
+    pub membership: MembershipState,
     /// What its uploads deliver, payload bit/s.
     pub rate_bps: u64,
     /// What it would deliver alone on the air, payload bit/s; 0: unknown.
@@ -205,6 +249,20 @@ impl ApStatus {
                 mbps(summary.capacity_bps),
             )?;
         }
+        for (what, figures) in [("without bounds", self.plain), ("with bounds", self.shared)] {
+            if let Some(Figures { seconds, rate_bps, rtt_us, fairness }) = figures {
+                let (mbps, ms) = (rate_bps / 1e6, rtt_us / 1e3);
+                writeln!(
+                    out,
+                    "{what}: {mbps:.1} Mbit/s, RTT {ms:.1} ms, Jain's index {fairness:.3} ({seconds:.0} s)"
+                )?;
+            }
+        }
+        for group in &self.groups {
+            let does = if group.leads { "leads" } else { "does not lead" };
+            let (group_id, members) = (&group.group, group.members.len());
+            writeln!(out, "{does} group {group_id} on {}: {members} members", group.device)?;
+        }
         let counts = self.segments;
         writeln!(
             out,
@@ -247,9 +305,11 @@ impl ApStatus {
                 f64::from(s.srtt_us) / 1e3,
                 format!("{}/{}", s.bounded, s.uploads),
                 rules.join(", "),
-                match (s.exempt, s.other_left_alone) {
-                    (true, _) => " (exempt)",
-                    (_, true) => " (does not answer to losses)",
+                match (s.membership, s.exempt, s.other_left_alone) {
+                    (MembershipState::Member, ..) => " (member: bounds itself)",
+                    (MembershipState::Exceeds, ..) => " (member that exceeds its share)",
+                    (_, true, _) => " (exempt)",
+                    (_, _, true) => " (does not answer to losses)",
                     _ => "",
                 }
             )?;
@@ -272,6 +332,8 @@ pub fn ap_metrics(status: &ApStatus) -> String {
         let row = |s: &StationStatus| Some((format!("{{station=\"{}\"}}", s.station), of(s)?));
         status.stations.iter().filter_map(row).collect()
     };
+    let of_group =
+        |group: &ApGroupStatus| format!("{{device=\"{}\",group=\"{}\"}}", group.device, group.group);
     let one = |value: f64| vec![(String::new(), value)];
     let summary = status.summary.as_ref();
     family(
@@ -281,6 +343,11 @@ pub fn ap_metrics(status: &ApStatus) -> String {
         one(summary.map_or(0.0, |s| s.capacity_bps as f64)),
     );
     family("senders", "gauge", "Stations that send.", one(summary.map_or(0.0, |s| s.senders.into())));
+    let leads: Vec<_> = status.groups.iter().map(|group| (of_group(group), f64::from(group.leads))).collect();
+    family("group_leads", "gauge", "Whether this access point leads a group of its stations.", leads);
+    let members = |group: &ApGroupStatus| (of_group(group), group.members.len() as f64);
+    let members = status.groups.iter().map(members).collect();
+    family("group_members", "gauge", "Members of a group that were heard within the last minute.", members);
     family("problems", "gauge", "What went wrong at the last look.", one(status.problems.len() as f64));
     let rate = of_all(&|s| Some(s.rate_bps as f64));
     family("station_rate_bps", "gauge", "What a station's uploads deliver, payload bit/s.", rate);
@@ -343,6 +410,7 @@ impl StationStatus {
             station: id.to_string(),
             addresses: station.addresses.iter().copied().collect(),
             exempt: steward.is_exempt(id),
+            membership: station.membership.state(),
             rate_bps: report.map_or(0, |report| report.rate_bps),
             alone_bps: station.radio.alone_bps,
             share_bps: shares,

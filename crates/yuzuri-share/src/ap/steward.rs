@@ -1,6 +1,8 @@
 //! Speaks for stations that run nothing: each is a member of the group whose report the gate makes, and whose bounds the gate enforces. Capacity
 //! and shares are those of `yuzuri-policy`, as on terminals. No I/O and no clock.
 
+use super::figures::Point;
+use super::membership::Membership;
 use super::other::{self, Other};
 use super::release::Release;
 use super::rules::{Rules, StationId};
@@ -55,6 +57,8 @@ pub(crate) struct Station {
     pub(crate) other: Option<Other>,
     /// What it may have, payload bit/s, with its weight and its limit.
     pub(crate) share_bps: Option<f64>,
+    /// Whether it takes part in the group: it reports, and bounds itself.
+    pub(crate) membership: Membership,
     silent: u32,
 }
 
@@ -91,6 +95,10 @@ pub struct Steward {
     releasing: HashMap<FlowKey, Release>,
     decisions: Vec<Decision>,
     stand_off: StandOff,
+    /// What stations that take part reported last.
+    members: BTreeMap<StationId, Report>,
+    /// Whether nobody was bounded at the last look because bounds do not help here.
+    stands_off: bool,
 }
 
 impl Steward {
@@ -108,7 +116,14 @@ impl Steward {
             releasing: HashMap::new(),
             decisions: Vec::new(),
             stand_off: StandOff::default(),
+            members: BTreeMap::new(),
+            stands_off: false,
         }
+    }
+
+    /// From the next look on these stations take part: each reports for itself, and bounds its own uploads.
+    pub fn hear(&mut self, members: BTreeMap<StationId, Report>) {
+        self.members = members;
     }
 
     /// Whether a station is left alone.
@@ -140,6 +155,27 @@ impl Steward {
     pub(crate) fn willing(&self) -> impl Iterator<Item = (StationId, u64)> {
         let reports = self.stations.iter().filter_map(|(id, station)| Some((*id, station.report.as_ref()?)));
         reports.filter(|(_, report)| report.elastic).map(|(id, report)| (id, report.rate_bps))
+    }
+
+    /// Whether bounds hold now: `Some(false)` where they do not because they would not help; `None` while shares are not found yet.
+    pub(super) fn is_sharing(&self) -> Option<bool> {
+        if self.stands_off {
+            return Some(false);
+        }
+        let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe | Phase::Contend);
+        self.summary.as_ref().filter(|summary| holds(summary)).map(|_| true)
+    }
+
+    /// What the stations carry at this look.
+    pub(super) fn points(&self) -> impl Iterator<Item = Point> + Clone {
+        let reports = self.stations.values().filter_map(|s| Some((s.report.as_ref()?, s.share_bps)));
+        reports.map(|(report, share_bps)| Point {
+            rate_bps: report.rate_bps as f64,
+            rtt_us: report.srtt_us.into(),
+            part: share_bps
+                .filter(|bps| report.elastic && *bps > 0.0)
+                .map(|bps| report.rate_bps as f64 / bps),
+        })
     }
 
     /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
@@ -175,12 +211,17 @@ impl Steward {
                 none => *none = Some(Other::new(now_ns, *seen)),
             }
         }
+        // Also whose connections began before the gate, which then knows nothing of them.
+        for id in self.members.keys() {
+            self.stations.entry(*id).or_insert_with(|| Station::new(self.config));
+        }
         for (id, station) in &mut self.stations {
             if !others.iter().any(|o| o.mac == id.0 && now_ns.saturating_sub(o.last_ns) < SILENT_NS) {
                 station.other = None;
             }
-            station.silent =
-                if station.rows.is_empty() && station.other.is_none() { station.silent + 1 } else { 0 };
+            let is_heard =
+                !station.rows.is_empty() || station.other.is_some() || self.members.contains_key(id);
+            station.silent = if is_heard { 0 } else { station.silent + 1 };
             let radio = radio(*id);
             station.radio = radio.map(RadioConfig::hint).unwrap_or_default();
             station.is_thinned = radio.is_some_and(|radio| {
@@ -209,11 +250,12 @@ impl Steward {
         let part = carried_bps as f64 / most_bps.max(1) as f64;
         let rows = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.seen);
         let stands_off = self.stand_off.look(is_lossy, part, rows);
+        self.stands_off = stands_off;
         let usual = self.usual_flow();
         for (id, station) in &mut self.stations {
             let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
             let rule = self.rules.of(*id);
-            let part = rule.weight / mean_weight;
+            let part = if station.membership.bounds_itself() { 1.0 } else { rule.weight / mean_weight };
             let wanted_bps = self.summary.as_ref().map(|summary| summary.share_of(station.radio) * part);
             let most_bps = rule.max_bps.unwrap_or(f64::INFINITY);
             let share_bps = wanted_bps.map(|bps| bps.min(most_bps));
@@ -228,12 +270,24 @@ impl Steward {
             let summary = self.summary.clone();
             let mut seat = Seat { members, part, is_limited, report: None, reports: None, summary };
             station.sharer.tick(now, &seen, station.radio, Some(&mut seat), &mut self.decisions);
-            station.report = seat.report;
+            // The gate sees what a member's uploads carry, the member what holds them back.
+            let seen_bps = seat.report.as_ref().map_or(0, |report| report.rate_bps);
+            let holds = self.summary.as_ref().is_some_and(|s| matches!(s.phase, Phase::Hold | Phase::Probe));
+            let may_bps = wanted_bps.filter(|_| holds && !stands_off);
+            station.membership.look(self.members.get(id), seen_bps as f64, may_bps);
+            station.report = match self.members.get(id) {
+                Some(own) => {
+                    let other_bps = station.other.as_ref().map_or(0.0, |other| other.passed_bps);
+                    Some(Report { rate_bps: own.rate_bps.saturating_add(other_bps as u64), ..own.clone() })
+                }
+                None => seat.report,
+            };
             if stands_off {
                 let plain = |d: &mut Decision| (d.bound, d.why) = (yuzuri_policy::Bound::NONE, Rule::GaveUp);
                 self.decisions.iter_mut().for_each(plain);
             }
             let is_exempt = rule.exempt;
+            let bounds_itself = station.membership.bounds_itself();
             let most_bytes = rule.max_bps.filter(|_| !is_exempt).map(|bps| most_in_flight(bps, &seen));
             if let Some(other) = &mut station.other {
                 let was_policed = other.rate_bps.is_some();
@@ -253,7 +307,7 @@ impl Steward {
             }
             for (row, decision) in station.rows.iter_mut().zip(&self.decisions) {
                 row.why = decision.why;
-                let upper = if is_exempt { 0 } else { decision.bound.upper };
+                let upper = if is_exempt || bounds_itself { 0 } else { decision.bound.upper };
                 let key = row.key;
                 let shared = (upper > 0).then(|| upper.saturating_mul(segment_bytes(&row.gated)));
                 row.bytes = if let Some(bytes) = shared.into_iter().chain(most_bytes).min() {
@@ -298,7 +352,9 @@ impl Steward {
     /// The mean of what stations that would take more have by their weights, beside what they would have without.
     fn mean_weight(&self) -> f64 {
         let Some(summary) = &self.summary else { return 1.0 };
-        let willing = self.stations.iter().filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
+        // Members are all told one share: weights are those of the others among them.
+        let others = self.stations.iter().filter(|(_, station)| !station.membership.bounds_itself());
+        let willing = others.filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
         let (with, without) = willing.fold((0.0, 0.0), |(with, without), (id, station)| {
             let share_bps = summary.share_of(station.radio);
             (with + share_bps * self.rules.of(*id).weight, without + share_bps)
@@ -329,7 +385,8 @@ impl Steward {
         let one_more = senders / (senders + 1.0);
         for (id, station) in &self.stations {
             let share_bps = station.share_bps.unwrap_or_else(|| summary.share_of(station.radio));
-            let part = match (&station.report, self.is_exempt(*id)) {
+            let is_free = self.is_exempt(*id) || station.membership.bounds_itself();
+            let part = match (&station.report, is_free) {
                 (_, true) => None,
                 (Some(report), _) => Some(1.0 / (f64::from(report.flows) + 1.0)),
                 (None, _) => Some(one_more),
@@ -388,6 +445,7 @@ impl Station {
             rows: Vec::new(),
             other: None,
             share_bps: None,
+            membership: Membership::default(),
             silent: 0,
         }
     }

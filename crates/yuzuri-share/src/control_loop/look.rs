@@ -6,6 +6,7 @@ use crate::config::InterfaceConfig;
 use crate::discover::{Interface, chosen};
 use crate::event::Event;
 use crate::link::{Link, with_defaults};
+use std::net::SocketAddr;
 use yuzuri_kernel::steer::{Prefix, Scope};
 use yuzuri_policy::Moment;
 
@@ -60,6 +61,7 @@ impl ControlLoop {
         let config = with_defaults(config, &self.config);
         let station = self.discovery.station(&interface);
         let group = self.discovery.group(&interface, &config, station.as_ref());
+        let bssid = station.as_ref().map(|station| station.bssid);
         let name = interface.name.clone();
         let known = self.links.iter().position(|link| link.interface.index == interface.index);
         let at = match known {
@@ -76,6 +78,11 @@ impl ControlLoop {
         let link = &mut self.links[at];
         let told = link.config.radio.map(|radio| radio.hint());
         link.radio = told.or(station.map(|station| station.radio)).unwrap_or_default();
+        if let Some(member) = &mut link.member {
+            let leader = member.leading_access_point();
+            let is_it = |at: &SocketAddr| self.discovery.is_access_point(&link.interface, bssid, at.ip());
+            member.vouch(leader.filter(|(_, at)| is_it(at)).map(|(node, _)| node));
+        }
         let Some((group, from)) = group else {
             return match (&link.member, link.interface.broadcasts) {
                 // Keep the known group until another one is found.

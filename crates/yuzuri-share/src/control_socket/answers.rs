@@ -4,8 +4,8 @@ use super::client::Protocol;
 use super::{Answer, Question};
 use crate::event::Order;
 use crate::show::metrics;
-use crate::{Status, StatusCell};
-use std::sync::mpsc::Sender;
+use crate::{Status, StatusCell, TextCell};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
 use yuzuri_policy::PolicyConfig;
 
@@ -50,6 +50,8 @@ impl Made {
 
 /// Answers requests.
 pub(super) struct Responder {
+    /// A daemon whose status is a text, and which takes no orders.
+    text: Option<TextCell>,
     status_cell: StatusCell,
     orders: Sender<Order>,
     status: Made,
@@ -66,13 +68,13 @@ fn line(status: &Status) -> Vec<u8> {
 
 impl Responder {
     pub(super) fn new(status_cell: StatusCell, orders: Sender<Order>) -> Responder {
-        Responder {
-            status_cell,
-            orders,
-            status: Made::default(),
-            all: Made::default(),
-            metrics: Made::default(),
-        }
+        let (status, all, metrics) = (Made::default(), Made::default(), Made::default());
+        Responder { text: None, status_cell, orders, status, all, metrics }
+    }
+
+    /// Answers the status alone.
+    pub(super) fn of_text(text: TextCell) -> Responder {
+        Responder { text: Some(text), ..Responder::new(StatusCell::default(), channel().0) }
     }
 
     /// Answers the request once it is complete. `ended`: the client will send nothing more.
@@ -103,6 +105,12 @@ impl Responder {
             [] => Ok(Question::Status),
             asked => serde_json::from_slice(asked),
         };
+        if let Some(text) = &self.text {
+            return Answered::Now(match question {
+                Ok(Question::Status) => Reply { head: Vec::new(), body: text.read() },
+                _ => json(&Answer::Error { error: "this daemon answers \"status\" alone".into() }),
+            });
+        }
         Answered::Now(match question {
             Ok(Question::Status) => {
                 Reply { head: Vec::new(), body: self.status.of(&self.status_cell.read(), line) }

@@ -6,7 +6,8 @@ mod client;
 mod serve;
 
 use crate::event::Order;
-use crate::{ShareError, Status, StatusCell, folder};
+use crate::{ShareError, Status, StatusCell, TextCell, folder};
+use answers::Responder;
 use serde::{Deserialize, Serialize};
 use serve::{Counter, serve};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -90,6 +91,19 @@ impl ControlSocket {
         status_cell: StatusCell,
         orders: Sender<Order>,
     ) -> Result<ControlSocket, ShareError> {
+        ControlSocket::begin(options, Responder::new(status_cell, orders))
+    }
+
+    /// The same for a daemon that only tells its status, such as an access point's.
+    ///
+    /// # Errors
+    /// As [`ControlSocket::open`].
+    pub fn of_text(socket: &Path, text: TextCell) -> Result<ControlSocket, ShareError> {
+        let options = ControlSocketOptions { socket: socket.to_owned(), metrics: None };
+        ControlSocket::begin(&options, Responder::of_text(text))
+    }
+
+    fn begin(options: &ControlSocketOptions, responder: Responder) -> Result<ControlSocket, ShareError> {
         let path = &options.socket;
         let failed =
             |e: std::io::Error| ShareError::system(format!("opening the socket {}", path.display()), e);
@@ -112,8 +126,7 @@ impl ControlSocket {
         let starting = |e| ShareError::system("starting the thread that answers questions", e);
         let (stopped, stop) = std::io::pipe().map_err(starting)?;
         let thread = std::thread::Builder::new().name("control_socket".into()).stack_size(256 * 1024);
-        let thread =
-            thread.spawn(move || serve(counters, status_cell, orders, &stopped)).map_err(starting)?;
+        let thread = thread.spawn(move || serve(counters, responder, &stopped)).map_err(starting)?;
         Ok(ControlSocket { stop: Some(stop), thread: Some(thread), socket: path.clone(), metrics })
     }
 

@@ -2,8 +2,6 @@
 
 use super::answers::Responder;
 use super::client::{Client, Protocol};
-use crate::StatusCell;
-use crate::event::Order;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -11,7 +9,6 @@ use std::io::{ErrorKind, PipeReader};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// Maximum number of clients per listener. A further connection replaces the oldest, so that a new
@@ -87,13 +84,7 @@ impl Counter {
 }
 
 /// Serves until the other end of the pipe is closed.
-pub(super) fn serve(
-    mut counters: Vec<Counter>,
-    status_cell: StatusCell,
-    orders: Sender<Order>,
-    stop: &PipeReader,
-) {
-    let mut responder = Responder::new(status_cell, orders);
+pub(super) fn serve(mut counters: Vec<Counter>, mut responder: Responder, stop: &PipeReader) {
     let mut awaited = false;
     while !wait(&mut counters, &mut responder, stop) {
         let now = Instant::now();

@@ -10,6 +10,7 @@ import "./used.mjs";
 import "./served.mjs";
 import "./sharing.mjs";
 import "./sharing-live.mjs";
+import "./stations-live.mjs";
 import { browser, tests } from "./session.mjs";
 
 const given = process.argv.slice(2).find((arg) => arg.startsWith("http"));

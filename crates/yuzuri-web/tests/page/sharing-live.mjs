@@ -12,7 +12,7 @@ const program = process.env.YUZURI;
 const NAME = "sharing: with real daemons, the group and the bounds of a real flow";
 const base = `yzp${process.pid}`;
 const host = (n) => `${base}h${n}`;
-const run = (words) => execFileSync(words.split(" ")[0], words.split(" ").slice(1), { stdio: ["ignore", "pipe", "pipe"] }).toString();
+export const run = (words) => execFileSync(words.split(" ")[0], words.split(" ").slice(1), { stdio: ["ignore", "pipe", "pipe"] }).toString();
 
 /** A server (0) with a bridge, and hosts at it whose link carries 20 Mbit/s with a queue of 60 ms. */
 function cell(hosts) {
@@ -33,7 +33,7 @@ function cell(hosts) {
 }
 
 /** A process with all that it says; `until` waits for words of it and gives false where it ends before. */
-function start(command, words, children) {
+export function start(command, words, children) {
   const child = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   let ended = false;

@@ -74,7 +74,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   const flows = await cells("This terminal's flows");
   assert.deepEqual(flows.map(([name, lower, upper]) => [name, lower, upper]), [["192.0.2.10:5201", "28", "84"], ["192.0.2.11:443", "–", "–"], ["[2001:db8:ffff::1]:443", "–", "–"]]);
   assert.deepEqual(flows.map((row) => row[4].split(":")[0]), ["its share", "starting up", "left alone"]);
-  assert.match(await page.locator("#share-interfaces td.rule").first().getAttribute("title"), /Its share of what the group carries/);
+  assert.match(await page.locator("#share-interfaces td.rule").first().getAttribute("title"), /share of the capacity/);
   // The window is the page's own figure by the socket's cookie, which moves; the last flow, whose cookie no number here holds, by addresses.
   await eventually(page, () => cells("This terminal's flows"), (now) => now[0][3] !== flows[0][3]);
   assert.equal(await page.locator("#share-interfaces button:enabled").count(), 3);
@@ -99,7 +99,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   assert.match(await text(page, "#share-warned"), /Sharing works, but the daemon warns:/);
   assert.equal(await text(page, "#share-warnings li"), warning);
   await until(page, () => [...document.querySelectorAll("#share-interfaces .key")].map((each) => each.textContent).join() === ",other key,");
-  assert.match(await page.locator("#share-interfaces .key", { hasText: "other key" }).locator("xpath=..").getAttribute("title"), /^10\.0\.0\.3:48770: It signs with the other key that this terminal accepts/);
+  assert.match(await page.locator("#share-interfaces .key", { hasText: "other key" }).locator("xpath=..").getAttribute("title"), /^10\.0\.0\.3:48770: It signs with the second key that this terminal accepts/);
   assert.match(await text(page, "#share-remarks"), /wlan0: 1 member still signs with the other key.*slows no transfer/);
   if (shots) await page.screenshot({ path: `${shots}/sharing-warned.png` });
   delete told.status.warnings;
@@ -211,3 +211,41 @@ test("sharing: dark and light, wide and narrow, nothing jumps, all has names", a
   end();
   close();
 }, "own");
+
+test("sharing: on an access point its stations, who bounds them, and what they had before", async () => {
+  const { socket, url, close } = await startPage();
+  const status = JSON.parse(readFileSync(new URL("../data/ap-status.json", import.meta.url), "utf8"));
+  const { told, up, close: end } = daemon(socket, status);
+  await up;
+  const page = await open(url);
+  await ready(page);
+  await page.keyboard.press("g");
+  await until(page, () => !document.querySelector("#share-status").hidden);
+  const fact = (key) => text(page, `[data-share="${key}"]`);
+  assert.equal(await text(page, "#share-policy"), "yuzuri, at this access point");
+  assert.equal(await fact("capacity"), "37.5 Mbit/s (the wire limits)");
+  assert.equal(await fact("stations"), "4, of which 3 send");
+  assert.equal(await fact("groups"), "8b1f00c2 (led from here, 1 member)");
+  assert.equal(await fact("plain"), "36.9 Mbit/s, RTT 412 ms, fairness 0.871");
+  assert.equal(await fact("shared"), "37.2 Mbit/s, RTT 50.5 ms, fairness 0.998");
+  assert.equal(await text(page, "#share-remarks"), "a driver tells no rates");
+  const rows = () => page.evaluate(() => [...document.querySelectorAll('#share-interfaces table[aria-label="Stations"] tbody tr')].map((row) => [...row.cells].map((cell) => cell.children[0]?.textContent ?? cell.textContent)));
+  assert.deepEqual(await rows(), [
+    ["10.0.0.12", "12.4", "12.5", "51.0", "0/2", "itself"],
+    ["10.0.0.11", "12.0", "12.5", "48.0", "1/1", "gate"],
+    ["02:00:5e:10:00:03", "3.0", "–", "–", "0/0", "gate"],
+    ["10.0.0.14", "0.9", "12.5", "33.0", "0/1", "nobody"],
+  ]);
+  if (shots) await page.screenshot({ path: `${shots}/stations.png` });
+  // A station goes, another one carries more; then a terminal's daemon answers instead.
+  told.status = { ...status, dry_run: true, stations: [status.stations[0], { ...status.stations[3], rate_bps: 20e6 }] };
+  await eventually(page, async () => (await rows()).map((row) => row[0]).join(), (now) => now === "10.0.0.14,10.0.0.11");
+  assert.match(await text(page, "#share-policy"), /only told, nothing is bounded/);
+  told.status = golden();
+  await until(page, () => document.querySelector('#share-interfaces table[aria-label="Stations"]') === null && document.querySelectorAll("#share-interfaces section").length > 0);
+  told.status = status;
+  await until(page, () => document.querySelector('#share-interfaces table[aria-label="Stations"]') !== null && document.querySelectorAll("#share-interfaces section").length === 1);
+  await page.context().close();
+  end();
+  close();
+});

@@ -70,6 +70,46 @@ export interface ShareStatus {
   problems: string[];
 }
 
+/** A station of an access point: the mirror of `ap/status.rs`. */
+export interface Station {
+  station: string;
+  addresses: string[];
+  exempt: boolean;
+  /** Of a daemon before it led groups: absent. */
+  membership?: string;
+  rate_bps: number;
+  /** What it sends that no window bounds. */
+  other_bps: number;
+  /** Absent: nothing is shared. */
+  share_bps?: number;
+  srtt_us: number;
+  uploads: number;
+  bounded: number;
+}
+
+/** Means over the last minute of one kind. */
+export interface Figures {
+  seconds: number;
+  rate_bps: number;
+  rtt_us: number;
+  fairness: number;
+}
+
+/** What an access point's daemon says of itself. */
+export interface AccessPointStatus {
+  dry_run: boolean;
+  policy: { name: string; objective: string };
+  stations: Station[];
+  summary?: ShareSummary;
+  /** While nobody was bounded; absent: that never was. */
+  plain?: Figures;
+  /** While bounds hold. */
+  shared?: Figures;
+  /** Of stations that bound themselves; absent: none. */
+  groups?: { device: string; group: string; leads: boolean; members: unknown[] }[];
+  problems: string[];
+}
+
 /** Where no daemon answers: why, and the command that helps. */
 export interface ShareAbsent {
   running: false;
@@ -77,12 +117,12 @@ export interface ShareAbsent {
   help: string | null;
 }
 
-export type ShareAnswer = ShareStatus | ShareAbsent;
+export type ShareAnswer = ShareStatus | AccessPointStatus | ShareAbsent;
 
 export const isAbsent = (answer: ShareAnswer): answer is ShareAbsent => "running" in answer;
 
 /** What a field has to be; with a question mark it may be absent. */
-type Kind = "string" | "number" | "boolean" | "string?" | "boolean?";
+type Kind = "string" | "number" | "boolean" | "string?" | "number?" | "boolean?";
 
 function has(value: unknown, fields: Readonly<Record<string, Kind>>): boolean {
   if (typeof value !== "object" || value === null) return false;
@@ -111,4 +151,19 @@ export function isStatus(answer: ShareAnswer): answer is ShareStatus {
   const { interfaces, policy, problems, warnings } = answer as ShareStatus;
   if (warnings !== undefined && !(Array.isArray(warnings) && warnings.every((each) => typeof each === "string"))) return false;
   return Array.isArray(interfaces) && interfaces.every(isInterface) && has(policy, { name: "string", objective: "string" }) && Array.isArray(problems);
+}
+
+const isStation = (value: unknown): boolean =>
+  has(value, { station: "string", exempt: "boolean", membership: "string?", rate_bps: "number", other_bps: "number", share_bps: "number?", srtt_us: "number", uploads: "number", bounded: "number" }) &&
+  Array.isArray((value as Station).addresses);
+const areFigures = (value: unknown): boolean => value === undefined || has(value, { seconds: "number", rate_bps: "number", rtt_us: "number", fairness: "number" });
+const isGroup = (value: unknown): boolean => has(value, { device: "string", group: "string", leads: "boolean" }) && Array.isArray((value as { members: unknown }).members);
+
+/** Whether an answer is an access point's status with all that the page needs. */
+export function isAccessPoint(answer: ShareAnswer): answer is AccessPointStatus {
+  if (!has(answer, { dry_run: "boolean" })) return false;
+  const { stations, policy, problems, summary, plain, shared, groups } = answer as AccessPointStatus;
+  if (groups !== undefined && !(Array.isArray(groups) && groups.every(isGroup))) return false;
+  if (!areFigures(plain) || !areFigures(shared) || !(summary === undefined || isSummary(summary))) return false;
+  return Array.isArray(stations) && stations.every(isStation) && has(policy, { name: "string", objective: "string" }) && Array.isArray(problems);
 }

@@ -1,6 +1,6 @@
 // The sharing daemon's terms, as people read them.
 import { rate, timeUs } from "./format";
-import type { ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary } from "./sharewire";
+import type { AccessPointStatus, Figures, ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary, Station } from "./sharewire";
 
 /** A term in a few words, and its explanation. */
 export interface Words {
@@ -123,4 +123,30 @@ export function remarks(status: ShareStatus): string[] {
     if (counts !== undefined && counts.left_out > 0) remarks.push(`${name}: ${counts.left_out} of ${counts.all} flows are not listed; the list has those that carry most.`);
   }
   return remarks;
+}
+
+/** Who bounds a station's uploads. */
+export function boundBy({ exempt, membership }: Station): Words {
+  if (membership === "member") return { short: "itself", long: "It runs yuzuri share, and bounds itself by what this access point measured." };
+  if (membership === "exceeds") return { short: "gate, exceeds", long: "It runs yuzuri share, but carried more than its share for long: the gate bounds it like a station that runs nothing." };
+  if (exempt) return { short: "nobody", long: "The settings leave it alone." };
+  return { short: "gate", long: "It runs nothing of Yuzuri: the gate lowers the windows that servers offer it." };
+}
+
+export function stations({ summary, stations }: AccessPointStatus): string {
+  return summary === undefined ? String(stations.length) : `${stations.length}, of which ${summary.senders} send`;
+}
+
+/** As in columns whose head has the unit. */
+export const mbps = (bps: number): string => (bps / 1e6).toFixed(1);
+
+/** What all stations had, of one kind of looks. */
+export function figures(of: Figures | undefined): string {
+  if (of === undefined) return "–";
+  return `${rate(of.rate_bps)}, RTT ${timeUs(of.rtt_us)}, fairness ${of.fairness.toFixed(3)}`;
+}
+
+export function groups({ groups }: AccessPointStatus): string {
+  if (groups === undefined || groups.length === 0) return "none: it has no key of theirs";
+  return groups.map((each) => `${short(each.group)} (${each.leads ? "led from here" : "led elsewhere"}, ${each.members.length} member${each.members.length === 1 ? "" : "s"})`).join(", ");
 }

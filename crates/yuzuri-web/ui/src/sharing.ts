@@ -4,8 +4,10 @@ import { setFocus } from "./choice";
 import { el, put, say } from "./dom";
 import { number } from "./flows";
 import { Refusal, share as askShare } from "./live";
-import { isAbsent, isStatus, type ShareAbsent, type ShareAnswer, type ShareFlow, type ShareInterface, type ShareStatus } from "./sharewire";
+import { facts, Lines, span, table } from "./sharetables";
+import { isAbsent, isAccessPoint, isStatus, type ShareAbsent, type ShareAnswer, type ShareFlow, type ShareInterface, type ShareStatus } from "./sharewire";
 import * as words from "./sharewords";
+import { removeStations, showStations } from "./stations";
 import { bounds, flows, inReplay, state } from "./state";
 import { now } from "./time";
 import { R } from "./wire";
@@ -23,77 +25,10 @@ function idOf(flow: ShareFlow): string | undefined {
   return undefined;
 }
 
-/** Lines of a table, kept by key and changed in place. */
-class Lines<T> {
-  private readonly kept = new Map<string, HTMLTableRowElement>();
-  private readonly none: HTMLTableRowElement;
-
-  constructor(private readonly body: HTMLTableSectionElement, private readonly columns: number, none: string, private readonly make: (row: HTMLTableRowElement) => void) {
-    this.none = document.createElement("tr");
-    const cell = this.none.insertCell();
-    cell.colSpan = columns;
-    cell.className = "muted";
-    cell.textContent = none;
-  }
-
-  update(items: readonly T[], key: (item: T) => string, tell: (row: HTMLTableRowElement, item: T) => void): void {
-    const wanted = new Map(items.map((item) => [key(item), item]));
-    for (const [id, row] of this.kept) {
-      if (wanted.has(id)) continue;
-      row.remove();
-      this.kept.delete(id);
-    }
-    if (wanted.size === 0) this.body.append(this.none);
-    else this.none.remove();
-    let place: Element | null = this.body.firstElementChild;
-    for (const [id, item] of wanted) {
-      let row = this.kept.get(id);
-      if (row === undefined) {
-        row = document.createElement("tr");
-        for (let n = 0; n < this.columns; n += 1) row.insertCell();
-        this.make(row);
-        this.kept.set(id, row);
-      }
-      if (row === place) place = place.nextElementSibling;
-      else this.body.insertBefore(row, place);
-      tell(row, item);
-    }
-  }
-}
-
-function table<T>(root: HTMLElement, name: string, heads: readonly [string, string][], none: string, make: (row: HTMLTableRowElement) => void): Lines<T> {
-  const made = document.createElement("table");
-  made.setAttribute("aria-label", name);
-  const columns = document.createElement("colgroup");
-  const head = made.createTHead().insertRow();
-  for (const [label, kind] of heads) {
-    const col = document.createElement("col");
-    col.className = kind;
-    columns.append(col);
-    const th = document.createElement("th");
-    th.scope = "col";
-    th.className = kind;
-    th.textContent = label;
-    head.append(th);
-  }
-  made.prepend(columns);
-  root.append(made);
-  return new Lines<T>(made.createTBody(), heads.length, none, (row) => {
-    heads.forEach(([, kind], n) => (row.cells[n].className = kind));
-    make(row);
-  });
-}
-
-const span = (kind: string): HTMLSpanElement => {
-  const made = document.createElement("span");
-  made.className = kind;
-  return made;
-};
-
 /** An interface's part of the view. */
 class Section {
   readonly root = document.createElement("section");
-  private readonly values = new Map<string, HTMLElement>();
+  private readonly write: (key: string, text: string) => void;
   private readonly members: Lines<ShareInterface["members"][number]>;
   private readonly flows: Lines<ShareFlow>;
 
@@ -101,18 +36,8 @@ class Section {
     this.root.setAttribute("aria-label", `Sharing on ${name}`);
     const head = document.createElement("h3");
     head.textContent = name;
-    const facts = document.createElement("dl");
-    facts.className = "facts";
-    for (const [key, label] of [["phase", "Phase"], ["capacity", "Capacity"], ["share", "Share of one"], ["queue", "Queue"], ["members", "Members"], ["leader", "Leader"], ["group", "Group"]]) {
-      const [box, dt, dd] = [document.createElement("div"), document.createElement("dt"), document.createElement("dd")];
-      dt.textContent = label;
-      dd.dataset["share"] = key;
-      box.className = key;
-      box.append(dt, dd);
-      facts.append(box);
-      this.values.set(key, dd);
-    }
-    this.root.append(head, facts);
+    this.root.append(head);
+    this.write = facts(this.root, [["phase", "Phase"], ["capacity", "Capacity"], ["share", "Share of one"], ["queue", "Queue"], ["members", "Members"], ["leader", "Leader"], ["group", "Group"]]);
     this.members = table(this.root, `Members on ${name}`, [["Member", "text"], ["Sends", "yes"], ["Leads", "yes"], ["Heard", "age"], ["Address", "text"]], "No member is known.", (row) => {
       row.cells[0].append(span(""), span("own"));
       row.cells[4].append(span(""), span("key"));
@@ -127,11 +52,7 @@ class Section {
   }
 
   tell(each: ShareInterface): void {
-    const write = (key: string, text: string): void => {
-      const value = this.values.get(key);
-      put(value, text);
-      if (value !== undefined && value.title !== text) value.title = text;
-    };
+    const { write } = this;
     const phase = words.phase(each.summary);
     write("phase", `${phase.short}. ${phase.long}`);
     write("capacity", words.capacity(each.summary));
@@ -179,7 +100,13 @@ function tellFlow(row: HTMLTableRowElement, flow: ShareFlow): void {
 
 const sections = new Map<string, Section>();
 
+function removeSections(): void {
+  for (const { root } of sections.values()) root.remove();
+  sections.clear();
+}
+
 function showStatus(status: ShareStatus): void {
+  removeStations();
   put(el("share-policy"), words.policy(status));
   put(el("share-objective"), status.policy.objective);
   const wanted = new Set(status.interfaces.map((each) => each.name));
@@ -276,6 +203,13 @@ function take(answer: ShareAnswer): string {
     hasEnded = true;
     showAbsent(answer);
     show("absent");
+    return "";
+  }
+  if (isAccessPoint(answer)) {
+    removeSections();
+    showWarnings([]);
+    showStations(answer);
+    show("status");
     return "";
   }
   if (!isStatus(answer)) return UNKNOWN;

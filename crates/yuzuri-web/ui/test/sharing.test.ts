@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Bounds, HOLD_US } from "../src/bounds";
-import { isAbsent, isStatus, type ShareAnswer, type ShareStatus } from "../src/sharewire";
+import { type AccessPointStatus, isAbsent, isAccessPoint, isStatus, type ShareAnswer, type ShareStatus } from "../src/sharewire";
 import * as words from "../src/sharewords";
 import { grid } from "../src/thin";
 
@@ -52,6 +52,37 @@ test("the daemon's status and its absence are told apart from other answers", ()
   };
   for (const path of ["steers", "keyed", "problems", "policy", "policy objective", "interfaces 0 name", "interfaces 0 members 1 age_s", "interfaces 0 flows 2 bound upper", "interfaces 0 flows 0 rule", "interfaces 0 summary phase"]) assert.ok(!isStatus(without(path.split(" "))), path);
   for (const path of ["interfaces 0 summary", "interfaces 0 leader", "interfaces 0 group", "interfaces 0 members 1 address", "uptime_s"]) assert.ok(isStatus(without(path.split(" "))), path);
+});
+
+const accessPoint = (): AccessPointStatus => JSON.parse(readFileSync("../tests/data/ap-status.json", "utf8")) as AccessPointStatus;
+
+test("an access point's status is told apart from a terminal's, and each field that the page reads has to be there", () => {
+  assert.ok(isAccessPoint(accessPoint()) && !isStatus(accessPoint()) && !isAbsent(accessPoint()));
+  assert.ok(!isAccessPoint(golden()));
+  const changed = (path: string, to: unknown): ShareAnswer => {
+    const status = accessPoint();
+    let at = status as unknown as Record<string, unknown>;
+    const names = path.split(" ");
+    for (const name of names.slice(0, -1)) at = at[name] as Record<string, unknown>;
+    if (to === undefined) delete at[names[names.length - 1]];
+    else at[names[names.length - 1]] = to;
+    return status;
+  };
+  for (const path of ["dry_run", "stations", "policy", "problems", "stations 0 station", "stations 1 addresses", "stations 0 bounded", "plain fairness", "groups 0 members", "summary phase"]) assert.ok(!isAccessPoint(changed(path, undefined)), path);
+  for (const path of ["plain", "shared", "summary", "groups", "stations 0 share_bps", "stations 0 membership", "version"]) assert.ok(isAccessPoint(changed(path, undefined)), path);
+  assert.ok(!isAccessPoint(changed("stations 0 share_bps", "12")));
+});
+
+test("an access point's status is put in words", () => {
+  const status = accessPoint();
+  assert.deepEqual(status.stations.map((each) => words.boundBy(each).short), ["gate", "itself", "gate", "nobody"]);
+  assert.equal(words.boundBy({ ...status.stations[1], membership: "exceeds" }).short, "gate, exceeds");
+  assert.equal(words.stations(status), "4, of which 3 send");
+  assert.equal(words.figures(status.plain), "36.9 Mbit/s, RTT 412 ms, fairness 0.871");
+  assert.equal(words.figures(undefined), "–");
+  assert.equal(words.groups(status), "8b1f00c2 (led from here, 1 member)");
+  const { groups: _, ...none } = status;
+  assert.match(words.groups(none), /no key/);
 });
 
 test("the status is put in words", () => {

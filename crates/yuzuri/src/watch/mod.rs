@@ -12,6 +12,7 @@ use anyhow::Context;
 use identify::Identify;
 use print::{Printer, Style, or_all};
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,7 @@ use summary::Summary;
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::stop_flag;
 use yuzuri_kernel::{Options, Watch, helper};
+use yuzuri_share::Places;
 use yuzuri_trace::{Account, Filter, HookState, Session, Source};
 use yuzuri_view::Control;
 use yuzuri_watch::{For, Live, Pump, Remote, Requests, Sinks, model, source};
@@ -32,7 +34,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     let identity =
         args.web.web.and_then(|_| Identity::chosen(args.web.user.as_deref()).transpose()).transpose()?;
     // As the daemon chooses it: by the network namespace.
-    let share_socket = args.share_socket.unwrap_or_else(|| yuzuri_share::Places::new(None).socket());
+    let share_socket = args.share_socket.unwrap_or_else(sharing_socket);
     if args.web.web.is_some() {
         // Before any other thread is started.
         helper::start(Some(share_socket.clone()), identity.is_some())
@@ -91,6 +93,12 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     tell_of_no_match(&session.filter, flows);
     finished?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the sharing daemon answers; on an access point, which may have none, the access point's.
+fn sharing_socket() -> PathBuf {
+    let (terminal, access_point) = (Places::new(None).socket(), Places::of_access_point(None).socket());
+    if !terminal.exists() && access_point.exists() { access_point } else { terminal }
 }
 
 /// Watches on the terminal screen.
@@ -195,6 +203,11 @@ mod tests {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-web/tests/data/share-status.json");
         let text = std::fs::read_to_string(file).unwrap();
         let status: yuzuri_share::Status = serde_json::from_str(&text).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_value(&status).unwrap(), document);
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-web/tests/data/ap-status.json");
+        let text = std::fs::read_to_string(file).unwrap();
+        let status: yuzuri_share::ApStatus = serde_json::from_str(&text).unwrap();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_value(&status).unwrap(), document);
     }

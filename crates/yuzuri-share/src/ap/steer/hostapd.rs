@@ -229,3 +229,5 @@ fn read_answer(event: &str) -> Option<(StationId, u8)> {
 #[cfg(test)]
 #[path = "hostapd_tests.rs"]
 mod tests;
+#[cfg(test)]
+pub(super) use tests::speaking;

@@ -9,6 +9,27 @@ const CLASSES: &str = "80515354737475767778797a7b7c7d7e7f8081838482";
 const STATION: &str = "flags=[AUTH][ASSOC][AUTHORIZED][WMM][HT][VHT]\naid=1\nsupp_op_classes=80515354737475767778797a7b7c7d7e7f8081838482\n\
     ext_capab=04004a0201404040000120\n";
 
+/// One that speaks hostapd's protocol on a real socket until it is told to end.
+pub(crate) struct Speaking {
+    path: PathBuf,
+    thread: JoinHandle<Vec<String>>,
+}
+
+impl Speaking {
+    /// Ends it; the requests that it got.
+    pub(crate) fn end(self) -> Vec<String> {
+        let name = format!("yuzuri-end-{}-{}", std::process::id(), self.path.display());
+        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
+        socket.send_to(b"END", &self.path).unwrap();
+        // It answers that, too: the socket has to be there until then.
+        self.thread.join().unwrap()
+    }
+}
+
+pub(crate) fn speaking(path: &Path) -> Speaking {
+    Speaking { path: path.to_owned(), thread: hostapd(path) }
+}
+
 /// Speaks hostapd's protocol on a real socket until it is told to end; gives the requests that it got.
 fn hostapd(path: &Path) -> JoinHandle<Vec<String>> {
     let socket = UnixDatagram::bind(path).unwrap();

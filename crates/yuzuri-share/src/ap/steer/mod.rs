@@ -41,10 +41,31 @@ pub struct SteeringStatus {
     pub refused: u64,
 }
 
+/// A radio, and the connection to its hostapd while there is one.
+#[derive(Debug)]
+struct Radio {
+    socket: PathBuf,
+    hostapd: Option<Hostapd>,
+}
+
+impl Radio {
+    /// Asks hostapd. Where that fails, the next time connects anew: a hostapd that was started again has another socket at the
+    /// same place, and one that answered too late would answer the question before.
+    fn ask<T>(&mut self, what: impl FnOnce(&mut Hostapd) -> io::Result<T>) -> io::Result<T> {
+        let mut hostapd = match self.hostapd.take() {
+            Some(hostapd) => hostapd,
+            None => Hostapd::open(&self.socket)?,
+        };
+        let answer = what(&mut hostapd)?;
+        self.hostapd = Some(hostapd);
+        Ok(answer)
+    }
+}
+
 /// All radios of an access point.
 #[derive(Debug)]
 pub(crate) struct Steerer {
-    radios: Vec<Hostapd>,
+    radios: Vec<Radio>,
     plan: Steering,
     /// What stations' radios were where they have been.
     known: HashMap<(StationId, usize), RadioConfig>,
@@ -53,15 +74,16 @@ pub(crate) struct Steerer {
 }
 
 impl Steerer {
-    /// Connects to hostapd at each radio.
-    pub(crate) fn open(sockets: &[PathBuf]) -> io::Result<Steerer> {
-        Ok(Steerer {
-            radios: sockets.iter().map(|path| Hostapd::open(path)).collect::<io::Result<_>>()?,
+    /// For radios whose hostapd has these sockets. It is connected to at the first look.
+    pub(crate) fn new(sockets: &[PathBuf]) -> Steerer {
+        let radio = |socket: &PathBuf| Radio { socket: socket.clone(), hostapd: None };
+        Steerer {
+            radios: sockets.iter().map(radio).collect(),
             plan: Steering::default(),
             known: HashMap::new(),
             only_tells: false,
             status: SteeringStatus::default(),
-        })
+        }
     }
 
     /// Whether it only decides, and asks nobody.
@@ -73,13 +95,15 @@ impl Steerer {
     pub(crate) fn look(&mut self, now: Duration, air_limits: bool, sending: &[Sending]) -> io::Result<()> {
         let (mut bss, mut place) = (Vec::new(), HashMap::new());
         for (number, radio) in self.radios.iter_mut().enumerate() {
-            for (station, status) in radio.answers()? {
+            let (answers, is, stations) =
+                radio.ask(|hostapd| Ok((hostapd.answers()?, hostapd.bss()?, hostapd.stations()?)))?;
+            for (station, status) in answers {
                 self.status.accepted += u64::from(status == 0);
                 self.status.refused += u64::from(status != 0);
                 self.plan.answered(now, station, status);
             }
-            bss.push(radio.bss()?);
-            place.extend(radio.stations()?.into_iter().map(|station| (station.id, (number, station))));
+            bss.push(is);
+            place.extend(stations.into_iter().map(|station| (station.id, (number, station))));
         }
         let mut candidates = Vec::new();
         for one in sending {
@@ -98,7 +122,7 @@ impl Steerer {
             return Ok(());
         };
         let Some(radio) = self.radios.get_mut(request.from) else { return Ok(()) };
-        if radio.ask_to_go(request.id, to)? {
+        if radio.ask(|hostapd| hostapd.ask_to_go(request.id, to))? {
             self.status.asked += 1;
             self.status.undone += u64::from(request.is_undone);
         } else {
@@ -152,7 +176,32 @@ fn subcarriers(width_mhz: u16) -> f64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::hostapd::speaking;
     use super::*;
+
+    #[test]
+    fn a_hostapd_that_comes_late_or_is_started_again_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let sockets = ["wlan0", "wlan1"].map(|name| folder.path().join(name));
+        let mut steerer = Steerer::new(&sockets);
+        let mut look = |at: u64| steerer.look(Duration::from_secs(at), true, &[]).map_err(|e| e.to_string());
+        let one = speaking(&sockets[0]);
+        let missing = look(0).unwrap_err();
+        assert!(missing.contains("wlan1") && missing.contains("is hostapd running"), "{missing}");
+        let other = speaking(&sockets[1]);
+        look(2).unwrap();
+        // One is gone for a while: that is said, and the other is still asked.
+        let asked = one.end();
+        assert!(asked.iter().any(|text| text == "STATUS"), "{asked:?}");
+        std::fs::remove_file(&sockets[0]).unwrap();
+        assert!(look(4).unwrap_err().contains("wlan0"));
+        assert!(look(6).is_err());
+        let again = speaking(&sockets[0]);
+        look(8).unwrap();
+        let asked = again.end();
+        assert_eq!(asked.iter().filter(|text| *text == "ATTACH").count(), 1, "{asked:?}");
+        other.end();
+    }
 
     fn bss(channel: u8, width: u16, is_vht: bool) -> Bss {
         Bss { bssid: StationId([2, 0, 0, 0, 0, channel]), channel, width, is_vht }

@@ -136,6 +136,55 @@ fn uploads_share_the_wire_and_keep_its_queue_short() {
     }
 }
 
+/// Of four stations two take part: they count, and the gate leaves them alone.
+#[test]
+fn members_report_for_themselves_and_are_not_bounded() {
+    let mut wire = Wire::new(50.0, 40.0, 4);
+    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+    let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
+    // The last one's connections began before the gate: it is known by its report alone.
+    let members = [0, 1, 9].map(id);
+    let (mut plan, mut before) = (Plan::default(), [0; 4]);
+    for look in 0..60 {
+        let reports = members.map(|id| match wire.flows.iter().position(|flow| flow.mac == id.0) {
+            Some(n) => {
+                let acked = wire.flows[n].acked_bytes;
+                let rate_bps = (acked - std::mem::replace(&mut before[n], acked)) * 16;
+                (id, Report { rate_bps, flows: 1, elastic: true, srtt_us: 60_000, ..Report::default() })
+            }
+            None => (id, Report { rate_bps: 100_000, flows: 1, srtt_us: 60_000, ..Report::default() }),
+        });
+        steward.hear(reports.into());
+        plan = wire.look(&mut steward);
+        // They bound themselves: to what the group tells.
+        if let Some(share_bps) = steward.summary.as_ref().map(|s| s.share_bps).filter(|_| look > 10) {
+            for n in 0..2 {
+                wire.wants[n] = share_bps as f64 / 8.0 * 0.06;
+            }
+        }
+    }
+    let summary = steward.summary.as_ref().unwrap();
+    assert_eq!((summary.members, summary.senders), (5, 5), "{summary:?}");
+    let bytes = |n: u8| {
+        plan.flows.iter().find(|(key, _)| *key == wire.flows[usize::from(n)].key).map(|(_, b)| b.bytes)
+    };
+    assert_eq!([0, 1].map(bytes), [Some(0), Some(0)], "known, and free: {plan:?}");
+    assert!([2, 3].map(bytes).iter().all(|bytes| *bytes > Some(0)), "{plan:?}");
+    // New connections of a member are not bounded either.
+    let station =
+        |n: u8| plan.stations.iter().find(|(at, _)| *at == wire.flows[usize::from(n)].key.station().ip());
+    assert_eq!([0, 1].map(|n| station(n).unwrap().1), [0, 0]);
+    assert!([2, 3].iter().all(|n| station(*n).unwrap().1 > 0));
+    let state = |n| steward.stations[&id(n)].membership.state();
+    assert_eq!([0, 2, 9].map(state).map(|s| s.name()), ["member", "none", "member"]);
+    // One that does not take part any more is bounded again.
+    steward.hear(BTreeMap::new());
+    for _ in 0..10 {
+        plan = wire.look(&mut steward);
+    }
+    assert!(plan.flows.iter().all(|(_, bound)| bound.bytes > 0), "{plan:?}");
+}
+
 /// Who sends less than its share leaves the rest to the others, although its window does not say who holds it back.
 #[test]
 fn what_an_application_leaves_is_the_others() {

@@ -1,0 +1,323 @@
+//! The access point in the groups of its stations: it leads them, hears what their members report, and tells them what it measured.
+
+use super::rules::StationId;
+use super::status::ApGroupStatus;
+use crate::batch::Batch;
+use crate::discover::{Discovery, Interface};
+use crate::keys::{KeyChain, Secrets};
+use crate::sockets::{Sockets, some_by_v4};
+use crate::{KeySource, ShareConfig, ShareError, clock};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+use yuzuri_policy::{
+    GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing, Randomness, Report, Summary,
+};
+
+/// How often devices, addresses and groups are looked up.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long a hardware address of a member is taken for known.
+const KNOWN: Duration = Duration::from_secs(10);
+
+/// How an access point takes part in the groups of its stations.
+#[derive(Debug, Clone)]
+pub struct ApGroup {
+    /// The members' key.
+    pub key: KeySource,
+    /// The group; `None`: those that stations find by themselves, by the BSSID of each radio and by the hardware address of the bridge.
+    pub group: Option<GroupId>,
+    /// The members' UDP port.
+    pub port: u16,
+}
+
+/// One device with the members behind it.
+struct Place {
+    interface: Interface,
+    sockets: Sockets,
+    /// This access point in each group there.
+    members: Vec<(Member, Keys)>,
+}
+
+/// All groups of an access point.
+pub(super) struct Groups {
+    config: ApGroup,
+    devices: Vec<String>,
+    node: NodeId,
+    keys: KeyChain,
+    discovery: Discovery,
+    places: Vec<Place>,
+    /// Hardware addresses, and until when they are taken for known.
+    stations: HashMap<(u32, IpAddr), (StationId, Moment)>,
+    look_at: Moment,
+    batch: Batch,
+    out: Vec<Outgoing>,
+    leads: bool,
+    problems: Vec<String>,
+    send_error: Option<String>,
+}
+
+impl Groups {
+    /// # Errors
+    /// Without a usable key: terminals obey an access point only in a group with one.
+    pub(super) fn start(config: ApGroup, devices: &[String]) -> Result<Groups, ShareError> {
+        let secrets = Secrets::load(&ShareConfig { key: config.key.clone(), ..ShareConfig::default() })?;
+        if secrets.sends.is_none() {
+            let why = "terminals obey an access point only in a group with a key; name theirs".into();
+            return Err(ShareError::Setting { field: "key_file".into(), why });
+        }
+        let problems = secrets.warnings.clone();
+        let discovery =
+            Discovery::new().map_err(|why| ShareError::system("preparing to lead the group", why))?;
+        let now = clock::now();
+        let mut groups = Groups {
+            node: secrets.bind(crate::new_node()?),
+            keys: KeyChain::new(secrets),
+            config,
+            devices: devices
+                .iter()
+                .map(|device| speaks_by(device))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
+            discovery,
+            places: Vec::new(),
+            stations: HashMap::new(),
+            look_at: now,
+            batch: Batch::new(),
+            out: Vec::new(),
+            leads: true,
+            problems: Vec::new(),
+            send_error: None,
+        };
+        groups.look(now);
+        groups.problems.extend(problems);
+        Ok(groups)
+    }
+
+    /// Whether to lead. Who does not lead has left.
+    pub(super) fn lead(&mut self, leads: bool) {
+        if self.leads && !leads {
+            self.leave();
+        }
+        self.leads = leads;
+    }
+
+    /// Waits for a message, at most so long.
+    pub(super) fn wait(&self, most: Duration) {
+        let now = clock::now();
+        let members = self.places.iter().flat_map(|place| &place.members);
+        let next = members.map(|(member, _)| member.next()).fold(now + most, Moment::min);
+        let wait_ms = next.since(now).as_nanos().div_ceil(1_000_000) as u16;
+        let sockets = self.places.iter().flat_map(|place| place.sockets.descriptors());
+        let mut fds: Vec<PollFd<'_>> = sockets.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        if poll(&mut fds, PollTimeout::from(wait_ms)).is_err() {
+            // A signal; or poll cannot be used, and messages are read at the next look.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Hears what has come, and says what is due.
+    pub(super) fn talk(&mut self) {
+        let now = clock::now();
+        for Place { interface, sockets, members } in &mut self.places {
+            sockets.drain(&mut self.batch, |from, bytes| {
+                // A broadcast is also delivered to its sender.
+                if !interface.addresses.contains(&from.ip()) {
+                    members.iter_mut().for_each(|(member, _)| member.receive(now, from, bytes));
+                }
+            });
+        }
+        let told: Vec<_> = self
+            .places
+            .iter_mut()
+            .flat_map(|p| &mut p.members)
+            .filter_map(|(member, _)| member.told())
+            .collect();
+        let has_new_key = told.iter().map(|notice| self.keys.take(notice)).fold(false, |any, new| any | new);
+        if self.keys.work() || has_new_key || now >= self.look_at {
+            self.look(now);
+        }
+        self.send(now);
+    }
+
+    fn send(&mut self, now: Moment) {
+        for Place { interface, sockets, members } in &mut self.places {
+            for (member, _) in members {
+                self.out.clear();
+                member.poll(now, &mut self.out);
+                for outgoing in self.out.drain(..) {
+                    let by_v6 = interface.has_link_local_v6();
+                    let sent = sockets.send(&outgoing, by_v6, || some_by_v4(member, now));
+                    self.send_error =
+                        sent.err().map(|error| format!("telling the group on {}: {error}", interface.name));
+                }
+            }
+        }
+    }
+
+    /// Leads from now on, and gives what members of all groups reported, by their stations.
+    pub(super) fn hear(&mut self, now: Moment) -> BTreeMap<StationId, Report> {
+        let mut heard = BTreeMap::new();
+        for place in &mut self.places {
+            let index = place.interface.index;
+            let mut asked = false;
+            for (member, _) in &mut place.members {
+                if self.leads {
+                    member.lead(now);
+                }
+                let addresses: HashMap<NodeId, IpAddr> =
+                    member.members(now).filter_map(|m| Some((m.node, m.address?.ip()))).collect();
+                for (node, report) in member.reports(now) {
+                    let Some(address) = addresses.get(&node) else { continue };
+                    let known = self.stations.get(&(index, *address)).is_some_and(|(_, until)| *until > now);
+                    // Whoever reports was answered: the kernel knows its hardware address.
+                    if !known && !asked {
+                        asked = true;
+                        let neighbours = self.discovery.netlink.neighbours(index).unwrap_or_default();
+                        self.stations.retain(|(at, _), (_, until)| *at != index && *until > now);
+                        let links = neighbours.into_iter().filter_map(|(at, link)| {
+                            Some(((index, at), (StationId(link.try_into().ok()?), now + KNOWN)))
+                        });
+                        self.stations.extend(links);
+                    }
+                    if let Some((station, _)) = self.stations.get(&(index, *address)) {
+                        heard.entry(*station).or_insert_with(|| report.clone());
+                    }
+                }
+            }
+        }
+        heard
+    }
+
+    /// Tells the members what was summed up.
+    pub(super) fn tell(&mut self, now: Moment, summary: &Summary) {
+        for (member, _) in self.places.iter_mut().flat_map(|place| &mut place.members) {
+            member.summarize(now, summary.clone());
+        }
+        self.send(now);
+    }
+
+    /// Looks up devices, addresses and groups.
+    fn look(&mut self, now: Moment) {
+        self.look_at = now + LOOK;
+        self.problems.clear();
+        let all = match self.discovery.interfaces() {
+            Ok(all) => all,
+            Err(why) => return self.problems.push(why),
+        };
+        let mut places = std::mem::take(&mut self.places);
+        for name in &self.devices.clone() {
+            let there =
+                all.iter().find(|interface| interface.name == *name && !interface.addresses.is_empty());
+            let Some(interface) = there else {
+                self.problems
+                    .push(format!("{name} has no address: members cannot hear the access point there"));
+                continue;
+            };
+            let known = places.iter().position(|place| place.interface.index == interface.index);
+            let place = match known {
+                Some(known) => Ok(Place { interface: interface.clone(), ..places.swap_remove(known) }),
+                None => Sockets::open(name, interface.index, self.config.port).map(|sockets| Place {
+                    interface: interface.clone(),
+                    sockets,
+                    members: Vec::new(),
+                }),
+            };
+            match place.and_then(|place| self.join(now, place)) {
+                Ok(place) => self.places.push(place),
+                Err(why) => self.problems.push(why),
+            }
+        }
+    }
+
+    /// Joins the groups of a device.
+    fn join(&mut self, now: Moment, mut place: Place) -> Result<Place, String> {
+        let groups = match self.config.group {
+            Some(group) => BTreeSet::from([group]),
+            None => groups_of(&place.interface.name),
+        };
+        place.members.retain(|(member, _)| groups.contains(&member.group()));
+        for group in groups {
+            // The key of a passphrase is computed on another thread.
+            let Some(keys) = self.keys.of(group) else { continue };
+            match place.members.iter_mut().find(|(member, _)| member.group() == group) {
+                Some((member, before)) => {
+                    if *before != keys {
+                        member.set_keys(now, keys.clone());
+                        *before = keys;
+                    }
+                }
+                None => {
+                    let epoch = yuzuri_policy::epoch(
+                        clock::unix_time(),
+                        u32::from_ne_bytes(clock::random().map_err(|error| error.to_string())?),
+                    );
+                    let random = Randomness::System(clock::draw);
+                    let mut config = MemberConfig::new(self.node, group, keys.key.clone(), epoch, random);
+                    config.access_point = true;
+                    (config.accepts, config.notices) = (keys.accepts.clone(), keys.notices.clone());
+                    let member = Member::new(config, now).map_err(|error| error.to_string())?;
+                    place.members.push((member, keys));
+                }
+            }
+        }
+        Ok(place)
+    }
+
+    /// What is wrong, in words.
+    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+        let members =
+            self.places.iter().flat_map(|p| p.members.iter().map(|(member, _)| (&p.interface.name, member)));
+        let others = members.filter_map(|(device, member)| {
+            let (node, address) = member.leading_access_point()?;
+            Some(format!(
+                "another access point leads group {} on {device}: {node} at {}; members obey it, and to this gate they are stations that \
+                 run nothing. Give each access point a group of its own (`group` in [members]), or take the key from one",
+                member.group(),
+                address.ip()
+            ))
+        });
+        self.problems.iter().cloned().chain(self.send_error.clone()).chain(others)
+    }
+
+    pub(super) fn status(&self, now: Moment) -> Vec<ApGroupStatus> {
+        let members =
+            self.places.iter().flat_map(|p| p.members.iter().map(|(member, _)| (&p.interface.name, member)));
+        members.map(|(device, member)| ApGroupStatus::of(device, member, now)).collect()
+    }
+
+    /// Leaves all groups; each elects a leader among its members.
+    pub(super) fn leave(&mut self) {
+        let now = clock::now();
+        for (member, _) in self.places.iter_mut().flat_map(|place| &mut place.members) {
+            member.leave(now);
+        }
+        self.send(now);
+    }
+}
+
+/// The device that has the addresses of a device: the bridge of a port.
+fn speaks_by(device: &str) -> String {
+    let master = std::fs::read_link(format!("/sys/class/net/{device}/master")).ok();
+    let name = master.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.unwrap_or(device).to_owned()
+}
+
+/// The groups that stations behind a device find by themselves: wired ones by its hardware address, which is the gateway's, and wireless
+/// ones by the BSSID, which is the hardware address of a radio's device.
+fn groups_of(device: &str) -> BTreeSet<GroupId> {
+    let ports = std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
+    let radios = ports
+        .filter_map(|port| port.file_name().into_string().ok())
+        .filter(|port| Path::new(&format!("/sys/class/net/{port}/phy80211")).exists());
+    let hardware_address = |name: &str| -> Option<StationId> {
+        std::fs::read_to_string(format!("/sys/class/net/{name}/address")).ok()?.trim().parse().ok()
+    };
+    std::iter::once(device.to_owned())
+        .chain(radios)
+        .filter_map(|name| hardware_address(&name))
+        .map(|address| GroupId::of(&address.0))
+        .collect()
+}
