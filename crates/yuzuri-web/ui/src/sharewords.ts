@@ -11,8 +11,8 @@ export interface Words {
 const PHASES: Record<string, Words> = {
   "start-up": { short: "starting up", long: "The group is still finding its capacity: there is no upper bound yet." },
   hold: { short: "holding", long: "Each member keeps to its share." },
-  probe: { short: "probing", long: "For one round trip, each member takes a little more than its share, to find out whether there is more capacity." },
-  contend: { short: "contending", long: "Devices that do not take part use what the members leave: windows grow until the members carry their shares in spite of the others' queues." },
+  probe: { short: "probing", long: "Each member takes a little more than its share for one round trip, to look for capacity." },
+  contend: { short: "contending", long: "Devices that do not take part fill the queue: windows grow until members carry their shares." },
   off: { short: "paused", long: "Sharing does not help here at the moment: nobody is bounded." },
 };
 
