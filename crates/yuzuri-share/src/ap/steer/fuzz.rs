@@ -36,7 +36,7 @@ fn is_known(question: &str) -> bool {
             let fields = neighbor.strip_prefix("neighbor=").map(|text| text.split(',').collect::<Vec<_>>());
             let is_number = |text: &str| text.parse::<u8>().is_ok_and(|number| number > 0);
             is_station(station)
-                && matches!(fields.as_deref(), Some([bssid, "0x0000", class, channel, "7" | "9"])
+                && matches!(fields.as_deref(), Some([bssid, "0x0000", class, channel, "7" | "9" | "14"])
                     if is_station(bssid) && is_number(class) && is_number(channel))
         }
         _ => false,

@@ -22,11 +22,32 @@ const MAX_EVENTS: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bss {
     pub(crate) bssid: StationId,
+    pub(crate) band: Band,
     pub(crate) channel: u8,
     /// MHz.
     pub(crate) width: u16,
     /// 802.11ac or later.
     pub(crate) is_vht: bool,
+}
+
+/// Channel numbers repeat: channel 1 is one of 2.4 GHz and one of 6 GHz.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Band {
+    Ghz2,
+    Ghz5,
+    Ghz6,
+}
+
+impl Band {
+    /// The band of a channel's frequency, MHz (IEEE 802.11-2020, annex E; 802.11ax, 27.3.23).
+    fn of_frequency(mhz: i32) -> Option<Band> {
+        match mhz {
+            2400..=2500 => Some(Band::Ghz2),
+            4900..=5925 => Some(Band::Ghz5),
+            5926..=7125 => Some(Band::Ghz6),
+            _ => None,
+        }
+    }
 }
 
 /// A station on a radio.
@@ -133,7 +154,12 @@ impl Hostapd {
 
     /// Asks a station to go to another radio; whether hostapd sent that.
     pub(crate) fn ask_to_go(&mut self, station: StationId, to: &Bss) -> io::Result<bool> {
-        let phy = if to.is_vht { 9 } else { 7 };
+        // dot11PHYType: HE, VHT, HT.
+        let phy = match to.band {
+            Band::Ghz6 => 14,
+            _ if to.is_vht => 9,
+            _ => 7,
+        };
         let (bssid, class, channel) = (to.bssid, to.class(), to.channel);
         let command = format!(
             "BSS_TM_REQ {station} pref=1 abridged=1 valid_int=100 neighbor={bssid},0x0000,{class},{channel},{phy}"
@@ -156,10 +182,22 @@ impl Hostapd {
 }
 
 impl Bss {
-    /// Its operating class (IEEE 802.11-2020, table E-4).
+    /// Its operating class (IEEE 802.11-2020, table E-4; 802.11ax for 6 GHz).
     pub(crate) fn class(&self) -> u8 {
+        match self.band {
+            Band::Ghz2 if self.channel == 14 => return 82,
+            Band::Ghz2 => return 81,
+            Band::Ghz6 => {
+                return match self.width {
+                    20 => 131,
+                    40 => 132,
+                    80 => 133,
+                    _ => 134,
+                };
+            }
+            Band::Ghz5 => {}
+        }
         match (self.channel, self.width) {
-            (1..=13, _) => 81,
             (_, 80) => 128,
             (_, 160) => 129,
             (36..=48, 40) => 116,
@@ -175,9 +213,11 @@ impl Bss {
 
     /// Whether a station with these classes can use it: by its band, at any width.
     pub(crate) fn can_have(&self, classes: &[u8]) -> bool {
-        let is_two = |class: &u8| matches!(class, 81..=84);
-        let is_five = |class: &u8| matches!(class, 115..=130);
-        classes.iter().any(|class| if self.channel <= 14 { is_two(class) } else { is_five(class) })
+        classes.iter().any(|class| match self.band {
+            Band::Ghz2 => matches!(class, 81..=84),
+            Band::Ghz5 => matches!(class, 115..=130),
+            Band::Ghz6 => matches!(class, 131..=137),
+        })
     }
 }
 
@@ -188,18 +228,18 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 fn read_bss(status: &str) -> Option<Bss> {
     let number = |key: &str| value(status, key)?.parse::<i32>().ok();
     let is_vht = number("ieee80211ac") == Some(1) || number("ieee80211ax") == Some(1);
-    let width = match number("vht_oper_chwidth").filter(|_| is_vht) {
+    let channel = u8::try_from(number("channel")?).ok().filter(|channel| *channel > 0)?;
+    let by_channel = if channel <= 14 { Band::Ghz2 } else { Band::Ghz5 };
+    let band = number("freq").map_or(Some(by_channel), Band::of_frequency)?;
+    // There is no 802.11ac at 6 GHz.
+    let width = number("he_oper_chwidth").or_else(|| number("vht_oper_chwidth"));
+    let width = match width.filter(|_| is_vht) {
         Some(1) => 80,
         Some(2 | 3) => 160,
         _ if number("secondary_channel").is_some_and(|offset| offset != 0) => 40,
         _ => 20,
     };
-    Some(Bss {
-        bssid: value(status, "bssid[0]")?.parse().ok()?,
-        channel: u8::try_from(number("channel")?).ok().filter(|channel| *channel > 0)?,
-        width,
-        is_vht,
-    })
+    Some(Bss { bssid: value(status, "bssid[0]")?.parse().ok()?, band, channel, width, is_vht })
 }
 
 fn bytes(hex: &str) -> Vec<u8> {

@@ -73,7 +73,10 @@ fn stations_are_listed_asked_and_their_answers_read() {
     let server = hostapd(&path);
     let mut client = Hostapd::open(&path).unwrap();
     let bss = client.bss().unwrap();
-    assert_eq!(bss, Bss { bssid: StationId([2, 0, 0, 0, 0, 0]), channel: 36, width: 80, is_vht: true });
+    assert_eq!(
+        bss,
+        Bss { bssid: StationId([2, 0, 0, 0, 0, 0]), band: Band::Ghz5, channel: 36, width: 80, is_vht: true }
+    );
     let stations = client.stations().unwrap();
     let ids: Vec<u8> = stations.iter().map(|station| station.id.0[4]).collect();
     assert_eq!(ids, [2, 4]);
@@ -106,6 +109,15 @@ fn without_hostapd_the_error_says_what_to_do() {
 
 #[test]
 fn what_hostapd_says_is_not_believed_beyond_its_form() {
+    // Channel 5 of 6 GHz is not one of 2.4 GHz; a frequency of no band is no radio.
+    let six = STATUS
+        .replace("freq=5180", "freq=5975")
+        .replace("channel=36", "channel=5")
+        .replace("vht_oper", "he_oper");
+    let six = six.replace("ieee80211ac=1", "ieee80211ac=0").replace("ieee80211ax=0", "ieee80211ax=1");
+    let bss = read_bss(&six).unwrap();
+    assert_eq!((bss.band, bss.channel, bss.width, bss.class()), (Band::Ghz6, 5, 80, 133));
+    assert!(read_bss(&STATUS.replace("freq=5180", "freq=60480")).is_none());
     for text in ["", "FAIL", "bssid[0]=x\nchannel=1", "bssid[0]=02:00:00:00:00:00\nchannel=0", "channel=-1"] {
         assert_eq!(read_bss(text), None, "{text}");
     }

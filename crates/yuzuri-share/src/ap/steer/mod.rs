@@ -176,7 +176,7 @@ fn subcarriers(width_mhz: u16) -> f64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::hostapd::speaking;
+    use super::hostapd::{Band, speaking};
     use super::*;
 
     #[test]
@@ -204,7 +204,8 @@ mod tests {
     }
 
     fn bss(channel: u8, width: u16, is_vht: bool) -> Bss {
-        Bss { bssid: StationId([2, 0, 0, 0, 0, channel]), channel, width, is_vht }
+        let band = if channel <= 14 { Band::Ghz2 } else { Band::Ghz5 };
+        Bss { bssid: StationId([2, 0, 0, 0, 0, channel]), band, channel, width, is_vht }
     }
 
     #[test]
@@ -223,9 +224,14 @@ mod tests {
     #[test]
     fn classes_follow_channel_and_width() {
         for (channel, width, class) in
-            [(1, 20, 81), (36, 20, 115), (44, 40, 116), (100, 80, 128), (149, 20, 125)]
+            [(1, 20, 81), (14, 20, 82), (36, 20, 115), (44, 40, 116), (100, 80, 128), (149, 20, 125)]
         {
             assert_eq!(bss(channel, width, true).class(), class);
+        }
+        for (width, class) in [(20, 131), (40, 132), (80, 133), (160, 134)] {
+            let six = Bss { band: Band::Ghz6, ..bss(1, width, true) };
+            assert_eq!(six.class(), class);
+            assert!(six.can_have(&[81, class]) && !six.can_have(&[81, 128]));
         }
     }
 }
