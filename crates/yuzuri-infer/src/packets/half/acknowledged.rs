@@ -1,0 +1,292 @@
+//! What came back to the sender: acknowledgements act when it sees them, deliver, end repairs, and close rounds.
+
+use super::super::waiting::{Answer, Blocks};
+use super::{AT_ONCE_NS, After, Half, Repair};
+use crate::window_trace::{CapturePoint, Cause, Reduction};
+use yuzuri_capture::{Flags, Segment};
+
+/// Acknowledgements that wait for their echo, at most; the oldest act when there are more.
+const MAX_WAITING: usize = 1 << 16;
+/// Segments acknowledged from which on a round that hardly sends tells that the window has fallen.
+const MIN_DRAIN: f32 = 16.0;
+
+impl Half {
+    /// The receiver answered.
+    pub(in super::super) fn answer(&mut self, segment: &Segment) {
+        if !self.started || !segment.flags.contains(Flags::ACK) {
+            return;
+        }
+        let ack = self.place(segment.ack);
+        if let Some(unseen) = &mut self.unseen {
+            unseen.acknowledged(ack, segment.time_ns);
+        }
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
+        if self.is_idle(segment) {
+            // As in most directions of most flows: nothing to acknowledge.
+            let window_bytes = u64::from(segment.window) << scale.min(14);
+            let ack = self.place(segment.ack);
+            self.receiver_window(ack, ack.saturating_add(window_bytes), segment.window, ack > self.acted_to);
+            return;
+        }
+        let sack = &segment.options.sack[..];
+        let blocks = (!sack.is_empty()).then(|| self.blocks(sack));
+        let (timestamp, echo) = segment.options.timestamps.unwrap_or_default();
+        let answer = Answer {
+            at_ns: segment.time_ns,
+            ack: self.place(segment.ack),
+            timestamp,
+            echo,
+            pure: segment.payload_bytes == 0,
+            window: segment.window,
+            window_bytes: u32::from(segment.window) << scale.min(14),
+            timed: segment.options.timestamps.is_some(),
+            ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
+            blocks_used: sack.len() as u8,
+        };
+        if answer.timed {
+            self.looks.passed(timestamp, segment.time_ns);
+        }
+        if self.capture_point == CapturePoint::Sender || !answer.timed {
+            self.act(&answer, blocks.as_ref(), segment.time_ns, Some(0));
+        } else {
+            if self.waiting.len() >= MAX_WAITING
+                && let Some((oldest, blocks)) = self.waiting.pop()
+            {
+                self.act(&oldest, blocks.as_ref(), segment.time_ns, None);
+            }
+            self.waiting.push(answer, blocks);
+        }
+    }
+
+    /// The receiver told its window. `una`: what had been acknowledged; `more`: whether this acknowledges more.
+    fn receiver_window(&mut self, una: u64, window_end: u64, window: u16, more: bool) {
+        let mss = u64::from(self.window_trace.mss_bytes.max(1));
+        if !more && una == self.acted_to && window_end >= self.window_end.saturating_add(mss) {
+            self.looks.updated();
+        }
+        self.window_end = window_end;
+        self.looks.window(window, more);
+    }
+
+    fn blocks(&self, sack: &[(u32, u32)]) -> Blocks {
+        let mut blocks = Blocks::default();
+        for (into, (left, right)) in blocks.iter_mut().zip(sack) {
+            *into = (self.place(*left), self.place(*right));
+        }
+        blocks
+    }
+
+    /// Whether nothing is outstanding that this could acknowledge, now or when it is echoed.
+    fn is_idle(&self, segment: &Segment) -> bool {
+        !self.board.holds()
+            && self.waiting.is_empty()
+            && self.capture_point != CapturePoint::Unknown
+            && segment.options.sack.is_empty()
+            && !segment.flags.contains(Flags::ECE)
+            && self.place(segment.ack) <= self.board.una()
+    }
+
+    /// The sender has seen the acknowledgements up to this timestamp.
+    pub(super) fn echoed(&mut self, echo: u32, stamp: u32, now: i64) {
+        let mut first_of_echo = true;
+        while let Some(next) = self.waiting.front() {
+            let value = next.timestamp;
+            if (value.wrapping_sub(echo) as i32) > 0 {
+                break;
+            }
+            let Some((answer, blocks)) = self.waiting.pop() else { break };
+            // Of several acknowledgements of one tick the first drew the data that echoes it first.
+            let exact = value == echo && std::mem::take(&mut first_of_echo);
+            if exact {
+                self.delays.back(now - answer.at_ns);
+            }
+            self.act(&answer, blocks.as_ref(), now, exact.then_some(stamp));
+        }
+        // Data that a program sends in a rhythm of its own seems to take long from an acknowledgement, until some follows at once.
+        let shaken = self.window_trace.handshake_rtt_us.is_some();
+        if self.capture_point == CapturePoint::Unknown
+            || (self.capture_point == CapturePoint::Middle && !shaken)
+        {
+            self.settle();
+        }
+    }
+
+    /// Tells the capture point from the delays, without a handshake.
+    fn settle(&mut self) {
+        let Some(capture_point) = self.delays.capture_point() else { return };
+        self.capture_point = capture_point;
+        if self.capture_point == CapturePoint::Sender {
+            while let Some((answer, blocks)) = self.waiting.pop() {
+                self.act(&answer, blocks.as_ref(), self.last_sent_ns, None);
+            }
+        }
+    }
+
+    /// An acknowledgement acts on the sender; `stamp`: now is when it did, and this is what the sender's clock then said (away from it).
+    fn act(&mut self, answer: &Answer, blocks: Option<&Blocks>, now: i64, stamp: Option<u32>) {
+        let mss = u64::from(self.window_trace.mss_bytes.max(1));
+        let blocks = blocks.map_or(&[][..], |blocks| &blocks[..usize::from(answer.blocks_used)]);
+        let una = self.board.una();
+        if let Some((_, end)) = blocks.first()
+            && *end <= answer.ack
+        {
+            self.dsacks += 1;
+        }
+        self.selective |= !blocks.is_empty();
+        let done = self.board.acknowledge(answer.ack, blocks, mss);
+        let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
+        if blocks.is_empty() {
+            self.receiver_window(una, window_end, answer.window, answer.ack > self.acted_to);
+        } else {
+            self.window_end = window_end;
+            self.looks.window(answer.window, false);
+        }
+        if answer.ece {
+            self.open.round.ece += 1;
+        }
+        let duplicate = answer.ack == una && self.board.holds() && done.bytes == 0;
+        if self.board.una() > una {
+            self.open.advanced_bytes += self.board.una() - una;
+            self.duplicates = 0;
+        } else if duplicate {
+            self.duplicates += 1;
+        }
+        let new_bytes = self.delivered(done.bytes, duplicate, mss);
+        if done.bytes > 0 || answer.ack > self.acted_to {
+            self.acted_to = self.acted_to.max(answer.ack);
+            self.last_acted_ns = now;
+            self.acted_passed = (answer.at_ns, answer.pure);
+        }
+        if done.bytes > 0 {
+            if let Some(after) = &mut self.after {
+                after.acted |= after.flight_bytes > 0;
+            }
+            self.open.round.acks += 1;
+            self.window_trace.acked_bytes += done.bytes;
+        }
+        self.open.acked_bytes += new_bytes;
+        if let Some((sent_ns, sent_stamp)) = done.sent {
+            let there = answer.at_ns - sent_ns;
+            if there >= 0 {
+                self.delays.there(there);
+            }
+            if let Some(stamp) = stamp
+                && now > sent_ns
+            {
+                if self.capture_point != CapturePoint::Sender {
+                    self.open.ticks.add(stamp.wrapping_sub(sent_stamp));
+                }
+                let rtt_us = ((now - sent_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32;
+                self.timed(rtt_us);
+                if answer.timed && self.window_trace.clock_offset_ms.is_none() {
+                    let offset = answer.timestamp.wrapping_sub(answer.echo).wrapping_sub(rtt_us / 1000);
+                    self.window_trace.clock_offset_ms = Some(offset);
+                }
+            }
+        }
+        if let Some(repair) = self.repair
+            && self.board.una() >= repair.until
+        {
+            self.repaired(repair, new_bytes, self.board.una() - una, now);
+        }
+        if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
+            self.close_round(now);
+        }
+    }
+
+    /// Bytes that an acknowledgement tells to have arrived. Without selective ones each duplicate tells of a segment, of which the one that fills
+    /// the hole tells again (`tcp_remove_reno_sacks`).
+    fn delivered(&mut self, bytes: u64, duplicate: bool, mss: u64) -> u64 {
+        if self.selective {
+            self.by_duplicates = 0;
+            return bytes;
+        }
+        if duplicate {
+            self.by_duplicates += 1;
+            return mss;
+        }
+        let segments = bytes.div_ceil(mss);
+        if self.by_duplicates == 0 || segments == 0 {
+            return bytes;
+        }
+        let told_before = self.by_duplicates.min(segments - 1);
+        self.by_duplicates -= told_before;
+        bytes - told_before * mss
+    }
+
+    fn repaired(&mut self, repair: Repair, new_bytes: u64, all_bytes: u64, now: i64) {
+        self.repair = None;
+        self.open.round.limits.recovery = true;
+        self.close_round(now);
+        let round = self.window_trace.rounds.len() as u32;
+        let mss = self.window_trace.mss_bytes.max(1) as f32;
+        let cleared = all_bytes as f32 / mss;
+        if self.board.lost_bytes() > 0 {
+            // More was lost since it began: the acknowledgement that ends it begins the next one (`tcp_time_to_recover`), from a window that was
+            // never in flight.
+            self.window_trace.reductions.push(Reduction { over_ns: now, round, cleared, ..repair.reduction });
+            let reduction = Reduction::begun(now, Cause::Recovery, 0.0);
+            self.repair = Some(Repair { reduction, until: self.board.nxt() });
+            return;
+        }
+        let completed = new_bytes as f32 / mss;
+        let left = self.board.in_flight() as f32 / mss;
+        self.window_trace.reductions.push(Reduction {
+            over_ns: now,
+            round,
+            completed,
+            cleared,
+            left,
+            ..repair.reduction
+        });
+        let reduction = self.window_trace.reductions.len() - 1;
+        self.after = Some(After {
+            reduction,
+            from: self.board.nxt(),
+            from_flight_bytes: self.board.in_flight(),
+            flight_bytes: 0,
+            acted: false,
+        });
+    }
+
+    fn timed(&mut self, rtt_us: u32) {
+        self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.window_trace.min_rtt_us);
+        let rtt = f64::from(rtt_us);
+        self.srtt_us = if self.srtt_us == 0.0 { rtt } else { self.srtt_us + (rtt - self.srtt_us) / 8.0 };
+    }
+
+    pub(super) fn close_round(&mut self, now: i64) {
+        let mss = self.window_trace.mss_bytes.max(1) as f32;
+        let open = std::mem::take(&mut self.open);
+        let mut round = open.round;
+        if round.acks > 0 || round.sent > 0 {
+            round.end_ns = now;
+            round.window = open.flight_bytes as f32 / mss;
+            round.acked = open.acked_bytes as f32 / mss;
+            round.rtt_mean_us = open.rtts.mean_us();
+            round.spaced = round.end_ns - round.start_ns > 4 * AT_ONCE_NS * i64::from(round.sent.max(1));
+            round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
+            // The window fell below what was in flight: that is only let go.
+            round.limits.recovery |=
+                round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
+            round.limits.receiver |= open.receiver_full && self.scale.is_some();
+            round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
+            let kept = self.window_trace.keep(round);
+            if self.repair.is_some() {
+                self.looks.repairs(false);
+            }
+            let room_bytes = self.window_end.saturating_sub(self.board.nxt());
+            self.looks.idle(
+                !self.board.holds()
+                    && self.scale.is_some()
+                    && room_bytes < u64::from(self.window_trace.mss_bytes),
+            );
+            self.looks.close(kept);
+            if kept && self.capture_point != CapturePoint::Sender {
+                self.clock.keep(open.ticks);
+            }
+        }
+        self.open.round.start_ns = now;
+        self.open.until = self.board.nxt() + 1;
+    }
+}

@@ -1,0 +1,286 @@
+//! What the sender sent: segments, holes, repairs, and the flight that tells the window.
+
+use super::super::scoreboard::Kind;
+use super::super::unseen::Collector;
+use super::{AT_ONCE_NS, Half, Repair};
+use crate::window_trace::{CapturePoint, Cause, Reduction};
+use yuzuri_capture::{Flags, Segment};
+
+/// Least retransmission timeout that senders use (`TCP_RTO_MIN`: 200 ms), less what clocks and captures blur.
+const MIN_SILENCE_NS: i64 = 180_000_000;
+/// A hole that fills within this time was only reordered.
+const REORDER_NS: i64 = 3_000_000;
+/// No sender uses smaller full segments: 48 bytes with the options (`TCP_MIN_SND_MSS` of Linux), of which timestamps take 12.
+const MIN_MSS: u32 = 36;
+/// So many segments of one size in a row are full, though the handshake allows more.
+const ALIKE: u8 = 32;
+/// A flight that has fallen to less than this part of an earlier one since a repair is the window, and the earlier one was not.
+const DRAINED: (u64, u64) = (2, 3);
+/// A receiver's window with room for fewer segments is full: it moves by the two segments of a delayed acknowledgement (RFC 1122).
+const FULL: u64 = 2;
+/// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
+const MAX_HOLE: u64 = 16_384;
+
+impl Half {
+    /// The sender sent.
+    pub(in super::super) fn data(&mut self, segment: &Segment) {
+        let (now, bytes) = (segment.time_ns, segment.payload_bytes);
+        let syn = segment.flags.contains(Flags::SYN);
+        if syn {
+            if !self.started {
+                self.begin(segment.seq.wrapping_add(1));
+            }
+            return;
+        }
+        let missed_from = if bytes > 0 { self.missed(segment) } else { None };
+        let (stamp, echo) = segment.options.timestamps.unwrap_or_default();
+        if segment.options.timestamps.is_some() {
+            self.clock.saw(stamp, now);
+            self.echoed(echo, stamp, now);
+        }
+        if bytes == 0 {
+            return;
+        }
+        if !self.started {
+            self.begin(segment.seq);
+        }
+        if self.window_trace.segments == 0 {
+            self.first(segment);
+        }
+        let mss = self.segment_size(segment);
+        let start = self.place(segment.seq);
+        let end = start + u64::from(bytes);
+        if let Some(unseen) = &mut self.unseen {
+            unseen.data((start, end), now, mss);
+        }
+        if end < self.board.una() {
+            // Older than anything outstanding: sent again for nothing, or not of this flow.
+            self.window_trace.segments += 1;
+            self.window_trace.retransmitted += 1;
+            return;
+        }
+        if start > self.board.nxt() + MAX_HOLE * u64::from(mss) {
+            self.lost_track(start, now);
+        }
+        let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
+        if !self.board.holds() && self.window_trace.segments > 0 {
+            self.idle(now);
+        }
+        let before = self.board.nxt();
+        let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
+        let kind = self.board.send((start, end), (now, stamp), reorder_ns, u64::from(mss));
+        if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
+            && repair.until == from
+        {
+            // Most likely sent before the repair began: a queue that the window had filled dropped it.
+            repair.until = start;
+            if repair.reduction.before > 0.0 {
+                repair.reduction.before += (start - from) as f32 / mss as f32;
+            }
+        }
+        let count = bytes.div_ceil(mss);
+        self.window_trace.segments += u64::from(count);
+        // What follows a segment at once was drawn by what drew that one.
+        if now - self.last_acted_ns < AT_ONCE_NS {
+            self.by_clock = false;
+        } else if now - self.last_sent_ns >= AT_ONCE_NS {
+            self.by_clock = true;
+        }
+        self.last_sent_ns = now;
+        match kind {
+            Kind::New => {
+                self.open.round.sent += count;
+                if self.by_clock {
+                    self.open.round.by_clock += count;
+                }
+                if bytes % mss != 0 {
+                    self.open.small += 1;
+                }
+                self.measure(before, bytes, mss);
+                let flight = self.board.in_flight();
+                let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
+                self.looks.sent(segment, (mss, flight), self.acted_passed, handshake_ns, self.capture_point);
+                self.looks.used(self.board.nxt() - self.board.una());
+            }
+            Kind::Again => {
+                self.open.round.retransmitted += count;
+                self.window_trace.retransmitted += u64::from(count);
+                self.sent_again(start, now, silence_ns);
+                if let Some(repair) = &self.repair {
+                    self.looks.repairs(repair.reduction.cause == Cause::Timeout);
+                }
+            }
+            Kind::Late => {}
+        }
+        if segment.flags.contains(Flags::CWR) && self.open.round.ece > 0 && self.repair.is_none() {
+            self.reduced(Cause::Ecn, now);
+        }
+        self.fin |= segment.flags.contains(Flags::FIN);
+    }
+
+    /// The sender sends while nothing is outstanding: whether it had nothing to send since the last acknowledgement.
+    pub(super) fn idle(&mut self, now: i64) {
+        let since_sent_ns = now - self.last_sent_ns;
+        // Away from the sender an acknowledgement acts when data is seen that it drew: until then it was under way.
+        let since_acted_ns = if self.capture_point == CapturePoint::Sender {
+            now - self.last_sent_ns.max(self.last_acted_ns)
+        } else {
+            since_sent_ns - (self.srtt_us * 1000.0) as i64
+        };
+        if since_acted_ns as f64 <= (self.srtt_us * 250.0).max(5e6) {
+            return;
+        }
+        if self.open.round.acks == 0 && self.open.round.sent == 0 {
+            // The last acknowledgement ended the round before, in which the sender ran out.
+            if let Some(last) = self.window_trace.rounds.last_mut() {
+                last.limits.application = true;
+            }
+        }
+        self.open.round.limits.application = true;
+        self.close_round(now);
+        self.open.round.idle_us = u32::try_from(since_sent_ns / 1000).unwrap_or(u32::MAX);
+    }
+
+    /// What is missing before a segment was lost before it came here. A queue drops the last of what an acknowledgement draws, so that it was in
+    /// flight before the acknowledgement acted that this segment echoes. Tells from where.
+    fn missed(&mut self, segment: &Segment) -> Option<u64> {
+        let mss = self.window_trace.mss_bytes;
+        if !self.started || mss == 0 || self.capture_point == CapturePoint::Sender {
+            return None;
+        }
+        let (start, nxt) = (self.place(segment.seq), self.board.nxt());
+        if start <= nxt || start > nxt + MAX_HOLE * u64::from(mss) {
+            return None;
+        }
+        self.board.miss(start, segment.time_ns, u64::from(mss));
+        self.measure(nxt, mss, mss);
+        Some(nxt)
+    }
+
+    /// The capture lacks too much: what was outstanding is forgotten, and the round says nothing.
+    fn lost_track(&mut self, at: u64, now: i64) {
+        self.open.round.limits.application = true;
+        self.close_round(now);
+        self.board.begin(at);
+        (self.repair, self.after, self.duplicates) = (None, None, 0);
+        self.waiting.clear();
+        self.open.until = at + 1;
+    }
+
+    pub(super) fn first(&mut self, segment: &Segment) {
+        self.open.round.start_ns = segment.time_ns;
+        self.last_sent_ns = segment.time_ns;
+        self.last_acted_ns = segment.time_ns;
+        if self.capture_point == CapturePoint::Unknown && segment.options.timestamps.is_none() {
+            // Nothing to tell by: taken for what most captures are.
+            self.capture_point = CapturePoint::Sender;
+        }
+        let rtt_us = self.window_trace.handshake_rtt_us;
+        if self.capture_point != CapturePoint::Sender
+            && segment.options.timestamps.is_none()
+            && let Some(rtt_us) = rtt_us
+        {
+            self.unseen = Some(Box::new(Collector::new(rtt_us)));
+        }
+    }
+
+    fn segment_size(&mut self, segment: &Segment) -> u32 {
+        let seen = segment.payload_bytes;
+        if self.mss_bytes == 0 {
+            // No SYN: a packet of at most 1500 bytes is one segment, a larger one is several.
+            let room = if segment.options.timestamps.is_some() { 1448 } else { 1460 };
+            let size = if segment.wire_bytes <= 1500 { seen } else { room };
+            if size > self.window_trace.mss_bytes {
+                self.window_trace.mss_bytes = size;
+            }
+        } else {
+            let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
+            let most = self.mss_bytes.saturating_sub(options).max(1);
+            self.alike =
+                if seen == self.alike.0 { (seen, self.alike.1.saturating_add(1)) } else { (seen, 1) };
+            let larger = seen > self.window_trace.mss_bytes && seen <= most;
+            let smaller = seen < self.window_trace.mss_bytes && self.alike.1 >= ALIKE;
+            if self.window_trace.mss_bytes == 0 {
+                self.window_trace.mss_bytes = most;
+            } else if larger || smaller {
+                // The path takes less than both ends do (RFC 1191, tunnels).
+                self.window_trace.mss_bytes = seen;
+            }
+        }
+        self.window_trace.mss_bytes = self.window_trace.mss_bytes.max(MIN_MSS);
+        self.window_trace.mss_bytes
+    }
+
+    /// After data was sent: how much is in flight.
+    fn measure(&mut self, before: u64, bytes: u32, mss: u32) {
+        let flight = self.board.in_flight();
+        let open = &mut self.open;
+        if flight > open.flight_bytes {
+            open.flight_bytes = flight;
+            open.receiver_full = self.window_end.saturating_sub(self.board.nxt()) < FULL * u64::from(mss);
+            open.ran_out = !bytes.is_multiple_of(mss);
+        }
+        if self.repair.is_none() && self.board.sacked_bytes() == 0 && self.duplicates == 0 {
+            self.window_bytes = flight;
+        }
+        if let Some(after) = &mut self.after {
+            if after.acted && flight * DRAINED.1 < after.flight_bytes * DRAINED.0 {
+                // It was sent before the window fell (Westwood): nothing went out until what was in flight had gone below it.
+                (after.from, after.from_flight_bytes, after.flight_bytes) = (before, flight, flight);
+            }
+            after.flight_bytes = after.flight_bytes.max(flight);
+            // A window above what the repair left in flight (Westwood) is filled first, which is far quicker than any growth.
+            if after.acted && after.is_read(before) {
+                if after.flight_bytes > after.from_flight_bytes + after.flight_bytes / 24 {
+                    (after.from, after.from_flight_bytes) = (before, after.flight_bytes);
+                } else {
+                    self.read_after();
+                }
+            }
+        }
+    }
+
+    pub(super) fn read_after(&mut self) {
+        if let Some(after) = self.after.take()
+            && let Some(reduction) = self.window_trace.reductions.get_mut(after.reduction)
+        {
+            reduction.after = after.flight_bytes as f32 / self.window_trace.mss_bytes as f32;
+            reduction.undone = self.dsacks > 0 && reduction.after >= 0.95 * reduction.before;
+        }
+    }
+
+    fn sent_again(&mut self, start: u64, now: i64, silence_ns: i64) {
+        let timeout_ns = MIN_SILENCE_NS.max((self.srtt_us * 900.0) as i64);
+        let silent = silence_ns >= timeout_ns;
+        let first = start <= self.board.una();
+        if silent && first {
+            self.board.time_out();
+            if let Some(repair) = &mut self.repair {
+                repair.reduction.cause = Cause::Timeout;
+                repair.until = self.board.nxt();
+            } else {
+                self.reduced(Cause::Timeout, now);
+            }
+        } else if self.repair.is_none() {
+            let signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
+            // What remains is a probe of the tail (RFC 8985), which alone reduces nothing.
+            if signs {
+                self.reduced(Cause::Recovery, now);
+            }
+        }
+    }
+
+    fn reduced(&mut self, cause: Cause, now: i64) {
+        if self.after.take_if(|after| !after.is_read(self.board.nxt())).is_some() {
+            // What was in flight is what the former repair left there: the window between the two was not seen.
+            self.window_bytes = 0;
+        }
+        self.read_after();
+        self.dsacks = 0;
+        let before = self.window_bytes as f32 / self.window_trace.mss_bytes as f32;
+        self.window_bytes = 0;
+        let acked = self.open.advanced_bytes as f32 / self.window_trace.mss_bytes as f32;
+        let reduction = Reduction { acked, ..Reduction::begun(now, cause, before) };
+        self.repair = Some(Repair { reduction, until: self.board.nxt() });
+    }
+}
