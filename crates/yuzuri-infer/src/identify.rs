@@ -125,7 +125,12 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     }
     // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
     let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
-    (!by_lot && best.score.is_beyond_noise(temperature(window_trace))).then(|| {
+    if by_lot { None } else { beyond_noise(window_trace, best) }
+}
+
+/// Why none is named where what the best misses by is more than noise explains.
+fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
+    best.score.is_beyond_noise(temperature(window_trace)).then(|| {
         format!(
             "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",
             best.name,
@@ -140,14 +145,7 @@ fn at_losses(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) 
         let at_losses = evidence::AT_LOSSES;
         return Some(format!("{at_losses}, which foretell {counted} windows: {MIN_LOSSES} are needed"));
     }
-    let best = best?;
-    best.score.is_beyond_noise(temperature(window_trace)).then(|| {
-        format!(
-            "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",
-            best.name,
-            best.score.excess()
-        )
-    })
+    beyond_noise(window_trace, best?)
 }
 
 /// Why a flow names no algorithm that goes by a window where something else limited it: in most of the rounds that would speak for it, or in all

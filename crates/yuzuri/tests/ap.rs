@@ -1,11 +1,14 @@
 //! `yuzuri ap` at a forwarding access point, beside nobody: the same uploads, less queue.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod ap_net;
+
+use ap_net::{Daemon, network};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_share::ApStatus;
@@ -13,19 +16,6 @@ use yuzuri_testnet::{AccessPoint, Host, eventually};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const STATIONS: u8 = 6;
-/// The wire: 50 Mbit/s, and a queue of 200 ms at that rate.
-const RATE_MBIT: u32 = 50;
-const QUEUE_BYTES: u32 = 1_250_000;
-
-fn network(test: &str) -> Option<AccessPoint> {
-    let net = AccessPoint::or_skip(test, STATIONS)?;
-    net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
-    for station in (0..STATIONS).map(Host::Station) {
-        net.set(station, "net.ipv4.tcp_no_metrics_save", "1").unwrap();
-    }
-    Some(net)
-}
-
 /// The smoothed round-trip time of a socket, ms (`tcpi_rtt` of `TCP_INFO`).
 fn rtt_ms(socket: &TcpStream) -> f64 {
     let info = yuzuri_kernel::own::info(socket.as_fd()).unwrap();
@@ -120,8 +110,6 @@ fn uploads_to<T>(
     })
 }
 
-struct Daemon(Child);
-
 impl Daemon {
     fn start(net: &AccessPoint, runtime: &Path, words: &[&str]) -> Daemon {
         let mut command = net.command(Host::AccessPoint, YUZURI);
@@ -129,20 +117,6 @@ impl Daemon {
         let daemon = Daemon(command.stderr(Stdio::inherit()).spawn().unwrap());
         assert!(eventually(|| status(runtime).is_some()), "the daemon does not start");
         daemon
-    }
-
-    /// Ends it as a service manager does; what it returned.
-    fn end(mut self) -> Option<i32> {
-        let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-        self.0.wait().unwrap().code()
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -172,7 +146,7 @@ fn can(test: &str, net: &AccessPoint) -> bool {
 #[test]
 fn stations_that_run_nothing_share_and_queues_are_short() {
     let test = "stations_that_run_nothing_share_and_queues_are_short";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
     }
@@ -242,7 +216,7 @@ fn tunnel(net: &AccessPoint, n: u8) -> IpAddr {
 #[test]
 fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
     let test = "what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
     }
@@ -304,7 +278,7 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
 #[test]
 fn a_dry_run_tells_and_touches_nothing() {
     let test = "a_dry_run_tells_and_touches_nothing";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
     }
@@ -329,7 +303,7 @@ fn a_dry_run_tells_and_touches_nothing() {
 #[test]
 fn it_gives_up_its_privileges() {
     let test = "it_gives_up_its_privileges";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
     }
@@ -357,7 +331,7 @@ fn it_gives_up_its_privileges() {
 #[test]
 fn settings_come_from_a_file_and_are_read_again() {
     let test = "settings_come_from_a_file_and_are_read_again";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
     }
@@ -412,7 +386,7 @@ fn settings_come_from_a_file_and_are_read_again() {
 #[test]
 fn it_ends_when_its_device_is_gone() {
     let test = "it_ends_when_its_device_is_gone";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
     }
@@ -459,7 +433,7 @@ fn the_package_s_settings_are_right() {
 #[test]
 fn after_a_kill_another_one_starts() {
     let test = "after_a_kill_another_one_starts";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;
     }

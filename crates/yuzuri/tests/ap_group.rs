@@ -1,11 +1,14 @@
 //! `yuzuri ap` leads the group of the stations that run `yuzuri share`: real daemons in network namespaces.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod ap_net;
+
+use ap_net::{Daemon, RATE_MBIT, network};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -18,19 +21,6 @@ const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const STATIONS: u8 = 4;
 /// Of these, the first ones run `yuzuri share`.
 const MEMBERS: u8 = 2;
-/// The wire: 50 Mbit/s, and a queue of 200 ms at that rate.
-const RATE_MBIT: u32 = 50;
-const QUEUE_BYTES: u32 = 1_250_000;
-
-fn network(test: &str) -> Option<AccessPoint> {
-    let net = AccessPoint::or_skip(test, STATIONS)?;
-    net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
-    for station in (0..STATIONS).map(Host::Station) {
-        net.set(station, "net.ipv4.tcp_no_metrics_save", "1").unwrap();
-    }
-    Some(net)
-}
-
 fn key(folder: &Path, name: &str) -> String {
     let file = folder.join(name).to_str().unwrap().to_owned();
     assert!(Command::new(YUZURI).args(["share", "key", &file]).status().unwrap().success());
@@ -77,25 +67,6 @@ impl Drop for Upload {
     fn drop(&mut self) {
         let _ = self.near.shutdown(Shutdown::Both);
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
-    }
-}
-
-/// A daemon; killed when dropped.
-struct Daemon(Child);
-
-impl Daemon {
-    /// Ends it as a service manager does; what it returned.
-    fn end(mut self) -> Option<i32> {
-        let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-        self.0.wait().unwrap().code()
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -216,7 +187,7 @@ fn lead_themselves(members: &[Share; 2]) {
 #[test]
 fn an_access_point_leads_its_members_and_bounds_only_the_others() {
     let test = "an_access_point_leads_its_members_and_bounds_only_the_others";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     let folder = tempfile::tempdir().unwrap();
     let key = key(folder.path(), "key");
     let words = ["--key-file", &key];
@@ -289,7 +260,7 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
 #[test]
 fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     let test = "a_member_believes_its_access_point_of_stations_that_say_nothing";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     let folder = tempfile::tempdir().unwrap();
     let key = key(folder.path(), "key");
     let words = ["--key-file", &key];
@@ -321,7 +292,7 @@ fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
 #[test]
 fn who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point() {
     let test = "who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     let folder = tempfile::tempdir().unwrap();
     let (right, wrong) = (key(folder.path(), "right"), key(folder.path(), "wrong"));
     let Some(first) = Share::or_skip(test, &net, 0, folder.path(), &["--key-file", &right]) else { return };
@@ -380,7 +351,7 @@ fn who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point() {
 #[test]
 fn of_two_access_points_one_leads_and_the_other_says_so() {
     let test = "of_two_access_points_one_leads_and_the_other_says_so";
-    let Some(net) = network(test) else { return };
+    let Some(net) = network(test, STATIONS) else { return };
     let folder = tempfile::tempdir().unwrap();
     let key = key(folder.path(), "key");
     let config = folder.path().join("ap.toml");

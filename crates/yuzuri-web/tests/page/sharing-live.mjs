@@ -1,18 +1,16 @@
 // The view of sharing with real daemons: two terminals at one link, each in a network namespace, that send to a third
 // (YUZURI=path of the program; needs root and struct_ops).
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { execFileSync } from "node:child_process";
+import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { eventually, ready, text, until } from "./browser.mjs";
-import { line, open, shots, test } from "./session.mjs";
+import { live, program, run, start } from "./live.mjs";
+import { line, open, shots } from "./session.mjs";
 
-const program = process.env.YUZURI;
 const NAME = "sharing: with real daemons, the group and the bounds of a real flow";
 const base = `yzp${process.pid}`;
 const host = (n) => `${base}h${n}`;
-export const run = (words) => execFileSync(words.split(" ")[0], words.split(" ").slice(1), { stdio: ["ignore", "pipe", "pipe"] }).toString();
 
 /** A server (0) with a bridge, and hosts at it whose link carries 20 Mbit/s with a queue of 60 ms. */
 function cell(hosts) {
@@ -30,27 +28,6 @@ function cell(hosts) {
     run(`ip -n ${host(n)} link set eth0 up`);
     run(`tc -n ${host(n)} qdisc replace dev eth0 root tbf rate 20mbit burst 10k limit 150000`);
   }
-}
-
-/** A process with all that it says; `until` waits for words of it and gives false where it ends before. */
-export function start(command, words, children) {
-  const child = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"] });
-  let said = "";
-  let ended = false;
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (said += data));
-  const end = new Promise((resolve) => child.once("exit", () => resolve((ended = true))));
-  const proc = {
-    all: () => said,
-    end: () => (child.kill("SIGINT"), end),
-    until: async (words) => {
-      for (const late = Date.now() + 20_000; !said.includes(words) && !ended; await new Promise((resolve) => setTimeout(resolve, 50))) {
-        if (Date.now() > late) throw new Error(`never "${words}": ${said}`);
-      }
-      return said.includes(words);
-    },
-  };
-  children.push(proc);
-  return proc;
 }
 
 async function check(folder, children) {
@@ -114,26 +91,4 @@ async function check(folder, children) {
   return "";
 }
 
-const skip = program === undefined ? "YUZURI does not name the program" : process.getuid() !== 0 ? "network namespaces need root" : "";
-if (skip) console.log(`${NAME}: skipped: ${skip}`);
-else {
-  test(NAME, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "yuzuri-page-"));
-    const children = [];
-    try {
-      const skipped = await check(folder, children);
-      if (skipped) console.log(`${NAME}: ${skipped}`);
-    } finally {
-      // The daemons last: they take their control out of the kernel.
-      for (const child of children.reverse()) await child.end();
-      for (let n = 0; n <= 2; n += 1) {
-        try {
-          run(`ip netns del ${host(n)}`);
-        } catch {
-          // It was not made.
-        }
-      }
-      rmSync(folder, { recursive: true });
-    }
-  }, "own");
-}
+live(NAME, [0, 1, 2].map(host), check);

@@ -2,14 +2,11 @@
 // program; needs root and BPF).
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually, ready, text, until } from "./browser.mjs";
-import { open, shots, test } from "./session.mjs";
-import { run, start } from "./sharing-live.mjs";
+import { live, program, run, start } from "./live.mjs";
+import { open, shots } from "./session.mjs";
 
-const program = process.env.YUZURI;
 const NAME = "sharing: at a real access point, its stations as the daemon says them";
 const base = `yza${process.pid}`;
 const hosts = ["ap", "srv", "s1", "s2"];
@@ -74,25 +71,4 @@ async function check(folder, children) {
   return "";
 }
 
-const skip = program === undefined ? "YUZURI does not name the program" : process.getuid() !== 0 ? "network namespaces need root" : "";
-if (skip) console.log(`${NAME}: skipped: ${skip}`);
-else {
-  test(NAME, async () => {
-    const folder = mkdtempSync(join(tmpdir(), "yuzuri-page-"));
-    const children = [];
-    try {
-      const skipped = await check(folder, children);
-      if (skipped) console.log(`${NAME}: ${skipped}`);
-    } finally {
-      for (const child of children.reverse()) await child.end();
-      for (const name of hosts) {
-        try {
-          run(`ip netns del ${host(name)}`);
-        } catch {
-          // It was not made.
-        }
-      }
-      rmSync(folder, { recursive: true });
-    }
-  }, "own");
-}
+live(NAME, hosts.map(host), check);

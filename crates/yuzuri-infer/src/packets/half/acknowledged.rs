@@ -24,7 +24,6 @@ impl Half {
         if self.is_idle(segment) {
             // As in most directions of most flows: nothing to acknowledge.
             let window_bytes = u64::from(segment.window) << scale.min(14);
-            let ack = self.place(segment.ack);
             self.receiver_window(ack, ack.saturating_add(window_bytes), segment.window, ack > self.acted_to);
             return;
         }
@@ -33,7 +32,7 @@ impl Half {
         let (timestamp, echo) = segment.options.timestamps.unwrap_or_default();
         let answer = Answer {
             at_ns: segment.time_ns,
-            ack: self.place(segment.ack),
+            ack,
             timestamp,
             echo,
             pure: segment.payload_bytes == 0,

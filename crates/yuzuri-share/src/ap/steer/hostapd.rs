@@ -184,30 +184,23 @@ impl Hostapd {
 impl Bss {
     /// Its operating class (IEEE 802.11-2020, table E-4; 802.11ax for 6 GHz).
     pub(crate) fn class(&self) -> u8 {
-        match self.band {
-            Band::Ghz2 if self.channel == 14 => return 82,
-            Band::Ghz2 => return 81,
-            Band::Ghz6 => {
-                return match self.width {
-                    20 => 131,
-                    40 => 132,
-                    80 => 133,
-                    _ => 134,
-                };
-            }
-            Band::Ghz5 => {}
-        }
-        match (self.channel, self.width) {
-            (_, 80) => 128,
-            (_, 160) => 129,
-            (36..=48, 40) => 116,
-            (52..=64, 40) => 119,
-            (100..=144, 40) => 122,
-            (_, 40) => 126,
-            (36..=48, _) => 115,
-            (52..=64, _) => 118,
-            (100..=144, _) => 121,
-            _ => 125,
+        match (self.band, self.channel, self.width) {
+            (Band::Ghz2, 14, _) => 82,
+            (Band::Ghz2, ..) => 81,
+            (Band::Ghz6, _, 20) => 131,
+            (Band::Ghz6, _, 40) => 132,
+            (Band::Ghz6, _, 80) => 133,
+            (Band::Ghz6, ..) => 134,
+            (Band::Ghz5, _, 80) => 128,
+            (Band::Ghz5, _, 160) => 129,
+            (Band::Ghz5, 36..=48, 40) => 116,
+            (Band::Ghz5, 52..=64, 40) => 119,
+            (Band::Ghz5, 100..=144, 40) => 122,
+            (Band::Ghz5, _, 40) => 126,
+            (Band::Ghz5, 36..=48, _) => 115,
+            (Band::Ghz5, 52..=64, _) => 118,
+            (Band::Ghz5, 100..=144, _) => 121,
+            (Band::Ghz5, ..) => 125,
         }
     }
 
