@@ -18,30 +18,33 @@ use yuzuri_cca::CaState;
 /// Segment size of the traces, bytes.
 const MSS: u32 = 1448;
 
-fn unpacked(file: &Path) -> Result<String, String> {
+/// What a step gives, or why it failed.
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn unpacked(file: &Path) -> Outcome<String> {
     let output = Command::new("xz").arg("-dc").arg(file).output();
     let output = output.map_err(|error| format!("running xz on {}: {error}", file.display()))?;
     if !output.status.success() {
-        return Err(format!("{}: {}", file.display(), String::from_utf8_lossy(&output.stderr).trim()));
+        return Err(format!("{}: {}", file.display(), String::from_utf8_lossy(&output.stderr).trim()).into());
     }
-    String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", file.display()))
+    Ok(String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", file.display()))?)
 }
 
 /// Times and states of `tcp_cong_state_set`, in µs.
-fn states(text: &str) -> Result<Vec<(u64, CaState)>, String> {
+fn states(text: &str) -> Outcome<Vec<(u64, CaState)>> {
     let mut states = Vec::new();
     for line in text.lines().filter(|line| line.contains("tcp_cong_state_set")) {
         let time = line.split_whitespace().find_map(|word| word.strip_suffix(':')?.parse::<f64>().ok());
         let number = line.split("cong_state=").nth(1).and_then(|number| number.trim().parse().ok());
         let (Some(t_s), Some(state)) = (time, number.and_then(state)) else {
-            return Err(format!("{line}: a time and cong_state are needed"));
+            return Err(format!("{line}: a time and cong_state are needed").into());
         };
         states.push(((t_s * 1e6).round() as u64, state));
     }
     Ok(states)
 }
 
-fn thinned(rows: &str, events: &str, seconds: f64) -> Result<Trace, String> {
+fn thinned(rows: &str, events: &str, seconds: f64) -> Outcome<Trace> {
     let states = states(events)?;
     let mut cells: Vec<[f64; 7]> = Vec::new();
     for line in rows.lines().skip(1) {
@@ -86,7 +89,7 @@ fn told(file: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", file.display())
 }
 
-fn thin(folder: &Path, out: &Path, seconds: f64) -> Result<(), String> {
+fn thin(folder: &Path, out: &Path, seconds: f64) -> Outcome<()> {
     std::fs::create_dir_all(out).map_err(told(out))?;
     let mut names: Vec<String> = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(told(folder))? {

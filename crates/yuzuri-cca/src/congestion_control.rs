@@ -1,6 +1,7 @@
 //! Interface of an algorithm, with the callbacks of the kernel's `struct tcp_congestion_ops`.
 
-use crate::window::{CaState, Window};
+use crate::CaState;
+use crate::window::Window;
 
 /// Delivery rate sample of one ACK (`struct rate_sample`,
 /// draft-cheng-iccrg-delivery-rate-estimation).

@@ -21,6 +21,7 @@ mod algorithm;
 mod bbr;
 mod bbr3;
 mod bic;
+mod ca_state;
 mod cdg;
 mod congestion_control;
 mod cubic;
@@ -47,6 +48,7 @@ pub use algorithm::Algorithm;
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use bic::Bic;
+pub use ca_state::CaState;
 pub use cdg::Cdg;
 pub use congestion_control::{
     AckEvent, AckSample, CongestionControl, CwndEvent, LostSegment, RateSample, Timestamps,
@@ -67,5 +69,5 @@ pub use scalable::Scalable;
 pub use vegas::Vegas;
 pub use veno::Veno;
 pub use westwood::Westwood;
-pub use window::{CaState, INITIAL_WINDOW, NO_SSTHRESH, Window};
+pub use window::{INITIAL_WINDOW, NO_SSTHRESH, Window};
 pub use yeah::Yeah;

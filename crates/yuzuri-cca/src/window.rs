@@ -1,27 +1,12 @@
 //! The window and the other sender state that algorithms access.
 
+use crate::CaState;
 use crate::time::SECOND;
 
 /// No slow start threshold yet (`TCP_INFINITE_SSTHRESH`).
 pub const NO_SSTHRESH: u32 = 0x7fff_ffff;
 /// Initial window, segments (RFC 6928, `TCP_INIT_CWND`).
 pub const INITIAL_WINDOW: u32 = 10;
-
-/// Congestion state of the sender (`enum tcp_ca_state`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CaState {
-    /// Normal operation.
-    Open,
-    /// Segments arrived out of order, but none is known to be lost.
-    Disorder,
-    /// The window is being reduced without retransmissions, because of a congestion mark, a full
-    /// local queue, or a tail loss probe that repaired a loss.
-    Cwr,
-    /// Fast recovery.
-    Recovery,
-    /// After a retransmission timeout.
-    Loss,
-}
 
 /// Sender state that algorithms read and write. Names and units as in `struct tcp_sock`; counts are
 /// in segments.

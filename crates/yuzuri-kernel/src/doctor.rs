@@ -61,7 +61,7 @@ fn finding(what: &str, gives: &str, found: Result<String, (Standing, String, &st
 /// Examines this machine. Loads the monitor for a moment and removes it again.
 pub fn examine() -> Vec<Finding> {
     use Standing::{Fallback, Missing};
-    let kernel = first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e);
+    let kernel = first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e.to_string());
     let mut findings = vec![finding("system", "", Ok(platform::system())), finding("kernel", "", Ok(kernel))];
     findings.extend(guards());
 
@@ -117,7 +117,7 @@ pub fn examine() -> Vec<Finding> {
 
     let symbols = Symbols::load().map(|s| format!("{} functions of TCP", s.len()));
     let symbols = symbols.map_err(|e| {
-        (Fallback, e, "run as root with kernel.kptr_restrict 0 or 1; else places are tracepoints")
+        (Fallback, e.to_string(), "run as root with kernel.kptr_restrict 0 or 1; else places are tracepoints")
     });
     findings.push(finding("kernel symbols", "the function where an event happened", symbols));
 
@@ -160,7 +160,7 @@ pub fn examine() -> Vec<Finding> {
         )),
         Ok(_) => Ok("on".to_owned()),
         // Readable by root only; kernels with CONFIG_BPF_JIT_ALWAYS_ON are always on.
-        Err(e) => Err((Fallback, e.clone(), "run as root to see it")),
+        Err(e) => Err((Fallback, e.to_string(), "run as root to see it")),
     };
     findings.push(finding("BPF JIT", "speed", jit));
 
@@ -175,7 +175,7 @@ pub fn examine() -> Vec<Finding> {
     findings.push(finding("processes kept from root", "no event goes by unseen", kept));
 
     let controls = first_line("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    let controls = controls.map_err(|e| (Missing, e, "a kernel with TCP"));
+    let controls = controls.map_err(|e| (Missing, e.to_string(), "a kernel with TCP"));
     findings.push(finding("congestion controls", "send --control", controls));
     if let Ok(monitor) = watch {
         drop(monitor);

@@ -45,10 +45,11 @@ pub(crate) fn stacks_hook() -> Hook {
 
 /// The first line of a file of the kernel's, at most 4096 bytes. Read at once: the kernel makes such a text anew for each
 /// read, and a list that changes between two would come out torn.
-pub(crate) fn first_line(path: &str) -> Result<String, String> {
+pub(crate) fn first_line(path: &str) -> std::io::Result<String> {
     let mut bytes = [0; 4096];
     let read = File::open(path).and_then(|mut file| file.read(&mut bytes));
-    let text = String::from_utf8_lossy(&bytes[..read.map_err(|e| format!("{path}: {e}"))?]);
+    let read = read.map_err(|e| std::io::Error::new(e.kind(), format!("{path}: {e}")))?;
+    let text = String::from_utf8_lossy(&bytes[..read]);
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 

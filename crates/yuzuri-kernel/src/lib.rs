@@ -71,7 +71,7 @@ pub use features::with_log;
 pub use monitor::Room;
 pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};
 pub use netns::NamespaceError;
-pub use places::Symbols;
+pub use places::{Symbols, SymbolsError};
 pub use poll::Poller;
 
 use std::sync::Arc;

@@ -4,6 +4,17 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use yuzuri_trace::{CaState, Place, Reason};
 
+/// Why the kernel's symbols are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum SymbolsError {
+    /// The file cannot be read.
+    #[error("/proc/kallsyms cannot be read: {0}")]
+    Read(std::io::Error),
+    /// Every address in it is zero.
+    #[error("/proc/kallsyms shows no addresses (kernel.kptr_restrict, or CAP_SYSLOG is missing)")]
+    NoAddresses,
+}
+
 /// The kernel's TCP functions by address.
 #[derive(Debug, Default, Clone)]
 pub struct Symbols {
@@ -16,14 +27,12 @@ impl Symbols {
     ///
     /// # Errors
     /// Where the file cannot be read, or shows no addresses (`kernel.kptr_restrict`).
-    pub fn load() -> Result<Symbols, String> {
+    pub fn load() -> Result<Symbols, SymbolsError> {
         let symbols = File::open("/proc/kallsyms")
             .and_then(|file| Symbols::parse(BufReader::with_capacity(64 << 10, file)))
-            .map_err(|e| format!("/proc/kallsyms cannot be read: {e}"))?;
+            .map_err(SymbolsError::Read)?;
         if symbols.functions.is_empty() {
-            return Err(
-                "/proc/kallsyms shows no addresses (kernel.kptr_restrict, or CAP_SYSLOG is missing)".into()
-            );
+            return Err(SymbolsError::NoAddresses);
         }
         Ok(symbols)
     }

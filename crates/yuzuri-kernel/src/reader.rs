@@ -4,7 +4,7 @@ use crate::abi::{self, RECORD_FLOW, Record, event_record};
 use crate::census::{Counted, HeldOpen};
 use crate::clock::KernelClock;
 use crate::owners::Owners;
-use crate::places::Symbols;
+use crate::places::{Symbols, SymbolsError};
 use crate::{decode, netns, sampled};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub(crate) struct Reader {
     unnamed: HashSet<FlowId>,
     netns_names: HashMap<u32, String>,
     symbols: Option<Symbols>,
-    symbols_coming: Option<Receiver<Result<Symbols, String>>>,
+    symbols_coming: Option<Receiver<Result<Symbols, SymbolsError>>>,
     stacks: HashMap<u32, Box<[u64]>>,
     /// Records from the first that needs the symbols on, while these are on their way.
     held: Vec<(u16, Record)>,
@@ -90,7 +90,7 @@ pub(crate) struct Reader {
 impl Reader {
     /// `symbols_coming` will bring the kernel's symbols.
     pub(crate) fn new(
-        symbols_coming: Receiver<Result<Symbols, String>>,
+        symbols_coming: Receiver<Result<Symbols, SymbolsError>>,
         owners: Owners,
         clock: KernelClock,
         filter: &Filter,

@@ -191,7 +191,7 @@ impl Steering {
         }
         let group = cookie
             .map_err(|e| format!("SO_NETNS_COOKIE: {e}"))
-            .and_then(|_| cgroup::open(options.cgroup.as_deref()));
+            .and_then(|_| cgroup::open(options.cgroup.as_deref()).map_err(|e| e.to_string()));
         open.progs.on_established.set_autoload(group.is_ok());
         with_log("sizing the table of flows that were migrated before", || {
             open.maps.migrated_before.set_max_entries(options.migrated_before.len().max(1) as u32)

@@ -123,7 +123,7 @@ pub fn run(
     let plain = half(0.0, done.end_s.min(half_s))?.ok_or(LabError::Stopped)?;
     let sharing = half(half_s, done.end_s)?;
     let mut notes = done.shared.notes.clone();
-    if let Err(why) = done.report.lateness.verdict(Lateness::IN_REAL_TIME) {
+    if let Some(why) = done.report.lateness.invalid_because(Lateness::IN_REAL_TIME) {
         notes.push(format!("this machine did not keep up, so the figures are not valid: {why}"));
     }
     Ok(Comparison { names: scenario.terminals().map(|t| t.name()).collect(), plain, sharing, notes })

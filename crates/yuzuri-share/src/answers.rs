@@ -15,13 +15,33 @@ const HEAD_BYTES: usize = 16;
 /// Receive buffer size. The kernel puts at most 32 KiB into one datagram of a dump.
 const DATAGRAM_BYTES: usize = 64 << 10;
 
+/// Why an answer of the kernel cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnswerError {
+    /// No datagram could be received.
+    #[error("{0}")]
+    Receive(nix::Error),
+    /// The kernel refused the request.
+    #[error("{0}")]
+    Refused(std::io::Error),
+    /// A message states a length that the datagram does not have.
+    #[error("a message of {0} bytes is impossible")]
+    Length(usize),
+    /// The message that ends an answer is too short.
+    #[error("the end of the answer is malformed")]
+    End,
+    /// neli cannot read a message.
+    #[error("{0}")]
+    Malformed(neli::err::DeError),
+}
+
 /// Returns the next datagram from the kernel. The kernel sends from port ID 0, which no process can
 /// have.
-pub(crate) fn receive(socket: &impl AsRawFd) -> Result<Vec<u8>, String> {
+pub(crate) fn receive(socket: &impl AsRawFd) -> Result<Vec<u8>, AnswerError> {
     let mut buffer = vec![0; DATAGRAM_BYTES];
     loop {
         let (length, from) =
-            recvfrom::<NetlinkAddr>(socket.as_raw_fd(), &mut buffer).map_err(|e| e.to_string())?;
+            recvfrom::<NetlinkAddr>(socket.as_raw_fd(), &mut buffer).map_err(AnswerError::Receive)?;
         if from.is_some_and(|from| from.pid() == 0) {
             buffer.truncate(length);
             return Ok(buffer);
@@ -30,12 +50,12 @@ pub(crate) fn receive(socket: &impl AsRawFd) -> Result<Vec<u8>, String> {
 }
 
 /// Checks `NLMSG_ERROR` and `NLMSG_DONE`, which end a reply: an error code, followed by the header of
-/// the request. A kernel error becomes its message text.
-fn check_end(message: &[u8]) -> Result<(), String> {
+/// the request.
+fn check_end(message: &[u8]) -> Result<(), AnswerError> {
     const NLMSG_ERROR: u16 = 2;
     const NLMSG_DONE: u16 = 3;
     let word = |at: usize| message.get(at..)?.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes));
-    let broken = || Err("the end of an answer is broken".to_owned());
+    let broken = || Err(AnswerError::End);
     match (u16::from_ne_bytes([message[4], message[5]]), word(HEAD_BYTES)) {
         (NLMSG_ERROR, None) => broken(),
         // An acknowledgement carries the header of the request.
@@ -44,7 +64,7 @@ fn check_end(message: &[u8]) -> Result<(), String> {
             _ => broken(),
         },
         (NLMSG_ERROR, Some(code)) => {
-            Err(std::io::Error::from_raw_os_error(code.saturating_neg()).to_string())
+            Err(AnswerError::Refused(std::io::Error::from_raw_os_error(code.saturating_neg())))
         }
         (NLMSG_DONE, None) if message.len() > HEAD_BYTES => broken(),
         _ => Ok(()),
@@ -52,7 +72,7 @@ fn check_end(message: &[u8]) -> Result<(), String> {
 }
 
 /// Iterates over the messages of a datagram; stops after the first malformed one.
-pub(crate) fn messages<T, P>(mut bytes: &[u8]) -> impl Iterator<Item = Result<Nlmsghdr<T, P>, String>>
+pub(crate) fn messages<T, P>(mut bytes: &[u8]) -> impl Iterator<Item = Result<Nlmsghdr<T, P>, AnswerError>>
 where
     T: NlType,
     P: Size + FromBytesWithInput<Input = usize>,
@@ -64,7 +84,7 @@ where
         let length = bytes.first_chunk().map_or(0, |length| u32::from_ne_bytes(*length) as usize);
         let Some(message) = bytes.get(..length).filter(|message| message.len() >= HEAD_BYTES) else {
             bytes = &[];
-            return Some(Err(format!("a message of {length} bytes cannot be")));
+            return Some(Err(AnswerError::Length(length)));
         };
         if let Err(why) = check_end(message) {
             bytes = &[];
@@ -74,6 +94,6 @@ where
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
         let mut padded = message.to_vec();
         padded.resize(length.next_multiple_of(4), 0);
-        Some(Nlmsghdr::from_bytes(&mut Cursor::new(padded)).map_err(|e| e.to_string()))
+        Some(Nlmsghdr::from_bytes(&mut Cursor::new(padded)).map_err(AnswerError::Malformed))
     })
 }

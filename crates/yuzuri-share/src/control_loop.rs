@@ -89,8 +89,8 @@ impl ControlLoop {
             None => crate::new_node()?,
         };
         let identity = Identity { node: secrets.bind(node), rank: config.rank, port: config.port };
-        let mut discovery = Discovery::new().map_err(|why| ShareError::system("starting to share", why))?;
-        let there = discovery.interfaces().map_err(|why| ShareError::system("starting to share", why))?;
+        let mut discovery = Discovery::new()?;
+        let there = discovery.interfaces()?;
         if let Some(missing) = config.interfaces.iter().find(|i| there.iter().all(|t| t.name != i.name)) {
             let names: Vec<&str> = there.iter().map(|i| i.name.as_str()).collect();
             return Err(ShareError::NoInterface { name: missing.name.clone(), there: names.join(", ") });

@@ -1,6 +1,7 @@
 //! Finds the interfaces and the group behind each.
 
 use crate::config::{InterfaceConfig, ShareConfig};
+use crate::error::ShareError;
 use crate::netlink::Netlink;
 use crate::wireless::{Station, Wireless};
 use nix::ifaddrs::getifaddrs;
@@ -73,14 +74,15 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    pub(crate) fn new() -> Result<Discovery, String> {
+    pub(crate) fn new() -> Result<Discovery, ShareError> {
         Ok(Discovery { netlink: Netlink::open()?, wireless: Wireless::open() })
     }
 
     /// Lists all interfaces.
-    pub(crate) fn interfaces(&mut self) -> Result<Vec<Interface>, String> {
+    pub(crate) fn interfaces(&mut self) -> Result<Vec<Interface>, ShareError> {
         let mut all: BTreeMap<String, Interface> = BTreeMap::new();
-        let list = getifaddrs().map_err(|e| format!("asking for the addresses of the interfaces: {e}"))?;
+        let list =
+            getifaddrs().map_err(|e| ShareError::system("asking for the addresses of the interfaces", e))?;
         for entry in list {
             let interface = all.entry(entry.interface_name.clone()).or_default();
             interface.name = entry.interface_name;

@@ -61,6 +61,22 @@ pub enum ShareError {
         /// The interfaces that exist.
         there: String,
     },
+    /// The group of an interface is not known yet.
+    #[error(
+        "{interface}: waiting for the gateway's link address, which tells the group; `group` in the configuration names one"
+    )]
+    NoGatewayYet {
+        /// Its name.
+        interface: String,
+    },
+    /// The group of an interface cannot be found out.
+    #[error(
+        "{interface}: nothing tells which terminals share it; name `group` and `rendezvous` in the configuration"
+    )]
+    NoGroup {
+        /// Its name.
+        interface: String,
+    },
     /// The gate of an access point cannot be set up.
     #[error(transparent)]
     Gate(#[from] yuzuri_gate::GateError),

@@ -268,7 +268,7 @@ fn read_key(file: &Path, warnings: &mut Vec<String>) -> Result<Key, ShareError> 
     let mode = opened.metadata().map_err(|e| wrong(e.to_string()))?.permissions().mode() & 0o777;
     let mut bytes = Vec::new();
     opened.take(MAX_KEY_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| wrong(e.to_string()))?;
-    let key = key_of(&bytes).map_err(wrong)?;
+    let key = key_of(&bytes).map_err(|why| wrong(why.to_string()))?;
     yuzuri_policy::check_key(key.secret()).map_err(|weak| {
         wrong(format!(
             "anybody would guess this key: {weak}; make another one with `yuzuri share key FILE` and bring it to every terminal"
@@ -286,30 +286,37 @@ fn read_key(file: &Path, warnings: &mut Vec<String>) -> Result<Key, ShareError> 
     Ok(key)
 }
 
-fn key_of(bytes: &[u8]) -> Result<Key, String> {
+/// Why the content of a key file is no key.
+#[derive(Debug, thiserror::Error)]
+enum NotAKey {
+    #[error(
+        "it holds {bytes} bytes; a key is {KEY_BYTES} bytes or their {digits} hexadecimal digits, as `yuzuri share key FILE` writes them, or what \
+         `yuzuri share authority issue` writes",
+        digits = 2 * KEY_BYTES
+    )]
+    Length { bytes: usize },
+    #[error("it is not as `yuzuri share authority issue` writes it: {}", .0.message().replace('\n', "; "))]
+    Toml(toml::de::Error),
+    #[error("it is not as `yuzuri share authority issue` writes it: `{0}` is not 64 hexadecimal digits")]
+    Digits(&'static str),
+    #[error("it is not as `yuzuri share authority issue` writes it: number or generation is out of range")]
+    Range,
+}
+
+fn key_of(bytes: &[u8]) -> Result<Key, NotAKey> {
     let raw = <[u8; KEY_BYTES]>::try_from(bytes).ok();
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     if let Some(key) = raw.or_else(|| from_hex(text.trim())) {
         return Ok(Key::from_bytes(key));
     }
     if !text.contains("own") {
-        return Err(format!(
-            "it holds {} bytes; a key is {KEY_BYTES} bytes or their {} hexadecimal digits, as `yuzuri share key FILE` writes them, or what \
-             `yuzuri share authority issue` writes",
-            bytes.len(),
-            2 * KEY_BYTES
-        ));
+        return Err(NotAKey::Length { bytes: bytes.len() });
     }
-    let of_authority = "it is not as `yuzuri share authority issue` writes it";
-    let member: MemberFile =
-        toml::from_str(text).map_err(|e| format!("{of_authority}: {}", e.message().replace('\n', "; ")))?;
-    let hex = |field: &str, text: &str| {
-        from_hex::<KEY_BYTES>(text)
-            .ok_or_else(|| format!("{of_authority}: `{field}` is not 64 hexadecimal digits"))
-    };
+    let member: MemberFile = toml::from_str(text).map_err(NotAKey::Toml)?;
+    let hex = |field: &'static str, text: &str| from_hex::<KEY_BYTES>(text).ok_or(NotAKey::Digits(field));
     let (own, key) = (hex("own", &member.own)?, hex("key", &member.key)?);
     if member.number == 0 || !(1..=MAX_GENERATION).contains(&member.generation) {
-        return Err(format!("{of_authority}: number or generation is out of range"));
+        return Err(NotAKey::Range);
     }
     Ok(Key::of_member(key, Membership { number: member.number, own, generation: member.generation }))
 }

@@ -46,7 +46,7 @@ impl Link {
         config: InterfaceConfig,
         policy: PolicyConfig,
         port: u16,
-    ) -> Result<Link, String> {
+    ) -> Result<Link, ShareError> {
         let sockets = Sockets::open(&interface.name, interface.index, port)?;
         Ok(Link {
             interface,
@@ -139,7 +139,7 @@ impl Link {
         for outgoing in out.drain(..) {
             if let Err(error) = self.sockets.send(&outgoing, by_v6, || some_by_v4(member, now)) {
                 self.send_errors += 1;
-                self.last_send_error = Some(error);
+                self.last_send_error = Some(error.to_string());
             }
         }
     }

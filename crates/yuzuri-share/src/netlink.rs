@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
 use crate::answers;
+use crate::error::ShareError;
 use neli::consts::nl::NlmF;
 use neli::consts::rtnl::{Nda, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, Rtn, Rtprot};
 use neli::consts::socket::NlFamily;
@@ -42,7 +43,7 @@ pub(crate) struct DefaultRoute {
 }
 
 impl Netlink {
-    pub(crate) fn open() -> Result<Netlink, String> {
+    pub(crate) fn open() -> Result<Netlink, ShareError> {
         let changes = connect(&[
             RTNLGRP_LINK,
             RTNLGRP_IPV4_IFADDR,
@@ -73,7 +74,7 @@ impl Netlink {
     }
 
     /// The default routes: IPv4 first, and the preferred routes first.
-    pub(crate) fn default_routes(&self) -> Result<Vec<DefaultRoute>, String> {
+    pub(crate) fn default_routes(&self) -> Result<Vec<DefaultRoute>, ShareError> {
         let mut routes = Vec::new();
         for family in [RtAddrFamily::Inet, RtAddrFamily::Inet6] {
             let question = RtmsgBuilder::default()
@@ -86,7 +87,7 @@ impl Netlink {
                 .rtm_scope(RtScope::Universe)
                 .rtm_type(Rtn::Unspec)
                 .build()
-                .map_err(|e| format!("asking for the default routes: {e}"))?;
+                .map_err(|e| ShareError::system("asking the kernel for the default routes", e))?;
             self.dump(Rtm::Getroute, question, "the default routes", |route: &Rtmsg| {
                 if *route.rtm_dst_len() == 0 && *route.rtm_type() == Rtn::Unicast {
                     routes.extend(default_route(route, family == RtAddrFamily::Inet6));
@@ -113,11 +114,12 @@ impl Netlink {
     }
 
     /// The link-layer addresses of all neighbours that the kernel knows on an interface.
-    pub(crate) fn neighbours(&self, interface: u32) -> Result<HashMap<IpAddr, Vec<u8>>, String> {
+    pub(crate) fn neighbours(&self, interface: u32) -> Result<HashMap<IpAddr, Vec<u8>>, ShareError> {
         let mut all = HashMap::new();
         for family in [RtAddrFamily::Inet, RtAddrFamily::Inet6] {
-            let question = question_about(family, interface)
-                .ok_or("asking the kernel for the neighbours: the question cannot be built")?;
+            let question = question_about(family, interface).ok_or_else(|| {
+                ShareError::system("asking the kernel for the neighbours", "the request cannot be built")
+            })?;
             self.dump(Rtm::Getneigh, question, "the neighbours", |neighbour: &Ndmsg| {
                 all.extend(neighbour_of(neighbour, interface));
             })?;
@@ -125,12 +127,19 @@ impl Netlink {
         Ok(all)
     }
 
-    fn dump<Q, A>(&self, kind: Rtm, question: Q, what: &str, mut each: impl FnMut(&A)) -> Result<(), String>
+    fn dump<Q, A>(
+        &self,
+        kind: Rtm,
+        question: Q,
+        what: &str,
+        mut each: impl FnMut(&A),
+    ) -> Result<(), ShareError>
     where
         Q: Size + ToBytes + Debug,
         A: Size + FromBytesWithInput<Input = usize> + Debug,
     {
-        let failed = |why: &dyn std::fmt::Display| format!("asking the kernel for {what}: {why}");
+        let failed =
+            |why: &dyn std::fmt::Display| ShareError::system(format!("asking the kernel for {what}"), why);
         let message: Nlmsghdr<Rtm, Q> = NlmsghdrBuilder::default()
             .nl_type(kind)
             .nl_flags(NlmF::REQUEST | NlmF::DUMP)
@@ -156,9 +165,9 @@ impl Netlink {
     }
 }
 
-fn connect(groups: &[u32]) -> Result<NlSocketHandle, String> {
+fn connect(groups: &[u32]) -> Result<NlSocketHandle, ShareError> {
     NlSocketHandle::connect(NlFamily::Route, None, Groups::new_groups(groups))
-        .map_err(|e| format!("opening a socket for routes and addresses (rtnetlink): {e}"))
+        .map_err(|e| ShareError::system("opening a socket for routes and addresses (rtnetlink)", e))
 }
 
 fn default_route(route: &Rtmsg, is_v6: bool) -> Option<DefaultRoute> {

@@ -2,6 +2,7 @@
 //! address, otherwise IPv4 broadcast. IPv4 broadcast is also used if a known member has only IPv4.
 
 use crate::batch::Batch;
+use crate::error::ShareError;
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf, sockopt::RcvBufForce};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::ErrorKind;
@@ -38,7 +39,7 @@ pub(crate) struct Sockets {
 
 impl Sockets {
     /// Opens the sockets of the available address families; one is enough.
-    pub(crate) fn open(name: &str, index: u32, port: u16) -> Result<Sockets, String> {
+    pub(crate) fn open(name: &str, index: u32, port: u16) -> Result<Sockets, ShareError> {
         let doing = |family: &'static str| {
             move |e: std::io::Error| {
                 let hint = if e.kind() == ErrorKind::AddrInUse {
@@ -46,7 +47,10 @@ impl Sockets {
                 } else {
                     ""
                 };
-                format!("opening UDP port {port} on {name} ({family}): {e}{hint}")
+                ShareError::system(
+                    format!("opening UDP port {port} on {name} ({family})"),
+                    format!("{e}{hint}"),
+                )
             }
         };
         let v6 = open_v6(name, index, port).map_err(doing("IPv6"));
@@ -74,7 +78,7 @@ impl Sockets {
         outgoing: &Outgoing,
         by_v6: bool,
         some_by_v4: impl FnOnce() -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), ShareError> {
         let sent = match outgoing.to {
             To::All => self.tell_all(&outgoing.bytes, by_v6, some_by_v4()),
             To::One(address) => self.tell(&outgoing.bytes, address),
@@ -88,7 +92,7 @@ impl Sockets {
                 Some(libc::EPERM) => ": a rule of the firewall or IPAddressDeny= of the service keeps it in",
                 _ => "",
             };
-            format!("to {to}: {error}{advice}")
+            ShareError::system(format!("to {to}"), format!("{error}{advice}"))
         })
     }
 

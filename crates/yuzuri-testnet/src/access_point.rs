@@ -2,6 +2,7 @@
 //! shaped rate towards the server.
 
 use crate::{eventually, feed, in_namespace, run};
+use anyhow::{anyhow, bail};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,10 +33,10 @@ impl AccessPoint {
     ///
     /// # Errors
     /// If it cannot be made, with the reason: it needs root.
-    pub fn new(stations: u8) -> Result<AccessPoint, String> {
+    pub fn new(stations: u8) -> anyhow::Result<AccessPoint> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !nix::unistd::geteuid().is_root() {
-            return Err("network namespaces need root".into());
+            bail!("network namespaces need root");
         }
         let base = format!("yz{}-ap{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let net = AccessPoint { base, stations };
@@ -116,7 +117,7 @@ impl AccessPoint {
     ///
     /// # Errors
     /// If `tc` fails, with its message.
-    pub fn shape(&self, rate_mbit: u32, limit_bytes: u32) -> Result<(), String> {
+    pub fn shape(&self, rate_mbit: u32, limit_bytes: u32) -> anyhow::Result<()> {
         let tbf = format!("tbf rate {rate_mbit}mbit burst {} limit {limit_bytes}", crate::Net::BURST_BYTES);
         run("tc", &format!("-n {} qdisc replace dev wan root {tbf}", self.name(Host::AccessPoint)))
     }
@@ -125,9 +126,9 @@ impl AccessPoint {
     ///
     /// # Errors
     /// If the kernel refuses, with the reason.
-    pub fn set(&self, host: Host, name: &str, value: &str) -> Result<(), String> {
+    pub fn set(&self, host: Host, name: &str, value: &str) -> anyhow::Result<()> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        self.inside(host, || std::fs::write(&path, value)).map_err(|e| format!("{path} = {value}: {e}"))
+        self.inside(host, || std::fs::write(&path, value)).map_err(|e| anyhow!("{path} = {value}: {e}"))
     }
 
     /// A TCP or IP counter of a host, as [`crate::Net::counter`] names it.
@@ -151,12 +152,12 @@ impl AccessPoint {
     }
 
     /// No offloads: packets are as on a wire, and every receiver checks their sums.
-    fn raw_device(&self, host: Host, device: &str) -> Result<(), String> {
+    fn raw_device(&self, host: Host, device: &str) -> anyhow::Result<()> {
         let name = self.name(host);
         run("ip", &format!("netns exec {name} ethtool -K {device} tso off gso off gro off tx off rx off"))
     }
 
-    fn end(&self, host: Host, device: &str, net: u16, number: u16) -> Result<(), String> {
+    fn end(&self, host: Host, device: &str, net: u16, number: u16) -> anyhow::Result<()> {
         let name = self.name(host);
         let lines = format!(
             "link set lo up\naddr add 10.{net}.0.{number}/24 dev {device}\n\
@@ -169,7 +170,7 @@ impl AccessPoint {
 
     /// New links drop their first packets until neighbours are resolved and ports forward. A refused connection shows
     /// that both directions work.
-    fn wait(&self) -> Result<(), String> {
+    fn wait(&self) -> anyhow::Result<()> {
         for station in (0..self.stations).map(Host::Station) {
             for to in [self.v4(Host::Server), self.v6(Host::Server)] {
                 let refused = || {
@@ -178,7 +179,7 @@ impl AccessPoint {
                     tried.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
                 };
                 if !self.inside(station, || eventually(refused)) {
-                    return Err(format!("{to} cannot be reached from {station:?}"));
+                    bail!("{to} cannot be reached from {station:?}");
                 }
             }
         }

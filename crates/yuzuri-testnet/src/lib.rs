@@ -17,6 +17,7 @@ pub use packet::{Packet, Segment};
 pub use path::{Path, Way};
 pub use relay::{Policy, Relay, Verdict};
 
+use anyhow::{anyhow, bail};
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
 use std::io::Write;
@@ -51,27 +52,27 @@ pub struct Net {
     names: [String; 2],
 }
 
-fn run(program: &str, args: &str) -> Result<(), String> {
+fn run(program: &str, args: &str) -> anyhow::Result<()> {
     let output = Command::new(program)
         .args(args.split_whitespace())
         .output()
-        .map_err(|e| format!("{program} cannot be run: {e} (make setup installs it)"))?;
+        .map_err(|e| anyhow!("{program} cannot be run: {e} (make setup installs it)"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{program} {args}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    Err(anyhow!("{program} {args}: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// Runs a command that reads its input from standard input.
-fn feed(command: &mut Command, orders: &str) -> Result<(), String> {
+fn feed(command: &mut Command, orders: &str) -> anyhow::Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    let mut child = spawned.map_err(|e| format!("{name} cannot be run: {e} (make setup installs it)"))?;
+    let mut child = spawned.map_err(|e| anyhow!("{name} cannot be run: {e} (make setup installs it)"))?;
     let written = child.stdin.take().map(|mut stdin| stdin.write_all(orders.as_bytes()));
-    let output = child.wait_with_output().map_err(|e| format!("{name}: {e}"))?;
+    let output = child.wait_with_output().map_err(|e| anyhow!("{name}: {e}"))?;
     match written {
         Some(Ok(())) if output.status.success() => Ok(()),
-        _ => Err(format!("{name}: {orders}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        _ => Err(anyhow!("{name}: {orders}: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
 }
 
@@ -105,10 +106,10 @@ impl Net {
     ///
     /// # Errors
     /// If the namespaces or the links cannot be created, with the reason.
-    pub fn new() -> Result<Net, String> {
+    pub fn new() -> anyhow::Result<Net> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !nix::unistd::geteuid().is_root() {
-            return Err("network namespaces need root".into());
+            bail!("network namespaces need root");
         }
         let base = format!("yz{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let net = Net { names: [format!("{base}a"), format!("{base}b")] };
@@ -133,7 +134,7 @@ impl Net {
                 tried.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
             };
             if !net.inside(Side::A, || eventually(refused)) {
-                return Err(format!("{to} cannot be reached through the new link"));
+                bail!("{to} cannot be reached through the new link");
             }
         }
         Ok(net)
@@ -151,7 +152,7 @@ impl Net {
     ///
     /// # Errors
     /// If `tc` fails, with its message.
-    pub fn shape(&self, side: Side, rate_mbit: u32, limit_bytes: u32) -> Result<(), String> {
+    pub fn shape(&self, side: Side, rate_mbit: u32, limit_bytes: u32) -> anyhow::Result<()> {
         let (name, link) = (self.name(side), self.link(side));
         let tbf = format!("tbf rate {rate_mbit}mbit burst {} limit {limit_bytes}", Self::BURST_BYTES);
         run("tc", &format!("-n {name} qdisc replace dev {link} root {tbf}"))
@@ -161,7 +162,7 @@ impl Net {
     ///
     /// # Errors
     /// If `ip` fails, with its message.
-    pub fn connect(&self, side: Side, up: bool) -> Result<(), String> {
+    pub fn connect(&self, side: Side, up: bool) -> anyhow::Result<()> {
         let (name, link, word) = (self.name(side), self.link(side), if up { "up" } else { "down" });
         run("ip", &format!("-n {name} link set {link} {word}"))
     }
@@ -170,7 +171,7 @@ impl Net {
     ///
     /// # Errors
     /// If `nft` fails, with its message.
-    pub fn drop_every(&self, side: Side, every: u32) -> Result<(), String> {
+    pub fn drop_every(&self, side: Side, every: u32) -> anyhow::Result<()> {
         let name = self.name(side);
         run("ip", &format!("netns exec {name} nft add table inet lossy"))?;
         run(
@@ -191,7 +192,7 @@ impl Net {
     ///
     /// # Errors
     /// If `nft` fails, with its message.
-    pub fn firewall(&self, side: Side, rules: &str) -> Result<(), String> {
+    pub fn firewall(&self, side: Side, rules: &str) -> anyhow::Result<()> {
         feed(self.command(side, "nft").args(["-f", "-"]), rules)
     }
 
@@ -199,9 +200,9 @@ impl Net {
     ///
     /// # Errors
     /// If the kernel refuses, with the reason.
-    pub fn set(&self, side: Side, name: &str, value: &str) -> Result<(), String> {
+    pub fn set(&self, side: Side, name: &str, value: &str) -> anyhow::Result<()> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        self.inside(side, || std::fs::write(&path, value)).map_err(|e| format!("{path} = {value}: {e}"))
+        self.inside(side, || std::fs::write(&path, value)).map_err(|e| anyhow!("{path} = {value}: {e}"))
     }
 
     /// A TCP or IP counter of a side, named as in `nstat` but without the protocol prefix

@@ -3,6 +3,7 @@
 
 use crate::relay::tun;
 use crate::{Net, Side, run};
+use anyhow::anyhow;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use std::collections::VecDeque;
@@ -45,14 +46,14 @@ impl Path {
     ///
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
-    pub fn new(net: &Net, there: Way, back: Way, seed: u64) -> Result<Path, String> {
+    pub fn new(net: &Net, there: Way, back: Way, seed: u64) -> anyhow::Result<Path> {
         let tuns = [tun(net, Side::A, "path", 79)?, tun(net, Side::B, "path", 79)?];
         // Packets as on a wire, as on the veth pair.
         for side in [Side::A, Side::B] {
             let name = net.name(side);
             run("ip", &format!("netns exec {name} ethtool -K path tso off gso off gro off"))?;
         }
-        let (stopped, stop) = nix::unistd::pipe().map_err(|e| format!("making a pipe: {e}"))?;
+        let (stopped, stop) = nix::unistd::pipe().map_err(|e| anyhow!("making a pipe: {e}"))?;
         let thread = std::thread::spawn(move || carry(tuns, [there, back], seed, &stopped));
         Ok(Path { stop: Some(stop), thread: Some(thread) })
     }

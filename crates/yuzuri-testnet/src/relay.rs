@@ -6,6 +6,7 @@
 
 use crate::packet::Packet;
 use crate::{Net, Side, feed};
+use anyhow::{anyhow, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
 use std::fs::File;
@@ -45,10 +46,10 @@ impl Relay {
     ///
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
-    pub fn new(net: &Net) -> Result<Relay, String> {
+    pub fn new(net: &Net) -> anyhow::Result<Relay> {
         let tuns = [tun(net, Side::A, "relay", 78)?, tun(net, Side::B, "relay", 78)?];
         let policy: Arc<Mutex<Policy>> = Arc::new(Mutex::new(Box::new(|_| Verdict::Pass)));
-        let (stopped, stop) = nix::unistd::pipe().map_err(|e| format!("creating a pipe: {e}"))?;
+        let (stopped, stop) = nix::unistd::pipe().map_err(|e| anyhow!("creating a pipe: {e}"))?;
         let thread = std::thread::spawn({
             let policy = policy.clone();
             move || forward_packets(tuns, &policy, &stopped)
@@ -87,10 +88,10 @@ impl Drop for Relay {
 }
 
 /// Creates a TUN device in a side's namespace, with addresses of 10.NUMBER.0.0/24 and fdNUMBER::/64.
-pub(crate) fn tun(net: &Net, side: Side, device: &str, number: u8) -> Result<File, String> {
-    let file = net.inside(side, || -> Result<File, String> {
+pub(crate) fn tun(net: &Net, side: Side, device: &str, number: u8) -> anyhow::Result<File> {
+    let file = net.inside(side, || -> anyhow::Result<File> {
         let file = File::options().read(true).write(true).open("/dev/net/tun");
-        let file = file.map_err(|e| format!("/dev/net/tun cannot be opened: {e}"))?;
+        let file = file.map_err(|e| anyhow!("/dev/net/tun cannot be opened: {e}"))?;
         // SAFETY: ifreq is plain integers; all zero is valid.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
@@ -100,7 +101,7 @@ pub(crate) fn tun(net: &Net, side: Side, device: &str, number: u8) -> Result<Fil
         // SAFETY: the descriptor is open and the request outlives the call.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
         if result < 0 {
-            return Err(format!("creating a TUN device: {}", std::io::Error::last_os_error()));
+            bail!("creating a TUN device: {}", std::io::Error::last_os_error());
         }
         Ok(file)
     })?;

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
+use anyhow::anyhow;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -23,12 +24,12 @@ impl Tracefs {
     ///
     /// # Errors
     /// If tracefs is not available, with the reason for skipping the test.
-    pub fn open() -> Result<Tracefs, String> {
+    pub fn open() -> anyhow::Result<Tracefs> {
         let mounted = |place: &&str| Path::new(place).join("instances").is_dir();
         if let Some(place) = PLACES.into_iter().find(mounted) {
             return Ok(Tracefs { path: place.into(), _mount: None });
         }
-        let mount = detached().map_err(|e| format!("tracefs is not mounted and cannot be: {e}"))?;
+        let mount = detached().map_err(|e| anyhow!("tracefs is not mounted and cannot be: {e}"))?;
         Ok(Tracefs { path: format!("/proc/self/fd/{}", mount.as_raw_fd()).into(), _mount: Some(mount) })
     }
 

@@ -126,7 +126,53 @@ pub struct FilterError {
     /// The term.
     pub term: String,
     /// What is wrong with it.
-    pub why: String,
+    pub why: FilterProblem,
+}
+
+/// What is wrong with a term of a filter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FilterProblem {
+    /// The filter as a whole is too long.
+    #[error("the filter is longer than {} bytes", Filter::LONGEST)]
+    TooLong,
+    /// A kind without a value: `port` or `port:`.
+    #[error("nothing after it")]
+    NoValue,
+    /// A term without a kind.
+    #[error("neither a port nor an address; for a process write name:{0}")]
+    NoKind(String),
+    /// A kind that does not exist.
+    #[error("unknown kind '{0}'")]
+    UnknownKind(String),
+    /// More terms of one kind than the kernel side has room for.
+    #[error("more than {} terms of this kind", Filter::MAX_TERMS)]
+    TooMany,
+    /// A number that is none, or out of range.
+    #[error("{what} is a number from 1 to {max}")]
+    Number {
+        /// What it numbers.
+        what: &'static str,
+        /// The largest.
+        max: u32,
+    },
+    /// Neither address nor prefix.
+    #[error("not an IPv4 or IPv6 address or prefix")]
+    Address,
+    /// A host name that cannot be looked up.
+    #[error("{0}")]
+    LookUp(String),
+    /// A host name without an address.
+    #[error("it has no address")]
+    NoAddress,
+    /// A process name that no process can have.
+    #[error("the kernel keeps 15 bytes of a process name")]
+    ProcessName,
+    /// A control group that leaves the mount point.
+    #[error("a control group is a path below the mount point, without '.' and '..'")]
+    Cgroup,
+    /// A network namespace that is a path.
+    #[error("a network namespace is a name in /run/netns, a number or 'self', and no path")]
+    Netns,
 }
 
 impl Filter {
@@ -178,8 +224,8 @@ impl Filter {
         look_up: impl Fn(&str) -> std::io::Result<Vec<IpAddr>>,
     ) -> Result<Filter, FilterError> {
         if text.len() > Filter::LONGEST {
-            let why = format!("the filter is longer than {} bytes", Filter::LONGEST);
-            return Err(FilterError { term: text.chars().take(20).collect::<String>() + "...", why });
+            let term = text.chars().take(20).collect::<String>() + "...";
+            return Err(FilterError { term, why: FilterProblem::TooLong });
         }
         let mut filter = Filter::default();
         let mut terms = text.split_whitespace();
@@ -189,7 +235,7 @@ impl Filter {
                 ("host", Some(name)) => filter.add_host(name, &look_up),
                 ("net", Some(prefix)) => filter.add_pair("addr", prefix),
                 ("port", Some(number)) => filter.add_pair("port", number),
-                ("host" | "net" | "port", None) => Err("nothing after it".into()),
+                ("host" | "net" | "port", None) => Err(FilterProblem::NoValue),
                 _ => filter.add(term),
             };
             let term = || value.map_or_else(|| term.to_owned(), |value| format!("{term} {value}"));
@@ -202,18 +248,18 @@ impl Filter {
         &mut self,
         name: &str,
         look_up: &impl Fn(&str) -> std::io::Result<Vec<IpAddr>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), FilterProblem> {
         if Prefix::parse(name).is_some() {
             return self.add_pair("addr", name);
         }
-        let addresses = look_up(name).map_err(|error| error.to_string())?;
+        let addresses = look_up(name).map_err(|error| FilterProblem::LookUp(error.to_string()))?;
         if addresses.is_empty() {
-            return Err("it has no address".into());
+            return Err(FilterProblem::NoAddress);
         }
         addresses.into_iter().try_for_each(|address| self.add_pair("addr", &address.to_string()))
     }
 
-    fn add(&mut self, term: &str) -> Result<(), String> {
+    fn add(&mut self, term: &str) -> Result<(), FilterProblem> {
         if Prefix::parse(term).is_some() {
             return self.add_pair("addr", term);
         }
@@ -222,32 +268,29 @@ impl Filter {
         }
         match term.split_once(':') {
             Some((key, value)) => self.add_pair(key, value),
-            None => Err(format!("neither a port nor an address; for a process write name:{term}")),
+            None => Err(FilterProblem::NoKind(term.to_owned())),
         }
     }
 
-    fn add_pair(&mut self, key: &str, value: &str) -> Result<(), String> {
+    fn add_pair(&mut self, key: &str, value: &str) -> Result<(), FilterProblem> {
         if value.is_empty() {
-            return Err("nothing after ':'".into());
+            return Err(FilterProblem::NoValue);
         }
         let end = match key {
             "lport" | "laddr" => End::Local,
             "rport" | "raddr" => End::Remote,
             _ => End::Either,
         };
-        let number = |what: &str, most: u32| {
-            value
-                .parse::<u32>()
-                .ok()
-                .filter(|n| (1..=most).contains(n))
-                .ok_or(format!("{what} is a number from 1 to {most}"))
+        let number = |what: &'static str, max: u32| {
+            let number = value.parse::<u32>().ok().filter(|n| (1..=max).contains(n));
+            number.ok_or(FilterProblem::Number { what, max })
         };
-        fn push<T: PartialEq>(list: &mut Vec<T>, value: T) -> Result<(), String> {
+        fn push<T: PartialEq>(list: &mut Vec<T>, value: T) -> Result<(), FilterProblem> {
             if list.contains(&value) {
                 return Ok(());
             }
             if list.len() == Filter::MAX_TERMS {
-                return Err(format!("more than {} terms of this kind", Filter::MAX_TERMS));
+                return Err(FilterProblem::TooMany);
             }
             list.push(value);
             Ok(())
@@ -255,22 +298,22 @@ impl Filter {
         match key {
             "port" | "lport" | "rport" => push(&mut self.ports, (end, number("a port", 65535)? as u16)),
             "addr" | "laddr" | "raddr" => {
-                let prefix = Prefix::parse(value).ok_or("not an IPv4 or IPv6 address or prefix")?;
+                let prefix = Prefix::parse(value).ok_or(FilterProblem::Address)?;
                 push(&mut self.prefixes, (end, prefix))
             }
             "pid" => push(&mut self.pids, number("a process id", u32::MAX)?),
-            "name" if value.len() > 15 => Err("the kernel keeps 15 bytes of a process name".into()),
+            "name" if value.len() > 15 => Err(FilterProblem::ProcessName),
             "name" => push(&mut self.names, value.to_owned()),
             // What these name is looked up by a process that others may ask through the page.
             "cgroup" if value.contains('\0') || value.split('/').any(|part| matches!(part, "." | "..")) => {
-                Err("a control group is a path below the mount point, without '.' and '..'".into())
+                Err(FilterProblem::Cgroup)
             }
             "cgroup" => push(&mut self.cgroups, value.to_owned()),
             "netns" if value.contains(['/', '\0']) || matches!(value, "." | "..") => {
-                Err("a network namespace is a name in /run/netns, a number or 'self', and no path".into())
+                Err(FilterProblem::Netns)
             }
             "netns" => push(&mut self.netns, value.to_owned()),
-            _ => Err(format!("unknown kind '{key}'")),
+            _ => Err(FilterProblem::UnknownKind(key.to_owned())),
         }
     }
 }

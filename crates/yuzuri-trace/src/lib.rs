@@ -28,13 +28,14 @@ mod snapshot;
 mod visible;
 
 pub use account::{Account, CpuAccount, LossReason};
-pub use event::{CaState, Event, Kind, Marks, Reason};
-pub use filter::{End, Filter, FilterError, Prefix};
+pub use event::{Event, Kind, Marks, Reason};
+pub use filter::{End, Filter, FilterError, FilterProblem, Prefix};
 pub use flow::{Flow, FlowId, Owner, Role};
 pub use place::Place;
 pub use session::{Density, Hook, HookState, Session, Setting, Source};
 pub use snapshot::{Counts, Sender, Snapshot};
 pub use visible::visible;
+pub use yuzuri_cca::CaState;
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ struct Words {
     share_socket: Option<PathBuf>,
 }
 
-fn words() -> Result<Words, String> {
+fn words() -> Result<Words, Box<dyn std::error::Error>> {
     let mut words = Words {
         flows: 8,
         rate: 200,
@@ -61,7 +61,8 @@ fn words() -> Result<Words, String> {
             _ => {
                 return Err(format!(
                     "{arg}: flags are --flows N --rate SAMPLES/S --port N --speed X --past SECONDS --replay SECONDS --share-socket PATH --wide --sampled --lossy"
-                ));
+                )
+                .into());
             }
         }
     }

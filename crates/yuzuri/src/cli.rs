@@ -1,6 +1,6 @@
 //! The command line's options and help.
 
-use crate::units;
+use crate::units::{self, ValueError};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -446,7 +446,7 @@ fn look_up(name: &str) -> std::io::Result<Vec<IpAddr>> {
 }
 
 /// `PORT`, `ADDRESS` or `ADDRESS:PORT`.
-fn web_address(text: &str) -> Result<SocketAddr, String> {
+fn web_address(text: &str) -> Result<SocketAddr, ValueError> {
     const PORT: u16 = 4949;
     if let Ok(port) = text.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
@@ -454,12 +454,12 @@ fn web_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
         return Ok(SocketAddr::new(address, PORT));
     }
-    text.parse().map_err(|_| format!("'{text}' is not an address: write PORT, ADDRESS or ADDRESS:PORT"))
+    text.parse().map_err(|_| ValueError::not(text, "an address", "PORT, ADDRESS or ADDRESS:PORT"))
 }
 
-fn speed(text: &str) -> Result<f64, String> {
+fn speed(text: &str) -> Result<f64, ValueError> {
     let speed = text.trim_end_matches('x').parse::<f64>().ok().filter(|s| (0.01..=1000.0).contains(s));
-    speed.ok_or_else(|| format!("'{text}' is not a speed: write a number from 0.01 to 1000"))
+    speed.ok_or_else(|| ValueError::not(text, "a speed", "a number from 0.01 to 1000"))
 }
 
 #[cfg(test)]

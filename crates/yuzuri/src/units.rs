@@ -3,9 +3,34 @@
 use std::time::Duration;
 use yuzuri_trace::Density;
 
+/// A value on the command line that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// It is something else.
+    #[error("'{text}' is not {what}: write {write}")]
+    Not {
+        /// What was written.
+        text: String,
+        /// What it would have to be.
+        what: &'static str,
+        /// What may be written.
+        write: &'static str,
+    },
+    /// A time whose unit would be guessed.
+    #[error("'{0}' has no unit: write {0}ms or {0}s, or ack for every ACK")]
+    NoUnit(String),
+}
+
+impl ValueError {
+    /// `text` is not `what`; `write` says what may be written.
+    pub fn not(text: &str, what: &'static str, write: &'static str) -> ValueError {
+        ValueError::Not { text: text.to_owned(), what, write }
+    }
+}
+
 /// `20`, `20s`, `500ms`, `1.5m`, `2h`; a bare number means seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is no time: write 20s, 500ms, 2m or 1h");
+pub fn duration(text: &str) -> Result<Duration, ValueError> {
+    let wrong = || ValueError::not(text, "a time", "20s, 500ms, 2m or 1h");
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
@@ -21,8 +46,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` of 1024.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no number of bytes: write 1000000, 64k, 10MB or 1GiB");
+pub fn bytes(text: &str) -> Result<u64, ValueError> {
+    let wrong = || ValueError::not(text, "a number of bytes", "1000000, 64k, 10MB or 1GiB");
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit.trim_end_matches(['b', 'B']) {
@@ -43,36 +68,36 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// As [`bytes`], or `none` for no limit.
-pub fn max_bytes(text: &str) -> Result<Maximum, String> {
+pub fn max_bytes(text: &str) -> Result<Maximum, ValueError> {
     maximum(text, bytes)
 }
 
 /// A number, or `none` for no limit.
-pub fn max_count(text: &str) -> Result<Maximum, String> {
-    maximum(text, |text| text.parse().map_err(|_| format!("'{text}' is no number: write 1000, or none")))
+pub fn max_count(text: &str) -> Result<Maximum, ValueError> {
+    maximum(text, |text| text.parse().map_err(|_| ValueError::not(text, "a number", "1000, or none")))
 }
 
 /// A limit, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Maximum(pub Option<u64>);
 
-fn maximum(text: &str, parse: impl Fn(&str) -> Result<u64, String>) -> Result<Maximum, String> {
+fn maximum(text: &str, parse: impl Fn(&str) -> Result<u64, ValueError>) -> Result<Maximum, ValueError> {
     if text == "none" { Ok(Maximum(None)) } else { parse(text).map(|limit| Maximum(Some(limit))) }
 }
 
 /// `ack`, or the least time between two samples of a flow. A number without a unit could be milliseconds or seconds: only 0
 /// is the same of both.
-pub fn density(text: &str) -> Result<Density, String> {
+pub fn density(text: &str) -> Result<Density, ValueError> {
     if text == "ack" {
         return Ok(Density::EveryAck);
     }
     if text.parse::<f64>().is_ok_and(|number| number != 0.0) {
-        return Err(format!("'{text}' has no unit: write {text}ms or {text}s, or ack for every ACK"));
+        return Err(ValueError::NoUnit(text.to_owned()));
     }
     match duration(text) {
         Ok(time) if time.is_zero() => Ok(Density::EveryAck),
         Ok(time) if time <= Duration::from_secs(60) => Ok(Density::Interval { ns: time.as_nanos() as u64 }),
-        _ => Err(format!("'{text}' is no density: write ack for every ACK, or a time up to 60s such as 1ms")),
+        _ => Err(ValueError::not(text, "a density", "ack for every ACK, or a time up to 60s such as 1ms")),
     }
 }
 
@@ -98,6 +123,9 @@ mod tests {
         assert_eq!(density("ack"), Ok(Density::EveryAck));
         assert_eq!(density("1ms"), Ok(Density::default()));
         assert!(density("2h").is_err());
-        assert!(density("5").is_err_and(|why| why.contains("5ms")) && density("0") == Ok(Density::EveryAck));
+        assert!(
+            density("5").is_err_and(|why| why.to_string().contains("5ms"))
+                && density("0") == Ok(Density::EveryAck)
+        );
     }
 }

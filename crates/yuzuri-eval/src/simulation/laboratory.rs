@@ -78,9 +78,9 @@ pub fn points(document: &Document) -> Vec<Point> {
 ///
 /// # Errors
 /// Same as [`simulated`], and errors of the simulation.
-pub fn simulated_figures(lab: &LabScenario, seed: u64) -> Result<Figures, String> {
-    let scenario = simulated(lab, seed).map_err(|problems| format!("{problems:?}"))?;
-    let results = run(&scenario, &mut NoSteer).map_err(|error| error.to_string())?;
+pub fn simulated_figures(lab: &LabScenario, seed: u64) -> anyhow::Result<Figures> {
+    let scenario = simulated(lab, seed).map_err(|problems| anyhow::anyhow!("{problems:?}"))?;
+    let results = run(&scenario, &mut NoSteer)?;
     Ok(Figures::of(&results))
 }
 
@@ -100,7 +100,7 @@ impl Setting {
     ///
     /// # Errors
     /// Same as [`simulated_figures`].
-    pub fn of(lab: &LabScenario, kernel: &[(u64, Figures)], seeds: u64) -> Result<Setting, String> {
+    pub fn of(lab: &LabScenario, kernel: &[(u64, Figures)], seeds: u64) -> anyhow::Result<Setting> {
         let kernel_figures: Vec<Figures> = kernel.iter().map(|(_, figures)| *figures).collect();
         let same_seeds =
             kernel.iter().map(|(seed, _)| simulated_figures(lab, *seed)).collect::<Result<Vec<_>, _>>()?;

@@ -11,9 +11,12 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn open(given: Option<&Path>) -> Result<OwnedFd, String> {
-    let opened =
-        |path: &Path| File::open(path).map(OwnedFd::from).map_err(|e| format!("{}: {e}", path.display()));
+pub(super) fn open(given: Option<&Path>) -> std::io::Result<OwnedFd> {
+    let opened = |path: &Path| {
+        File::open(path)
+            .map(OwnedFd::from)
+            .map_err(|e| std::io::Error::new(e.kind(), format!("{}: {e}", path.display())))
+    };
     match given.map(Path::to_owned).or_else(|| mounted(&std::fs::read_to_string("/proc/self/mounts").ok()?)) {
         Some(path) => opened(&path),
         // `ip netns exec` mounts /sys anew, without it.
@@ -39,7 +42,7 @@ fn mounted(mounts: &str) -> Option<PathBuf> {
 }
 
 /// The root of the control groups by a mount that no folder shows, and that goes when its descriptor is closed.
-fn own_mount() -> Result<OwnedFd, String> {
+fn own_mount() -> std::io::Result<OwnedFd> {
     const FSOPEN_CLOEXEC: libc::c_long = 1;
     const FSCONFIG_CMD_CREATE: libc::c_long = 6;
     const FSMOUNT_CLOEXEC: libc::c_long = 1;
@@ -50,7 +53,8 @@ fn own_mount() -> Result<OwnedFd, String> {
         if result >= 0 {
             return Ok(result as i32);
         }
-        Err(format!("no cgroup2 is mounted, and mounting it: {}", std::io::Error::last_os_error()))
+        let error = std::io::Error::last_os_error();
+        Err(std::io::Error::new(error.kind(), format!("no cgroup2 is mounted, and mounting it: {error}")))
     };
     // SAFETY: the calls take a name that ends with 0 and integers, and give new descriptors, which are owned from then on.
     unsafe {

@@ -17,7 +17,7 @@ pub type Line = HashMap<String, String>;
 impl Trace {
     /// Traces `tcp:tcp_probe` for one port, or says why it cannot.
     pub fn start(name: &str, port: u16) -> Result<Trace, String> {
-        let tracefs = Tracefs::open()?;
+        let tracefs = Tracefs::open().map_err(|e| e.to_string())?;
         let folder = tracefs.path().join("instances").join(name);
         std::fs::create_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let trace = Trace { folder, _tracefs: tracefs };

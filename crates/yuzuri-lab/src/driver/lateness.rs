@@ -45,19 +45,16 @@ impl Lateness {
         if self.delivered == 0 { 0.0 } else { self.late as f64 / self.delivered as f64 }
     }
 
-    /// Checks whether the run is valid.
-    ///
-    /// # Errors
-    /// If it is not, with the reason and `advice`.
-    pub fn verdict(&self, advice: &str) -> Result<(), String> {
+    /// Why the run is not valid, with `advice`; `None` if it is.
+    pub fn invalid_because(&self, advice: &str) -> Option<String> {
         if self.refused > 0 {
-            return Err(format!(
+            return Some(format!(
                 "{} frames were lost because the driver did not take them in time; {advice}",
                 self.refused
             ));
         }
         if self.share() > Self::MAX_LATE {
-            return Err(format!(
+            return Some(format!(
                 "{:.1} % of {} packets were more than {:?} late (worst {:.1} ms, allowed {:.0} %); {advice}",
                 self.share() * 100.0,
                 self.delivered,
@@ -66,7 +63,7 @@ impl Lateness {
                 Self::MAX_LATE * 100.0
             ));
         }
-        Ok(())
+        None
     }
 }
 
@@ -83,9 +80,10 @@ mod tests {
         }
         lateness.count(1_500_000);
         assert_eq!((lateness.late, lateness.delivered, lateness.worst_ns), (1, 100, 1_500_000));
-        assert_eq!(lateness.verdict(Lateness::IN_REAL_TIME), Ok(()));
+        assert_eq!(lateness.invalid_because(Lateness::IN_REAL_TIME), None);
         lateness.count(1_500_000);
-        assert!(lateness.verdict(Lateness::IN_REAL_TIME).unwrap_err().contains("2.0 % of 101 packets"));
+        let why = lateness.invalid_because(Lateness::IN_REAL_TIME).unwrap();
+        assert!(why.contains("2.0 % of 101 packets"), "{why}");
     }
 
     #[test]

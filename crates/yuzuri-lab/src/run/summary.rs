@@ -87,9 +87,7 @@ pub(super) fn summarize(
         // A simulated packet is never late.
         Clock::Virtual | Clock::Simulated => Lateness::IN_VIRTUAL_TIME,
     };
-    if let Err(why) = report.lateness.verdict(advice) {
-        invalid_because.push(why);
-    }
+    invalid_because.extend(report.lateness.invalid_because(advice));
     let watched = Watched { seen: account.seen(), kept: account.kept(), lost: account.lost() };
     if watched.lost > 0 {
         notes.push(format!("the monitor lost records: {account}"));

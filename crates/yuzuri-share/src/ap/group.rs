@@ -68,8 +68,7 @@ impl Groups {
             return Err(ShareError::Setting { field: "key_file".into(), why });
         }
         let problems = secrets.warnings.clone();
-        let discovery =
-            Discovery::new().map_err(|why| ShareError::system("preparing to lead the group", why))?;
+        let discovery = Discovery::new()?;
         let now = clock::now();
         let mut groups = Groups {
             node: secrets.bind(crate::new_node()?),
@@ -205,7 +204,7 @@ impl Groups {
         self.problems.clear();
         let all = match self.discovery.interfaces() {
             Ok(all) => all,
-            Err(why) => return self.problems.push(why),
+            Err(why) => return self.problems.push(why.to_string()),
         };
         let mut places = std::mem::take(&mut self.places);
         for name in &self.devices.clone() {
@@ -227,13 +226,13 @@ impl Groups {
             };
             match place.and_then(|place| self.join(now, place)) {
                 Ok(place) => self.places.push(place),
-                Err(why) => self.problems.push(why),
+                Err(why) => self.problems.push(why.to_string()),
             }
         }
     }
 
     /// Joins the groups of a device.
-    fn join(&mut self, now: Moment, mut place: Place) -> Result<Place, String> {
+    fn join(&mut self, now: Moment, mut place: Place) -> Result<Place, ShareError> {
         let groups = match self.config.group {
             Some(group) => BTreeSet::from([group]),
             None => groups_of(&place.interface.name),
@@ -250,15 +249,13 @@ impl Groups {
                     }
                 }
                 None => {
-                    let epoch = yuzuri_policy::epoch(
-                        clock::unix_time(),
-                        u32::from_ne_bytes(clock::random().map_err(|error| error.to_string())?),
-                    );
+                    let epoch =
+                        yuzuri_policy::epoch(clock::unix_time(), u32::from_ne_bytes(clock::random()?));
                     let random = Randomness::System(clock::draw);
                     let mut config = MemberConfig::new(self.node, group, keys.key.clone(), epoch, random);
                     config.access_point = true;
                     (config.accepts, config.notices) = (keys.accepts.clone(), keys.notices.clone());
-                    let member = Member::new(config, now).map_err(|error| error.to_string())?;
+                    let member = Member::new(config, now)?;
                     place.members.push((member, keys));
                 }
             }

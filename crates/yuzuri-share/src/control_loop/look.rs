@@ -4,6 +4,7 @@
 use super::ControlLoop;
 use crate::config::InterfaceConfig;
 use crate::discover::{Interface, chosen};
+use crate::error::ShareError;
 use crate::event::Event;
 use crate::link::{Link, with_defaults};
 use std::net::SocketAddr;
@@ -19,12 +20,12 @@ impl ControlLoop {
                 let wanted = chosen(&self.config, &all);
                 self.leave_others(now, &wanted);
                 for (interface, config) in wanted {
-                    problems.extend(self.take_part(now, interface, &config).err());
+                    problems.extend(self.take_part(now, interface, &config).err().map(|why| why.to_string()));
                 }
                 self.leaders.retain(|(name, _)| self.links.iter().any(|link| link.interface.name == *name));
                 self.set_scope(&mut problems);
             }
-            Err(why) => problems.push(why),
+            Err(why) => problems.push(why.to_string()),
         }
         for problem in &problems {
             if !self.problems.contains(problem) {
@@ -57,7 +58,7 @@ impl ControlLoop {
         now: Moment,
         interface: Interface,
         config: &InterfaceConfig,
-    ) -> Result<(), String> {
+    ) -> Result<(), ShareError> {
         let config = with_defaults(config, &self.config);
         let station = self.discovery.station(&interface);
         let group = self.discovery.group(&interface, &config, station.as_ref());
@@ -87,19 +88,15 @@ impl ControlLoop {
             return match (&link.member, link.interface.broadcasts) {
                 // Keep the known group until another one is found.
                 (Some(_), _) => Ok(()),
-                (None, true) => Err(format!(
-                    "{name}: waiting for the gateway's link address, which tells the group; `group` in the configuration names one"
-                )),
-                (None, false) => Err(format!(
-                    "{name}: nothing tells which terminals share it; name `group` and `rendezvous` in the configuration"
-                )),
+                (None, true) => Err(ShareError::NoGatewayYet { interface: name }),
+                (None, false) => Err(ShareError::NoGroup { interface: name }),
             };
         };
         // The key of a passphrase is computed on another thread. Until it is ready the link is left
         // unchanged.
         let Some(keys) = self.keys.of(group) else { return Ok(()) };
         let is_news = link.set_group(now, (group, from), keys, &self.identity);
-        if is_news.map_err(|error| format!("{name}: {error}"))? {
+        if is_news.map_err(|error| ShareError::system(name.clone(), error))? {
             (self.tell)(&Event::Joined { interface: name, group: group.to_string(), from });
         }
         Ok(())

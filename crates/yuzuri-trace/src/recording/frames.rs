@@ -8,7 +8,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::RecordBatchDecoder;
 use arrow_ipc::{CompressionType, Message, MessageHeader, MetadataVersion, root_as_message};
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,12 +64,12 @@ impl<R: Read> Frames<R> {
         self.at
     }
 
-    fn damaged(&self, at: u64, why: impl Into<String>) -> ReadError {
-        ReadError::Damaged { name: self.name.clone(), at, why: why.into() }
+    fn damaged(&self, at: u64, why: impl ToString) -> ReadError {
+        ReadError::Damaged { name: self.name.clone(), at, why: why.to_string() }
     }
 
-    fn not_a_recording(&self, why: impl Into<String>) -> ReadError {
-        ReadError::NotARecording { name: self.name.clone(), why: why.into() }
+    fn not_a_recording(&self, why: impl ToString) -> ReadError {
+        ReadError::NotARecording { name: self.name.clone(), why: why.to_string() }
     }
 
     /// Reads `length` bytes, or fewer where the input ends. Memory grows with what arrives, not with what is
@@ -141,8 +141,7 @@ impl<R: Read> Frames<R> {
             .filter(|_| message.bodyLength() == 0)
             .ok_or_else(|| self.not_a_recording("it does not begin with a schema"))?;
         self.checksum = checksum::of(&[&frame.prefix, frame.metadata.as_slice()].concat());
-        guarded(|| try_fb_to_schema(schema).map_err(|e| e.to_string()))
-            .map_err(|e| self.not_a_recording(why(&e)))
+        guarded(|| try_fb_to_schema(schema)).map_err(|e| self.not_a_recording(why(&e)))
     }
 
     /// The next batch; `None` at the end.
@@ -171,6 +170,39 @@ impl<R: Read> Frames<R> {
     }
 }
 
+/// Why a batch, or a schema, cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BatchError {
+    #[error("its column {name} is {is}")]
+    ColumnType { name: String, is: String },
+    #[error("Arrow metadata version {0:?}, not V5")]
+    Version(MetadataVersion),
+    #[error("a message of type {0:?}, not a batch")]
+    NotABatch(MessageHeader),
+    #[error("a batch without description")]
+    NoDescription,
+    #[error("a batch of {0} rows")]
+    Rows(i64),
+    #[error("a column with an impossible length")]
+    ColumnLength,
+    #[error("compression {0:?}, not zstd")]
+    Compression(CompressionType),
+    #[error("a batch without buffers")]
+    NoBuffers,
+    #[error("{are} buffers instead of {wanted}")]
+    Buffers { are: usize, wanted: usize },
+    #[error("a column outside its batch")]
+    Outside,
+    #[error("a column of broken values")]
+    Values,
+    #[error("a batch that unpacks to an impossible size")]
+    Size,
+    #[error("{0}")]
+    Arrow(ArrowError),
+    #[error("Arrow's decoder fails on it")]
+    Panic,
+}
+
 /// The columns of a recording, of which some are read.
 pub(super) struct Columns {
     schema: SchemaRef,
@@ -185,7 +217,11 @@ pub(super) struct Columns {
 impl Columns {
     /// # Errors
     /// If a column has a type that no version of the format has: the buffers of a batch could not be told apart.
-    pub(super) fn new(schema: Schema, projection: Vec<usize>, checksums: bool) -> Result<Columns, String> {
+    pub(super) fn new(
+        schema: Schema,
+        projection: Vec<usize>,
+        checksums: bool,
+    ) -> Result<Columns, BatchError> {
         let mut widths = Vec::new();
         for field in schema.fields() {
             let validity = 1;
@@ -194,7 +230,12 @@ impl Columns {
                 DataType::Boolean => widths.extend([validity, 1]),
                 other => match other.primitive_width() {
                     Some(width) => widths.extend([validity, width]),
-                    None => return Err(format!("its column {} is {other}", field.name())),
+                    None => {
+                        return Err(BatchError::ColumnType {
+                            name: field.name().clone(),
+                            is: other.to_string(),
+                        });
+                    }
                 },
             }
         }
@@ -202,53 +243,54 @@ impl Columns {
     }
 }
 
-fn decode(message: &Message, body: &Buffer, columns: &Columns) -> Result<RecordBatch, String> {
+fn decode(message: &Message, body: &Buffer, columns: &Columns) -> Result<RecordBatch, BatchError> {
     let version = message.version();
     if version != MetadataVersion::V5 {
-        return Err(format!("Arrow metadata version {version:?}, not V5"));
+        return Err(BatchError::Version(version));
     }
     if message.header_type() != MessageHeader::RecordBatch {
-        return Err(format!("a message of type {:?}, not a batch", message.header_type()));
+        return Err(BatchError::NotABatch(message.header_type()));
     }
-    let batch = message.header_as_record_batch().ok_or("a batch without description")?;
+    let batch = message.header_as_record_batch().ok_or(BatchError::NoDescription)?;
     check(&batch, body, &columns.widths)?;
     let none = HashMap::new();
     guarded(|| {
         RecordBatchDecoder::try_new(body, batch, columns.schema.clone(), &none, &version)
             .and_then(|decoder| decoder.with_projection(Some(&columns.projection)).read_record_batch())
-            .map_err(|e| e.to_string())
     })
 }
 
 /// The last resort against a panic in Arrow's decoder that our checks did not foresee: damage, not the end of
 /// the program. Tests and the fuzzer, which run with debug assertions, shall see it.
-fn guarded<T>(decode: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    if cfg!(debug_assertions) {
-        return decode();
-    }
-    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("Arrow's decoder fails on it".into()))
+fn guarded<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, BatchError> {
+    let decoded = if cfg!(debug_assertions) {
+        decode()
+    } else {
+        catch_unwind(AssertUnwindSafe(decode)).map_err(|_| BatchError::Panic)?
+    };
+    decoded.map_err(BatchError::Arrow)
 }
 
 /// What Arrow's decoder takes for granted: that buffers lie within the body and hold whole values, and that
 /// sizes are sane.
-fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Result<(), String> {
+fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Result<(), BatchError> {
     let rows = |number: i64| usize::try_from(number).ok().filter(|rows| *rows <= MAX_BATCH_ROWS);
     if rows(batch.length()).is_none() {
-        return Err(format!("a batch of {} rows", batch.length()));
+        return Err(BatchError::Rows(batch.length()));
     }
     for node in batch.nodes().into_iter().flatten() {
         if rows(node.length()).is_none() || node.null_count() < 0 || node.null_count() > node.length() {
-            return Err("a column with an impossible length".into());
+            return Err(BatchError::ColumnLength);
         }
     }
     let packed = match batch.compression() {
         None => false,
         Some(compression) if compression.codec() == CompressionType::ZSTD => true,
-        Some(other) => return Err(format!("compression {:?}, not zstd", other.codec())),
+        Some(other) => return Err(BatchError::Compression(other.codec())),
     };
-    let buffers = batch.buffers().ok_or("a batch without buffers")?;
+    let buffers = batch.buffers().ok_or(BatchError::NoBuffers)?;
     if buffers.len() != widths.len() {
-        return Err(format!("{} buffers instead of {}", buffers.len(), widths.len()));
+        return Err(BatchError::Buffers { are: buffers.len(), wanted: widths.len() });
     }
     let mut total = 0usize;
     for (buffer, width) in buffers.iter().zip(widths) {
@@ -256,14 +298,11 @@ fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Res
             .ok()
             .zip(usize::try_from(buffer.length()).ok())
             .and_then(|(offset, length)| body.get(offset..offset.checked_add(length)?))
-            .ok_or("a column outside its batch")?;
+            .ok_or(BatchError::Outside)?;
         let unpacked = if packed { unpacked_size(bytes) } else { Some(bytes.len()) };
-        let unpacked =
-            unpacked.filter(|size| size.is_multiple_of(*width)).ok_or("a column of broken values")?;
-        total = total
-            .checked_add(unpacked)
-            .filter(|total| *total <= MAX_BATCH_BYTES)
-            .ok_or("a batch that unpacks to an impossible size")?;
+        let unpacked = unpacked.filter(|size| size.is_multiple_of(*width)).ok_or(BatchError::Values)?;
+        total =
+            total.checked_add(unpacked).filter(|total| *total <= MAX_BATCH_BYTES).ok_or(BatchError::Size)?;
     }
     Ok(())
 }

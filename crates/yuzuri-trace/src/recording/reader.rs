@@ -175,5 +175,5 @@ fn columns(schema: Schema, checksums: bool, name: &str) -> Result<Columns, ReadE
             None => {}
         }
     }
-    Columns::new(schema, projection, checksums).map_err(not)
+    Columns::new(schema, projection, checksums).map_err(|why| not(why.to_string()))
 }

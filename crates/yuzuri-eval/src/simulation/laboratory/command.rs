@@ -78,7 +78,7 @@ fn compare(file: &Path, args: &Args, outcome: &mut Outcome) -> anyhow::Result<()
             outcome.missing += 1;
             continue;
         }
-        let setting = Setting::of(&point.scenario, &kernel, args.seeds).map_err(anyhow::Error::msg)?;
+        let setting = Setting::of(&point.scenario, &kernel, args.seeds)?;
         let (k, o) = (&setting.kernel, &setting.simulation);
         let within = setting.is_within_limits();
         println!(

@@ -11,7 +11,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_cca as cca;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::CellAccount;
 use yuzuri_netmodel::wire::WireAccount;
@@ -180,7 +179,7 @@ impl Watch for Recorder<'_> {
         }
         let number = flow.connection as usize;
         let (window, counts) = (flow.sender.window(), flow.sender.counts());
-        let state = state_of(window.state);
+        let state = window.state;
         let event = Event {
             mono_ns: now.as_nanos(),
             flow: FlowId(u64::from(flow.connection) + 1),
@@ -263,16 +262,6 @@ impl Watch for Recorder<'_> {
             }
         }
         if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-fn state_of(state: cca::CaState) -> CaState {
-    match state {
-        cca::CaState::Open => CaState::Open,
-        cca::CaState::Disorder => CaState::Disorder,
-        cca::CaState::Cwr => CaState::Cwr,
-        cca::CaState::Recovery => CaState::Recovery,
-        cca::CaState::Loss => CaState::Loss,
     }
 }
 
