@@ -4,8 +4,9 @@ use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_kernel::own;
@@ -32,6 +33,8 @@ pub struct Transfer {
     threads: Vec<JoinHandle<()>>,
     /// For whoever must be woken from a full socket.
     sockets: Vec<TcpStream>,
+    /// The kernel's account of the threads that read and write.
+    accounts: Vec<PathBuf>,
     /// The sender's address.
     pub local: SocketAddr,
     _path: Path,
@@ -67,17 +70,25 @@ impl Transfer {
         let stop = Arc::new(AtomicBool::new(false));
         let sockets = vec![near.try_clone().unwrap(), far.try_clone().unwrap()];
         let local = near.local_addr().unwrap();
+        let (tells, told) = mpsc::channel();
         let threads = vec![
             std::thread::spawn({
-                let stop = stop.clone();
-                move || read(far, fault, &stop)
+                let (stop, tells) = (stop.clone(), tells.clone());
+                move || {
+                    tells.send(account()).unwrap();
+                    read(far, fault, &stop);
+                }
             }),
             std::thread::spawn({
                 let stop = stop.clone();
-                move || write(near, fault, &stop)
+                move || {
+                    tells.send(account()).unwrap();
+                    write(near, fault, &stop);
+                }
             }),
         ];
-        Transfer { stop, threads, sockets, local, _path: path }
+        let accounts = told.iter().take(threads.len()).collect();
+        Transfer { stop, threads, sockets, accounts, local, _path: path }
     }
 }
 
@@ -101,6 +112,15 @@ impl Transfer {
         Chronographs { busy_us: at(168), rwnd_limited_us: at(176), sndbuf_limited_us: at(184) }
     }
 
+    /// For how long the threads that read and write have waited for a processor although they could go on: their work was late by that.
+    pub fn late(&self) -> Duration {
+        let waited_ns = |account: &PathBuf| -> u64 {
+            let text = std::fs::read_to_string(account).unwrap();
+            text.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        Duration::from_nanos(self.accounts.iter().map(waited_ns).sum())
+    }
+
     /// Bytes acknowledged so far.
     pub fn acked_bytes(&self) -> u64 {
         let info = own::info(self.sockets[0].as_fd()).unwrap();
@@ -118,6 +138,11 @@ impl Drop for Transfer {
             let _ = thread.join();
         }
     }
+}
+
+/// Where the kernel says for how long this thread ran, and waited to run (`Documentation/scheduler/sched-stats.rst`).
+fn account() -> PathBuf {
+    std::fs::canonicalize("/proc/thread-self/schedstat").unwrap()
 }
 
 fn read(mut far: TcpStream, fault: Fault, stop: &AtomicBool) {
