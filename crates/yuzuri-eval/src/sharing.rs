@@ -9,6 +9,7 @@ mod trace;
 
 use anyhow::Context;
 use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 use contender::Contender;
 pub use contest::each;
 pub use lot::{
@@ -26,8 +27,9 @@ pub struct Args {
     /// Only run settings whose table or name contains TEXT; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Only run these contenders (cubic, bbr, paced, hayakawa2015, shimada2016, throughput, balanced, latency, oracle)
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Only run these contenders
+    #[arg(long, value_name = "NAME", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(Contender::all().into_iter().map(Contender::name)))]
     contenders: Vec<String>,
     /// Seeds per setting and contender; medians are shown
     #[arg(long, default_value_t = 3)]
@@ -143,12 +145,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         settings.iter().for_each(|s| println!("{}: {}", s.group, s.name()));
         return Ok(());
     }
-    let all = Contender::all();
-    if let Some(unknown) = args.contenders.iter().find(|name| all.iter().all(|c| c.name() != *name)) {
-        let names: Vec<_> = all.iter().map(|c| c.name()).collect();
-        anyhow::bail!("there is no contender '{unknown}': choose of {}", names.join(", "));
-    }
-    let contenders: Vec<Contender> = all
+    let contenders: Vec<Contender> = Contender::all()
         .into_iter()
         .filter(|c| args.contenders.is_empty() || args.contenders.iter().any(|name| c.name() == name))
         .collect();

@@ -47,8 +47,8 @@ pub struct RunArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Objective: throughput, balanced or latency [default: balanced]
-    #[arg(long, value_name = "NAME")]
+    /// Objective [default: balanced]
+    #[arg(long, value_name = "NAME", value_parser = crate::units::objective())]
     objective: Option<Objective>,
 
     /// Hardware address of a station that is left alone; may be repeated

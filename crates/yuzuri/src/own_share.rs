@@ -2,6 +2,7 @@
 
 use crate::share::{RunArgs, settings};
 use crate::transfer::Voice;
+use crate::units;
 use clap::Args;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -43,9 +44,8 @@ pub struct OwnShareArgs {
     #[arg(long, value_name = "ADDRESS:PORT", requires = "share")]
     share_rendezvous: Option<SocketAddr>,
 
-    /// Policy that bounds the windows: off, count, hayakawa2015, shimada2016, steady or yuzuri [default:
-    /// yuzuri]
-    #[arg(long, value_name = "NAME", requires = "share")]
+    /// Policy that bounds the windows [default: yuzuri]
+    #[arg(long, value_name = "NAME", requires = "share", value_parser = units::policy())]
     share_policy: Option<PolicyName>,
 
     /// Configuration file for all other settings [default: /etc/yuzuri/share.toml if it exists]

@@ -2,7 +2,7 @@
 
 use crate::authority::{self, AuthorityTask};
 use crate::daemon::{self, Signals, Task, Tasks, Watchdog, notify};
-use crate::{confine, memory};
+use crate::{confine, memory, units};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
@@ -64,13 +64,12 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "NAME")]
     pub interface: Vec<String>,
 
-    /// Policy that bounds the windows: off, count, hayakawa2015, shimada2016, steady or yuzuri [default:
-    /// yuzuri]
-    #[arg(long, value_name = "NAME")]
+    /// Policy that bounds the windows [default: yuzuri]
+    #[arg(long, value_name = "NAME", value_parser = units::policy())]
     pub policy: Option<PolicyName>,
 
-    /// Objective of the policy `yuzuri`: throughput, balanced or latency [default: balanced]
-    #[arg(long, value_name = "NAME")]
+    /// Objective of the policy `yuzuri` [default: balanced]
+    #[arg(long, value_name = "NAME", value_parser = units::objective())]
     pub objective: Option<Objective>,
 
     /// Key file that authenticates this member (`yuzuri share key` creates one)
@@ -162,11 +161,12 @@ pub struct ReloadArgs {
 
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// Policy: off, count, hayakawa2015, shimada2016, steady or yuzuri
+    /// Policy
+    #[arg(value_parser = units::policy())]
     name: PolicyName,
 
-    /// Objective of the policy `yuzuri`: throughput, balanced or latency [default: unchanged]
-    #[arg(long, value_name = "NAME")]
+    /// Objective of the policy `yuzuri` [default: unchanged]
+    #[arg(long, value_name = "NAME", value_parser = units::objective())]
     objective: Option<Objective>,
 
     /// Print JSON

@@ -1,6 +1,8 @@
-//! Quantities as people type them.
+//! Quantities and names as people type them.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::time::Duration;
+use yuzuri_policy::{Objective, PolicyName};
 use yuzuri_trace::Density;
 
 /// A value on the command line that cannot be understood.
@@ -101,9 +103,26 @@ pub fn density(text: &str) -> Result<Density, ValueError> {
     }
 }
 
+/// The name of a policy; help and completions list them all.
+pub fn policy() -> impl TypedValueParser<Value = PolicyName> {
+    PossibleValuesParser::new(PolicyName::ALL.map(PolicyName::name)).try_map(|name| name.parse())
+}
+
+/// The name of an objective, likewise.
+pub fn objective() -> impl TypedValueParser<Value = Objective> {
+    PossibleValuesParser::new(Objective::ALL.map(Objective::name)).try_map(|name| name.parse())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_settings_file_lists_every_policy_and_objective() {
+        let file = include_str!("../../../packaging/share.toml");
+        assert!(file.contains(&PolicyName::ALL.map(PolicyName::name).join(", ")));
+        assert!(file.contains(&Objective::ALL.map(Objective::name).join(", ")));
+    }
 
     #[test]
     fn times_bytes_and_densities() {
