@@ -95,6 +95,27 @@ pub enum SendError {
         /// Summary of the transfer up to the failure.
         summary: Box<SendSummary>,
     },
+    /// The other end was asked to send, and does not.
+    #[error("{peer} does not send in reverse: {}; {}", not_reversed_text(.peer_text), not_reversed_advice(.peer_text))]
+    NotReversed {
+        /// Address of the other end.
+        peer: SocketAddr,
+        /// What it said instead, if anything.
+        peer_text: Option<String>,
+    },
+    /// The other end was sending, and a connection failed, or nothing arrived for
+    /// [`stall_timeout`](crate::SendOptions::stall_timeout).
+    #[error("connection {connection} from {peer} failed after {bytes} bytes: {source}; {}", advice(.source))]
+    Interrupted {
+        /// Number of the connection.
+        connection: u32,
+        /// Address of the other end.
+        peer: SocketAddr,
+        /// Bytes received before.
+        bytes: u64,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// The report could not be written, for example because of a full disk or a closed pipe.
     #[error("cannot write the report: {0}; check the output file or pipe")]
     Report(#[source] io::Error),
@@ -142,6 +163,8 @@ pub enum FailureKind {
     Silent,
     /// Nothing is acknowledged any more because the program at the peer does not read.
     NotReading,
+    /// The other end was asked to send, and does not: it is an older version, another program, or not allowed to.
+    NotReversed,
     /// The report could not be written.
     Report,
     /// The transfer was stopped before it began.
@@ -152,6 +175,13 @@ pub enum FailureKind {
 }
 
 impl SendError {
+    /// The other end was asked to send, and said this instead.
+    pub(crate) fn not_reversed(peer: SocketAddr, text: &str) -> SendError {
+        let clean: String =
+            text.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).collect();
+        SendError::NotReversed { peer, peer_text: (!clean.is_empty()).then_some(clean) }
+    }
+
     /// The kind of this failure.
     pub fn kind(&self) -> FailureKind {
         match self {
@@ -171,6 +201,13 @@ impl SendError {
             SendError::Stalled { window_closed: true, .. } => FailureKind::NotReading,
             SendError::Stalled { .. } => FailureKind::Silent,
             SendError::Network { source, .. } => kind_of(source, FailureKind::Network),
+            SendError::NotReversed { peer_text, .. } if is_http_response(peer_text) => FailureKind::WebServer,
+            SendError::NotReversed { .. } => FailureKind::NotReversed,
+            SendError::Interrupted { source, .. } => match source.raw_os_error() {
+                Some(libc::ECONNRESET) => FailureKind::ClosedByPeer,
+                _ if source.kind() == io::ErrorKind::TimedOut => FailureKind::Silent,
+                _ => kind_of(source, FailureKind::Network),
+            },
             SendError::Report(_) => FailureKind::Report,
             SendError::Stopped => FailureKind::Stopped,
         }
@@ -261,6 +298,23 @@ fn allowed_congestion_control() -> Option<String> {
 
 fn peer_text_note(peer_text: &Option<String>) -> String {
     peer_text.as_ref().map(|text| format!(" (its message: {text})")).unwrap_or_default()
+}
+
+fn not_reversed_text(peer_text: &Option<String>) -> String {
+    match peer_text {
+        Some(text) => format!("its message is: {text}"),
+        None => "it did not answer the request".to_owned(),
+    }
+}
+
+fn not_reversed_advice(peer_text: &Option<String>) -> &'static str {
+    if is_http_response(peer_text) {
+        closed_advice(peer_text)
+    } else if peer_text.is_some() {
+        "change that there, or run `yuzuri send` on that host"
+    } else {
+        "an older `yuzuri receive` or another program listens there: update it, or run `yuzuri send` on that host"
+    }
 }
 
 /// Whether the peer's text begins like an HTTP response (RFC 9112, section 4).

@@ -2,9 +2,9 @@
 //! more connections. For each buffer it reports when it was first written, when its last packet was
 //! sent and when its last byte was acknowledged, and the congestion window, slow start threshold
 //! and round-trip time when the last packet was sent. [`receive`] accepts any number of senders and
-//! discards the data.
+//! discards the data. [`fetch`] is the reverse: it asks a receiver to send, if that [may](ReceiveOptions::reverse).
 //!
-//! The stream contains only the bytes of the buffers, so any program that reads can act as the
+//! The stream of [`send`] contains only the bytes of the buffers, so any program that reads can act as the
 //! peer, for example `nc -l 4950 >/dev/null`.
 //!
 //! # Where the figures come from
@@ -52,12 +52,14 @@ mod connect;
 mod connection;
 mod error;
 mod events;
+mod fetch;
 mod gate;
 mod ledger;
 mod options;
 mod payload;
 mod receive;
 mod report;
+mod reverse;
 mod send;
 mod spread;
 mod stamps;
@@ -70,11 +72,14 @@ pub use events::{
     Buffer, BufferSource, Connected, ConnectionSummary, Note, Progress, SendEvent, SendSummary, Shared,
     ThroughputSpread, WarningKind,
 };
+pub use fetch::{FetchEvent, FetchSummary, Fetched, fetch};
 pub use gate::Gate;
 pub use options::{Limits, SendOptions, Shown, ShownConnection};
 pub use payload::{PAYLOAD_BYTES, payload};
 pub use receive::{End, Listener, ReceiveEvent, ReceiveOptions, ReceiveSummary, Received, receive};
-pub use report::{Both, JsonLines, Report, human::ReceiveText, human::SendText, limit::MaxLines};
+pub use report::{
+    Both, JsonLines, Report, human::FetchText, human::ReceiveText, human::SendText, limit::MaxLines,
+};
 pub use send::send;
 pub use target::{Family, Target, TargetError};
 

@@ -3,6 +3,7 @@
 
 mod events;
 mod options;
+mod reverse;
 
 pub use events::{End, ReceiveEvent, ReceiveSummary, Received};
 pub use options::ReceiveOptions;
@@ -28,11 +29,25 @@ const MAX_CONSECUTIVE_ACCEPTS: usize = 64;
 /// How long the receiver stops accepting after the process ran out of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
+/// What a connection is for.
+enum Role {
+    /// Not known yet: it began like a request to send.
+    Begins(Vec<u8>),
+    Receives,
+    /// It asked for buffers: how many bytes are left, and until when.
+    Sends {
+        left: u64,
+        until: Option<Instant>,
+    },
+}
+
 struct Sender {
     number: u64,
     socket: Socket,
     peer: SocketAddr,
+    role: Role,
     bytes: u64,
+    sent_bytes: u64,
     first_mono_ns: Option<u64>,
     last_mono_ns: u64,
     accepted: Instant,
@@ -165,12 +180,17 @@ impl<'a> Server<'a> {
             fds.clear();
             let accepts = if self.paused_until.is_none() { libc::POLLIN } else { 0 };
             fds.push(poll_fd(self.listener.socket.as_raw_fd(), accepts));
-            fds.extend(self.senders.iter().map(|sender| poll_fd(sender.socket.as_raw_fd(), libc::POLLIN)));
+            fds.extend(self.senders.iter().map(|sender| {
+                // Who asked has closed its direction, which would always be readable.
+                let events =
+                    if matches!(sender.role, Role::Sends { .. }) { libc::POLLOUT } else { libc::POLLIN };
+                poll_fd(sender.socket.as_raw_fd(), events)
+            }));
             sys::poll(&mut fds, CHECK_INTERVAL).map_err(ReceiveError::Poll)?;
             // Iterates backwards, so that removing a connection does not move those not yet served.
             for at in (0..self.senders.len()).rev() {
                 if fds[at + 1].revents != 0
-                    && let Some(end) = self.read(at)
+                    && let Some(end) = self.serve(at)
                 {
                     self.close(at, end)?;
                 }
@@ -183,12 +203,13 @@ impl<'a> Server<'a> {
                 self.check_timeouts(now)?;
                 next_check = now + CHECK_INTERVAL;
             }
-            if self.listener.options.once && self.summary.bytes > 0 && self.senders.is_empty() {
+            let carried = self.carried();
+            if self.listener.options.once && carried > 0 && self.senders.is_empty() {
                 break;
             }
             let (then, bytes_then) = last_progress;
             if now - then >= self.listener.options.progress_interval {
-                let bytes = self.summary.bytes;
+                let bytes = carried;
                 last_progress = (now, bytes);
                 if !self.senders.is_empty() || bytes > bytes_then {
                     let nanos = u64::try_from((now - then).as_nanos()).unwrap_or(u64::MAX);
@@ -212,9 +233,14 @@ impl<'a> Server<'a> {
         let duration_ns = self.first_mono_ns.map_or(0, |first| self.last_mono_ns.saturating_sub(first));
         ReceiveSummary {
             duration_ns,
-            throughput_bps: rate_bps(self.summary.bytes, duration_ns),
+            throughput_bps: rate_bps(self.carried(), duration_ns),
             ..self.summary.clone()
         }
+    }
+
+    /// Bytes of all connections, in both directions.
+    fn carried(&self) -> u64 {
+        self.summary.bytes + self.summary.sent_bytes
     }
 
     fn accept(&mut self) -> Result<(), ReceiveError> {
@@ -260,7 +286,9 @@ impl<'a> Server<'a> {
                 number,
                 socket,
                 peer,
+                role: Role::Begins(Vec::new()),
                 bytes: 0,
+                sent_bytes: 0,
                 first_mono_ns: None,
                 last_mono_ns: 0,
                 accepted: now,
@@ -285,12 +313,32 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Number of bytes that may still be received over all connections.
+    /// Number of bytes that may still be carried over all connections.
     fn total_remaining(&self) -> u64 {
-        self.listener
-            .options
-            .max_total_bytes
-            .map_or(u64::MAX, |limit| limit.saturating_sub(self.summary.bytes))
+        self.listener.options.max_total_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.carried()))
+    }
+
+    /// Goes on with a connection that is ready. Returns why it is over, or `None` if it is not.
+    fn serve(&mut self, at: usize) -> Option<End> {
+        match self.senders[at].role {
+            Role::Begins(_) => self.begin(at),
+            Role::Receives => self.read(at),
+            Role::Sends { .. } => self.send(at),
+        }
+    }
+
+    /// Counts bytes that were received now. Returns whether no more may be received over all connections.
+    fn count(&mut self, at: usize, count: u64, total_remaining: u64) -> bool {
+        let now = mono_ns();
+        let sender = &mut self.senders[at];
+        sender.bytes += count;
+        sender.first_mono_ns.get_or_insert(now);
+        sender.last_mono_ns = now;
+        sender.last_read = Instant::now();
+        self.summary.bytes += count;
+        self.first_mono_ns.get_or_insert(now);
+        self.last_mono_ns = now;
+        count >= total_remaining
     }
 
     /// Reads and discards available data. Returns why the connection is over, or `None` if it is
@@ -308,15 +356,7 @@ impl<'a> Server<'a> {
         match discard(&sender.socket, max_bytes) {
             Ok(0) => Some(End::Closed),
             Ok(count) => {
-                let now = mono_ns();
-                sender.bytes += count as u64;
-                sender.first_mono_ns.get_or_insert(now);
-                sender.last_mono_ns = now;
-                sender.last_read = Instant::now();
-                self.summary.bytes += count as u64;
-                self.first_mono_ns.get_or_insert(now);
-                self.last_mono_ns = now;
-                if count as u64 >= total_remaining {
+                if self.count(at, count as u64, total_remaining) {
                     return Some(End::TotalLimit);
                 }
                 (count as u64 >= remaining).then_some(End::Limit)
@@ -331,7 +371,12 @@ impl<'a> Server<'a> {
     fn check_timeouts(&mut self, now: Instant) -> Result<(), ReceiveError> {
         for at in (0..self.senders.len()).rev() {
             let sender = &self.senders[at];
-            if self.listener.options.max_time.is_some_and(|limit| now - sender.accepted >= limit) {
+            if let Role::Sends { until: Some(until), .. } = sender.role
+                && now >= until
+            {
+                // Also where the socket takes no more.
+                self.close(at, End::Sent)?;
+            } else if self.listener.options.max_time.is_some_and(|limit| now - sender.accepted >= limit) {
                 self.close(at, End::TimeLimit)?;
             } else if now - sender.last_read >= self.listener.options.idle_timeout {
                 self.close(at, End::Idle)?;
@@ -344,7 +389,15 @@ impl<'a> Server<'a> {
         let sender = self.senders.swap_remove(at);
         let send_reason = |text: &str| refuse(&sender.socket, &format!("yuzuri receive: {text}"));
         match end {
-            End::Closed | End::Failed => {}
+            // Who was sent to reads buffers, and no reason.
+            End::Closed | End::Failed | End::Sent => {}
+            _ if matches!(sender.role, Role::Sends { .. }) => {}
+            End::NotReversed if self.listener.options.reverse => {
+                send_reason("cannot read the request to send: versions differ, update the older one");
+            }
+            End::NotReversed => {
+                send_reason("does not send to others: start it with `yuzuri receive --reverse`");
+            }
             End::Idle => send_reason("closed, idle for too long"),
             End::Limit => send_reason("closed, the byte limit per connection is reached"),
             End::TimeLimit => send_reason("closed, the time limit per connection is reached"),
@@ -356,8 +409,9 @@ impl<'a> Server<'a> {
             connection: sender.number,
             peer: sender.peer,
             bytes: sender.bytes,
+            sent_bytes: sender.sent_bytes,
             duration_ns,
-            throughput_bps: rate_bps(sender.bytes, duration_ns),
+            throughput_bps: rate_bps(sender.bytes + sender.sent_bytes, duration_ns),
             end,
         }))
     }

@@ -302,6 +302,16 @@ pub struct SendArgs {
     #[arg(long, short = 'C', value_name = "NAME")]
     pub control: Option<String>,
 
+    /// Receive instead: the receiver sends, if it was started with --reverse
+    ///
+    /// The limits are those of --bytes or --buffers, and --time. What else belongs to a sender is the receiver's own there.
+    #[arg(long, short = 'R', conflicts_with_all = ["wait_ack", "control", "record", "probe", "share", "two_way"])]
+    pub reverse: bool,
+
+    /// Send, and receive as with --reverse on as many other connections at the same time
+    #[arg(long)]
+    pub two_way: bool,
+
     /// Send each buffer only after the previous one is acknowledged
     #[arg(long)]
     pub wait_ack: bool,
@@ -330,7 +340,8 @@ pub struct SendArgs {
 
     /// Print a line of JSON for each buffer, and one for the summary
     ///
-    /// Each line has a `type`: connected, buffer, progress, note, warning, summary, latency, shared or failed.
+    /// Each line has a `type`: connected, buffer, progress, note, warning, summary, latency, shared or failed, and in reverse
+    /// reverse-connected, reverse-progress or reverse-summary.
     /// Failures and warnings
     /// have a stable `kind` for programs and a message for people.
     #[arg(long)]
@@ -366,6 +377,12 @@ pub struct ReceiveArgs {
     /// Stop when the first sender has finished
     #[arg(long)]
     pub once: bool,
+
+    /// Also send to those who ask for it with `yuzuri send --reverse` or --two-way, within the same limits
+    ///
+    /// Anybody who can reach the port can then make this host send.
+    #[arg(long)]
+    pub reverse: bool,
 
     /// Maximum number of simultaneous connections
     #[arg(long, default_value_t = 256)]

@@ -6,11 +6,12 @@ use crate::own_record::OwnRecord;
 use crate::own_share::{OwnShare, Sharing};
 use crate::probe::Probe;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::{in_one_line, stop_flag};
 use yuzuri_transfer::{
-    Both, FailureKind, Family, JsonLines, Limits, Listener, MaxLines, ReceiveEvent, ReceiveOptions,
-    ReceiveText, Report, SendEvent, SendOptions, SendText, WarningKind,
+    Both, FailureKind, Family, FetchEvent, FetchText, JsonLines, Limits, Listener, MaxLines, ReceiveEvent,
+    ReceiveOptions, ReceiveText, Report, SendError, SendEvent, SendOptions, SendText, WarningKind,
 };
 
 /// What the exit code is where the transfer was made, and the recording or the sharing that was asked for beside it was not, or not wholly.
@@ -61,6 +62,10 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     options.limits = Limits { buffers: args.buffers, bytes: args.bytes, time: args.time };
     options.wait_ack = args.wait_ack;
     options.congestion_control = args.control;
+    if args.reverse {
+        fetch(&options, args.json, &stop)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let share = OwnShare::start(&args.share, options.interface.as_deref(), voice).inspect_err(|error| {
         voice.tell(&SendEvent::Failed { kind: FailureKind::Sharing, message: in_one_line(error.as_ref()) });
     })?;
@@ -76,16 +81,56 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     let mut text = SendText::standard();
     let report: &mut dyn Report<SendEvent> = if args.json { &mut json } else { &mut text };
     let mut probe = Probe::default();
-    let sent = match args.probe {
+    let mut send = || match args.probe {
         true => yuzuri_transfer::send(&options, &mut Both(report, &mut probe), &stop),
         false => yuzuri_transfer::send(&options, report, &stop),
     };
+    let sent = if args.two_way { both_ways(&options, args.json, &stop, send) } else { send() };
     probe.finish(args.json);
     // Each is ended, whatever became of the others.
     complete &= record.is_none_or(|record| record.finish(voice));
     complete &= share.is_none_or(|share| share.finish(voice));
     sent?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(BESIDE_FAILED) })
+}
+
+/// Has the other end send.
+fn fetch(options: &SendOptions, json: bool, stop: &AtomicBool) -> Result<(), SendError> {
+    let mut lines = JsonLines(std::io::stdout());
+    let mut text = FetchText::standard();
+    let report: &mut dyn Report<FetchEvent> = if json { &mut lines } else { &mut text };
+    yuzuri_transfer::fetch(options, report, stop).map(drop)
+}
+
+/// Sends, while the other end does on other connections. If one of both fails, the other ends, too.
+fn both_ways<T>(
+    options: &SendOptions,
+    json: bool,
+    stop: &AtomicBool,
+    send: impl FnOnce() -> Result<T, SendError>,
+) -> Result<T, SendError> {
+    let mut options = options.clone();
+    // These belong to what is sent from here.
+    (options.shown, options.congestion_control) = (None, None);
+    std::thread::scope(|scope| {
+        let fetching = scope.spawn(|| {
+            let mut lines = JsonLines(std::io::stdout());
+            // There is one progress line, that of what is sent.
+            let mut text = FetchText::new(std::io::stdout(), None::<std::io::Sink>);
+            let report: &mut dyn Report<FetchEvent> = if json { &mut lines } else { &mut text };
+            let fetched = yuzuri_transfer::fetch(&options, report, stop);
+            stop.fetch_or(fetched.is_err(), Ordering::Relaxed);
+            fetched
+        });
+        let sent = send();
+        stop.fetch_or(sent.is_err(), Ordering::Relaxed);
+        let fetched = fetching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match (sent, fetched) {
+            // It was stopped because of the other.
+            (Err(SendError::Stopped), Err(error)) | (Ok(_), Err(error)) => Err(error),
+            (sent, _) => sent,
+        }
+    })
 }
 
 /// Receives.
@@ -100,6 +145,7 @@ pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
         max_total_bytes: args.total_bytes.0,
         max_time: args.time,
         once: args.once,
+        reverse: args.reverse,
         ..ReceiveOptions::default()
     };
     let mut json = JsonLines(std::io::stdout());

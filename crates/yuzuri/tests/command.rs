@@ -98,7 +98,11 @@ impl Drop for Running {
 
 /// A receiver at B, listening.
 fn receiver(net: &Net) -> Running {
-    let receiver = Running::start(net.command(Side::B, YUZURI).args(["receive", "--json"]));
+    receiver_with(net, &[])
+}
+
+fn receiver_with(net: &Net, more: &[&str]) -> Running {
+    let receiver = Running::start(net.command(Side::B, YUZURI).args(["receive", "--json"]).args(more));
     let to = (net.v4(Side::B), 4950).into();
     let listens = || TcpStream::connect_timeout(&to, std::time::Duration::from_secs(1)).is_ok();
     assert!(net.inside(Side::A, || eventually(listens)));
@@ -141,6 +145,35 @@ fn wrong_words_are_refused_with_what_to_do() {
     );
     assert!(error(&yuzuri(&["replay", "/no/such.arrows", "--json"])).contains("/no/such.arrows"));
     assert!(error(&yuzuri(&["top", "--poll"])).contains("terminal"));
+}
+
+/// Both directions at once, and in reverse alone; a receiver that was not told to refuses, and ends the direction that it could make.
+#[test]
+fn a_transfer_goes_both_ways() {
+    let Some(net) = Net::or_skip("a_transfer_goes_both_ways") else { return };
+    let to = net.v4(Side::B).to_string();
+    let asks = |args: &[&str]| net.command(Side::A, YUZURI).arg("send").args(args).arg(&to).output().unwrap();
+    let typed = |lines: &[Value], kind: &str| -> Vec<Value> {
+        lines.iter().filter(|line| line["type"] == kind).cloned().collect()
+    };
+    {
+        let _receiver = receiver(&net);
+        let refused = asks(&["--two-way", "--json", "--bytes", "1GB"]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(error(&refused).contains("start it with `yuzuri receive --reverse`"), "{}", error(&refused));
+        let failed = typed(&json_lines(&refused.stdout), "failed");
+        assert!(failed.iter().any(|line| line["kind"] == "not-reversed"), "{failed:?}");
+    }
+    let _receiver = receiver_with(&net, &["--reverse"]);
+    let both = asks(&["--two-way", "--json", "--bytes", "3MB", "--connections", "2"]);
+    assert_eq!(both.status.code(), Some(0), "{}", text(&both.stderr));
+    let lines = json_lines(&both.stdout);
+    assert_eq!(typed(&lines, "summary")[0]["bytes_acked"], 3_000_000);
+    assert_eq!(typed(&lines, "reverse-summary")[0]["bytes"], 3_000_000);
+    let reverse = asks(&["-R", "--bytes", "1MB"]);
+    assert_eq!(reverse.status.code(), Some(0), "{}", text(&reverse.stderr));
+    assert!(text(&reverse.stdout).contains("total in reverse: 1.0 MB"), "{}", text(&reverse.stdout));
+    assert_eq!(asks(&["-R", "--control", "reno"]).status.code(), Some(2));
 }
 
 #[test]

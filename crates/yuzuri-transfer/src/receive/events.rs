@@ -43,7 +43,7 @@ pub enum ReceiveEvent {
     Progress {
         /// Number of open connections.
         open: usize,
-        /// Bytes received on all connections since the start.
+        /// Bytes received, and sent in reverse, on all connections since the start.
         bytes: u64,
         /// Rate since the previous progress event, bits per second.
         rate_bps: u64,
@@ -75,6 +75,10 @@ pub enum End {
     TotalLimit,
     /// The receiver was stopped.
     Stopped,
+    /// In reverse: all that was asked for was sent.
+    Sent,
+    /// The other end asked for a transfer in reverse that is not made.
+    NotReversed,
 }
 
 impl End {
@@ -88,6 +92,8 @@ impl End {
             End::TimeLimit => "closed: time limit per connection reached",
             End::TotalLimit => "closed: total byte limit reached",
             End::Stopped => "receiver stopped",
+            End::Sent => "sent in reverse, all that was asked for",
+            End::NotReversed => "asked for a transfer in reverse, which was refused",
         }
     }
 }
@@ -101,9 +107,11 @@ pub struct Received {
     pub peer: SocketAddr,
     /// Bytes received.
     pub bytes: u64,
-    /// Time from the first to the last byte, as read by this process, nanoseconds.
+    /// Bytes sent in reverse, as far as the kernel has accepted them.
+    pub sent_bytes: u64,
+    /// Time from the first to the last byte, as read or written by this process, nanoseconds.
     pub duration_ns: u64,
-    /// `bytes` × 8 / `duration_ns`, bits per second; 0 if all bytes were read at once.
+    /// (`bytes` + `sent_bytes`) × 8 / `duration_ns`, bits per second; 0 if all bytes were read at once.
     pub throughput_bps: u64,
     /// Why the connection is over.
     pub end: End,
@@ -118,9 +126,11 @@ pub struct ReceiveSummary {
     pub refused: u64,
     /// Bytes received on all connections.
     pub bytes: u64,
+    /// Bytes sent in reverse on all connections.
+    pub sent_bytes: u64,
     /// From the first to the last byte on any connection, nanoseconds.
     pub duration_ns: u64,
-    /// `bytes` × 8 / `duration_ns`, bits per second.
+    /// (`bytes` + `sent_bytes`) × 8 / `duration_ns`, bits per second.
     pub throughput_bps: u64,
     /// Whether [`ReceiveOptions::max_total_bytes`](crate::ReceiveOptions::max_total_bytes) ended
     /// the receiver.

@@ -29,6 +29,9 @@ pub struct ReceiveOptions {
     /// Whether the receiver ends when the first senders are done: bytes have been received and no
     /// connection is open.
     pub once: bool,
+    /// Whether it also sends buffers to those who ask ([`fetch`](crate::fetch)), within the limits above. Anybody who can reach the port
+    /// can then make this host send. Default: no.
+    pub reverse: bool,
     /// Interval of progress events while connections are open. Default: 1 s.
     pub progress_interval: Duration,
 }
@@ -45,6 +48,7 @@ impl Default for ReceiveOptions {
             max_total_bytes: Some(Self::USUAL_MAX_TOTAL_BYTES),
             max_time: None,
             once: false,
+            reverse: false,
             progress_interval: Duration::from_secs(1),
         }
     }

@@ -2,6 +2,7 @@
 //! itself on another.
 
 use crate::events::{Buffer, SendEvent, SendSummary, ThroughputSpread};
+use crate::fetch::{FetchEvent, FetchSummary};
 use crate::receive::{ReceiveEvent, ReceiveSummary};
 use crate::report::Report;
 use std::io::{self, IsTerminal, Write};
@@ -242,6 +243,72 @@ impl<W: Write, S: Write> Report<SendEvent> for SendText<W, S> {
     }
 }
 
+/// Prints the events of a transfer in reverse, one per line.
+pub struct FetchText<W, S> {
+    output: W,
+    status: StatusLine<S>,
+}
+
+impl FetchText<io::Stdout, io::Stderr> {
+    /// Prints lines on standard output, and progress on standard error if that is a terminal.
+    pub fn standard() -> Self {
+        FetchText::new(io::stdout(), io::stderr().is_terminal().then(io::stderr))
+    }
+}
+
+impl<W: Write, S: Write> FetchText<W, S> {
+    /// Prints lines on `output` and progress on `status`.
+    pub fn new(output: W, status: Option<S>) -> Self {
+        FetchText { output, status: StatusLine { output: status, shown: false } }
+    }
+
+    fn summary(&mut self, summary: &FetchSummary) -> io::Result<()> {
+        for fetched in &summary.connections {
+            writeln!(
+                self.output,
+                "connection {} in reverse: {} in {:.3} s, {:.2} Mbit/s",
+                fetched.connection,
+                size(fetched.bytes),
+                fetched.duration_ns as f64 / 1e9,
+                megabits(fetched.throughput_bps)
+            )?;
+        }
+        writeln!(
+            self.output,
+            "total in reverse: {} in {:.3} s, {:.2} Mbit/s{}",
+            size(summary.bytes),
+            summary.duration_ns as f64 / 1e9,
+            megabits(summary.throughput_bps),
+            if summary.stopped { ", stopped" } else { "" }
+        )
+    }
+}
+
+impl<W: Write, S: Write> Report<FetchEvent> for FetchText<W, S> {
+    fn report(&mut self, event: &FetchEvent) -> io::Result<()> {
+        if !matches!(event, FetchEvent::ReverseProgress { .. }) {
+            self.status.clear();
+        }
+        match event {
+            FetchEvent::ReverseConnected { connection, local, peer, .. } => {
+                writeln!(self.output, "connection {connection} in reverse: {local} < {peer}")?;
+            }
+            FetchEvent::ReverseProgress { elapsed_ns, bytes, rate_bps } => {
+                self.status.show(&format!(
+                    "{:.1} s  {}  {:.2} Mbit/s in reverse",
+                    *elapsed_ns as f64 / 1e9,
+                    size(*bytes),
+                    megabits(*rate_bps)
+                ));
+            }
+            FetchEvent::ReverseSummary(summary) => self.summary(summary)?,
+            // The caller of `fetch` receives the error and prints it.
+            FetchEvent::Failed { .. } => {}
+        }
+        self.output.flush()
+    }
+}
+
 /// Prints the events of a receiver, one per line.
 pub struct ReceiveText<W, S> {
     output: W,
@@ -264,8 +331,13 @@ impl<W: Write, S: Write> ReceiveText<W, S> {
     fn summary(&mut self, summary: &ReceiveSummary) -> io::Result<()> {
         writeln!(
             self.output,
-            "total: {} over {} connections in {:.3} s, {:.2} Mbit/s, {} refused{}",
+            "total: {}{} over {} connections in {:.3} s, {:.2} Mbit/s, {} refused{}",
             size(summary.bytes),
+            if summary.sent_bytes > 0 {
+                format!(" received, {} sent in reverse,", size(summary.sent_bytes))
+            } else {
+                String::new()
+            },
             summary.accepted,
             summary.duration_ns as f64 / 1e9,
             megabits(summary.throughput_bps),
@@ -312,7 +384,7 @@ impl<W: Write, S: Write> Report<ReceiveEvent> for ReceiveText<W, S> {
                 self.output,
                 "connection {}: {} in {:.3} s, {:.2} Mbit/s, {}",
                 received.connection,
-                size(received.bytes),
+                size(received.bytes + received.sent_bytes),
                 received.duration_ns as f64 / 1e9,
                 megabits(received.throughput_bps),
                 received.end.description()

@@ -1,0 +1,102 @@
+//! The beginning of a connection, and sending to those who ask for it.
+
+use super::{End, MAX_READ_BYTES, Role, Server};
+use crate::clock::mono_ns;
+use crate::payload::piece;
+use crate::reverse::{ANSWER, Beginning, MAX_REQUEST_BYTES, Request};
+use crate::sys;
+use std::io::{self, Read};
+use std::time::Instant;
+
+impl Server<'_> {
+    /// Reads the beginning of a connection: a request to send, or the first bytes of what there is to discard.
+    pub(super) fn begin(&mut self, at: usize) -> Option<End> {
+        let remaining = self.total_remaining();
+        let sender = &mut self.senders[at];
+        let Role::Begins(beginning) = &mut sender.role else { return None };
+        let mut bytes = [0u8; MAX_REQUEST_BYTES];
+        let most = self.listener.options.max_bytes.unwrap_or(u64::MAX).min(remaining);
+        let room = (MAX_REQUEST_BYTES - beginning.len()).min(usize::try_from(most).unwrap_or(usize::MAX));
+        let ended = match (&sender.socket).read(&mut bytes[..room]) {
+            Ok(count) => {
+                beginning.extend_from_slice(&bytes[..count]);
+                count == 0
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return None;
+            }
+            Err(_) => return Some(End::Failed),
+        };
+        let count = beginning.len();
+        match Beginning::of(beginning) {
+            Beginning::Part if !ended && (count as u64) < most => None,
+            Beginning::Request(request) => self.answer(at, &request),
+            Beginning::Unknown => Some(End::NotReversed),
+            Beginning::Data | Beginning::Part => {
+                sender.role = Role::Receives;
+                if count > 0 && self.count(at, count as u64, remaining) {
+                    return Some(End::TotalLimit);
+                }
+                if ended {
+                    return Some(End::Closed);
+                }
+                (count as u64 >= most).then_some(End::Limit)
+            }
+        }
+    }
+
+    /// Meets a request, if that is allowed.
+    fn answer(&mut self, at: usize, request: &Request) -> Option<End> {
+        let options = &self.listener.options;
+        let most = options.max_bytes.unwrap_or(u64::MAX);
+        let sender = &mut self.senders[at];
+        if !options.reverse || sys::write(&sender.socket, ANSWER.as_bytes(), None).is_err() {
+            return Some(End::NotReversed);
+        }
+        sender.role = Role::Sends {
+            left: request.bytes.unwrap_or(u64::MAX).min(most),
+            until: request.time.and_then(|time| Instant::now().checked_add(time)),
+        };
+        None
+    }
+
+    /// Sends what the socket takes. Returns why the connection is over, or `None` if it is not.
+    pub(super) fn send(&mut self, at: usize) -> Option<End> {
+        let total_remaining = self.total_remaining();
+        let sender = &mut self.senders[at];
+        let Role::Sends { left, until } = &mut sender.role else { return None };
+        let mut count = 0;
+        let ended = loop {
+            let most = (*left).min(total_remaining - count);
+            if most == 0 || until.is_some_and(|until| Instant::now() >= until) {
+                break Some(if *left > 0 && most == 0 { End::TotalLimit } else { End::Sent });
+            }
+            if count >= MAX_READ_BYTES as u64 {
+                break None;
+            }
+            match sys::write(&sender.socket, piece(sender.sent_bytes + count, most), None) {
+                Ok(accepted) => {
+                    count += accepted as u64;
+                    *left -= accepted as u64;
+                }
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+                {
+                    break None;
+                }
+                Err(_) => break Some(End::Failed),
+            }
+        };
+        if count > 0 {
+            let now = mono_ns();
+            sender.sent_bytes += count;
+            sender.first_mono_ns.get_or_insert(now);
+            sender.last_mono_ns = now;
+            sender.last_read = Instant::now();
+            self.summary.sent_bytes += count;
+            self.first_mono_ns.get_or_insert(now);
+            self.last_mono_ns = now;
+        }
+        ended
+    }
+}

@@ -1,0 +1,114 @@
+//! The words with which one end asks the other to send, and is answered: [`fetch`](crate::fetch) and a receiver that
+//! [may send](crate::ReceiveOptions::reverse).
+//!
+//! A connection begins with a line, and then the end that asked closes its direction. A receiver that does not know the line discards
+//! it, sees the end and closes: so its silence is known at once, and needs no timeout.
+
+use std::time::Duration;
+
+/// What a request begins with, up to its version.
+const REQUEST: &str = "yuzuri-reverse ";
+/// The version that is spoken here.
+const VERSION: &str = "1";
+/// The answer to a request that is met. The buffers follow it.
+pub(crate) const ANSWER: &str = "yuzuri-reverse 1 sends\n";
+/// A longer line is no request.
+pub(crate) const MAX_REQUEST_BYTES: usize = 128;
+
+/// What one end asks the other to send. Both limits hold; without one it goes on until the end that asked closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Request {
+    pub(crate) bytes: Option<u64>,
+    pub(crate) time: Option<Duration>,
+}
+
+/// What the beginning of a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// Buffers, of which these are the first bytes.
+    Data,
+    /// Of a request, as far as it goes.
+    Part,
+    Request(Request),
+    /// A request of another version, or with something unknown in it.
+    Unknown,
+}
+
+impl Request {
+    pub(crate) fn line(&self) -> String {
+        let mut line = format!("{REQUEST}{VERSION}");
+        if let Some(bytes) = self.bytes {
+            line += &format!(" bytes={bytes}");
+        }
+        if let Some(time) = self.time {
+            line += &format!(" ms={}", time.as_millis());
+        }
+        line + "\n"
+    }
+
+    fn read(line: &str) -> Option<Request> {
+        let mut words = line.split(' ');
+        if words.next() != Some(VERSION) {
+            return None;
+        }
+        let mut request = Request::default();
+        for word in words {
+            match word.split_once('=')? {
+                ("bytes", bytes) => request.bytes = Some(bytes.parse().ok()?),
+                ("ms", ms) => request.time = Some(Duration::from_millis(ms.parse().ok()?)),
+                _ => return None,
+            }
+        }
+        Some(request)
+    }
+}
+
+impl Beginning {
+    /// Of the first bytes of a connection.
+    pub(crate) fn of(bytes: &[u8]) -> Beginning {
+        let known = bytes.len().min(REQUEST.len());
+        if bytes[..known] != REQUEST.as_bytes()[..known] {
+            return Beginning::Data;
+        }
+        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+            return if bytes.len() < MAX_REQUEST_BYTES { Beginning::Part } else { Beginning::Unknown };
+        };
+        let line = std::str::from_utf8(&bytes[known..end]).ok();
+        line.and_then(Request::read).map_or(Beginning::Unknown, Beginning::Request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_asked_is_read_back(bytes in proptest::option::of(any::<u64>()), ms in proptest::option::of(any::<u64>()), cut in any::<prop::sample::Index>()) {
+            let request = Request { bytes, time: ms.map(Duration::from_millis) };
+            let line = request.line();
+            prop_assert!(line.len() < MAX_REQUEST_BYTES);
+            prop_assert_eq!(Beginning::of(line.as_bytes()), Beginning::Request(request));
+            // However it is cut, it is waited for the rest.
+            prop_assert_eq!(Beginning::of(&line.as_bytes()[..cut.index(line.len())]), Beginning::Part);
+        }
+
+        #[test]
+        fn whatever_comes_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Beginning::of(&bytes);
+            let _ = Beginning::of(&[REQUEST.as_bytes(), &bytes].concat());
+        }
+    }
+
+    #[test]
+    fn buffers_are_no_request_and_other_versions_are_unknown() {
+        assert_eq!(Beginning::of(crate::payload()), Beginning::Data);
+        assert_eq!(Beginning::of(b"yuzuri-reversed"), Beginning::Data);
+        assert_eq!(Beginning::of(b"yuzuri-reverse 2\n"), Beginning::Unknown);
+        assert_eq!(Beginning::of(b"yuzuri-reverse 1 colour=red\n"), Beginning::Unknown);
+        assert_eq!(Beginning::of(b"yuzuri-reverse 1 bytes=-1\n"), Beginning::Unknown);
+        let long = [b"yuzuri-reverse 1 ".to_vec(), vec![b'0'; MAX_REQUEST_BYTES]].concat();
+        assert_eq!(Beginning::of(&long), Beginning::Unknown);
+    }
+}
