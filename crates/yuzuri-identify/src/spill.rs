@@ -3,7 +3,8 @@
 use crate::error::IdentifyError;
 use crate::json;
 use crate::report::FlowReport;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -13,6 +14,8 @@ use std::os::unix::fs::FileExt;
 const BLOCK_BYTES: usize = 256 << 10;
 /// Blocks held unpacked while they are read: flows that began one after the other mostly end so.
 const BLOCKS: usize = 64;
+/// Places that are sorted together: of a million flows none is moved while they are sorted by parts and merged as they are read.
+const RUN: usize = 1 << 15;
 /// A fast level: verdicts of flows are much alike.
 const LEVEL: i32 = 1;
 /// An address and a port, in the order of addresses; all zeros is none.
@@ -35,12 +38,15 @@ struct Place {
 pub struct Spill {
     block: Vec<u8>,
     block_bytes: usize,
+    /// Places in a run.
+    run: usize,
     /// By number: where it is in the file, packed.
     blocks: Vec<(u64, u32)>,
     end: u64,
     /// None until there is more than a block.
     file: Option<File>,
-    places: Vec<Place>,
+    /// In runs, each of which is sorted later.
+    places: Vec<Vec<Place>>,
     named: u64,
     rounds: bool,
     failed: Option<io::Error>,
@@ -49,13 +55,14 @@ pub struct Spill {
 impl Spill {
     /// Nothing so far. Rounds are left out unless `rounds`.
     pub fn new(rounds: bool) -> Spill {
-        Spill::with_blocks(rounds, BLOCK_BYTES)
+        Spill::with_sizes(rounds, BLOCK_BYTES, RUN)
     }
 
-    fn with_blocks(rounds: bool, block_bytes: usize) -> Spill {
+    fn with_sizes(rounds: bool, block_bytes: usize, run: usize) -> Spill {
         Spill {
             block: Vec::new(),
             block_bytes,
+            run,
             blocks: Vec::new(),
             end: 0,
             file: None,
@@ -82,7 +89,7 @@ impl Spill {
         self.named += u64::from(flow.name().is_some());
         json::flow(&mut self.block, &mut flow, self.rounds)?;
         let too_much = |_| io::Error::other("a flow of more than 4 GiB of JSON");
-        self.places.push(Place {
+        let place = Place {
             start_ns,
             from: packed(flow.verdict.from),
             to: packed(flow.verdict.to),
@@ -90,7 +97,16 @@ impl Spill {
             block: self.blocks.len() as u32,
             offset: u32::try_from(offset).map_err(too_much)?,
             bytes: u32::try_from(self.block.len() - offset).map_err(too_much)?,
-        });
+        };
+        match self.places.last_mut() {
+            Some(run) if run.len() < self.run => run.push(place),
+            _ => {
+                // A small capture has few, and its run grows as it needs; the next ones are as large as they may be.
+                let mut run = Vec::with_capacity(if self.places.is_empty() { 0 } else { self.run });
+                run.push(place);
+                self.places.push(run);
+            }
+        }
         if self.block.len() >= self.block_bytes { self.write_block() } else { Ok(()) }
     }
 
@@ -145,7 +161,8 @@ fn packed(address: Option<SocketAddr>) -> PackedAddress {
 #[derive(Debug, Default)]
 pub struct Spilled {
     parts: Vec<Spill>,
-    places: Vec<Place>,
+    /// Each sorted.
+    runs: Vec<Vec<Place>>,
 }
 
 impl Spilled {
@@ -154,23 +171,40 @@ impl Spilled {
         if let Some(error) = parts.iter_mut().find_map(|part| part.failed.take()) {
             return Err(failed(error));
         }
-        let mut places = Vec::with_capacity(parts.iter().map(|part| part.places.len()).sum());
+        let mut runs = Vec::new();
         for (number, part) in (0..).zip(&mut parts) {
-            let own = std::mem::take(&mut part.places);
-            places.extend(own.into_iter().map(|place| Place { part: number, ..place }));
+            for mut run in std::mem::take(&mut part.places) {
+                run.iter_mut().for_each(|place| place.part = number);
+                run.sort_unstable();
+                runs.push(run);
+            }
         }
-        places.sort_unstable();
-        Ok(Spilled { parts, places })
+        Ok(Spilled { parts, runs })
     }
 
     /// Flows.
     pub fn flows(&self) -> u64 {
-        self.places.len() as u64
+        self.runs.iter().map(|run| run.len() as u64).sum()
     }
 
     /// Of these, named.
     pub fn named(&self) -> u64 {
         self.parts.iter().map(|part| part.named).sum()
+    }
+
+    /// All places, sorted: the least of all runs each time.
+    fn sorted(&self) -> impl Iterator<Item = Place> {
+        let begin = self
+            .runs
+            .iter()
+            .enumerate()
+            .filter_map(|(run, places)| Some(Reverse((*places.first()?, run, 0))));
+        let mut nexts: BinaryHeap<_> = begin.collect();
+        std::iter::from_fn(move || {
+            let Reverse((place, run, at)) = nexts.pop()?;
+            nexts.extend(self.runs[run].get(at + 1).map(|next| Reverse((*next, run, at + 1))));
+            Some(place)
+        })
     }
 
     /// The JSON of each flow, in the order of their beginnings.
@@ -179,7 +213,7 @@ impl Spilled {
         mut take: impl FnMut(&[u8]) -> Result<(), IdentifyError>,
     ) -> Result<(), IdentifyError> {
         let mut held: VecDeque<((u16, u32), Vec<u8>)> = VecDeque::new();
-        for place in &self.places {
+        for place in self.sorted() {
             let key = (place.part, place.block);
             let found = match held.iter().position(|(held, _)| *held == key) {
                 // The one used last comes last.
@@ -223,8 +257,8 @@ mod tests {
     }
 
     /// Flows that do not end as they began, over two parts.
-    fn spilled(block_bytes: usize, rounds: bool) -> Vec<Vec<u8>> {
-        let mut parts = [(); 2].map(|()| Spill::with_blocks(rounds, block_bytes));
+    fn spilled(block_bytes: usize, run: usize, rounds: bool) -> Vec<Vec<u8>> {
+        let mut parts = [(); 2].map(|()| Spill::with_sizes(rounds, block_bytes, run));
         for n in 0..400u16 {
             // 7 and 400 have no factor in common: each time comes once, but for the last bits.
             let at = i64::from(u32::from(n) * 7 % 400 / 2);
@@ -248,8 +282,11 @@ mod tests {
         expected.sort_unstable();
         for rounds in [false, true] {
             let expected: Vec<_> = expected.iter().map(|(at, port)| text(flow(*at, *port), rounds)).collect();
-            for block_bytes in [1, 5000, 1 << 20] {
-                assert!(spilled(block_bytes, rounds) == expected, "{block_bytes}, rounds: {rounds}");
+            for (block_bytes, run) in [(1, 400), (5000, 7), (5000, 64), (1 << 20, 1)] {
+                assert!(
+                    spilled(block_bytes, run, rounds) == expected,
+                    "{block_bytes}, {run}, rounds: {rounds}"
+                );
             }
         }
     }

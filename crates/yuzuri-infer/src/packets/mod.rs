@@ -23,10 +23,62 @@ pub use spread::{Part, spread};
 use flow::Flow;
 use yuzuri_capture::{FlowSlot, Segment};
 
+/// Segments that are kept of a flow before it is followed: a capture may have a hundred thousand flows open, and most of scans and of short
+/// requests never send more. What a flow is followed by takes twenty times as much as a segment.
+const YOUNG: usize = 6;
+
+/// A flow of which there is little, or much.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// Its segments, which nobody has looked at yet.
+    Young(Vec<Segment>),
+    Followed(Box<Flow>),
+}
+
+impl Stage {
+    fn new() -> Stage {
+        Stage::Young(Vec::new())
+    }
+
+    #[inline]
+    fn segment(&mut self, segment: &Segment) {
+        match self {
+            Stage::Followed(flow) => flow.segment(segment),
+            Stage::Young(segments) => {
+                if segments.len() < YOUNG {
+                    segments.reserve_exact(1);
+                    segments.push(*segment);
+                } else {
+                    let mut flow = followed(segments);
+                    flow.segment(segment);
+                    *self = Stage::Followed(flow);
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Ended {
+        match self {
+            Stage::Followed(flow) => flow.finish(),
+            Stage::Young(segments) => followed(&segments).finish(),
+        }
+    }
+}
+
+/// A flow that these segments began.
+#[cold]
+fn followed(segments: &[Segment]) -> Box<Flow> {
+    let mut flow = Box::new(Flow::new());
+    for segment in segments {
+        flow.segment(segment);
+    }
+    flow
+}
+
 /// Follows all flows of a capture.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    flows: Vec<Option<Box<Flow>>>,
+    flows: Vec<Option<Stage>>,
 }
 
 impl Tracker {
@@ -42,7 +94,7 @@ impl Tracker {
         if slot >= self.flows.len() {
             self.flows.resize_with(slot + 1, || None);
         }
-        self.flows[slot].get_or_insert_with(|| Box::new(Flow::new())).segment(segment);
+        self.flows[slot].get_or_insert_with(Stage::new).segment(segment);
     }
 
     /// A flow is over: what became of it.
@@ -52,12 +104,15 @@ impl Tracker {
 
     /// What a flow is as far as it goes; it goes on.
     pub fn now(&self, slot: FlowSlot) -> Option<Ended> {
-        Some(self.flows.get(slot.index())?.as_deref()?.clone().finish())
+        Some(self.flows.get(slot.index())?.as_ref()?.clone().finish())
     }
 
     /// By end, lower first: the rounds of the data it sent that are over.
     pub fn rounds(&self, slot: FlowSlot) -> [usize; 2] {
-        self.flows.get(slot.index()).and_then(|flow| flow.as_deref()).map_or([0; 2], Flow::rounds)
+        match self.flows.get(slot.index()) {
+            Some(Some(Stage::Followed(flow))) => flow.rounds(),
+            _ => [0; 2],
+        }
     }
 
     /// The flows that are still followed.
@@ -68,5 +123,53 @@ impl Tracker {
             .map(|(slot, _)| FlowSlot(slot))
             .collect();
         live.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use yuzuri_capture::{Checksum, Ecn, End, Flags, TcpOptions};
+
+    /// Data, and its acknowledgement a millisecond later, in turn.
+    fn segment(number: u32) -> Segment {
+        let (from, payload_bytes) =
+            if number.is_multiple_of(2) { (End::Lower, 1000) } else { (End::Higher, 0) };
+        let sent = (number / 2) * 1000;
+        let (seq, ack) = if from == End::Lower { (sent, 1) } else { (1, sent + 1000) };
+        Segment {
+            time_ns: i64::from(number) * 1_000_000,
+            flow: FlowSlot(0),
+            seq,
+            ack,
+            payload_bytes,
+            wire_bytes: payload_bytes + 54,
+            window: 60_000,
+            ip_id: number as u16,
+            flags: Flags::ACK,
+            options: TcpOptions::default(),
+            from,
+            ecn: Ecn::NotEct,
+            checksum: Checksum::Valid,
+            first: false,
+            fragment: false,
+        }
+    }
+
+    #[test]
+    fn a_flow_that_is_kept_as_segments_ends_as_one_that_was_followed() {
+        for count in 1..=3 * YOUNG as u32 {
+            let (mut tracker, mut flow) = (Tracker::new(), Flow::new());
+            for segment in (0..count).map(segment) {
+                tracker.segment(&segment);
+                flow.segment(&segment);
+            }
+            let slot = FlowSlot(0);
+            let as_it_stands = tracker.now(slot).map(|ended| format!("{ended:?}"));
+            let ended = tracker.end(slot).map(|ended| format!("{ended:?}"));
+            assert_eq!(ended, Some(format!("{:?}", flow.finish())), "{count} segments");
+            assert_eq!(as_it_stands, ended);
+            assert_eq!(tracker.live().count(), 0);
+        }
     }
 }
