@@ -163,7 +163,9 @@ fn format_words(facts: &yuzuri_capture::FileFacts) -> &'static str {
         yuzuri_capture::Format::PcapNg => "pcapng",
         yuzuri_capture::Format::Snoop => "snoop",
         yuzuri_capture::Format::Erf => "ERF",
-        _ => "pcap",
+        yuzuri_capture::Format::PcapMicro
+        | yuzuri_capture::Format::PcapNano
+        | yuzuri_capture::Format::PcapModified => "pcap",
     }
 }
 
