@@ -134,6 +134,19 @@ impl Summary {
         }
     }
 
+    /// As a member of this weight takes it: to its policy it is one of a group that is so much smaller.
+    pub fn weighted(&self, weight: f64) -> Summary {
+        if weight == 1.0 {
+            return self.clone();
+        }
+        Summary {
+            senders: (f64::from(self.senders) / weight).ceil().min(u16::MAX.into()) as u16,
+            share_bps: (self.share_bps as f64 * weight) as u64,
+            air_share_ppm: (f64::from(self.air_share_ppm) * weight) as u32,
+            ..self.clone()
+        }
+    }
+
     /// The group's least round-trip time to a destination, µs.
     pub fn base_rtt_us(&self, destination: Destination) -> Option<u32> {
         self.destinations.iter().find(|(d, _)| *d == destination).map(|(_, us)| *us)

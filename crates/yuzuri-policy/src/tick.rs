@@ -51,7 +51,7 @@ impl Group for Member {
     }
 
     fn summary(&mut self, now: Moment) -> Option<Summary> {
-        Member::summary(self, now).cloned()
+        Member::weighted_summary(self, now)
     }
 
     fn senders(&self, now: Moment) -> SendersSeen {

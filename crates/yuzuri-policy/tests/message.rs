@@ -25,7 +25,7 @@ fn message(body: Body) -> Message {
         leads: kind == Kind::Summary,
         access_point: false,
         asks: false,
-        addressed: matches!(kind, Kind::Report | Kind::Notice)
+        addressed: matches!(kind, Kind::Report | Kind::Notice | Kind::Weight)
             .then_some(Addressed { to: NodeId(0x99), echo: 0xcafe_f00d }),
         challenge: matches!(kind, Kind::Hello | Kind::Summary).then_some(0x1234_5678),
         body,
@@ -63,6 +63,10 @@ fn summary() -> Summary {
 
 fn notice() -> Notice {
     Notice { generation: 7, wrapped: [0xc1; 32], proof: [0xd2; 16] }
+}
+
+fn of_access_point(body: Body) -> Message {
+    Message { sends: false, leads: true, access_point: true, ..message(body) }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -124,15 +128,18 @@ fn the_wire_format_stays() {
 #[test]
 fn the_wire_format_of_an_access_point_stays() {
     let header = "a0a1a2a3a4a5a6a7010203040506070865300000deadbeef0000010280";
-    let of = |body| Message { sends: false, leads: true, access_point: true, ..message(body) };
     let golden = [
         (
-            of(Body::Hello { leader: Some(NodeId(0x77)) }),
+            of_access_point(Body::Hello { leader: Some(NodeId(0x77)) }),
             format!("2165{header}12345678{}", "0000000000000077"),
             "15ce78e64abaafbc6a1073ce498b9967",
         ),
         (
-            of(Body::Summary { deputy: Some(NodeId(0x55)), report_interval_ds: 25, summary: summary() }),
+            of_access_point(Body::Summary {
+                deputy: Some(NodeId(0x55)),
+                report_interval_ds: 25,
+                summary: summary(),
+            }),
             format!(
                 "2365{header}12345678{}",
                 "000000000000005519012c001402000ee6b2800000c3500000bebc200005a995c0004e2001117081d1d2d3d400bb80"
@@ -140,9 +147,14 @@ fn the_wire_format_of_an_access_point_stays() {
             "0b687f280154b8fd6cfc3931a0c239a5",
         ),
         (
-            Message { leads: false, ..of(Body::Goodbye { successor: Some(NodeId(0x55)) }) },
+            Message { leads: false, ..of_access_point(Body::Goodbye { successor: Some(NodeId(0x55)) }) },
             format!("2441{header}{}", "0000000000000055"),
             "7fd878e61d43e9b00e2796175d137861",
+        ),
+        (
+            of_access_point(Body::Weight { permille: 2500 }),
+            format!("2655{header}0000000000000099cafef00d09c4"),
+            "d8e42c849def94aa14a7299bca18be4c",
         ),
     ];
     for (message, signed, tag) in golden {
@@ -167,6 +179,7 @@ fn messages_are_small() {
     assert_eq!(size(Body::Summary { deputy: None, report_interval_ds: 5, summary: summary() }), 98);
     assert_eq!(size(Body::Goodbye { successor: None }), 55);
     assert_eq!(size(Body::Notice(notice())), 111);
+    assert_eq!(size(Body::Weight { permille: 500 }), 61);
     let destinations: Vec<_> = (1..=MAX_DESTINATIONS as u32).map(|n| (Destination(n), n)).collect();
     let summary = Summary { destinations: destinations.clone(), ..summary() };
     assert_eq!(size(Body::Summary { deputy: None, report_interval_ds: 5, summary }), 119);
@@ -291,7 +304,27 @@ fn body() -> impl Strategy<Value = Body> {
             wrapped,
             proof
         })),
+        (1..=10_000_u16).prop_map(|permille| Body::Weight { permille }),
     ]
+}
+
+/// A weight comes from the access point that leads, to one member, and is within its range.
+#[test]
+fn only_an_access_point_that_leads_gives_weights() {
+    let decode = |message: &Message| Message::decode(&message.encode(&key()), GROUP, &key());
+    let weight = |permille| of_access_point(Body::Weight { permille });
+    assert_eq!(decode(&weight(1)), Ok(weight(1)));
+    for wrong in [
+        Message { addressed: None, ..weight(500) },
+        Message { leads: false, ..weight(500) },
+        Message { sends: true, ..weight(500) },
+        Message { access_point: false, ..weight(500) },
+    ] {
+        assert_eq!(decode(&wrong), Err(Refusal::Contradictory), "{wrong:?}");
+    }
+    for permille in [[0, 0], [0x27, 0x11]] {
+        assert_eq!(refused(&weight(500), 31 + 12, 0, &permille), Refusal::Range, "{permille:?}");
+    }
 }
 
 prop_compose! {
@@ -304,13 +337,15 @@ prop_compose! {
     ) -> Message {
         let addressed = addressed.map(|(to, echo)| Addressed { to: NodeId(to), echo });
         let any = Addressed { to: NodeId(1), echo: 0 };
-        let access_point = access_point && !matches!(body, Body::Report(_));
+        let is_weight = matches!(body, Body::Weight { .. });
+        let access_point = is_weight || access_point && !matches!(body, Body::Report(_));
         let (sends, leads, addressed) = match body {
             Body::Hello { .. } => (sends || leads, leads, addressed),
             Body::Report(_) => (true, false, addressed.or(Some(any))),
             Body::Summary { .. } => (true, true, None),
             Body::Goodbye { .. } => (false, false, None),
             Body::Notice(_) => (sends, leads, addressed.or(Some(any))),
+            Body::Weight { .. } => (false, true, addressed.or(Some(any))),
         };
         let sends = sends && !access_point;
         let (node, asks) = (NodeId(node), asks && challenge.is_some());

@@ -1,7 +1,7 @@
 //! Runs the sharing of `yuzuri-policy` in a simulated cell. Policy and aggregation are the daemon's
 //! code, and so is the order of a tick. The first terminal that shares leads, and its tick is the last: it
 //! decides by what it has just summed up, the others by the last summary that they received. Without [`Messages`],
-//! messages arrive at once; with it, they are delayed and lost.
+//! messages arrive at once; with it, they are delayed and lost. An access point may lead instead ([`Sharing::led`]).
 
 use crate::cc::Bounds;
 use crate::messages::{MessageLinks, Messages};
@@ -34,6 +34,9 @@ struct Cell {
     members: u16,
     /// Where messages arrive at once: the reports of this tick.
     reports: Vec<Report>,
+    /// Whether an access point leads, and what terminals reported to it at this tick.
+    led: bool,
+    heard: Vec<Option<Report>>,
     summary: Option<Summary>,
     /// Messages with delay and loss; absent: messages arrive at once.
     links: Option<MessageLinks>,
@@ -62,6 +65,10 @@ impl Group for Seat<'_> {
             lie(now, self.number, &mut report);
         }
         let queue = self.cell.queues[self.number].unwrap_or_default();
+        if self.cell.led {
+            self.cell.heard[self.number] = report;
+            return;
+        }
         match &mut self.cell.links {
             None => self.cell.reports.extend(report),
             // A leader's own report is no message.
@@ -118,7 +125,9 @@ impl Group for Seat<'_> {
     }
 
     fn senders(&self, _now: Moment) -> SendersSeen {
-        SendersSeen { proved: self.cell.members.saturating_add(self.cell.invented), unproved: 0 }
+        // Stations that say nothing prove nothing: the access point's count of them is believed, as where its address vouches for it.
+        let told = self.cell.summary.as_ref().filter(|_| self.cell.led).map_or(0, |summary| summary.senders);
+        SendersSeen { proved: self.cell.members.saturating_add(self.cell.invented).max(told), unproved: 0 }
     }
 
     /// All have.
@@ -169,6 +178,7 @@ impl Sharing {
         let cell = Cell {
             members: terminals.iter().flatten().count().min(u16::MAX.into()) as u16,
             queues: vec![None; radios.len()],
+            heard: vec![None; radios.len()],
             ..Cell::default()
         };
         Sharing {
@@ -191,6 +201,22 @@ impl Sharing {
     pub fn telling_by(mut self, messages: Messages) -> Sharing {
         self.cell.links = Some(MessageLinks::new(messages, self.terminals.len()));
         self
+    }
+
+    /// No terminal leads: an access point reads [`reports`](Sharing::reports) and [`tells`](Sharing::tell) what comes of them. Messages arrive at once.
+    pub fn led(mut self) -> Sharing {
+        self.cell.led = true;
+        self
+    }
+
+    /// What terminals reported at the last tick to the access point that leads them.
+    pub fn reports(&self) -> impl Iterator<Item = (usize, &Report)> {
+        self.cell.heard.iter().enumerate().filter_map(|(number, report)| Some((number, report.as_ref()?)))
+    }
+
+    /// What the access point tells all terminals; they decide by it from the next tick on.
+    pub fn tell(&mut self, summary: Summary) {
+        self.cell.summary = Some(summary);
     }
 
     /// Uses a known capacity: the upper limit of what sharing can achieve.
@@ -283,12 +309,14 @@ impl Steer for Sharing {
         }
         self.terminals.iter_mut().flatten().for_each(|member| member.rule = None);
         self.cell.reports.clear();
+        self.cell.heard.iter_mut().for_each(|heard| *heard = None);
         for (queue, (member, seen)) in self.cell.queues.iter_mut().zip(self.terminals.iter().zip(terminals)) {
             *queue = member.as_ref().map(|_| seen.as_ref().map_or(Duration::ZERO, queue_of));
         }
-        let Some(leader) = self.terminals.iter().position(Option::is_some) else { return };
-        for number in (leader + 1..self.terminals.len()).chain([leader]) {
-            self.tick(now, number, leader, terminals[number].as_ref(), &mut bounds[number]);
+        let leader = self.terminals.iter().position(Option::is_some).filter(|_| !self.cell.led);
+        let others = (0..self.terminals.len()).filter(|number| Some(*number) != leader);
+        for number in others.chain(leader) {
+            self.tick(now, number, leader == Some(number), terminals[number].as_ref(), &mut bounds[number]);
         }
     }
 }
@@ -298,11 +326,10 @@ impl Sharing {
         &mut self,
         time: Time,
         number: usize,
-        leader: usize,
+        leads: bool,
         observation: Option<&Observation>,
         bounds: &mut Bounds,
     ) {
-        let leads = number == leader;
         let Some(member) = &mut self.terminals[number] else { return };
         // A leader that has not started leads nevertheless.
         if observation.is_none() && !leads {

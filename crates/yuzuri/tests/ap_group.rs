@@ -289,6 +289,68 @@ fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     member.until("a part of the wire", fair);
 }
 
+/// The settings give a member and a station that runs nothing three times the others' weight, while all send.
+#[test]
+fn members_have_the_weights_of_the_settings() {
+    let test = "members_have_the_weights_of_the_settings";
+    let Some(net) = network(test, STATIONS) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let key = key(folder.path(), "key");
+    let config = folder.path().join("ap.toml");
+    let settings = format!("[members]\nkey_file = {key:?}\n");
+    std::fs::write(&config, &settings).unwrap();
+    let runtime = folder.path().join("ap");
+    let ap = Ap::start(&net, Host::AccessPoint, "br0", &runtime, &["--config", config.to_str().unwrap()]);
+    let words = ["--key-file", &key];
+    let Some(first) = Share::or_skip(test, &net, 0, folder.path(), &words) else { return };
+    let Some(second) = Share::or_skip(test, &net, 1, folder.path(), &words) else { return };
+    let members = [first, second];
+    let uploads: Vec<Upload> = (0..STATIONS).map(|n| Upload::begin(&net, n)).collect();
+    for (member, upload) in members.iter().zip(&uploads) {
+        member.until("a share among four", |state| {
+            state["summary"]["senders"] == 4 && Share::is_shared(state, upload.address())
+        });
+    }
+    let stations = ap.status().unwrap().stations;
+    let mac = |n: u8| {
+        let station = stations.iter().find(|s| s.addresses.contains(&net.v4(Host::Station(n)))).unwrap();
+        format!("[[station]]\nmac = \"{}\"\nweight = 3.0\n", station.station)
+    };
+    std::fs::write(&config, settings + &mac(0) + &mac(2)).unwrap();
+    let pid = nix::unistd::Pid::from_raw(ap.daemon.0.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).unwrap();
+
+    let upper = |n: usize| {
+        let state = members[n].state();
+        let flows = state["flows"].as_array().into_iter().flatten();
+        let of = |f: &&Value| f["local"] == uploads[n].address().to_string().as_str();
+        flows.into_iter().find(of).and_then(|f| f["bound"]["upper"].as_f64()).unwrap_or(0.0)
+    };
+    let near = |ratio: f64| (2.4..3.7).contains(&ratio);
+    assert!(eventually(|| near(upper(0) / upper(1))), "{} and {} segments", upper(0), upper(1));
+    let share = |status: &ApStatus, n: u8| {
+        let station = status.stations.iter().find(|s| s.addresses.contains(&net.v4(Host::Station(n))));
+        station.and_then(|s| s.share_bps).unwrap_or(0) as f64
+    };
+    let status = ap.until("shares by weight", |s| {
+        near(share(s, 0) / share(s, 1))
+            && near(share(s, 2) / share(s, 3))
+            && (share(s, 0) / share(s, 2) - 1.0).abs() < 0.1
+    });
+    let of = |n| of_station(&status, &net, n);
+    assert!(matches!(of(0), Some((MembershipState::Member, 1, 0))), "{status:#?}");
+    let start: Vec<u64> = uploads.iter().map(|u| u.received.load(Ordering::Relaxed)).collect();
+    std::thread::sleep(Duration::from_secs(10));
+    let mbps: Vec<f64> = uploads
+        .iter()
+        .zip(start)
+        .map(|(u, before)| (u.received.load(Ordering::Relaxed) - before) as f64 * 8.0 / 10.0 / 1e6)
+        .collect();
+    println!("{test}: {mbps:.1?} Mbit/s");
+    // 3 on an idle machine.
+    assert!(mbps[0] > 1.8 * mbps[1] && mbps[2] > 1.8 * mbps[3], "{mbps:?} {:#?}", ap.status());
+}
+
 #[test]
 fn who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point() {
     let test = "who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point";

@@ -103,7 +103,9 @@ impl Contender {
             gate
         };
         match self.rules() {
-            Some(rules) if is_half => run(&scenario, &mut Both { sharing: sharing(), gate: gate(rules) }),
+            Some(rules) if is_half => {
+                run(&scenario, &mut Led { sharing: sharing().led(), gate: gate(rules) })
+            }
             Some(rules) => run(&scenario, &mut gate(rules)),
             None if self == Contender::Daemon => run(&scenario, &mut sharing()),
             None => run(&scenario, &mut NoSteer),
@@ -111,16 +113,20 @@ impl Contender {
     }
 }
 
-/// A gate before terminals of which some share.
-struct Both {
+/// A gate before terminals of which some share: its daemon leads them, and they bound themselves.
+struct Led {
     sharing: Sharing,
     gate: Gate,
 }
 
-impl Steer for Both {
+impl Steer for Led {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
+        self.gate.hear(self.sharing.reports());
         self.gate.steer(now, terminals, bounds);
+        if let Some(summary) = self.gate.summary() {
+            self.sharing.tell(summary.clone());
+        }
     }
 
     fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {

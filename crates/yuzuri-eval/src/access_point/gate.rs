@@ -8,7 +8,7 @@ use yuzuri_gate::model::WindowClamp;
 use yuzuri_gate::{Bound, FlowKey, FlowSeen, Half, Standing};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
-use yuzuri_policy::{Aggregation, Moment, PolicyConfig};
+use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
 use yuzuri_share::{Plan, RadioConfig, Rules, StationId, Steward};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Steer};
@@ -101,6 +101,17 @@ impl Gate {
             thinned: 0,
             traced: false,
         }
+    }
+
+    /// What terminals that take part reported for themselves.
+    pub fn hear<'a>(&mut self, reports: impl Iterator<Item = (usize, &'a Report)>) {
+        let members = reports.map(|(terminal, report)| (StationId(mac(terminal)), report.clone()));
+        self.steward.hear(members.collect());
+    }
+
+    /// What was summed up at the last look.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.steward.summary()
     }
 
     fn trace(&self, now: Time) {

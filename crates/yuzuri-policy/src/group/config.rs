@@ -109,6 +109,8 @@ pub(super) const ANSWER_AGAIN: Duration = Duration::from_millis(100);
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// How long a summary is valid, and how long a leader that has not answered a report is remembered.
 pub const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
+/// How long a weight holds that an access point gave: three times the longest report interval, as each report is answered.
+pub(super) const WEIGHT_FRESH: Duration = Duration::from_secs(75);
 /// A member that was not polled for this long was suspended; it starts over.
 pub(super) const STALL: Duration = Duration::from_secs(5);
 /// A member that is silent for longer is no longer shown.

@@ -168,6 +168,14 @@ impl Member {
                     self.take_summary(now, node, deputy, report_interval_ds, summary);
                 }
             }
+            Body::Weight { permille } => {
+                if !standing.proved {
+                    return Err(Refusal::Unproved);
+                }
+                if news {
+                    self.weight = Some((node, f64::from(permille) / 1000.0, now));
+                }
+            }
             // Already processed above.
             Body::Notice(_) => {}
             Body::Goodbye { successor } => {
@@ -198,8 +206,12 @@ impl Member {
         if self.relayed.is_none() && !self.may_report(now, node) {
             return Err(Refusal::Address);
         }
-        if let Some(peer) = self.peers.get_mut(node) {
-            peer.report = Some((now, report));
+        let Some(peer) = self.peers.get_mut(node) else { return Ok(()) };
+        peer.report = Some((now, report));
+        let (weight, at) = (peer.weight, peer.address);
+        if let Some(permille) = weight.filter(|_| self.access_point) {
+            let addressed = self.addressed(node, None);
+            self.say(now, Body::Weight { permille }, Some(addressed), false, Some(at));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::senders::Asked;
 use super::session::Challenges;
 use super::shut_out::HandedOut;
 use super::trickle::Trickle;
-use crate::message::{Addressed, Body};
+use crate::message::{Addressed, Body, WEIGHT_PERMILLE};
 use crate::{GroupId, Moment, NodeId, Report, Summary};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -99,6 +99,8 @@ pub struct Member {
     pub(super) rank: u8,
     pub(super) access_point: bool,
     pub(super) vouched: Option<NodeId>,
+    /// What an access point gives this terminal beside one of weight 1: which, the weight, and when it said so.
+    pub(super) weight: Option<(NodeId, f64, Moment)>,
     pub(super) station_count: Option<u16>,
     pub(super) relayed: Option<Relayed>,
     pub(super) random: Generator,
@@ -156,6 +158,7 @@ impl Member {
             rank: config.rank,
             access_point: config.access_point,
             vouched: None,
+            weight: None,
             station_count: config.station_count,
             relayed: config.rendezvous.map(|address| Relayed { address, cookie: None, keep_alive: now }),
             now,
@@ -247,6 +250,33 @@ impl Member {
             .as_ref()
             .filter(|(at, _)| now.since(*at) <= SUMMARY_FRESH)
             .map(|(_, summary)| summary)
+    }
+
+    /// The same, as this terminal's weight has it. A weight is taken from an access point that is
+    /// [vouched](Member::vouch) for, as its count of senders is: without that count, a part below the others' cannot be explained.
+    pub fn weighted_summary(&self, now: Moment) -> Option<Summary> {
+        let (summary, leader) = (self.summary(now)?, self.leader());
+        let now = now.max(self.now);
+        let is_valid = |(node, _, at): &(NodeId, f64, Moment)| {
+            leader == Some(*node) && now.since(*at) <= WEIGHT_FRESH && self.is_led_by_vouched()
+        };
+        Some(summary.weighted(self.weight.filter(is_valid).map_or(1.0, |(_, weight, _)| weight)))
+    }
+
+    /// Whether an access point leads for whose place its link-layer address vouches.
+    pub(super) fn is_led_by_vouched(&self) -> bool {
+        let leader = self.leading_access_point().map(|(node, _)| node);
+        leader.is_some() && leader == self.vouched
+    }
+
+    /// Gives a member so much beside one of weight 1; only for an access point. Each of its reports is answered with it.
+    pub fn weigh(&mut self, node: NodeId, weight: f64) {
+        let permille = (weight * 1000.0).round().clamp(1.0, f64::from(u16::MAX)) as u16;
+        let permille = permille.min(*WEIGHT_PERMILLE.end());
+        if let Some(peer) = self.peers.get_mut(node).filter(|peer| permille != 1000 || peer.weight.is_some())
+        {
+            peer.weight = Some(permille);
+        }
     }
 
     /// Whether this terminal leads and must make a summary at each tick.

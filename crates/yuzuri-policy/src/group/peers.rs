@@ -32,6 +32,8 @@ pub(super) struct Peer {
     pub answered: Option<Moment>,
     /// Whether it sends with our second accepted key.
     pub other_key: bool,
+    /// What this access point gives it, thousandths; `None`: it never said any other than 1.
+    pub weight: Option<u16>,
 }
 
 impl Peer {
@@ -53,6 +55,7 @@ impl Peer {
             asked: None,
             answered: None,
             other_key: false,
+            weight: None,
         }
     }
 

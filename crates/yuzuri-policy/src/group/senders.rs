@@ -69,8 +69,7 @@ impl Member {
         }
         let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
         // Stations that say nothing prove nothing; the access point knows them.
-        let leader = self.leading_access_point().map(|(node, _)| node);
-        let told = self.summary(now).filter(|_| leader.is_some() && leader == self.vouched);
+        let told = self.weighted_summary(now).filter(|_| self.is_led_by_vouched());
         SendersSeen {
             proved: count(proved.len() + 1).max(told.map_or(0, |summary| summary.senders)),
             unproved: count(unproved.difference(&proved).count()),

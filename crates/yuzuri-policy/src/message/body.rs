@@ -1,7 +1,9 @@
 //! Message bodies: encoding, decoding and plausibility checks.
 
 use super::wire::{Reader, Writer};
-use super::{Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Message, Notice, REPORT_INTERVAL_DS, Refusal};
+use super::{
+    Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Message, Notice, REPORT_INTERVAL_DS, Refusal, WEIGHT_PERMILLE,
+};
 use crate::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};
 
 /// Largest loss in a report, per mille.
@@ -40,6 +42,9 @@ pub(super) fn write(body: &Body, out: &mut Writer) {
         }
         Body::Goodbye { successor } => node(*successor, out),
         Body::Notice(notice) => out.bytes(&notice.to_bytes()),
+        Body::Weight { permille } => {
+            out.u16((*permille).clamp(*WEIGHT_PERMILLE.start(), *WEIGHT_PERMILLE.end()));
+        }
     }
 }
 
@@ -84,6 +89,7 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
         }
         4 => Body::Goodbye { successor: read_node(from)? },
         5 => Body::Notice(Notice::from_bytes(&from.array()?)),
+        6 => Body::Weight { permille: from.u16()? },
         _ => return Err(Refusal::Malformed),
     })
 }
@@ -117,6 +123,10 @@ pub(super) fn check(message: &Message) -> Result<(), Refusal> {
         }
         Body::Goodbye { .. } => agrees(!leads && !sends && !addressed),
         Body::Notice(_) => agrees(addressed),
+        Body::Weight { permille } => {
+            within(WEIGHT_PERMILLE.contains(permille))?;
+            agrees(access_point && leads && addressed)
+        }
     }
 }
 

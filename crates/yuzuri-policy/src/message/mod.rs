@@ -35,6 +35,8 @@ pub const MAX_RTT_US: u32 = (1 << 24) - 1;
 pub const MAX_AIR_PPM: u32 = 4_000_000;
 /// Range of report intervals that a leader may request, tenths of a second.
 pub const REPORT_INTERVAL_DS: std::ops::RangeInclusive<u8> = 5..=250;
+/// Range of a member's weight, thousandths.
+pub const WEIGHT_PERMILLE: std::ops::RangeInclusive<u16> = 1..=10_000;
 
 /// The group ID: a hash of what identifies its access point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,6 +126,11 @@ pub enum Body {
     },
     /// The next group key, for the addressed member.
     Notice(Notice),
+    /// What the access point gives the addressed member, beside one of weight 1.
+    Weight {
+        /// Its weight, thousandths, within [`WEIGHT_PERMILLE`].
+        permille: u16,
+    },
 }
 
 /// The kinds of messages.
@@ -139,11 +146,14 @@ pub enum Kind {
     Goodbye,
     /// [`Body::Notice`].
     Notice,
+    /// [`Body::Weight`].
+    Weight,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 5] = [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye, Kind::Notice];
+    pub const ALL: [Kind; 6] =
+        [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye, Kind::Notice, Kind::Weight];
 
     /// The name in the status and in metrics.
     pub fn name(self) -> &'static str {
@@ -153,6 +163,7 @@ impl Kind {
             Kind::Summary => "summary",
             Kind::Goodbye => "goodbye",
             Kind::Notice => "notice",
+            Kind::Weight => "weight",
         }
     }
 
@@ -163,6 +174,7 @@ impl Kind {
             Kind::Summary => 3,
             Kind::Goodbye => 4,
             Kind::Notice => 5,
+            Kind::Weight => 6,
         }
     }
 }
@@ -176,6 +188,7 @@ impl Body {
             Body::Summary { .. } => Kind::Summary,
             Body::Goodbye { .. } => Kind::Goodbye,
             Body::Notice(_) => Kind::Notice,
+            Body::Weight { .. } => Kind::Weight,
         }
     }
 }

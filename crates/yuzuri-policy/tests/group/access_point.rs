@@ -163,6 +163,76 @@ fn its_count_is_believed_where_its_address_vouches_for_it() {
     assert!(seen(&net).proved <= 2, "{:?}", seen(&net));
 }
 
+/// Each member is told its weight, and takes it from an access point whose address vouches for it, as long as it says so.
+#[test]
+fn members_have_their_weights() {
+    for (seed, loss) in (0..10).flat_map(|seed| [(seed, 0.0), (seed, 0.2)]) {
+        let mut net = terminals(seed, 3, loss);
+        let place = access_point(&mut net, 9_000);
+        assert!(all_follow(&mut net, 9_000, 3, ms(6_000)).is_some(), "seed {seed}");
+        let share = |net: &Net, member: usize| {
+            let told = net.member(member).summary(net.now)?.share_bps as f64;
+            Some(net.member(member).weighted_summary(net.now)?.share_bps as f64 / told)
+        };
+        for (node, weight) in [(10, 2.0), (20, 0.5), (30, 1.0)] {
+            net.terminals[place].member.weigh(NodeId(node), weight);
+        }
+        for member in [0, 1] {
+            net.terminals[member].member.vouch(Some(NodeId(9_000)));
+        }
+        net.run_for(ms(8_000));
+        let near = |net: &Net, weights: [f64; 3]| {
+            for (member, expected) in weights.into_iter().enumerate() {
+                let got = share(net, member).unwrap();
+                assert!((got - expected).abs() < 0.01, "seed {seed}, member {member}: {got}");
+            }
+        };
+        near(&net, [2.0, 0.5, 1.0]);
+        // To its policy a member of half the weight is one of twice as many.
+        let now = net.now;
+        let senders = net.member(1).weighted_summary(now).unwrap().senders;
+        assert_eq!((senders, net.member(1).senders(now).proved), (6, 6), "seed {seed}");
+        // Nobody else gets such messages.
+        let counts = |net: &Net, member: usize| net.member(member).counts().accepted(Kind::Weight);
+        assert!(counts(&net, 0) > 0 && counts(&net, 1) > 0 && counts(&net, 2) == 0, "seed {seed}");
+        // Another weight, and the usual one again.
+        net.terminals[place].member.weigh(NodeId(10), 1.0);
+        net.terminals[place].member.weigh(NodeId(20), 4.0);
+        net.run_for(ms(8_000));
+        near(&net, [1.0, 4.0, 1.0]);
+        // Where no address vouches for it any more, a weight counts for nothing; nor once another one leads.
+        net.terminals[1].member.vouch(None);
+        near(&net, [1.0, 1.0, 1.0]);
+        net.terminals[1].member.vouch(Some(NodeId(9_000)));
+        near(&net, [1.0, 4.0, 1.0]);
+        net.terminals[place].cell = None;
+        net.run_for(ms(12_000));
+        near(&net, [1.0, 1.0, 1.0]);
+    }
+}
+
+/// A new session of the access point has no weights: what the former one said lapses.
+#[test]
+fn a_weight_that_is_not_said_again_lapses() {
+    let mut net = terminals(1, 2, 0.0);
+    let place = access_point(&mut net, 9_000);
+    assert!(all_follow(&mut net, 9_000, 2, ms(2_500)).is_some());
+    net.terminals[place].member.weigh(NodeId(10), 3.0);
+    net.terminals[0].member.vouch(Some(NodeId(9_000)));
+    net.run_for(ms(3_000));
+    let share = |net: &Net| {
+        let (weighted, told) =
+            (net.member(0).weighted_summary(net.now).unwrap(), net.member(0).summary(net.now).unwrap());
+        weighted.share_bps as f64 / told.share_bps as f64
+    };
+    assert!((share(&net) - 3.0).abs() < 0.01);
+    let config = MemberConfig { access_point: true, epoch: 2_000, ..net.config(9_000) };
+    net.restart(place, config);
+    assert!(all_follow(&mut net, 9_000, 2, ms(6_000)).is_some());
+    net.run_for(Duration::from_secs(80));
+    assert_eq!(share(&net), 1.0);
+}
+
 /// What somebody says who wants to be taken for the access point.
 fn claim(sequence: u32, key: &GroupKey, body: Body, addressed: Option<Addressed>) -> Vec<u8> {
     let message = Message {

@@ -132,7 +132,17 @@ fn every_changed_bit_is_noticed() {
     net.run_until(at(6000));
     net.terminals[2].member.leave(net.now);
     net.fetch(2);
+    // Weights are an access point's.
+    let mut led = group_of(3, 4);
+    let config = MemberConfig { access_point: true, ..led.config(9_000) };
+    let place = led.add_with(config);
+    led.run_until(at(6000));
+    led.terminals.iter().map(|t| t.member.node()).collect::<Vec<_>>().into_iter().for_each(|node| {
+        led.terminals[place].member.weigh(node, 2.0);
+    });
+    led.run_for(ms(3000));
     for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Notice) {
+        let net = if kind == Kind::Weight { &led } else { &net };
         let sent = net.sent.iter().rfind(|sent| read(&sent.bytes).body.kind() == kind).unwrap().bytes.clone();
         let to = read(&sent).addressed.map_or(NodeId(77), |addressed| addressed.to);
         let config = MemberConfig::new(to, group(), Some(key()), 5, 6);

@@ -185,11 +185,13 @@ impl ApLoop {
         let now_ns = yuzuri_kernel::clock::mono_ns();
         let now = clock::now();
         if let Some(groups) = &mut self.groups {
-            self.steward.hear(groups.hear(now));
+            let steward = &mut self.steward;
+            let members = groups.hear(now, |station| steward.weight_of(station));
+            steward.hear(members);
         }
         let plan = self.steward.look(now, now_ns, &flows, &others, radio);
-        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.summary()) {
-            groups.tell(now, summary);
+        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.told()) {
+            groups.tell(now, &summary);
         }
         if !self.config.dry_run {
             self.enforce(&plan);

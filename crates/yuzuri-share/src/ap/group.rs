@@ -156,8 +156,12 @@ impl Groups {
         }
     }
 
-    /// Leads from now on, and gives what members of all groups reported, by their stations.
-    pub(super) fn hear(&mut self, now: Moment) -> BTreeMap<StationId, Report> {
+    /// Leads from now on, and gives what members of all groups reported, by their stations. Each is told its weight.
+    pub(super) fn hear(
+        &mut self,
+        now: Moment,
+        weight_of: impl Fn(StationId) -> f64,
+    ) -> BTreeMap<StationId, Report> {
         let mut heard = BTreeMap::new();
         for place in &mut self.places {
             let index = place.interface.index;
@@ -168,6 +172,7 @@ impl Groups {
                 }
                 let addresses: HashMap<NodeId, IpAddr> =
                     member.members(now).filter_map(|m| Some((m.node, m.address?.ip()))).collect();
+                let mut weights = Vec::new();
                 for (node, report) in member.reports(now) {
                     let Some(address) = addresses.get(&node) else { continue };
                     let known = self.stations.get(&(index, *address)).is_some_and(|(_, until)| *until > now);
@@ -183,8 +188,10 @@ impl Groups {
                     }
                     if let Some((station, _)) = self.stations.get(&(index, *address)) {
                         heard.entry(*station).or_insert_with(|| report.clone());
+                        weights.push((node, weight_of(*station)));
                     }
                 }
+                weights.into_iter().for_each(|(node, weight)| member.weigh(node, weight));
             }
         }
         heard

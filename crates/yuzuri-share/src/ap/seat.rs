@@ -46,27 +46,14 @@ impl Group for Seat<'_> {
     }
 
     fn summary(&mut self, _now: Moment) -> Option<Summary> {
-        // To its policy a station of twice the weight is one of half as many.
-        let (summary, part) = (self.summary.as_ref()?, self.part);
-        if part == 1.0 {
-            return Some(summary.clone());
-        }
-        Some(Summary {
-            senders: scaled(summary.senders, part),
-            share_bps: (summary.share_bps as f64 * part) as u64,
-            air_share_ppm: (f64::from(summary.air_share_ppm) * part) as u32,
-            ..summary.clone()
-        })
+        Some(self.summary.as_ref()?.weighted(self.part))
     }
 
     fn senders(&self, _now: Moment) -> SendersSeen {
-        SendersSeen { proved: scaled(self.members, self.part), unproved: 0 }
+        let proved = (f64::from(self.members) / self.part).ceil().min(u16::MAX.into());
+        SendersSeen { proved: proved as u16, unproved: 0 }
     }
 
     /// All stations are known.
     fn ask_senders(&mut self, _now: Moment) {}
-}
-
-fn scaled(n: u16, part: f64) -> u16 {
-    (f64::from(n) / part).ceil().min(u16::MAX.into()) as u16
 }

@@ -140,6 +140,16 @@ impl Steward {
         (self.config, self.rules) = (config, rules);
     }
 
+    /// What members are told: what was summed up, with the share of a station of weight 1.
+    pub fn told(&self) -> Option<Summary> {
+        self.summary.as_ref().map(|summary| summary.weighted(1.0 / self.mean_weight()))
+    }
+
+    /// What a station has beside one of weight 1.
+    pub fn weight_of(&self, station: StationId) -> f64 {
+        self.rules.of(station).weight
+    }
+
     /// What was summed up at the last look.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
@@ -255,7 +265,7 @@ impl Steward {
         for (id, station) in &mut self.stations {
             let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
             let rule = self.rules.of(*id);
-            let part = if station.membership.bounds_itself() { 1.0 } else { rule.weight / mean_weight };
+            let part = rule.weight / mean_weight;
             let wanted_bps = self.summary.as_ref().map(|summary| summary.share_of(station.radio) * part);
             let most_bps = rule.max_bps.unwrap_or(f64::INFINITY);
             let share_bps = wanted_bps.map(|bps| bps.min(most_bps));
@@ -278,7 +288,9 @@ impl Steward {
             station.report = match self.members.get(id) {
                 Some(own) => {
                     let other_bps = station.other.as_ref().map_or(0.0, |other| other.passed_bps);
-                    Some(Report { rate_bps: own.rate_bps.saturating_add(other_bps as u64), ..own.clone() })
+                    let rate_bps = own.rate_bps.saturating_add(other_bps as u64);
+                    // Who cannot take its share leaves the rest to the others.
+                    Some(Report { rate_bps, elastic: own.elastic && !is_limited, ..own.clone() })
                 }
                 None => seat.report,
             };
@@ -352,9 +364,7 @@ impl Steward {
     /// The mean of what stations that would take more have by their weights, beside what they would have without.
     fn mean_weight(&self) -> f64 {
         let Some(summary) = &self.summary else { return 1.0 };
-        // Members are all told one share: weights are those of the others among them.
-        let others = self.stations.iter().filter(|(_, station)| !station.membership.bounds_itself());
-        let willing = others.filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
+        let willing = self.stations.iter().filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
         let (with, without) = willing.fold((0.0, 0.0), |(with, without), (id, station)| {
             let share_bps = summary.share_of(station.radio);
             (with + share_bps * self.rules.of(*id).weight, without + share_bps)

@@ -185,6 +185,52 @@ fn members_report_for_themselves_and_are_not_bounded() {
     assert!(plan.flows.iter().all(|(_, bound)| bound.bytes > 0), "{plan:?}");
 }
 
+/// Two that take part and two that do not, of each one with twice the weight, and one of each that is limited: members divide
+/// the wire by what they are told, the gate bounds the others, and all have by their weights.
+#[test]
+fn members_have_weights_and_limits_too() {
+    let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
+    let rule = |weight: f64, max_bps: Option<f64>| StationRule { weight, max_bps, exempt: false };
+    for (rules, expected) in [
+        ([rule(2.0, None), rule(1.0, None), rule(2.0, None), rule(1.0, None)], [16.0, 8.0, 16.0, 8.0]),
+        ([rule(0.5, None), rule(1.0, None), rule(1.0, None), rule(1.5, None)], [6.0, 12.0, 12.0, 18.0]),
+        ([rule(1.0, Some(3e6)), rule(1.0, None), rule(1.0, None), rule(1.0, None)], [3.0, 15.0, 15.0, 15.0]),
+    ] {
+        let mut wire = Wire::new(48.0, 40.0, 4);
+        let stations = rules.into_iter().enumerate().map(|(n, rule)| (id(n as u8), rule)).collect();
+        let mut steward = Steward::new(PolicyConfig::default(), Rules { stations, ..Rules::default() });
+        let (mut acked, mut start) = ([0; 4], [0; 4]);
+        let mut told: Option<Summary> = None;
+        for look in 0..240 {
+            let reports = [0_u8, 1].map(|n| {
+                let of = usize::from(n);
+                let now = wire.flows[of].acked_bytes;
+                let rate_bps = (now - std::mem::replace(&mut acked[of], now)) * 16;
+                let srtt_us = ((0.04 + wire.queue_s()) * 1e6) as u32;
+                (id(n), Report { rate_bps, flows: 1, elastic: true, srtt_us, ..Report::default() })
+            });
+            steward.hear(reports.into());
+            wire.look(&mut steward);
+            // They bound themselves to their weight of what they were told before.
+            for n in [0, 1] {
+                let Some(told) = told.as_ref().filter(|told| told.phase != Phase::StartUp) else { continue };
+                let own = told.weighted(steward.weight_of(id(n as u8)));
+                wire.wants[n] =
+                    own.share_of(RadioHint::default()) / 8.0 * (0.04 + f64::from(own.queue_us) / 1e6);
+            }
+            told = steward.told();
+            if look == 119 {
+                start = [0, 1, 2, 3].map(|n: usize| wire.flows[n].acked_bytes);
+            }
+        }
+        let got = [0, 1, 2, 3].map(|n: usize| (wire.flows[n].acked_bytes - start[n]) as f64 * 8.0 / 60e6);
+        let near = got.iter().zip(expected).all(|(got, expected)| (got / expected - 1.0).abs() < 0.15);
+        assert!(near, "{got:.1?} instead of {expected:?}");
+        assert!(steward.stations[&id(0)].membership.bounds_itself());
+        assert!(wire.queue_s() < 0.045, "{}", wire.queue_s());
+    }
+}
+
 /// Who sends less than its share leaves the rest to the others, although its window does not say who holds it back.
 #[test]
 fn what_an_application_leaves_is_the_others() {
