@@ -1,5 +1,5 @@
-//! A call: frames of constant size at constant intervals over UDP, both ways at once. All hosts have one clock, so that the time of each
-//! frame on its way is known.
+//! A call: frames of constant size at constant intervals over UDP, both ways at once. All hosts have one
+//! clock, so that the time of each frame on its way is known.
 
 use super::work::Job;
 use crate::LabError;

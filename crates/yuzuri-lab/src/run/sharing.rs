@@ -168,8 +168,8 @@ pub struct Shared {
     pub notes: Vec<String>,
 }
 
-/// The group has a key only where an access point leads it, which terminals obey in no other: elsewhere messages stay as they were in kept runs.
-/// Whoever could forge messages is not in a run.
+/// The group has a key only where an access point leads it, which terminals obey in no other: elsewhere
+/// messages stay as they were in kept runs. Whoever could forge messages is not in a run.
 pub(super) fn group_key(scenario: &Scenario) -> KeySource {
     match scenario.gate {
         Some(_) => KeySource::Key(Key::from_bytes(*b"the key of one laboratory, alone")),
