@@ -64,6 +64,32 @@ fn uploads_of_terminals_that_run_nothing_are_bounded() {
     }
 }
 
+/// Two of three run `yuzuri share`: the access point leads them, and each has its weight.
+#[test]
+fn terminals_that_share_are_led_by_the_access_point() {
+    if !can("terminals_that_share_are_led_by_the_access_point") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = THREE.replace("count = 3", "count = 1");
+    let members = r#"
+        [[terminal]]
+        name = "member"
+        count = 2
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        share = true
+    "#;
+    let record =
+        run_text(&format!("gate = {{ weight = {{ member = 0.5 }} }}\n{text}{members}"), folder.path());
+    let gate = record.gate.as_ref().unwrap();
+    println!("{gate:?}\n{:#?}", record.terminals.iter().map(|t| t.throughput_mbps).collect::<Vec<_>>());
+    assert_eq!((gate.members, gate.senders), (2, 3), "{gate:?}");
+    let shares: Vec<_> = record.terminals.iter().filter_map(|t| t.share.as_ref()).collect();
+    assert!(shares.len() == 2 && shares.iter().all(|share| !share.leads), "{shares:#?}");
+    assert!(shares.iter().all(|share| share.rules.contains_key("share")), "{shares:#?}");
+    assert_eq!(record.notes, Vec::<String>::new());
+}
+
 #[test]
 fn the_demonstration_shares_at_the_access_point() {
     let share = "[share]\nobjective = \"latency\"\n";

@@ -1,6 +1,7 @@
 //! The access point in an experiment: what forwards, and whether it shares for terminals that run nothing.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 
 /// What forwards packets between cell and wire.
@@ -30,6 +31,35 @@ pub struct GateSpec {
     pub starts_s: f64,
     /// On which radios ACKs are left out that later ones make needless: g, n. Default: none.
     pub thin_acks: Vec<SlowRadio>,
+    /// Whether what no window bounds (UDP, QUIC, tunnels) is left alone; default: it is kept to a share.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_police: bool,
+    /// Weights of terminals by the name of their kind; default: 1.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weight: BTreeMap<String, f64>,
+    /// The most that uploads of a terminal may take, Mbit/s, by the name of its kind; default: no limit.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub max_mbps: BTreeMap<String, f64>,
+}
+
+/// A queueing discipline that shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Qdisc {
+    /// CAKE, with its own shaper and equal parts for hosts (`triple-isolate`).
+    Cake,
+    /// FQ-CoDel behind the token bucket of HTB.
+    FqCodel,
+}
+
+/// `[shaper]`: a queueing discipline at the access point's device towards the wire, at a configured rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShaperSpec {
+    /// Which.
+    pub qdisc: Qdisc,
+    /// Its rate, Mbit/s, with the headers of Ethernet.
+    pub rate_mbps: f64,
 }
 
 impl GateSpec {

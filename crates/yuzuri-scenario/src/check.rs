@@ -70,7 +70,24 @@ impl Scenario {
         if let Some(share) = &self.share {
             self.share(&mut found, "share", share);
         }
+        if let Some(shaper) = &self.shaper {
+            found.unless(
+                self.ap == ApForwarding::Host,
+                "shaper",
+                "the access point's kernel must forward, or no packet waits there: write ap = \"host\"",
+            );
+            found.range("shaper.rate_mbps", shaper.rate_mbps, 0.1, 100_000.0);
+        }
         if let Some(gate) = &self.gate {
+            let all = [("weight", &gate.weight, [0.1, 10.0]), ("max_mbps", &gate.max_mbps, [0.1, 100_000.0])];
+            for (key, values, [least, most]) in all {
+                for (name, value) in values {
+                    let field = format!("gate.{key}.{name}");
+                    let is_there = self.terminal.iter().any(|kind| kind.name == *name);
+                    found.unless(is_there, &field, format!("there are no terminals called '{name}'"));
+                    found.range(field, *value, least, most);
+                }
+            }
             found.unless(
                 self.ap == ApForwarding::Host,
                 "gate",
@@ -165,7 +182,10 @@ impl Scenario {
         if kind.paced {
             let by_us = !matches!(
                 self.workload_of(kind),
-                WorkloadSpec::RequestResponse { .. } | WorkloadSpec::Iperf3 { .. }
+                WorkloadSpec::RequestResponse { .. }
+                    | WorkloadSpec::Iperf3 { .. }
+                    | WorkloadSpec::Quic {}
+                    | WorkloadSpec::Call { .. }
             );
             found.unless(
                 by_us,
@@ -274,6 +294,10 @@ fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
             found.range(format!("{field}.response_bytes"), f64::from(*response_bytes), 1.0, 1e9);
             found.range(format!("{field}.think_ms"), *think_ms, 0.0, 3_600_000.0);
         }
-        WorkloadSpec::Idle {} => {}
+        WorkloadSpec::Call { bytes, interval_ms } => {
+            found.range(format!("{field}.bytes"), f64::from(*bytes), 8.0, 1400.0);
+            found.range(format!("{field}.interval_ms"), *interval_ms, 1.0, 10_000.0);
+        }
+        WorkloadSpec::Quic {} | WorkloadSpec::Idle {} => {}
     }
 }

@@ -36,7 +36,7 @@ mod path;
 mod share;
 mod workload;
 
-pub use access_point::{ApForwarding, GateSpec};
+pub use access_point::{ApForwarding, GateSpec, Qdisc, ShaperSpec};
 pub use cubic::CubicSpec;
 pub use document::{Document, Problem, Problems};
 pub use expand::{Label, Point};
@@ -105,6 +105,9 @@ pub struct Scenario {
     /// Sharing by the access point for terminals that run nothing; absent: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateSpec>,
+    /// A queueing discipline before the wire; absent: the device's own, which never waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shaper: Option<ShaperSpec>,
     /// The default workload of terminals; default: bulk upload.
     #[serde(default)]
     pub workload: WorkloadSpec,

@@ -66,6 +66,17 @@ pub enum WorkloadSpec {
         #[serde(default)]
         direction: Direction,
     },
+    /// Unlimited upload over QUIC, with CUBIC in the program.
+    Quic {},
+    /// A call: frames over UDP at constant intervals, both ways.
+    Call {
+        /// Bytes of a frame, without headers; default: 250.
+        #[serde(default = "frame")]
+        bytes: u32,
+        /// From one frame to the next, ms; default: 20.
+        #[serde(default = "frame_ms")]
+        interval_ms: f64,
+    },
     /// No traffic: the terminal is only associated.
     Idle {},
 }
@@ -89,6 +100,14 @@ fn one() -> u32 {
 
 fn megabyte() -> u64 {
     1_000_000
+}
+
+fn frame() -> u32 {
+    250
+}
+
+fn frame_ms() -> f64 {
+    20.0
 }
 
 fn request() -> u32 {

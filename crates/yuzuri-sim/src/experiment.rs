@@ -139,6 +139,9 @@ fn workload(spec: &WorkloadSpec) -> Option<(&'static str, &'static str)> {
         WorkloadSpec::RequestResponse { .. } => {
             Some(("kind", "the simulator does not record exchange times"))
         }
+        WorkloadSpec::Quic {} | WorkloadSpec::Call { .. } => {
+            Some(("kind", "the simulator's senders are TCP's"))
+        }
         WorkloadSpec::Iperf3 { .. } => Some(("kind", "the simulator does not run programs")),
     }
 }

@@ -125,7 +125,8 @@ impl Group for Seat<'_> {
     }
 
     fn senders(&self, _now: Moment) -> SendersSeen {
-        // Stations that say nothing prove nothing: the access point's count of them is believed, as where its address vouches for it.
+        // Stations that say nothing prove nothing: the access point's count of them is believed, as where
+        // its address vouches for it.
         let told = self.cell.summary.as_ref().filter(|_| self.cell.led).map_or(0, |summary| summary.senders);
         SendersSeen { proved: self.cell.members.saturating_add(self.cell.invented).max(told), unproved: 0 }
     }
@@ -203,7 +204,8 @@ impl Sharing {
         self
     }
 
-    /// No terminal leads: an access point reads [`reports`](Sharing::reports) and [`tells`](Sharing::tell) what comes of them. Messages arrive at once.
+    /// No terminal leads: an access point reads [`reports`](Sharing::reports) and [`tells`](Sharing::tell)
+    /// what comes of them. Messages arrive at once.
     pub fn led(mut self) -> Sharing {
         self.cell.led = true;
         self

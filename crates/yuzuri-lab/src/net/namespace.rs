@@ -59,6 +59,14 @@ impl Namespace {
         ip(&["-n", &self.name, "-batch", "-"], orders)
     }
 
+    /// The same with `tc`.
+    ///
+    /// # Errors
+    /// Without the tool, or if the kernel rejects an order.
+    pub fn traffic(&self, orders: &str) -> Result<(), LabError> {
+        tool("tc", &["-n", &self.name, "-batch", "-"], orders)
+    }
+
     /// Moves the calling thread into the namespace permanently; for threads created for that purpose.
     ///
     /// # Errors
@@ -155,18 +163,22 @@ pub(super) fn remove_all(prefix: &str) -> Result<Vec<String>, LabError> {
     Ok(names)
 }
 
-/// Runs `ip` with commands on its standard input.
 fn ip(args: &[&str], orders: &str) -> Result<(), LabError> {
+    tool("ip", args, orders)
+}
+
+/// Runs a tool of iproute2 with commands on its standard input.
+fn tool(name: &str, args: &[&str], orders: &str) -> Result<(), LabError> {
     let missing = |e: io::Error| {
         LabError::Tool(format!(
-            "`ip` cannot be run: {e}; install iproute2 (Debian, Ubuntu: apt install iproute2)"
+            "`{name}` cannot be run: {e}; install iproute2 (Debian, Ubuntu: apt install iproute2)"
         ))
     };
-    let mut command = Command::new("ip");
+    let mut command = Command::new(name);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(missing)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If `ip` exits early, its own message gives the reason.
+        // If it exits early, its own message gives the reason.
         let _ = stdin.write_all(orders.as_bytes());
     }
     let output = child.wait_with_output().map_err(missing)?;
@@ -180,5 +192,5 @@ fn ip(args: &[&str], orders: &str) -> Result<(), LabError> {
         ""
     };
     let orders = orders.trim().replace('\n', "; ");
-    Err(LabError::Tool(format!("ip {} ({orders}): {}{hint}", args.join(" "), said.trim())))
+    Err(LabError::Tool(format!("{name} {} ({orders}): {}{hint}", args.join(" "), said.trim())))
 }

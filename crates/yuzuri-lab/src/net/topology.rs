@@ -18,6 +18,7 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use yuzuri_scenario::{Qdisc, ShaperSpec};
 
 /// The name of the devices in the cell.
 pub const CELL: &str = "cell0";
@@ -289,6 +290,23 @@ impl Topology {
         server.namespace.configure(&orders)?;
         let taps = Some(Taps { terminals: taps, ap_cell, ap_wire, server: server_tap });
         Ok(Topology { terminals: terminals_there, ap, server, taps })
+    }
+
+    /// Puts a queueing discipline at the access point's device towards the wire.
+    ///
+    /// # Errors
+    /// If the kernel does not have it.
+    pub fn shape(&self, shaper: &ShaperSpec) -> Result<(), LabError> {
+        let kbit = (shaper.rate_mbps * 1000.0).round();
+        let orders = match shaper.qdisc {
+            Qdisc::Cake => format!("qdisc replace dev {WIRE} root cake bandwidth {kbit}kbit besteffort\n"),
+            Qdisc::FqCodel => format!(
+                "qdisc replace dev {WIRE} root handle 1: htb default 1\n\
+                 class add dev {WIRE} parent 1: classid 1:1 htb rate {kbit}kbit ceil {kbit}kbit\n\
+                 qdisc add dev {WIRE} parent 1:1 fq_codel\n"
+            ),
+        };
+        self.ap.namespace.traffic(&orders)
     }
 
     /// The addresses for forwarding between cell and wire at the access point; `by_host`: its kernel forwards.

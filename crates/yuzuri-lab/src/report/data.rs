@@ -1,6 +1,6 @@
 //! The figures of all points: means over the valid repetitions, with confidence intervals.
 
-use crate::run::{Clock, HostRecord, RunRecord};
+use crate::run::{CallRecord, Clock, HostRecord, RunRecord};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -79,6 +79,12 @@ pub struct Group {
     pub retransmissions: Option<Estimate>,
     /// Uplink packets dropped by queues, lost on the path or given up by the radio, percent.
     pub loss_percent: Option<Estimate>,
+    /// The least that a terminal with connections of its own has, over an equal part.
+    pub least_part: Option<Estimate>,
+    /// 99th percentile of the time of calls' frames from terminals to the server and back, ms.
+    pub call_p99_ms: [Option<Estimate>; 2],
+    /// Frames of calls that were lost, both ways.
+    pub call_lost: Option<Estimate>,
     /// By kind of terminal: Mbit/s per terminal, as the mean of each run.
     pub kinds: BTreeMap<String, Estimate>,
     /// By kind of terminal: the air time of all its terminals, percent.
@@ -272,6 +278,14 @@ impl Alone {
     }
 }
 
+/// The least rate over an equal part, among terminals with connections.
+fn least_part(run: &RunRecord) -> Option<f64> {
+    let rates: Vec<f64> = run.terminals.iter().filter(|t| t.flows > 0).map(|t| t.throughput_mbps).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let least = rates.into_iter().min_by(f64::total_cmp)?;
+    (mean > 0.0).then(|| least / mean)
+}
+
 impl Group {
     fn of(runs: Vec<(PathBuf, RunRecord)>, alone: &Alone) -> Option<Group> {
         let first = &runs.first()?.1;
@@ -318,6 +332,14 @@ impl Group {
             rtt_p95_ms: each(&|r| r.totals.rtt_p95_ms),
             retransmissions: each(&|r| Some(r.totals.retransmissions as f64)),
             loss_percent: each(&loss),
+            least_part: each(&least_part),
+            call_p99_ms: [|c: &CallRecord| c.up.p99_ms, |c: &CallRecord| c.down.p99_ms].map(|p99_ms| {
+                // The worst of several, and nothing where too many are lost.
+                each(&|r| r.calls().map(p99_ms).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max))
+            }),
+            call_lost: each(&|r| {
+                r.calls().map(|c| (c.up.lost + c.down.lost) as f64).reduce(|one, other| one + other)
+            }),
             kinds: kinds.into_iter().filter_map(|(k, v)| Some((k, Estimate::of(v)?))).collect(),
             airtime_percent: airtime,
             ap_airtime_percent: valid.iter().map(|r| r.ap.airtime * 100.0).sum::<f64>()

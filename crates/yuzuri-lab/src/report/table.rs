@@ -46,7 +46,7 @@ pub enum Middle {
 }
 
 /// The figures that can be selected, in addition to the kinds of terminals.
-const FIGURES: [(&str, FigureOf); 7] = [
+const FIGURES: [(&str, FigureOf); 11] = [
     ("throughput_mbps", |group| group.throughput_mbps),
     ("jain", |group| group.jain),
     ("jain_weighted", |group| group.jain_weighted),
@@ -54,6 +54,10 @@ const FIGURES: [(&str, FigureOf); 7] = [
     ("rtt_p95_ms", |group| group.rtt_p95_ms),
     ("retransmissions", |group| group.retransmissions),
     ("loss_percent", |group| group.loss_percent),
+    ("least_part", |group| group.least_part),
+    ("call_up_p99_ms", |group| group.call_p99_ms[0]),
+    ("call_down_p99_ms", |group| group.call_p99_ms[1]),
+    ("call_lost", |group| group.call_lost),
 ];
 
 impl Group {

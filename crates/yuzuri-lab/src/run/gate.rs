@@ -1,7 +1,7 @@
 //! The access point's daemon in a run: a thread inside the access point's namespace shares for terminals that run
 //! nothing.
 
-use super::sharing::{radio_of, summary_cells};
+use super::sharing::{GROUP, group_key, radio_of, summary_cells};
 use crate::LabError;
 use crate::net::{CELL, Topology, terminal_mac};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_policy::Phase;
 use yuzuri_scenario::{GateSpec, Scenario};
-use yuzuri_share::{ApConfig, ApLoop, ApStatus, Rules, StationId};
+use yuzuri_share::{
+    ApConfig, ApGroup, ApLoop, ApStatus, DEFAULT_PORT, InterfaceConfig, MembershipState, Rules, StationId,
+    StationRule,
+};
 
 /// The state of the access point's daemon at the end of the evaluated part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +27,9 @@ pub struct GateRecord {
     pub phase: Option<Phase>,
     /// Terminals that sent.
     pub senders: u16,
+    /// Terminals that shared by themselves, led by the access point.
+    #[serde(default)]
+    pub members: u16,
     /// The estimated capacity, Mbit/s.
     pub capacity_mbps: f64,
     /// Windows lowered.
@@ -31,6 +37,12 @@ pub struct GateRecord {
     /// ACKs left out.
     #[serde(default)]
     pub thinned: u64,
+    /// Packets that no window bounds and that were marked.
+    #[serde(default)]
+    pub marked: u64,
+    /// Those that were dropped.
+    #[serde(default)]
+    pub dropped: u64,
     /// Windows that could not be written.
     pub failed: u64,
     /// Segments of connections whose beginning was not seen.
@@ -70,11 +82,30 @@ impl GateRun {
     ) -> Result<GateRun, LabError> {
         let id = |number: usize| StationId(terminal_mac(number as u16));
         let radios = scenario.terminals().enumerate().map(|(n, t)| (id(n), radio_of(t.kind.phy)));
+        let rule = |kind: &str| StationRule {
+            weight: spec.weight.get(kind).copied().unwrap_or(1.0),
+            max_bps: spec.max_mbps.get(kind).map(|mbps| mbps * 1e6),
+            exempt: false,
+        };
+        let stations = scenario.terminals().enumerate().map(|(n, t)| (id(n), rule(&t.kind.name)));
+        let rules = Rules {
+            stations: stations.collect(),
+            thin_acks: spec.thin_acks.clone(),
+            no_police: spec.no_police,
+            ..Rules::default()
+        };
+        let leads = scenario.terminals().any(|t| scenario.share_of(t.kind).is_some());
+        let group = leads.then(|| ApGroup {
+            key: group_key(scenario),
+            group: Some(InterfaceConfig::group_named(GROUP)),
+            port: DEFAULT_PORT,
+        });
         let config = ApConfig {
             devices: vec![CELL.into()],
             policy: spec.policy_config(),
             radios: radios.collect(),
-            rules: Rules { thin_acks: spec.thin_acks.clone(), ..Rules::default() },
+            rules,
+            group,
             dry_run: spec.starts_s > 0.0,
             ..ApConfig::default()
         };
@@ -150,9 +181,13 @@ impl Gated {
             looks: self.looks.len() as u64,
             phase: summary.map(|summary| summary.phase),
             senders: summary.map_or(0, |summary| summary.senders),
+            members: status.stations.iter().filter(|s| s.membership == MembershipState::Member).count()
+                as u16,
             capacity_mbps: summary.map_or(0.0, |summary| summary.capacity_bps as f64 / 1e6),
             lowered: status.segments.lowered,
             thinned: status.segments.thinned,
+            marked: status.segments.marked,
+            dropped: status.segments.dropped,
             failed: status.segments.failed,
             stranger: status.segments.stranger,
             bound_mean_bytes: (!bounds.is_empty()).then(|| bounds.iter().sum::<f64>() / bounds.len() as f64),

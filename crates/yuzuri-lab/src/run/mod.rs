@@ -1,10 +1,12 @@
 //! One run: builds the network, runs the workloads, monitors the flows, and writes a folder of results.
 
+mod call;
 mod exchange;
 mod flows;
 mod gate;
 mod iperf3;
 mod own_cubics;
+mod quic;
 mod record;
 mod sharing;
 mod simulated;
@@ -12,6 +14,7 @@ mod summary;
 mod watch;
 mod work;
 
+pub use call::{CallRecord, CallWay};
 pub use flows::{FlowFigures, Weighted};
 pub use gate::GateRecord;
 pub use record::{
@@ -100,8 +103,10 @@ pub fn run(
         return Err(LabError::Run("the driver did not account for the run".into()));
     };
     let mut record = summarize(scenario, task, report, &figures, worker_results, account, [from, to]);
+    let [from_ns, to_ns] = span_s.map(|seconds| *origin_mono_ns + (seconds * 1e9) as u64);
     for (number, terminal) in record.terminals.iter_mut().enumerate() {
         terminal.share = shared.record(number, *origin, span_s);
+        terminal.call = worker_results[number].call.as_ref().and_then(|call| call.record(from_ns, to_ns));
     }
     record.notes.extend(shared.notes.iter().cloned());
     if let Some(gated) = &done.gated {
@@ -170,6 +175,9 @@ pub(crate) fn perform(
     let own_cubics = OwnCubics::register(scenario, claim.number())?;
     let sysctl: Vec<(String, String)> = scenario.sysctl.clone().into_iter().collect();
     let mut topology = Topology::build(&claim, &settings, &sysctl)?;
+    if let Some(shaper) = &scenario.shaper {
+        topology.shape(shaper)?;
+    }
     let taps = topology.taps.take().ok_or_else(|| LabError::Run("the network has no devices".into()))?;
     let absent: Vec<u16> =
         (0..).zip(scenario.terminals()).filter(|(_, t)| t.kind.joins_s > 0.0).map(|(n, _)| n).collect();
@@ -252,10 +260,16 @@ impl Performed {
             };
             self.terminals.iter().position(matches)
         };
-        flows::read(&self.recording, at(from_s), at(to_s), |flow| {
+        let (from_ns, to_ns) = (at(from_s), at(to_s));
+        let mut figures = flows::read(&self.recording, from_ns, to_ns, |flow| {
             let sends = terminal_of(flow.local.ip(), &|(sends, _)| sends);
             sends.or_else(|| terminal_of(flow.remote.ip(), &|directions| directions == (false, true)))
-        })
+        })?;
+        // What the kernel's monitor does not see.
+        for (terminal, result) in self.worker_results.iter().enumerate() {
+            figures.extend(result.quic.iter().map(|flow| flow.figures(terminal, from_ns, to_ns)));
+        }
+        Ok(figures)
     }
 }
 

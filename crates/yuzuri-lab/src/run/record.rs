@@ -1,6 +1,6 @@
 //! The results of a run: the figures, and everything needed to assess and reproduce them.
 
-use super::{GateRecord, ShareRecord};
+use super::{CallRecord, GateRecord, ShareRecord};
 use crate::LabError;
 use crate::driver::{Lateness, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -163,7 +163,7 @@ pub struct TerminalRecord {
     pub kind: String,
     /// Congestion control of its flows, by its kernel name.
     pub control: String,
-    /// Number of its TCP flows.
+    /// Number of its TCP flows and of its connections over QUIC.
     pub flows: usize,
     /// Acknowledged payload, Mbit/s.
     pub throughput_mbps: f64,
@@ -185,6 +185,9 @@ pub struct TerminalRecord {
     pub buffers: usize,
     /// Median duration of an exchange, ms, if the workload has exchanges.
     pub exchange_median_ms: Option<f64>,
+    /// Its call; absent if it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallRecord>,
     /// Its sharing; absent if it did not share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareRecord>,
@@ -228,6 +231,13 @@ pub struct LineRecord {
     pub busy: f64,
     /// Maximum queue length since the start, packets.
     pub queue_max: u64,
+}
+
+impl RunRecord {
+    /// The calls of its terminals.
+    pub fn calls(&self) -> impl Iterator<Item = &CallRecord> {
+        self.terminals.iter().filter_map(|terminal| terminal.call.as_ref())
+    }
 }
 
 impl RadioRecord {

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_netmodel::radio::Phy;
-use yuzuri_policy::{Aggregation, NodeId, Objective, Phase, PolicyName};
+use yuzuri_policy::{Aggregation, Key, NodeId, Objective, Phase, PolicyName};
 use yuzuri_scenario::{BoundBy, Scenario, ShareSpec};
 use yuzuri_share::{
     ControlLoop, Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, ShareConfig, Status, StatusCell,
@@ -25,6 +25,8 @@ use yuzuri_transfer::Shown;
 /// Time limit for the daemons to start before the run: a guest loads their programs one after the
 /// other.
 const READY_WITHIN: Duration = Duration::from_secs(600);
+/// The name of the terminals' group.
+pub(super) const GROUP: &str = "yuzuri-lab";
 /// How often the stop flag is checked while they start.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -166,6 +168,15 @@ pub struct Shared {
     pub notes: Vec<String>,
 }
 
+/// The group has a key only where an access point leads it, which terminals obey in no other: elsewhere
+/// messages stay as they were in kept runs. Whoever could forge messages is not in a run.
+pub(super) fn group_key(scenario: &Scenario) -> KeySource {
+    match scenario.gate {
+        Some(_) => KeySource::Key(Key::from_bytes(*b"the key of one laboratory, alone")),
+        None => KeySource::Keyless,
+    }
+}
+
 /// The radio properties that nl80211 would report for a station; a TAP device reports none.
 pub(super) fn radio_of(phy: Phy) -> RadioConfig {
     let aggregation = Aggregation::up_to(phy.ampdu_bytes());
@@ -205,14 +216,14 @@ impl Sharing {
                 sharing.own.insert(terminal, own.clone());
             }
             let interface = InterfaceConfig {
-                group: Some(InterfaceConfig::group_named("yuzuri-lab")),
+                group: Some(InterfaceConfig::group_named(GROUP)),
                 radio: Some(radio_of(t.kind.phy)),
                 ..InterfaceConfig::named(CELL)
             };
             let config = ShareConfig {
                 interfaces: vec![interface],
                 policy: spec.policy_config(),
-                key: KeySource::Keyless,
+                key: group_key(scenario),
                 control_name: control.clone(),
                 // Not random, so that a seed reproduces which terminal leads.
                 own,

@@ -128,6 +128,7 @@ pub(super) fn summarize(
             timeouts: of.iter().map(|f| f.timeouts).sum(),
             buffers: worker_results[number].buffers.len(),
             exchange_median_ms: exchanges.get(exchanges.len() / 2).map(|us| *us as f64 / 1000.0),
+            call: None,
             share: None,
             radio: RadioRecord::between(
                 &from.cell.stations[number],
@@ -144,7 +145,10 @@ pub(super) fn summarize(
     let drops = radios.map(|r| r.queue_drops + r.retry_drops).sum::<u64>()
         + [&wire_up, &wire_down].map(|l| l.queue_drops + l.lost).iter().sum::<u64>();
     let busy_kinds = scenario.terminals().map(|t| scenario.workload_of(t.kind));
-    let working = terminals.iter().zip(busy_kinds).filter(|(_, w)| !matches!(w, WorkloadSpec::Idle {}));
+    let working = terminals
+        .iter()
+        .zip(busy_kinds)
+        .filter(|(_, w)| !matches!(w, WorkloadSpec::Idle {} | WorkloadSpec::Call { .. }));
     let totals = Totals {
         throughput_mbps: figures.iter().map(FlowFigures::bytes).sum::<u64>() as f64 * 8e-6 / span_s,
         jain: jain(working.map(|(t, _)| t.throughput_mbps)),

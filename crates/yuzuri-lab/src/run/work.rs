@@ -1,6 +1,8 @@
 //! Runs each terminal's workload on a separate thread inside its namespace.
 
-use super::{exchange, iperf3};
+use super::call::Call;
+use super::quic::QuicFlow;
+use super::{call, exchange, iperf3, quic};
 use crate::LabError;
 use crate::net::{Host, Topology};
 use serde::{Deserialize, Serialize};
@@ -53,7 +55,8 @@ impl Job {
             WorkloadSpec::Buffers { .. }
             | WorkloadSpec::OnOff { .. }
             | WorkloadSpec::RequestResponse { .. } => (true, false),
-            WorkloadSpec::Idle {} => (false, false),
+            // The monitor sees no UDP.
+            WorkloadSpec::Quic {} | WorkloadSpec::Call { .. } | WorkloadSpec::Idle {} => (false, false),
         }
     }
 }
@@ -86,6 +89,10 @@ pub struct WorkerResult {
     pub buffers: Vec<BufferRow>,
     /// Times from a request to the end of its response, µs.
     pub exchanges_us: Vec<u64>,
+    /// The upload over QUIC, if it is one.
+    pub quic: Option<QuicFlow>,
+    /// The call, if it is one.
+    pub call: Option<Call>,
 }
 
 /// Sleeps until `at`; returns false if the flag was set before.
@@ -211,6 +218,20 @@ pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<WorkerR
         }
         WorkloadSpec::Iperf3 { connections, direction } => {
             iperf3::run(topology, job, *connections, *direction, stop)?;
+        }
+        WorkloadSpec::Quic {} => {
+            let mut flow = QuicFlow::default();
+            while !stop.load(Ordering::Relaxed) {
+                if let Err(error) = quic::upload(topology, job, stop, &mut flow) {
+                    worker_result.notes.push(error.to_string());
+                    sleep_until(Instant::now() + RECONNECT_DELAY, stop);
+                }
+            }
+            worker_result.quic = Some(flow);
+        }
+        WorkloadSpec::Call { bytes, interval_ms } => {
+            let interval = Duration::from_secs_f64(interval_ms / 1000.0);
+            worker_result.call = Some(call::hold(topology, job, *bytes, interval, stop)?);
         }
     }
     Ok(worker_result)

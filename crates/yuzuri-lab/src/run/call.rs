@@ -1,0 +1,165 @@
+//! A call: frames of constant size at constant intervals over UDP, both ways at once. All hosts have one
+//! clock, so that the time of each frame on its way is known.
+
+use super::work::Job;
+use crate::LabError;
+use crate::net::Topology;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use yuzuri_kernel::clock;
+
+/// Each terminal's peer has its own port.
+const FIRST_PORT: u16 = 7000;
+/// How long a frame may take to its end, so that it is not taken for lost.
+const LATEST_NS: u64 = 1_000_000_000;
+/// How often the stop flag is checked.
+const STOP_CHECK: Duration = Duration::from_millis(20);
+
+/// The figures of one direction in the evaluated part.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CallWay {
+    /// Frames sent, but for those of the last second.
+    pub sent: u64,
+    /// Of these, frames that did not arrive within a second.
+    pub lost: u64,
+    /// Median time on the way, ms.
+    pub median_ms: Option<f64>,
+    /// 99th percentile of the time on the way, ms; lost frames count as the longest.
+    pub p99_ms: Option<f64>,
+}
+
+/// The figures of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CallRecord {
+    /// From the terminal to the server.
+    pub up: CallWay,
+    /// From the server to the terminal.
+    pub down: CallWay,
+}
+
+/// A call's frames: by direction when each was sent (`CLOCK_MONOTONIC`, ns), and how long it took, ns.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    ways: [Vec<(u64, Option<u64>)>; 2],
+}
+
+impl Call {
+    /// The figures between two times; `None` if nothing was sent.
+    pub fn record(&self, from_ns: u64, to_ns: u64) -> Option<CallRecord> {
+        let [up, down] =
+            self.ways.each_ref().map(|way| way_of(way, from_ns, to_ns.saturating_sub(LATEST_NS)));
+        (up.sent + down.sent > 0).then_some(CallRecord { up, down })
+    }
+}
+
+fn way_of(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallWay {
+    let of = frames.iter().filter(|(at, _)| (from_ns..to_ns).contains(at));
+    let mut times: Vec<u64> =
+        of.map(|(_, took)| took.filter(|ns| *ns <= LATEST_NS).unwrap_or(u64::MAX)).collect();
+    times.sort_unstable();
+    let at = |part: f64| {
+        let place = ((times.len() as f64 * part).ceil() as usize).saturating_sub(1);
+        times.get(place).filter(|ns| **ns != u64::MAX).map(|ns| *ns as f64 / 1e6)
+    };
+    let lost = times.iter().filter(|ns| **ns == u64::MAX).count() as u64;
+    CallWay { sent: times.len() as u64, lost, median_ms: at(0.5), p99_ms: at(0.99) }
+}
+
+/// Calls until the flag is set.
+///
+/// # Errors
+/// If a socket cannot be made.
+pub fn hold(
+    topology: &Topology,
+    job: &Job,
+    bytes: u32,
+    interval: Duration,
+    stop: &AtomicBool,
+) -> Result<Call, LabError> {
+    let network = |error: io::Error| LabError::network("a call")(error);
+    let terminal = &topology.terminals[job.terminal];
+    let port = FIRST_PORT + job.terminal as u16;
+    let ends = [
+        (
+            terminal,
+            SocketAddr::new(terminal.v4.into(), port),
+            SocketAddr::new(topology.server.v4.into(), port),
+        ),
+        (
+            &topology.server,
+            SocketAddr::new(topology.server.v4.into(), port),
+            SocketAddr::new(terminal.v4.into(), port),
+        ),
+    ];
+    let mut sockets = Vec::new();
+    for (host, at, peer) in ends {
+        let made = host.namespace.inside(move || {
+            let socket = UdpSocket::bind(at)?;
+            socket.connect(peer)?;
+            socket.set_nonblocking(true)?;
+            Ok::<_, io::Error>(socket)
+        })?;
+        sockets.push(made.map_err(network)?);
+    }
+    let mut call = Call::default();
+    let mut next = Instant::now();
+    let mut frame = vec![0; bytes as usize];
+    while !stop.load(Ordering::Relaxed) {
+        let wait = next.saturating_duration_since(Instant::now()).min(STOP_CHECK);
+        let mut fds: Vec<_> = sockets.iter().map(|s| PollFd::new(s.as_fd(), PollFlags::POLLIN)).collect();
+        // A signal ends it early, which is as good.
+        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None);
+        if Instant::now() >= next {
+            next += interval;
+            for (socket, way) in sockets.iter().zip(&mut call.ways) {
+                let now_ns = clock::mono_ns();
+                frame[..8].copy_from_slice(&(way.len() as u64).to_be_bytes());
+                way.push((now_ns, None));
+                // What the host's own queue does not take is lost, and counts as such.
+                let _ = socket.send(&frame);
+            }
+        }
+        // What the terminal sent arrives at the server, and the reverse.
+        for (socket, way) in sockets.iter().rev().zip(&mut call.ways) {
+            let mut heard = [0; 2048];
+            while let Ok(length @ 8..) = socket.recv(&mut heard) {
+                let mut number = [0; 8];
+                number.copy_from_slice(&heard[..8]);
+                if let Some((sent_ns, took)) = way.get_mut(u64::from_be_bytes(number) as usize)
+                    && length == bytes as usize
+                {
+                    *took = Some(clock::mono_ns().saturating_sub(*sent_ns));
+                }
+            }
+        }
+    }
+    Ok(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_frames_count_as_the_longest() {
+        let ms = 1_000_000;
+        let mut frames: Vec<(u64, Option<u64>)> =
+            (0..200).map(|n| (n * 20 * ms, Some((10 + n / 100) * ms))).collect();
+        let whole = way_of(&frames, 0, u64::MAX);
+        assert_eq!((whole.sent, whole.lost, whole.median_ms, whole.p99_ms), (200, 0, Some(10.0), Some(11.0)));
+        frames[7].1 = None;
+        frames[8].1 = Some(2 * LATEST_NS);
+        let (some, part) = (way_of(&frames, 0, u64::MAX), way_of(&frames, 1000 * ms, 2000 * ms));
+        assert_eq!((some.lost, some.p99_ms), (2, Some(11.0)));
+        frames[9].1 = None;
+        assert_eq!(way_of(&frames, 0, u64::MAX).p99_ms, None, "more than one in a hundred");
+        assert_eq!((part.sent, part.lost), (50, 0));
+        assert_eq!(Call::default().record(0, u64::MAX), None);
+    }
+}
