@@ -6,6 +6,7 @@
     late       the first 15 s are missing, the handshake with them
     early      the first 10 s only
     missed=P   the part P of the packets is missing, drawn by a lot that follows from the file's name
+    twice      each packet twice, as of a mirror port that copies both ways: the copy 1 to 100 us later
     untimed    without TCP timestamps
     received   as captured at the receiver: acknowledgements half of the least round-trip time earlier, and data when it was
                acknowledged there; transmissions that were lost are missing
@@ -26,6 +27,7 @@ ETHERNET = 1
 LATE_NS, EARLY_NS = 15 * 10**9, 10 * 10**9
 END, NOTHING, SACK, TIMESTAMPS = 0, 1, 5, 8
 SYN, FIN, RST = 2, 1, 4
+COPY_NS = (1_000, 100_000)
 # Data is seen at the receiver so long before the acknowledgement that it draws.
 BEFORE_ACK_NS = 20_000
 
@@ -189,11 +191,15 @@ def changed(change, name, header, packets):
     if change.startswith("missed="):
         part, lot = float(change.removeprefix("missed=")), random.Random(name + change)
         return [packet for packet in packets if lot.random() >= part]
+    if change == "twice":
+        lot = random.Random(name + change)
+        copies = [(at_ns + lot.randint(*COPY_NS), head, frame) for at_ns, head, frame in packets]
+        return sorted(packets + [(at_ns, at(at_ns, head, header), frame) for at_ns, head, frame in copies], key=lambda packet: packet[0])
     if change == "untimed":
         if struct.unpack_from("<I", header, 20)[0] != ETHERNET:
             raise SystemExit(f"{name}: not of Ethernet")
         return [(at_ns, head, untimed(frame)) for at_ns, head, frame in packets]
-    raise SystemExit(f"{change}: late, early, missed=PART, untimed, received or received,untimed")
+    raise SystemExit(f"{change}: late, early, missed=PART, twice, untimed, received or received,untimed")
 
 
 def main():

@@ -117,7 +117,10 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
         .into_iter()
         .map(|unmodelled| {
             let score = score(&unmodelled.replay, Algorithm::Reno);
-            let prior = NONE - fitted(unmodelled.parameters(), &score, temperature);
+            let constant = fitted(1.0, &score, temperature);
+            let kept = if unmodelled.keeps() { constant } else { 0.0 };
+            let step = if unmodelled.steps() { unmodelled.step_cost(temperature).max(constant) } else { 0.0 };
+            let prior = NONE - kept - step;
             let Unmodelled { growth, step, kept, .. } = unmodelled;
             (NoneOfThese { probability: 0.0, growth, step, kept, score }, prior)
         })
@@ -190,7 +193,7 @@ const SLOW_HZ: u32 = 250;
 /// By how much the score of a short flow overstates what it knows.
 const TEMPERATURE: f64 = 1.0;
 /// Epochs from which on more of them tell little more: what a replay has wrong it has wrong in all of them.
-const EPOCHS: f64 = 12.0;
+const EPOCHS: f64 = 18.0;
 /// Rounds without a reduction that are as much as an epoch.
 const EPOCH_ROUNDS: f64 = 60.0;
 

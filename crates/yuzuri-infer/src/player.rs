@@ -121,12 +121,14 @@ impl<'a> Player<'a> {
         self.most = seen;
     }
 
-    /// Holds the window of the round before if that is nearer to what was seen than what the algorithm made of it.
-    pub(crate) fn holds(&mut self, former: f32, seen: f32) -> bool {
-        let holds = (former - seen).abs() + 0.5 < (self.most as f32 - seen).abs();
+    /// Holds its own window of the round before if that is nearer to what was seen than what the algorithm made of it. It does not follow what was
+    /// seen: a flight that wanders is not held.
+    pub(crate) fn holds(&mut self, held: u32, seen: f32) -> bool {
+        let off = |window: u32| (window as f32 - seen).abs();
+        let holds = held > 0 && off(held) + 0.5 < off(self.most);
         if holds {
-            self.most = segments(former);
-            (self.window.cwnd, self.window.cwnd_cnt) = (segments(seen).max(2), 0);
+            self.most = held;
+            (self.window.cwnd, self.window.cwnd_cnt) = (held.max(2), 0);
         }
         holds
     }

@@ -4,6 +4,7 @@
 //! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
 
 use crate::player::Player;
+use crate::score;
 use crate::unseen;
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::CongestionControl;
@@ -83,6 +84,8 @@ pub struct Replay {
     pub cwnd_held: u32,
     /// Of these, the first of a row.
     pub holds: u32,
+    /// Rounds in which the window moved as the algorithm foretold.
+    pub moved: u32,
     /// Windows were seen at losses alone: each prediction is one of what a window had grown to.
     pub at_losses: bool,
     /// Times that the flight fell below the window and was back at once: its sender was held up, and the window did not fall.
@@ -171,7 +174,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         let taking_back = chances.takes_back && !starting && player.window.in_slow_start();
         let giving_way = chances.takes_back && since_fall < WHOLE_INFERENCE;
-        let cwnd = player.window.cwnd;
+        let (cwnd, most) = (player.window.cwnd, player.most);
         player.round(round, repair.map(|(_, reduction)| reduction), place);
         let fell = round.is_cwnd_limited() && round.window < former * CUT;
         let foreseen = (player.flight(round) - round.window).abs() <= CUT_SEGMENTS;
@@ -187,12 +190,21 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             player.window.cwnd = player.window.cwnd.min(cwnd);
         }
         let usable = round.is_cwnd_limited() && !held_up;
+        let foretold = i64::from(player.most) - i64::from(most);
+        let moves = usable && !starting && most > 0 && former > 0.0 && foretold != 0;
         let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
         if may_hold && usable && !starting && former > 0.0 {
-            let cwnd_held = player.holds(former, round.window);
+            let cwnd_held = player.holds(most, round.window);
             done.cwnd_held += u32::from(cwnd_held);
             done.holds += u32::from(cwnd_held && !holding);
             holding = cwnd_held;
+        }
+        let seen = round.window - former;
+        if moves
+            && seen * foretold.signum() as f32 >= 0.5
+            && score::is_near(player.flight(round), round.window)
+        {
+            done.moved += 1;
         }
         let fell = fell && usable;
         if starting && usable && !(chances.takes_back && fell) {

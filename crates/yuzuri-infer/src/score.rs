@@ -193,6 +193,16 @@ fn unit(noise: (f32, f32), of: f32) -> f32 {
     noise.0 + noise.1 * of
 }
 
+/// Noise of a rebuilt window, segments.
+pub(crate) fn window_noise(window: f32) -> f32 {
+    unit(WINDOW_NOISE, window)
+}
+
+/// Whether a window is what was foretold but for noise.
+pub(crate) fn is_near(predicted: f32, seen: f32) -> bool {
+    (predicted - seen).abs() <= 2.0 * unit(WINDOW_NOISE, seen)
+}
+
 /// Logarithm of the likelihood of a window that was seen after a reduction, where another was foreseen.
 pub(crate) fn off_by_reduction(predicted: f32, seen: f32, before: f32) -> f64 {
     let z = f64::from((predicted - seen) / unit(BETA_NOISE, before));

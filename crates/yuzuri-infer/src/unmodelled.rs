@@ -30,16 +30,39 @@ pub(crate) struct Unmodelled {
     pub(crate) growth: Growth,
     /// Segments, or part, of a round.
     pub(crate) step: f64,
+    /// How far the step is known, of a single epoch, and epochs.
+    spread: f64,
+    epochs: f64,
     /// Part of the window that is left by a loss.
     pub(crate) kept: f64,
     pub(crate) replay: Replay,
 }
 
+/// Steps that are as likely as not, in segments a round and as parts of the window: what grows otherwise grows by about as much as algorithms do.
+const USUAL_STEPS: (f64, f64) = (1.0, 0.05);
+
 impl Unmodelled {
-    /// Constants that were fitted.
-    pub(crate) fn parameters(&self) -> f64 {
-        let reduces = !self.replay.backoff.is_empty() || !self.replay.cuts.is_empty();
-        f64::from(u8::from(self.growth != Growth::Stands)) + f64::from(u8::from(reduces))
+    /// Whether a part that is kept was fitted.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.replay.backoff.is_empty() || !self.replay.cuts.is_empty()
+    }
+
+    /// Whether a step was.
+    pub(crate) fn steps(&self) -> bool {
+        self.growth != Growth::Stands
+    }
+
+    /// What it costs to fit the step: how much of what was likely before anything is seen (Cauchy's distribution) is left. `repeated`: how many
+    /// epochs count as one.
+    pub(crate) fn step_cost(&self, repeated: f64) -> f64 {
+        let usual = match self.growth {
+            Growth::Stands => return 0.0,
+            Growth::ByAddition => USUAL_STEPS.0,
+            Growth::ByFactor => USUAL_STEPS.1,
+        };
+        let density = 1.0 / (std::f64::consts::PI * usual * (1.0 + (self.step / usual).powi(2)));
+        let known = self.spread / (self.epochs / repeated).max(1.0).sqrt();
+        -(density * known * (2.0 * std::f64::consts::PI).sqrt()).min(1.0).ln()
     }
 }
 
@@ -65,12 +88,16 @@ const MAX_KEPT_HUNDREDTHS: u8 = 120;
 pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodelled> {
     let mut additions = Vec::new();
     let mut factors = Vec::new();
+    let mut spreads = (Vec::new(), Vec::new());
     for epoch in of.rounds.chunk_by(|a, b| a.epoch == b.epoch) {
         let counted: Vec<f64> = epoch.iter().filter(|f| f.counts).map(|f| f64::from(f.seen)).collect();
         if let [first, .., last] = counted[..] {
             let rounds = (counted.len() - 1) as f64;
             additions.push((last - first) / rounds);
             factors.push((last / first.max(1.0)).max(0.01).ln() / rounds);
+            let noise = f64::from(score::window_noise(last as f32)) * std::f64::consts::SQRT_2 / rounds;
+            spreads.0.push(noise);
+            spreads.1.push(noise / last.max(1.0));
         }
     }
     let read = |backoff: &Backoff| {
@@ -79,11 +106,14 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
     let kept =
         kept_part(of.backoff.iter().filter(|b| read(b)).map(|b| (b.seen, b.before)), score::off_by_reduction);
     let fallen = kept_part(of.cuts.iter().map(|c| (c.seen, c.before)), score::off_by_fall);
+    let epochs = additions.len() as f64;
+    let spread = [0.0, median(spreads.0).unwrap_or(1.0), median(spreads.1).unwrap_or(1.0)];
     let (addition, factor) = (median(additions).unwrap_or(0.0), median(factors).unwrap_or(0.0));
     let steps = [(Growth::Stands, 0.0), (Growth::ByAddition, addition), (Growth::ByFactor, factor)];
     steps
         .into_iter()
-        .map(|(growth, step)| {
+        .zip(spread)
+        .map(|((growth, step), spread)| {
             let mut replay = of.clone();
             (replay.cwnd_held, replay.holds) = (0, 0);
             let mut cuts = replay.cuts.iter_mut().peekable();
@@ -114,7 +144,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
                 backoff.predicted = before * kept as f32;
                 left = Some(backoff.seen);
             }
-            Unmodelled { growth, step, kept, replay }
+            Unmodelled { growth, step, spread, epochs, kept, replay }
         })
         .collect()
 }
@@ -122,6 +152,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::{Growth, Unmodelled};
     use crate::identify;
     use crate::name::{candidates, rank};
     use crate::verdict::Answer;
@@ -254,6 +285,32 @@ mod tests {
         // Without an idle time such falls are no restarts.
         let verdict = identify(idle(10, 0), None, None, None);
         assert!(verdict.ranked.iter().find(|ranked| ranked.name == "reno").unwrap().probability < 0.5);
+    }
+
+    #[test]
+    fn a_flight_that_wanders_is_not_held_by_nv() {
+        // As behind the sender's own device: up and down by less than a segment a round, which NV never decides.
+        let verdict = identify(trace(1, 300, |n| 40.0 + 12.0 * (n as f32 / 25.0).sin()), None, None, None);
+        assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
+        let nv = verdict.ranked.iter().find(|ranked| ranked.name == "nv").unwrap();
+        assert!(nv.score.residual > 2.0, "what it holds does not follow the flight: {nv:?}");
+    }
+
+    #[test]
+    fn a_step_costs_more_the_better_it_is_known_and_the_more_unusual_it_is() {
+        let of = |growth, step, spread, epochs| Unmodelled {
+            growth,
+            step,
+            spread,
+            epochs,
+            ..Unmodelled::default()
+        };
+        let cost = |step, spread, epochs| of(Growth::ByAddition, step, spread, epochs).step_cost(4.0);
+        assert_eq!(of(Growth::Stands, 0.0, 0.1, 20.0).step_cost(4.0), 0.0);
+        assert!(cost(7.0, 0.2, 20.0) > cost(1.0, 0.2, 20.0) + 2.0);
+        assert!(cost(1.0, 0.05, 20.0) > cost(1.0, 0.2, 20.0) + 1.0);
+        assert!(cost(1.0, 0.2, 80.0) > cost(1.0, 0.2, 20.0) + 0.5);
+        assert_eq!(cost(1.0, 100.0, 1.0), 0.0, "what is not known costs nothing");
     }
 
     #[test]
