@@ -184,6 +184,7 @@ fn limited_by(limit: Limit) -> &'static str {
         Limit::SlowReader => "the receiver's application",
         Limit::Pacing => "pacing",
         Limit::OwnDevice => "the sender's own device",
+        Limit::SenderRate => "pacing or the sender's own device",
         other => other.name(),
     }
 }

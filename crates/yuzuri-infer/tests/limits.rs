@@ -131,6 +131,56 @@ fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
     assert_eq!(late.share(Limit::Pacing), 0.0, "{:?}", late.ranked());
 }
 
+/// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow without its beginning. They take 15 ms each
+/// way, and up to 0.3 ms more by chance. Either a clock draws them, or acknowledgements do.
+fn pairs_at_the_receiver(by_clock: bool) -> LimitTimes {
+    let (mut segments, mut state) = (Vec::new(), 7u64);
+    let mut chance = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as i64 % 300_000
+    };
+    let mut stamped = |time_ns: i64, from: End, seq: u32, ack: u32, bytes: u32, stamps: (i64, u32)| {
+        let mut segment = segment(time_ns, from, ACK, seq, ack, bytes);
+        segment.options.timestamps = Some(((stamps.0 / MS) as u32, stamps.1));
+        segments.push(segment);
+        segment.options.timestamps.map_or(0, |(stamp, _)| stamp)
+    };
+    // When acknowledgements reach the sender, with their timestamps.
+    let mut arrive: Vec<(i64, u32)> = (0..6).map(|n| (n * 5 * MS, 0)).collect();
+    for run in 0..1200usize {
+        let (arrives, echo) = arrive[run];
+        let clock = run as i64 * 5 * MS;
+        // A clock sends after the acknowledgement that arrived last.
+        let (sent, echo) = if by_clock {
+            let last = arrive.iter().rev().find(|(at, _)| *at <= clock);
+            (clock, last.map_or(0, |(_, stamp)| *stamp))
+        } else {
+            (arrives, echo)
+        };
+        let arrived = sent + 15 * MS + chance();
+        let seq = 1 + run as u32 * 2000;
+        stamped(arrived, NEAR, seq, 1, 1000, (sent, echo));
+        stamped(arrived + 500_000, NEAR, seq + 1000, 1, 1000, (sent, echo));
+        let acked = arrived + 510_000;
+        let stamp = stamped(acked, FAR, 1, seq + 2000, 0, (acked, (sent / MS) as u32));
+        arrive.push((acked + 14 * MS + chance(), stamp));
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let mut tracker = Tracker::new();
+    segments.iter().for_each(|segment| tracker.segment(segment));
+    let ended = tracker.end(FlowSlot(0)).expect("the flow");
+    shares(&ended.limits(NEAR).expect("data"))
+}
+
+#[test]
+fn what_a_clock_of_the_sender_draws_is_told_from_a_window_that_is_as_evenly_spaced() {
+    let clock = pairs_at_the_receiver(true);
+    assert!(clock.share(Limit::SenderRate) > 0.9, "{:?}", clock.ranked());
+    let window = pairs_at_the_receiver(false);
+    let own_rate = window.share(Limit::SenderRate) + window.share(Limit::Pacing);
+    assert!(own_rate == 0.0, "{:?}", window.ranked());
+}
+
 #[test]
 fn a_window_that_doubles_is_slow_start_and_one_that_stays_is_not_told() {
     let doubles = flights(|flight| 2 << flight.min(5), 1000, 65_535, 50_000);

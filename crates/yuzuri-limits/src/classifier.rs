@@ -167,6 +167,9 @@ impl Classifier {
         if paced {
             return Limit::Pacing;
         }
+        if seen.own_rate == Some(true) {
+            return Limit::SenderRate;
+        }
         let room_bytes = cwnd_room_bytes.min(receiver_room_bytes);
         let by_cwnd = cwnd_room_bytes <= receiver_room_bytes;
         if waits_for_a_larger_segment(seen, room_bytes, unsent_bytes)

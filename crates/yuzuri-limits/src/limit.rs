@@ -34,6 +34,9 @@ pub enum Limit {
     Pacing,
     /// The queue of the sender's own device: CWR without ECN, or segments held by TCP small queues.
     OwnDevice,
+    /// Pacing or the sender's own device, and who observes cannot tell which: the sender sends at a rate of its own, which neither
+    /// acknowledgements nor the path give it.
+    SenderRate,
     /// The path: a window is full and the RTT stands above its minimum, so that a queue holds the rest.
     Path,
     /// What was observed does not tell.
@@ -42,7 +45,7 @@ pub enum Limit {
 
 impl Limit {
     /// Every limit, in the order in which tables and legends show them.
-    pub const ALL: [Limit; 14] = [
+    pub const ALL: [Limit; 15] = [
         Limit::Application,
         Limit::SendBuffer,
         Limit::ReceiverWindow,
@@ -55,6 +58,7 @@ impl Limit {
         Limit::Timeout,
         Limit::Pacing,
         Limit::OwnDevice,
+        Limit::SenderRate,
         Limit::Path,
         Limit::Unknown,
     ];
@@ -74,6 +78,7 @@ impl Limit {
             Limit::Timeout => "timeout",
             Limit::Pacing => "pacing",
             Limit::OwnDevice => "own-device",
+            Limit::SenderRate => "sender-rate",
             Limit::Path => "path",
             Limit::Unknown => "unknown",
         }
@@ -90,6 +95,7 @@ impl Limit {
                 | Limit::SlowReader
                 | Limit::Pacing
                 | Limit::OwnDevice
+                | Limit::SenderRate
         )
     }
 

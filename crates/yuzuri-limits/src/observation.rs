@@ -93,6 +93,8 @@ pub struct Observation {
     pub prior_cwnd_segments: Option<u32>,
     /// For how long pacing still holds the next segment, microseconds (`tcp_wstamp_ns`).
     pub pacing_wait_us: Option<u32>,
+    /// What is sent leaves at a rate of the sender's own, and who observes does not know whether pacing or the device makes it.
+    pub own_rate: Option<bool>,
     /// The congestion window was full within the last round trip (`is_cwnd_limited`).
     pub cwnd_limited: Option<bool>,
     /// Enough of what was sent still lies in the device's queue (TCP small queues, TSQ_THROTTLED).

@@ -286,6 +286,8 @@ fn what_the_kernel_knows_decides() {
     assert_eq!(steady(held(Some(500), true)), Limit::Pacing);
     assert_eq!(steady(held(Some(0), true)), Limit::OwnDevice);
     assert_eq!(steady(held(Some(0), false)), Limit::Unknown);
+    let own_rate = move |t| Observation { own_rate: Some(true), ..held(Some(0), false)(t) };
+    assert_eq!(steady(own_rate), Limit::SenderRate);
     // A flow seen from its middle.
     let full = |prior| move |t| Observation { prior_cwnd_segments: Some(prior), ..full_cwnd(t) };
     assert_eq!(steady(full(30)), Limit::Loss);
@@ -464,6 +466,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             pacing_wait_us: more.3,
             cwnd_limited: more.4,
             device_full: more.5,
+            own_rate: more.0,
             device_memory_bytes: windows.3,
             window_updates: more.4,
             reads_at_once: more.5,

@@ -102,7 +102,7 @@ impl Theme {
     pub(crate) fn limit(self, limit: Limit) -> Style {
         match limit {
             Limit::Application | Limit::Unknown => self.dim(),
-            Limit::SendBuffer | Limit::OwnDevice => self.pick(Color::Cyan, Color::Blue),
+            Limit::SendBuffer | Limit::OwnDevice | Limit::SenderRate => self.pick(Color::Cyan, Color::Blue),
             Limit::ReceiverWindow | Limit::SlowReader => self.pick(Color::LightMagenta, Color::Magenta),
             Limit::SlowStart | Limit::CongestionAvoidance => self.pick(Color::LightBlue, Color::Blue),
             Limit::Sharing => self.pick(Color::LightCyan, Color::Cyan),

@@ -104,6 +104,7 @@ pub fn short(limit: Limit) -> &'static str {
         Limit::Timeout => "rto",
         Limit::Pacing => "pacing",
         Limit::OwnDevice => "device",
+        Limit::SenderRate => "sender",
         Limit::Path => "path",
         Limit::Unknown => "?",
     }

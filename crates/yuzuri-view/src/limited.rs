@@ -267,6 +267,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         largest_window_bytes: (s.sender.max_window > 0).then_some(s.sender.max_window.into()),
         prior_cwnd_segments: known(s.sender.prior_cwnd),
         pacing_wait_us: known(s.sender.pacing_wait_us),
+        own_rate: None,
         cwnd_limited: bit(Marks::CWND_LIMITED),
         device_full: bit(Marks::THROTTLED),
         window_updates: None,

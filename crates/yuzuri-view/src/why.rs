@@ -229,6 +229,15 @@ impl Describer<'_> {
                 ),
                 "look at the interface's queueing discipline and driver (tc -s qdisc, ethtool -S)".into(),
             ),
+            Limit::SenderRate => (
+                format!(
+                    "pacing or the sender's own device, which packets do not tell apart: {} at even distances, and the path carries more",
+                    text::rate(self.rate_bps())
+                ),
+                "capture at the sender, or run yuzuri why there; it is the program's SO_MAX_PACING_RATE, a queueing discipline (fq, \
+                 tbf), the congestion control's own pacing, or a slow interface"
+                    .into(),
+            ),
             Limit::Path => (
                 format!(
                     "the path: it carries {}, and its queue holds segments for {} of the RTT of {}",

@@ -21,6 +21,7 @@ fn colours(limit: Limit) -> (RGBColor, &'static str) {
         Limit::Timeout => (RGBColor(0xb3, 0x12, 0x4a), "#ff4f7d"),
         Limit::Pacing => (RGBColor(0x8f, 0x73, 0x00), "#f0d24a"),
         Limit::OwnDevice => (RGBColor(0x0b, 0x7f, 0x6b), "#4fd1b5"),
+        Limit::SenderRate => (RGBColor(0x5c, 0x7a, 0x29), "#b5d16a"),
         Limit::Path => (RGBColor(0x2b, 0x7a, 0x38), "#7fd18b"),
         Limit::Unknown => (RGBColor(0xa9, 0xb3, 0xbf), "#4a5563"),
     }

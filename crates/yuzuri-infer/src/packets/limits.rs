@@ -1,6 +1,7 @@
 //! What limited a sender, from its packets: the words and rules of `yuzuri-limits`.
 
-use super::look::{Look, Looks, WAKES_NS};
+use super::look::{Look, Looks};
+use super::runs::{MIN_RUNS, Runs};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
 use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reduction, State, Stretch};
@@ -12,23 +13,11 @@ const HELD_US: i64 = 2_000;
 const TICK_US: i64 = 1_000;
 /// Growth of a round below which slow start is over: a delayed acknowledgement for every second segment makes it 1.5.
 const SLOW_START_GROWTH: f64 = 1.3;
-/// Fewer runs do not tell whether they are evenly spaced; and they are where the variance of their distances is less than this part of
-/// their mean squared. What a window lets through comes in a block, at the rate of the path, and then there is nothing until
-/// the first acknowledgement.
-const MIN_RUNS: f64 = 12.0;
-const EVEN: f64 = 0.3;
-/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws them, and from which on it draws most.
-const BY_CLOCK: f64 = 0.02;
-const MOSTLY: f64 = 0.5;
 /// Segments of a window whose scale may be told, and of one of which the chance that a flight lies just below it is small.
 const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
 /// The part of the runs from which on acknowledgements draw them: a single one in several rounds may be late.
 const NEARLY_ALL: f64 = 0.7;
-/// How fast the means over rounds forget; those of what a busy host blurs for several rounds forget slower.
-const FORGETS: f64 = 0.25;
-const FORGETS_SLOWLY: f64 = 0.05;
-const RUNS: f64 = 48.0;
 /// The part of the acknowledgements with a smaller window than before from which on the receiver's program does not read at once, and
 /// below which it does: it may be late now and then.
 const LATE: f64 = 0.1;
@@ -49,8 +38,6 @@ const MIN_REFILL: f64 = 3.0;
 /// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer follow an acknowledgement neither.
 const MAY_REFILL: f64 = 0.2;
 const NEARLY_NONE: f64 = 0.1;
-/// A writer that is woken up takes so long to write, as runs are looked at, milliseconds.
-const WAKES_MS: f64 = WAKES_NS as f64 / 1e6;
 const ALL: f64 = 0.99;
 /// Rounds after which means tell.
 const STEADY_ROUNDS: u32 = 5;
@@ -107,15 +94,8 @@ struct Teller<'a> {
     flight: f64,
     repaired: bool,
     rounds: u32,
-    /// Means over the last rounds: runs that followed an acknowledgement as a writer does that it woke, all runs, those by clock, and their distances (sum, and sum of squares, ms).
-    woken: (f64, f64),
-    /// The same of acknowledgements, and of the length of the rounds, milliseconds.
-    acks: (f64, f64),
-    runs: f64,
-    forgets: f64,
-    by_clock: f64,
-    gaps: (f64, f64),
-    /// The same of acknowledgements that told a smaller window than the one before, and of all.
+    runs: Runs,
+    /// Means over the last rounds: acknowledgements that told a smaller window than the one before, and all.
     shrunk: (f64, f64),
     /// Flights of the last rounds, segments, with their RTTs, microseconds.
     flights: VecDeque<(f64, f64)>,
@@ -141,12 +121,7 @@ impl<'a> Teller<'a> {
             flight: 0.0,
             repaired: false,
             rounds: 0,
-            woken: (0.0, 0.0),
-            acks: (0.0, 0.0),
-            runs: 0.0,
-            forgets: FORGETS,
-            by_clock: 0.0,
-            gaps: (0.0, 0.0),
+            runs: Runs::default(),
             shrunk: (0.0, 0.0),
             flights: VecDeque::new(),
             flat: (0, 0.0),
@@ -235,7 +210,8 @@ impl<'a> Teller<'a> {
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
         // What acknowledgements do not draw waits in no queue of its own making.
-        let undrawn = near && self.by_clock > MOSTLY * self.runs;
+        let own_rate = self.runs.has_own_rate(near);
+        let undrawn = own_rate || (near && self.runs.most_by_clock());
         let paced = if receiver_full || (queue && !undrawn) {
             Some(false)
         } else {
@@ -246,6 +222,7 @@ impl<'a> Teller<'a> {
             in_flight_segments: if room { 0 } else { cwnd_segments },
             pacing_wait_us: Some(u32::from(paced == Some(true) && !held)),
             device_full: Some(held),
+            own_rate: Some(own_rate && !receiver_full),
             ..seen
         };
         self.last
@@ -258,31 +235,27 @@ impl<'a> Teller<'a> {
         look.window > 0 && room_bytes < mss_bytes && self.knows_scale
     }
 
-    /// Whether what it sends is evenly spaced.
-    fn even(&self) -> bool {
-        let (sum, squares) = self.gaps;
-        let mean = sum / self.runs.max(1e-9);
-        let variance = squares / self.runs.max(1e-9) - mean * mean;
-        self.runs >= MIN_RUNS * self.forgets && variance < EVEN * mean * mean
-    }
-
-    /// Whether a clock of the sender's own draws what it sends: its runs are evenly spaced, and near it they are not drawn by
-    /// acknowledgements. `None`: it may be so. Away from it that may also be its device, which holds as much as it sends in 1 ms at least
-    /// (TCP small queues), or of a window that grows the path; and of few runs those of a window may be even, too.
+    /// Whether pacing holds what it sends. `None`: it may be so. Away from the sender that may also be its device, which holds as much as it
+    /// sends in 1 ms at least (TCP small queues), or of a window that grows the path; and of few runs those of a window may be even, too.
     fn paced(&self, round: &Round, near: bool, queue_us: i64) -> Option<bool> {
-        if !self.even() {
+        let clocked = self.runs.clocked();
+        if !self.runs.even() || (clocked == Some(false) && !near) {
             return Some(false);
         }
         if near {
             // One block each round trip is even, too: a window lets it through.
-            return Some(self.runs >= 2.0 && self.by_clock > BY_CLOCK * self.runs);
-        }
-        if self.runs < MIN_RUNS || self.reductions > 0 {
-            return Some(false);
+            return clocked.or(Some(self.runs.count >= 2.0 && self.runs.some_by_clock()));
         }
         // Half a tick of its clock is lost in each timestamp.
         let in_device = queue_us >= TICK_US;
-        let tells = !in_device && self.trace.handshake_rtt_us.is_some() && self.stands_still(round);
+        let from_begin = self.trace.handshake_rtt_us.is_some();
+        if self.runs.has_own_rate(near) {
+            return (from_begin && !in_device).then_some(true);
+        }
+        if self.runs.count < MIN_RUNS || self.reductions > 0 {
+            return Some(false);
+        }
+        let tells = !in_device && from_begin && self.stands_still(round);
         tells.then_some(true)
     }
 
@@ -323,22 +296,10 @@ impl<'a> Teller<'a> {
         self.repaired = reduced;
         self.flight = flight;
         self.rounds += 1;
-        // As many runs are remembered of a small flight as of a large one.
-        let forgets = (f64::from(look.runs) / RUNS).clamp(FORGETS_SLOWLY, FORGETS);
-        self.forgets = forgets;
-        let mean = |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
-        // From the first round on it is a mean.
-        let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
-        self.woken.0 += (f64::from(look.woken) - self.woken.0) * slowly;
-        self.woken.1 += (f64::from(look.runs) - self.woken.1) * slowly;
-        self.acks.0 += (f64::from(round.acks) - self.acks.0) * slowly;
-        self.acks.1 += (round.seconds() * 1e3 - self.acks.1) * slowly;
+        self.runs.add(round, look);
+        let mean = |mean: &mut f64, value: f64| *mean += (value - *mean) * self.runs.forgets;
         mean(&mut self.shrunk.0, look.shrunk.into());
         mean(&mut self.shrunk.1, look.told.into());
-        mean(&mut self.runs, look.runs.into());
-        mean(&mut self.by_clock, f64::from(look.runs - look.drawn));
-        mean(&mut self.gaps.0, look.gaps_ms);
-        mean(&mut self.gaps.1, look.gaps_ms2);
     }
 
     /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run is as large as that, and followed an
@@ -352,11 +313,16 @@ impl<'a> Teller<'a> {
             return Some(false);
         }
         let near = self.trace.capture_point == CapturePoint::Sender;
-        let woken = self.woken.0 / self.woken.1.max(1e-9);
+        let woken = self.runs.woken();
+        // What a clock draws no acknowledgement woke up.
+        let clocked = self.runs.clocked();
+        if clocked == Some(true) {
+            return Some(false);
+        }
         // How long data takes from an acknowledgement at least, only the handshake tells away from the sender: else a rhythm looks so.
-        let tells = near || self.trace.handshake_rtt_us.is_some();
+        let tells = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
         // A program in a rhythm of its own writes as often after an acknowledgement as chance has it.
-        let rarely = (self.chance() + NEARLY_ALL) / 2.0;
+        let rarely = (self.runs.by_chance().min(NEARLY_ALL) + NEARLY_ALL) / 2.0;
         if woken < if tells { rarely } else { NEARLY_NONE } {
             return Some(false);
         }
@@ -367,16 +333,10 @@ impl<'a> Teller<'a> {
         if does { Some(true) } else { None }
     }
 
-    /// How large a part of the time lies so close behind an acknowledgement that a writer may be taken to be woken by it.
-    fn chance(&self) -> f64 {
-        let (acks, ms) = self.acks;
-        (acks * WAKES_MS / ms.max(1e-9)).min(NEARLY_ALL)
-    }
-
     fn reads_at_once(&self) -> Option<bool> {
         let (shrunk, told) = self.shrunk;
         match shrunk / told.max(1e-9) {
-            _ if told < MIN_TOLD * self.forgets => None,
+            _ if told < MIN_TOLD * self.runs.forgets => None,
             part if part >= LATE => Some(false),
             part if part <= AT_ONCE => Some(true),
             _ => None,

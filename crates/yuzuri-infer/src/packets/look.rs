@@ -27,6 +27,11 @@ pub struct Look {
     /// Of all, those that followed an acknowledgement without data as closely as what a writer writes that it woke up. Of an answer with
     /// data the program itself knows.
     pub woken: u32,
+    /// Of all, those that echo the acknowledgement that the run before echoes, and that was the only one of its tick: no acknowledgement
+    /// came in between, wherever the capture is, so that none drew the run.
+    pub undrawn: u32,
+    /// What draws the runs.
+    pub clocked: Clocked,
     /// Sum over the runs of the part of the flight that each of them was.
     pub refilled: f32,
     /// Segments of all runs.
@@ -63,6 +68,17 @@ pub struct Look {
     pub closed: bool,
 }
 
+/// How far the times from run to run are from those between acknowledgements, as a part of how far they are from their mean: the sum of the
+/// logarithms of that, squared, and of how many runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Clocked {
+    /// By the last acknowledgements that the sender had seen at each run.
+    pub by_last: (u32, f64),
+    /// By the first acknowledgements that it had seen since the run before, of runs that emptied its queue. Any of them may have woken up its
+    /// writer. Of other runs by the last.
+    pub by_first: (u32, f64),
+}
+
 /// All looks at a sender.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
@@ -80,6 +96,8 @@ impl Default for Look {
             rests_ms: (0.0, 0.0),
             drawn: 0,
             woken: 0,
+            undrawn: 0,
+            clocked: Clocked::default(),
             refilled: 0.0,
             segments: 0,
             gaps_ms: 0.0,
@@ -100,8 +118,23 @@ impl Default for Look {
     }
 }
 
+/// Acknowledgements whose times are remembered until the next run.
+const RECENT: usize = 64;
+/// Clocks of hosts and captures blur times by this, milliseconds.
+const BLURS_MS: f64 = 0.01;
+/// A logarithm.
+const AT_MOST: f64 = 4.0;
 /// Acknowledgements remembered until they are echoed: what passes in the time that a device holds a segment.
 const PASSED: usize = 256;
+
+/// Acknowledgements with the same timestamp.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    stamp: u32,
+    /// When the first of them passed.
+    at_ns: i64,
+    count: u32,
+}
 
 /// Segments that were sent together.
 #[derive(Clone, Copy, Debug)]
@@ -112,10 +145,44 @@ struct Run {
     near: bool,
     drawn: bool,
     woken: bool,
+    undrawn: bool,
+    /// When the acknowledgement passed that its sender had seen last, where it is the only one with its timestamp.
+    seen_ns: Option<i64>,
+    /// When the first acknowledgement passed that its sender had not seen at the run before.
+    head_ns: Option<i64>,
     emptied: bool,
     segments: u32,
     before_bytes: u64,
     after_bytes: u64,
+}
+
+/// The last times from one run to the next, milliseconds.
+#[derive(Clone, Debug, Default)]
+struct Gaps {
+    last: [f64; 16],
+    count: usize,
+}
+
+impl Gaps {
+    fn add(&mut self, gap_ms: f64) {
+        self.last[self.count % self.last.len()] = gap_ms;
+        self.count += 1;
+    }
+
+    /// Their mean without the two largest and the two least: those of a host that stalls, which catches up, and where a capture begins.
+    fn mean(&self) -> Option<f64> {
+        if self.count < self.last.len() {
+            return None;
+        }
+        let (mut least, mut largest, mut sum) = ([f64::MAX; 2], [f64::MIN; 2], 0.0);
+        for &gap in &self.last {
+            sum += gap;
+            least = [least[0].min(gap), least[1].min(gap.max(least[0]))];
+            largest = [largest[0].max(gap), largest[1].max(gap.min(largest[0]))];
+        }
+        let others = self.last.len() - 4;
+        Some((sum - least[0] - least[1] - largest[0] - largest[1]) / others as f64)
+    }
 }
 
 /// Looks at what a sender sends.
@@ -125,9 +192,14 @@ pub(super) struct Looker {
     run: Option<Run>,
     /// The last run.
     last_run: Option<Run>,
-    /// Acknowledgements that passed: their timestamps, and when the first with that did.
-    passed: VecDeque<(u32, i64)>,
+    /// Acknowledgements that passed and were not echoed yet.
+    passed: VecDeque<Passed>,
+    /// Those that were echoed last.
+    echoed: Option<Passed>,
     held: (i64, i64),
+    /// When the last of all acknowledgements passed.
+    recent: VecDeque<i64>,
+    gaps: Gaps,
     window: Option<u16>,
     passages: (i64, i64),
     first_passage_ns: Option<i64>,
@@ -149,6 +221,8 @@ impl Looker {
         let now = segment.time_ns;
         let stamp = segment.options.timestamps.map(|(stamp, _)| stamp);
         let near = point == CapturePoint::Sender || stamp.is_none();
+        let before = self.echoed;
+        let newly = segment.options.timestamps.and_then(|(_, echo)| self.held(echo, now));
         // Away from the sender segments come as the path lets them: there its clock tells what was sent together.
         let goes_on = self
             .run
@@ -163,6 +237,12 @@ impl Looker {
             self.least_back_ns = Some(least_ns);
             // A tick is lost in what the segment echoes, and a part of one in what else is sent in it.
             let tick_ns = if near { 0 } else { TICK_NS * 3 / 2 };
+            let echo = segment.options.timestamps.map(|(_, echo)| echo);
+            let undrawn = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
+            let seen = self.echoed.filter(|seen| seen.count == 1 && Some(seen.stamp) == echo);
+            let seen_ns = if near { Some(acted_ns) } else { seen.map(|seen| seen.at_ns) };
+            let since = self.last_run.map_or(now, |last| last.first_ns);
+            let head_ns = if near { self.first_since(since) } else { newly };
             self.run = Some(Run {
                 first_ns: now,
                 last_ns: now,
@@ -170,6 +250,9 @@ impl Looker {
                 near,
                 drawn: after_ns - least_ns < AT_ONCE_NS + tick_ns,
                 woken: pure && after_ns - least_ns < WAKES_NS + tick_ns,
+                undrawn,
+                seen_ns,
+                head_ns,
                 emptied: false,
                 segments: 0,
                 before_bytes: flight_bytes.saturating_sub(segment.payload_bytes.into()),
@@ -182,9 +265,6 @@ impl Looker {
             run.after_bytes = flight_bytes;
             run.emptied = !segment.payload_bytes.is_multiple_of(mss.max(1))
                 || (run.segments == 1 && segment.flags.contains(Flags::PSH));
-        }
-        if let Some((_, echo)) = segment.options.timestamps {
-            self.held(echo, now);
         }
         if let Some(stamp) = stamp {
             let passage_ns = now.wrapping_sub(i64::from(stamp as i32).wrapping_mul(TICK_NS));
@@ -200,23 +280,42 @@ impl Looker {
 
     /// An acknowledgement with this timestamp passed the capture.
     pub(super) fn passed(&mut self, stamp: u32, now: i64) {
-        if self.passed.back().is_none_or(|(last, _)| *last != stamp) {
-            if self.passed.len() == PASSED {
-                self.passed.pop_front();
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(now);
+        match self.passed.back_mut().filter(|last| last.stamp == stamp) {
+            Some(last) => last.count += 1,
+            None => {
+                if self.passed.len() == PASSED {
+                    self.passed.pop_front();
+                }
+                self.passed.push_back(Passed { stamp, at_ns: now, count: 1 });
             }
-            self.passed.push_back((stamp, now));
         }
     }
 
     /// A segment echoes this timestamp. It was made before the first acknowledgement acted that it does not echo.
-    fn held(&mut self, echo: u32, now: i64) {
+    /// Gives when the first acknowledgement passed that no segment before had echoed.
+    fn held(&mut self, echo: u32, now: i64) -> Option<i64> {
         let newer = |stamp: u32| stamp.wrapping_sub(echo) as i32 > 0;
-        while self.passed.front().is_some_and(|(stamp, _)| !newer(*stamp)) {
+        let mut newly_ns = None;
+        while let Some(passed) = self.passed.front().copied().filter(|passed| !newer(passed.stamp)) {
+            newly_ns.get_or_insert(passed.at_ns);
+            self.echoed = Some(passed);
             self.passed.pop_front();
         }
-        let held_ns = self.passed.front().map_or(0, |(_, at_ns)| now - at_ns);
+        let held_ns = self.passed.front().map_or(0, |passed| now - passed.at_ns);
         self.held.0 += held_ns.max(0) / 1000;
         self.held.1 += 1;
+        newly_ns
+    }
+
+    /// When the first acknowledgement since then passed, if it is remembered.
+    fn first_since(&self, since_ns: i64) -> Option<i64> {
+        let oldest = self.recent.front()?;
+        let all = *oldest <= since_ns || self.recent.len() < RECENT;
+        self.recent.iter().copied().find(|at| *at > since_ns).filter(|_| all)
     }
 
     /// The receiver's window opened without an acknowledgement of anything.
@@ -263,6 +362,7 @@ impl Looker {
                 let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
                 self.look.gaps_ms += gap_ms;
                 self.look.gaps_ms2 += gap_ms * gap_ms;
+                self.clocked(&run, &before);
                 // Away from the sender a burst comes as the path lets it.
                 let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
                 let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
@@ -272,9 +372,35 @@ impl Looker {
             self.look.drawn += u32::from(run.drawn);
             self.look.emptied += u32::from(run.emptied);
             self.look.woken += u32::from(run.woken);
+            self.look.undrawn += u32::from(run.undrawn);
             let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
             self.look.refilled += refilled / (run.after_bytes.max(1) as f32);
         }
+    }
+
+    /// What gave the time of a run: a clock that holds it a mean time after the one before, or acknowledgements that come as far apart.
+    fn clocked(&mut self, run: &Run, before: &Run) {
+        let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
+        if gap_ms <= 0.0 {
+            return;
+        }
+        let mean_ms = self.gaps.mean();
+        self.gaps.add(gap_ms);
+        let Some(mean_ms) = mean_ms else { return };
+        let off = |from_ms: f64| (gap_ms - from_ms).powi(2) + BLURS_MS * BLURS_MS;
+        let part = |acks: Option<(i64, i64)>| {
+            let (of, before) = acks?;
+            // No run tells more: a single one may be that of a host that stalls.
+            Some((off((of - before) as f64 / 1e6) / off(mean_ms)).ln().clamp(-AT_MOST, AT_MOST))
+        };
+        let last = part(run.seen_ns.zip(before.seen_ns));
+        let first = if run.emptied { part(run.head_ns.zip(before.head_ns)) } else { last };
+        let add = |(count, sum): &mut (u32, f64), part: Option<f64>| {
+            *count += u32::from(part.is_some());
+            *sum += part.unwrap_or(0.0);
+        };
+        add(&mut self.look.clocked.by_last, last);
+        add(&mut self.look.clocked.by_first, first);
     }
 
     /// A round is over; whether it is kept.

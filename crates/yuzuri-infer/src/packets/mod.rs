@@ -8,6 +8,7 @@ mod half;
 mod limits;
 mod look;
 mod readers;
+mod runs;
 mod scoreboard;
 mod sender_clock;
 mod spread;

@@ -18,6 +18,7 @@ const COLORS: Record<(typeof LIMITS)[number][0], string> = {
   "timeout": "--limit-timeout",
   "pacing": "--disorder",
   "own-device": "--cwr",
+  "sender-rate": "--disorder",
   "path": "--good",
   "unknown": "--limit-unknown",
 };
@@ -36,6 +37,7 @@ const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
   "timeout": "a retransmission timeout",
   "pacing": "the pacing rate",
   "own-device": "the queue of this machine's own device",
+  "sender-rate": "pacing or the sender's own device, which packets do not tell apart",
   "path": "the path: there is a queue at its narrowest link",
   "unknown": "unknown from these records; for a flow that only receives, ask at its sender",
 };

@@ -231,6 +231,7 @@ export const LIMITS = [
   ["timeout", "rto"],
   ["pacing", "pacing"],
   ["own-device", "device"],
+  ["sender-rate", "sender"],
   ["path", "path"],
   ["unknown", "?"],
 ] as const;

@@ -37,12 +37,15 @@ struct Phase {
 const SEEN_BY: [&str; 5] = ["ack", "default", "poll", "sender", "receiver"];
 
 impl Phase {
-    /// What packets tell at most: seen from the receiver the sender's own device is a part of the path, and a bound is no word of
-    /// any packet.
+    /// What packets tell at most: seen from the receiver the sender's own device is a part of the path, pacing and a device that holds may look
+    /// the same, and a bound is no word of any packet.
     fn right_words(&self, how: &str) -> Vec<&str> {
         let mut right: Vec<&str> = self.right.iter().map(String::as_str).collect();
         if how == "receiver" && right.contains(&Limit::OwnDevice.name()) {
-            right.push(Limit::Path.name());
+            right.extend([Limit::Path.name(), Limit::SenderRate.name()]);
+        }
+        if how == "receiver" && right.contains(&Limit::Pacing.name()) {
+            right.push(Limit::SenderRate.name());
         }
         if matches!(how, "sender" | "receiver") && right.contains(&Limit::Sharing.name()) {
             right = vec![Limit::Unknown.name()];
@@ -124,7 +127,9 @@ pub fn all(args: &Args) {
                 );
             }
         }
-        if let Some(marks) = tshark(&file.with_extension("sender.pcapng"), &label) {
+        if !args.captures
+            && let Some(marks) = tshark(&file.with_extension("sender.pcapng"), &label)
+        {
             let sum = experts.entry(kind).or_default();
             for phase in &label.phases {
                 let part = |of: usize| tenths(&marks, of, phase);
@@ -141,6 +146,9 @@ pub fn all(args: &Args) {
             }
         }
         for (by, how) in SEEN_BY.into_iter().enumerate() {
+            if args.captures && !matches!(how, "sender" | "receiver") {
+                continue;
+            }
             let stretches = match how {
                 "sender" | "receiver" => captured(&file.with_extension(format!("{how}.pcapng")), &label),
                 _ => recorded(&file.with_extension(format!("{how}.arrows")), label.local),
@@ -327,7 +335,7 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
             trace.rounds.iter().zip(&ended.looks[end.index()].rounds).zip(&limits.rounds).skip(skip).take(60)
         {
             println!(
-                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} shr {}/{} spr {:.2} rest {:.0}/{:.0} lag {:?} {}{}{} {limit}",
+                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} undr {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} shr {}/{} spr {:.2} rest {:.0}/{:.0} lag {:?} {}{}{} {limit}",
                 round.start_ns as f64 / 1e6 % 1e6,
                 round.end_ns as f64 / 1e6 % 1e6,
                 round.window,
@@ -342,6 +350,7 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
                 look.emptied,
                 look.drawn,
                 look.woken,
+                look.undrawn,
                 look.refilled / look.runs.max(1) as f32,
                 look.used_bytes,
                 look.window,

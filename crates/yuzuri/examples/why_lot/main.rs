@@ -1,11 +1,11 @@
 //! Transfers with a known limit, drawn by lot, and how well it is told: for `make why-figures`.
 //!
 //!     why_lot make --seed N --rounds N [--only KIND,...] --yuzuri PROGRAM FOLDER
-//!     why_lot judge [--list] FOLDER...
+//!     why_lot judge [--list] [--captures] FOLDER...
 //!
 //! `make` makes each transfer between two network namespaces, records it at every ACK, in the default density and by
 //! polling, and captures it at both ends. `judge` reads what was kept, so that a change of the rules can be judged on the
-//! same transfers; a rule is only judged fairly on a seed that nobody looked at before.
+//! same transfers; a rule is only judged fairly on a seed that nobody looked at before. `--captures` leaves the recordings and tshark out.
 #![allow(clippy::unwrap_used, reason = "a program for measuring: what fails stops it, with the place")]
 
 mod case;
@@ -22,6 +22,7 @@ struct Args {
     only: Vec<String>,
     yuzuri: PathBuf,
     list: bool,
+    captures: bool,
     folders: Vec<PathBuf>,
 }
 
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         only: Vec::new(),
         yuzuri: "target/release/yuzuri".into(),
         list: false,
+        captures: false,
         folders: Vec::new(),
     };
     while let Some(word) = words.next() {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
             "--only" => args.only = value().split(',').map(str::to_owned).collect(),
             "--yuzuri" => args.yuzuri = value().into(),
             "--list" => args.list = true,
+            "--captures" => args.captures = true,
             folder => args.folders.push(folder.into()),
         }
     }
@@ -52,7 +55,7 @@ fn main() -> ExitCode {
         ("judge", [_, ..]) => judge::all(&args),
         _ => {
             eprintln!(
-                "why_lot make --seed N --rounds N [--only KIND,...] --yuzuri PROGRAM FOLDER, or why_lot judge [--list] FOLDER..."
+                "why_lot make --seed N --rounds N [--only KIND,...] --yuzuri PROGRAM FOLDER, or why_lot judge [--list] [--captures] FOLDER..."
             );
             return ExitCode::from(2);
         }
