@@ -231,7 +231,7 @@ impl Describer<'_> {
             ),
             Limit::SenderRate => (
                 format!(
-                    "pacing or the sender's own device, which packets do not tell apart: {} at even distances, and the path carries more",
+                    "pacing or the sender's own device, which packets do not tell apart: {}, and the path carries more",
                     text::rate(self.rate_bps())
                 ),
                 "capture at the sender, or run yuzuri why there; it is the program's SO_MAX_PACING_RATE, a queueing discipline (fq, \

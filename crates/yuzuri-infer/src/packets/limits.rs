@@ -239,18 +239,19 @@ impl<'a> Teller<'a> {
     /// sends in 1 ms at least (TCP small queues), or of a window that grows the path; and of few runs those of a window may be even, too.
     fn paced(&self, round: &Round, near: bool, queue_us: i64) -> Option<bool> {
         let clocked = self.runs.clocked();
-        if !self.runs.even() || (clocked == Some(false) && !near) {
-            return Some(false);
-        }
         if near {
             // One block each round trip is even, too: a window lets it through.
-            return clocked.or(Some(self.runs.count >= 2.0 && self.runs.some_by_clock()));
+            let even = self.runs.even() && self.runs.count >= 2.0;
+            return clocked.or(Some(even && self.runs.some_by_clock()));
         }
         // Half a tick of its clock is lost in each timestamp.
         let in_device = queue_us >= TICK_US;
         let from_begin = self.trace.handshake_rtt_us.is_some();
         if self.runs.has_own_rate(near) {
             return (from_begin && !in_device).then_some(true);
+        }
+        if !self.runs.even() || clocked == Some(false) {
+            return Some(false);
         }
         if self.runs.count < MIN_RUNS || self.reductions > 0 {
             return Some(false);

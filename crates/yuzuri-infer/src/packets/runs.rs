@@ -62,16 +62,16 @@ pub(super) struct Runs {
     rounds: u32,
     /// How fast they forget.
     pub(super) forgets: f64,
-    /// Runs of a round, and their segments.
+    /// Runs of a round.
     pub(super) count: f64,
-    segments: f64,
-    /// Of these, those that did not follow an acknowledgement at once, and those between which none came.
+    /// Of these, those that did not follow an acknowledgement at once.
     not_at_once: f64,
-    undrawn: f64,
+    /// Those between which no acknowledgement came, and all.
+    undrawn: (f64, f64),
     /// From run to run, milliseconds: the sum, and the sum of the squares.
     gaps: (f64, f64),
-    /// Within runs, milliseconds, and their segments beyond the first.
-    within: (f64, f64),
+    /// Within runs, milliseconds, and their segments beyond the first; from run to run, milliseconds, and all segments.
+    spacing: [f64; 4],
     /// Runs that followed an acknowledgement as a writer does that it woke, and all; acknowledgements, and the length of a round, milliseconds.
     woken: (f64, f64),
     acks: (f64, f64),
@@ -93,11 +93,12 @@ impl Runs {
         slow(&mut self.acks.0, round.acks.into());
         slow(&mut self.acks.1, round.seconds() * 1e3);
         mean(&mut self.count, look.runs.into());
-        mean(&mut self.segments, look.segments.into());
         mean(&mut self.not_at_once, f64::from(look.runs - look.drawn));
-        mean(&mut self.undrawn, look.undrawn.into());
-        mean(&mut self.within.0, look.spread_ms);
-        mean(&mut self.within.1, f64::from(look.segments.saturating_sub(look.runs)));
+        slow(&mut self.undrawn.0, look.undrawn.into());
+        slow(&mut self.undrawn.1, look.runs.into());
+        let further = f64::from(look.segments.saturating_sub(look.runs));
+        let spacing = [look.spread_ms, further, look.gaps_ms, look.segments.into()];
+        self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
         mean(&mut self.gaps.0, look.gaps_ms);
         mean(&mut self.gaps.1, look.gaps_ms2);
         self.by_last.add(look.clocked.by_last);
@@ -122,14 +123,14 @@ impl Runs {
         }
     }
 
-    /// Whether they leave at an even rate of the sender's own, by pacing or as its device does. A path that is full is a clock, too: away from the
+    /// Whether they leave at a rate of the sender's own, by pacing or as its device does. A path that is full is a clock, too: away from the
     /// sender it must carry more than is sent, or runs must leave without any acknowledgement.
     pub(super) fn has_own_rate(&self, near: bool) -> bool {
-        let (within_ms, further) = self.within;
-        let per_segment_ms = self.gaps.0 / self.segments.max(1e-9);
+        let [within_ms, further, gaps_ms, segments] = self.spacing;
+        let per_segment_ms = gaps_ms / segments.max(1e-9);
         let carries_more = further > 0.0 && within_ms < PATH_CARRIES_MORE * further * per_segment_ms;
-        let own = near || carries_more || self.undrawn > UNDRAWN * self.count;
-        self.even() && own && self.clocked() == Some(true)
+        let own = near || carries_more || self.undrawn.0 > UNDRAWN * self.undrawn.1;
+        own && self.clocked() == Some(true)
     }
 
     /// Near the sender: whether some do not follow an acknowledgement at once, and whether most do not.

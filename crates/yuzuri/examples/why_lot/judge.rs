@@ -74,7 +74,16 @@ impl Score {
         self.all += all;
         self.right += rights;
         // What nobody tells of is unknown, too.
-        let unknown = if right(&Limit::Unknown) { 0.0 } else { told.time_us(Limit::Unknown) as f64 };
+        let untold = |limit: Limit| if right(&limit) { 0.0 } else { told.time_us(limit) as f64 };
+        let mut unknown = untold(Limit::Unknown);
+        // At the sender that is less than packets tell, where it is true.
+        if phase
+            .right
+            .iter()
+            .any(|right| [Limit::Pacing.name(), Limit::OwnDevice.name()].contains(&right.as_str()))
+        {
+            unknown += untold(Limit::SenderRate);
+        }
         self.unknown += unknown + (all - told.total_us() as f64).max(0.0);
         self.worst = Some(self.worst.unwrap_or(1.0).min(rights / all));
     }
