@@ -120,7 +120,8 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
             let constant = fitted(1.0, &score, temperature);
             let kept = if unmodelled.keeps() { constant } else { 0.0 };
             let step = if unmodelled.steps() { unmodelled.step_cost(temperature).max(constant) } else { 0.0 };
-            let prior = NONE - kept - step;
+            let among_losses = unmodelled.is_by_rate_among_losses().then_some(Algorithm::Bbr);
+            let prior = none_prior(among_losses) - kept - step;
             let Unmodelled { growth, step, kept, .. } = unmodelled;
             (NoneOfThese { probability: 0.0, growth, step, kept, score }, prior)
         })
@@ -140,6 +141,15 @@ fn unforeseen(window_trace: &WindowTrace) -> Score {
 
 /// How likely it is before anything is seen that none of them moves a flight: as likely as one that is not usual.
 const NONE: f64 = 0.0;
+
+/// How often an algorithm by rate that loses all the time is not what is foreseen of it: in queues that are shorter than what it has in flight its
+/// probes are lost, and repairs rule its flight.
+const BY_RATE_UNFORESEEN: f64 = 0.5;
+
+/// How likely it is before anything is seen that none of them moves a flight as this, which an algorithm by rate may move, too.
+fn none_prior(by_rate: Option<Algorithm>) -> f64 {
+    (NONE.exp() + by_rate.map_or(0.0, |algorithm| BY_RATE_UNFORESEEN * score::prior(algorithm).exp())).ln()
+}
 
 /// What so many constants cost that are fitted to a flow (the Bayesian information criterion).
 fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {

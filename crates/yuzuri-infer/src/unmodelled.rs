@@ -41,6 +41,11 @@ pub(crate) struct Unmodelled {
 /// Steps that are as likely as not, in segments a round and as parts of the window: what grows otherwise grows by about as much as algorithms do.
 const USUAL_STEPS: (f64, f64) = (1.0, 0.05);
 
+/// Losses of a flow that loses all the time, and the part of the window that is left by each where nothing gives way: what is in flight while it is
+/// repaired is a little less.
+const MANY_LOSSES: usize = 8;
+const GIVES_NO_WAY: f64 = 0.8;
+
 impl Unmodelled {
     /// Whether a part that is kept was fitted.
     pub(crate) fn keeps(&self) -> bool {
@@ -50,6 +55,12 @@ impl Unmodelled {
     /// Whether a step was.
     pub(crate) fn steps(&self) -> bool {
         self.growth != Growth::Stands
+    }
+
+    /// Whether it may be an algorithm by rate in a queue that is too short for it: it loses all the time and gives way to no loss, so that its flight
+    /// stands but for repairs.
+    pub(crate) fn is_by_rate_among_losses(&self) -> bool {
+        self.growth == Growth::Stands && self.replay.backoff.len() >= MANY_LOSSES && self.kept >= GIVES_NO_WAY
     }
 
     /// What it costs to fit the step: how much of what was likely before anything is seen (Cauchy's distribution) is left. `repeated`: how many
@@ -152,7 +163,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::{Growth, Unmodelled};
+    use super::{Backoff, Growth, Replay, Unmodelled};
     use crate::identify;
     use crate::name::{candidates, rank};
     use crate::verdict::Answer;
@@ -311,6 +322,19 @@ mod tests {
         assert!(cost(1.0, 0.05, 20.0) > cost(1.0, 0.2, 20.0) + 1.0);
         assert!(cost(1.0, 0.2, 80.0) > cost(1.0, 0.2, 20.0) + 0.5);
         assert_eq!(cost(1.0, 100.0, 1.0), 0.0, "what is not known costs nothing");
+    }
+
+    #[test]
+    fn a_flight_that_gives_way_to_no_loss_may_go_by_a_rate() {
+        let of = |growth, kept, losses| {
+            let loss = Backoff { reduction: 0, predicted: 13.0, seen: 13.0, before: 14.0 };
+            let replay = Replay { backoff: vec![loss; losses], ..Replay::default() };
+            Unmodelled { growth, kept, replay, ..Unmodelled::default() }.is_by_rate_among_losses()
+        };
+        assert!(of(Growth::Stands, 0.87, 47) && of(Growth::Stands, 1.0, 8));
+        assert!(!of(Growth::Stands, 0.5, 47), "it gives way");
+        assert!(!of(Growth::Stands, 0.87, 3), "now and then");
+        assert!(!of(Growth::ByAddition, 0.87, 47), "it grows");
     }
 
     #[test]
