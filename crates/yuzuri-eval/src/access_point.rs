@@ -17,7 +17,7 @@ use table::Row;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only run settings whose table or name contains TEXT; may be repeated
+    /// Only run settings whose table and name ("half take part: 8 n, 16 ms") contain TEXT; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Only run these contenders (cubic, bbr, fq-codel, daemon, gate, thinned)
@@ -60,8 +60,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return lot::run(args, settings, &contenders);
     }
     let is_wanted = |one: &setting::Setting| {
-        let names = [one.name(), one.group.title().to_owned()];
-        args.only.is_empty() || args.only.iter().any(|text| names.iter().any(|name| name.contains(text)))
+        let name = format!("{}: {}", one.group.title(), one.name());
+        args.only.is_empty() || args.only.iter().any(|text| name.contains(text))
     };
     let settings: Vec<_> = setting::all().into_iter().filter(is_wanted).collect();
     anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}", args.only);
