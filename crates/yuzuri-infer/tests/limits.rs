@@ -64,6 +64,28 @@ fn a_full_window_of_the_receiver_is_its_window() {
 }
 
 #[test]
+fn a_window_without_its_scale_is_relied_on_if_it_is_full_to_the_last_byte() {
+    let of = |window: u16| {
+        let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
+        for _ in 0..60 {
+            for n in 0..3 {
+                segments.push(segment(at + n * 10_000, NEAR, ACK, seq, 1, 1000));
+                seq += 1000;
+            }
+            at += 19 * MS;
+            segments.push(Segment { window, ..segment(at, FAR, ACK, 1, seq, 0) });
+            at += 50_000;
+        }
+        let mut tracker = Tracker::new();
+        segments.iter().for_each(|segment| tracker.segment(segment));
+        shares(&tracker.end(FlowSlot(0)).expect("the flow").limits(NEAR).expect("data"))
+    };
+    assert!(of(3000).share(Limit::ReceiverWindow) > 0.8, "{:?}", of(3000).ranked());
+    // Three segments lie just below it by chance as well.
+    assert_eq!(of(3400).share(Limit::ReceiverWindow), 0.0, "{:?}", of(3400).ranked());
+}
+
+#[test]
 fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
     let times = shares(&flights(|_| 5, 400, 65_535, 80 * MS));
     assert!(times.share(Limit::Application) > 0.95, "{:?}", times.ranked());

@@ -426,9 +426,14 @@ fn shows_scale(trace: &WindowTrace, looks: &[Look]) -> bool {
     for look in looks.iter().filter(|look| look.window > 0) {
         let window_bytes = u64::from(look.window) << scale;
         let room_bytes = window_bytes.saturating_sub(look.used_bytes);
+        // Of one segment or two that is also what any sender with little to send has outstanding.
+        let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;
+        if to_the_last_byte {
+            return true;
+        }
         if room_bytes < mss_bytes && window_bytes >= MIN_WINDOW * mss_bytes {
             several.insert(look.window);
-            if room_bytes == 0 || window_bytes >= MANY * mss_bytes || several.len() >= 3 {
+            if window_bytes >= MANY * mss_bytes || several.len() >= 3 {
                 return true;
             }
         }
