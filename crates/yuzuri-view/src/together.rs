@@ -76,7 +76,14 @@ impl Delays {
         }
     }
 
+    /// Of a cell without one that of its neighbours: packets tell one in each round trip.
     fn rtt_us(&self, cell: u64) -> Option<f64> {
+        let measured = self.measured_us(cell);
+        measured
+            .or_else(|| Some((self.measured_us(cell.checked_sub(1)?)? + self.measured_us(cell + 1)?) / 2.0))
+    }
+
+    fn measured_us(&self, cell: u64) -> Option<f64> {
         let place = usize::try_from(cell.checked_sub(self.first_cell)?).ok()?;
         self.cells.get(place).filter(|least| **least > 0).map(|least| f64::from(*least))
     }

@@ -71,6 +71,11 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.arrows");
     let (two, one) = (Bulk::start(&net, 2, 10_000_000), Bulk::start(&other, 1, 10_000_000));
+    // From packets as well, where there is something that captures.
+    let packets = folder.path().join("a.pcapng");
+    let mut dumpcap = net.command(Side::A, "dumpcap");
+    dumpcap.args(["-q", "-i", "path", "-s", "120", "-a", "duration:15", "-w"]).arg(&packets);
+    let capture = dumpcap.stderr(Stdio::null()).spawn();
     let ports = [format!("rport:{}", two.port), format!("rport:{}", one.port)];
     let recorded = Command::new(YUZURI)
         .args(["watch", "--quiet", "--for", "15s", "--record"])
@@ -79,12 +84,13 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
         .output()
         .unwrap();
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
-    let why = |more: &[&str]| {
+    let why_of = |file: &std::path::Path, more: &[&str]| {
         let output =
-            Command::new(YUZURI).arg("why").arg(&file).args(more).stdin(Stdio::null()).output().unwrap();
+            Command::new(YUZURI).arg("why").arg(file).args(more).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
+    let why = |more: &[&str]| why_of(&file, more);
     let lines: Vec<Value> =
         why(&["--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for local in two.locals.iter().chain(&one.locals) {
@@ -99,6 +105,14 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     assert!(two.locals.iter().all(told), "{shared:#?}");
     assert!(!one.locals.iter().any(told), "{shared:#?}");
     assert!(why(&[]).contains("These 2 flows share a bottleneck"));
+    match capture {
+        Ok(mut capture) => {
+            capture.wait().unwrap();
+            let told = why_of(&packets, &[]);
+            assert!(told.contains("These 2 flows share a bottleneck"), "{told}");
+        }
+        Err(_) => println!("{test}: captures are skipped: dumpcap is not installed"),
+    }
     // Of one of them alone there is nothing to say.
     let alone = why(&["--json", &format!("lport:{}", two.locals[0].port())]);
     assert!(!alone.contains("shared-bottleneck"), "{alone}");
