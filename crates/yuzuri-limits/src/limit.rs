@@ -34,8 +34,8 @@ pub enum Limit {
     Pacing,
     /// The queue of the sender's own device: CWR without ECN, or segments held by TCP small queues.
     OwnDevice,
-    /// Pacing or the sender's own device, and who observes cannot tell which: the sender sends at a rate of its own, which neither
-    /// acknowledgements nor the path give it.
+    /// Pacing or the sender's own device, and who observes cannot tell which: the sender sends at a rate of
+    /// its own, which neither acknowledgements nor the path give it.
     SenderRate,
     /// The path: a window is full and the RTT stands above its minimum, so that a queue holds the rest.
     Path,
@@ -84,8 +84,8 @@ impl Limit {
         }
     }
 
-    /// Whether something else than the path and the congestion window kept the sender from sending: then its flight tells nothing of its
-    /// congestion control algorithm.
+    /// Whether something else than the path and the congestion window kept the sender from sending: then its
+    /// flight tells nothing of its congestion control algorithm.
     pub const fn is_elsewhere(self) -> bool {
         matches!(
             self,

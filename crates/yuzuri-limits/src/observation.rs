@@ -83,9 +83,11 @@ pub struct Observation {
     pub writer_waits: Option<bool>,
     /// The largest window that the receiver ever advertised, bytes (`max_window`).
     pub largest_window_bytes: Option<u64>,
-    /// The receiver's window opened although nothing was acknowledged: what had filled it was not read before.
+    /// The receiver's window opened although nothing was acknowledged: what had filled it was not read
+    /// before.
     pub window_updates: Option<bool>,
-    /// The receiver's program reads what arrives at once: acknowledgements tell the same window, and not a smaller one.
+    /// The receiver's program reads what arrives at once: acknowledgements tell the same window, and not a
+    /// smaller one.
     pub reads_at_once: Option<bool>,
     /// The RTT grows as the flight does: the path carries no more, whatever its least RTT may be.
     pub path_is_full: Option<bool>,
@@ -93,7 +95,8 @@ pub struct Observation {
     pub prior_cwnd_segments: Option<u32>,
     /// For how long pacing still holds the next segment, microseconds (`tcp_wstamp_ns`).
     pub pacing_wait_us: Option<u32>,
-    /// What is sent leaves at a rate of the sender's own, and who observes does not know whether pacing or the device makes it.
+    /// What is sent leaves at a rate of the sender's own, and who observes does not know whether pacing or
+    /// the device makes it.
     pub own_rate: Option<bool>,
     /// The congestion window was full within the last round trip (`is_cwnd_limited`).
     pub cwnd_limited: Option<bool>,
@@ -103,8 +106,8 @@ pub struct Observation {
     pub device_memory_bytes: Option<u64>,
     /// Smoothed RTT, microseconds.
     pub srtt_us: Option<u32>,
-    /// The least RTT of the last round trip, microseconds: a queue that stands holds every segment (as CoDel judges), while a late ACK makes
-    /// single ones late.
+    /// The least RTT of the last round trip, microseconds: a queue that stands holds every segment (as CoDel
+    /// judges), while a late ACK makes single ones late.
     pub least_rtt_us: Option<u32>,
     /// Mean deviation of the RTT, microseconds.
     pub rttvar_us: u32,
@@ -135,8 +138,9 @@ impl Observation {
         u64::from(segments) * u64::from(self.mss_bytes)
     }
 
-    /// Whether TCP small queues hold segments back. Who does not know the kernel's mark knows what they go by: more lies in
-    /// the device than the pacing rate sends in 1 ms (`sk_pacing_shift`), and more than two segments.
+    /// Whether TCP small queues hold segments back. Who does not know the kernel's mark knows what they go
+    /// by: more lies in the device than the pacing rate sends in 1 ms (`sk_pacing_shift`), and more than two
+    /// segments.
     pub fn device_is_full(&self) -> bool {
         self.device_full.unwrap_or_else(|| {
             let (Some(memory_bytes), Some(rate_bps)) = (self.device_memory_bytes, self.pacing_rate_bps)
@@ -152,9 +156,10 @@ impl Observation {
         Some(self.receive_window_bytes?.saturating_sub(self.outstanding_bytes))
     }
 
-    /// How long a queue on the path holds a segment, microseconds: by how much the RTT stands above its minimum, where
-    /// that is more than its variation explains, and as much as tells a queue in RFC 9406 (an eighth of the minimum, but
-    /// 4 ms to 16 ms) or as the minimum itself, and at least one segment of a window of so many is in the queue.
+    /// How long a queue on the path holds a segment, microseconds: by how much the RTT stands above its
+    /// minimum, where that is more than its variation explains, and as much as tells a queue in RFC 9406 (an
+    /// eighth of the minimum, but 4 ms to 16 ms) or as the minimum itself, and at least one segment of a
+    /// window of so many is in the queue.
     pub fn standing_queue_us(&self, window_segments: u64) -> Option<u32> {
         let (srtt_us, min_rtt_us) = (self.least_rtt_us.or(self.srtt_us)?, self.min_rtt_us?);
         let queue_us = srtt_us.saturating_sub(min_rtt_us);

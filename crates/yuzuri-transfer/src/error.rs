@@ -163,7 +163,8 @@ pub enum FailureKind {
     Silent,
     /// Nothing is acknowledged any more because the program at the peer does not read.
     NotReading,
-    /// The other end was asked to send, and does not: it is an older version, another program, or not allowed to.
+    /// The other end was asked to send, and does not: it is an older version, another program, or not allowed
+    /// to.
     NotReversed,
     /// The report could not be written.
     Report,

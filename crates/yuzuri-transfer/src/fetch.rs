@@ -1,4 +1,5 @@
-//! The reverse of [`send`](crate::send): a receiver that may send is asked to, and what arrives here is measured.
+//! The reverse of [`send`](crate::send): a receiver that may send is asked to, and what arrives here is
+//! measured.
 
 use crate::clock::mono_ns;
 use crate::connect::{connect, resolve};
@@ -23,7 +24,8 @@ const MAX_READ_BYTES: usize = 4 << 20;
 /// How much longer than asked for the other end may send: what was under way arrives.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
-/// An event of a transfer in reverse. With `--json`, each event is one line of JSON with its kind under `type`.
+/// An event of a transfer in reverse. With `--json`, each event is one line of JSON with its kind under
+/// `type`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FetchEvent {
@@ -88,12 +90,13 @@ pub struct FetchSummary {
     pub connections: Vec<Fetched>,
 }
 
-/// Asks the target to send on as many connections as `options` have, up to their limits of bytes and time, discards what arrives and
-/// passes events to `report`. What else `options` say of a sender (buffers, congestion control) is the other end's own.
+/// Asks the target to send on as many connections as `options` have, up to their limits of bytes and time,
+/// discards what arrives and passes events to `report`. What else `options` say of a sender (buffers,
+/// congestion control) is the other end's own.
 ///
 /// # Errors
-/// Returns a [`SendError`] if the transfer did not take place or ended before its limit: [`SendError::NotReversed`] if the other end
-/// does not send.
+/// Returns a [`SendError`] if the transfer did not take place or ended before its limit:
+/// [`SendError::NotReversed`] if the other end does not send.
 pub fn fetch(
     options: &SendOptions,
     report: &mut dyn Report<FetchEvent>,

@@ -1,8 +1,9 @@
-//! The words with which one end asks the other to send, and is answered: [`fetch`](crate::fetch) and a receiver that
-//! [may send](crate::ReceiveOptions::reverse).
+//! The words with which one end asks the other to send, and is answered: [`fetch`](crate::fetch) and a
+//! receiver that [may send](crate::ReceiveOptions::reverse).
 //!
-//! A connection begins with a line, and then the end that asked closes its direction. A receiver that does not know the line discards
-//! it, sees the end and closes: so its silence is known at once, and needs no timeout.
+//! A connection begins with a line, and then the end that asked closes its direction. A receiver that does
+//! not know the line discards it, sees the end and closes: so its silence is known at once, and needs no
+//! timeout.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ pub(crate) const ANSWER: &str = "yuzuri-reverse 1 sends\n";
 /// A longer line is no request.
 pub(crate) const MAX_REQUEST_BYTES: usize = 128;
 
-/// What one end asks the other to send. Both limits hold; without one it goes on until the end that asked closes.
+/// What one end asks the other to send. Both limits hold; without one it goes on until the end that asked
+/// closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Request {
     pub(crate) bytes: Option<u64>,

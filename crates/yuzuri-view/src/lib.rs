@@ -13,6 +13,7 @@ mod model;
 pub mod order;
 mod rate;
 pub mod text;
+pub mod together;
 pub mod why;
 
 pub use control::{Control, NoControl, Refused, Replay};

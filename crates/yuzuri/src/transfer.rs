@@ -14,11 +14,13 @@ use yuzuri_transfer::{
     ReceiveOptions, ReceiveText, Report, SendError, SendEvent, SendOptions, SendText, WarningKind,
 };
 
-/// What the exit code is where the transfer was made, and the recording or the sharing that was asked for beside it was not, or not wholly.
+/// What the exit code is where the transfer was made, and the recording or the sharing that was asked for
+/// beside it was not, or not wholly.
 const BESIDE_FAILED: u8 = 3;
 
-/// Says what happens beside a transfer: on standard error, and with `--json` in lines of their own, too. The lines are whole whichever
-/// thread says them, since each is one write to standard output, which is locked for it.
+/// Says what happens beside a transfer: on standard error, and with `--json` in lines of their own, too. The
+/// lines are whole whichever thread says them, since each is one write to standard output, which is locked
+/// for it.
 #[derive(Clone, Copy)]
 pub struct Voice {
     json: bool,

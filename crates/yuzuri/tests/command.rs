@@ -147,7 +147,8 @@ fn wrong_words_are_refused_with_what_to_do() {
     assert!(error(&yuzuri(&["top", "--poll"])).contains("terminal"));
 }
 
-/// Both directions at once, and in reverse alone; a receiver that was not told to refuses, and ends the direction that it could make.
+/// Both directions at once, and in reverse alone; a receiver that was not told to refuses, and ends the
+/// direction that it could make.
 #[test]
 fn a_transfer_goes_both_ways() {
     let Some(net) = Net::or_skip("a_transfer_goes_both_ways") else { return };
@@ -515,7 +516,8 @@ fn a_sender_records_its_own_connections_without_privilege() {
     drop(receiver);
 }
 
-/// A transfer's JSON lines, where the recording asked for beside it failed: it was made to its end, and the failure was told once.
+/// A transfer's JSON lines, where the recording asked for beside it failed: it was made to its end, and the
+/// failure was told once.
 fn told_of_recording(sent: &Output) -> Vec<Value> {
     let lines = json_lines(&sent.stdout);
     assert_eq!(sent.status.code(), Some(3), "{}", text(&sent.stderr));
@@ -565,7 +567,8 @@ fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept.arrows");
     std::fs::create_dir(folder.path().join("small")).unwrap();
-    // A small disk that nobody else sees: it goes with the process that mounted it, so that what it holds is copied before.
+    // A small disk that nobody else sees: it goes with the process that mounted it, so that what it holds is
+    // copied before.
     let script = "mount -t tmpfs -o size=64k none \"$1/small\" || exit 77\n\
         \"$2\" send --json --time 5s --buffer 100kB --record \"$1/small/a.arrows\" \"$3\"\n\
         code=$?; cp \"$1/small/a.arrows\" \"$1/kept.arrows\"; exit $code";
@@ -580,7 +583,8 @@ fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
     assert!(lines[at]["message"].as_str().unwrap().contains("No space left"), "{}", lines[at]);
     let buffers = |lines: &[Value]| lines.iter().filter(|line| line["type"] == "buffer").count();
     assert!(buffers(&lines[..at]) > 0 && buffers(&lines[at..]) > 20, "it was told in the middle: {at}");
-    // The path carries 47 Mbit/s of payload; a busy machine may take some of it, but a recorder that the transfer waits for would leave little.
+    // The path carries 47 Mbit/s of payload; a busy machine may take some of it, but a recorder that the
+    // transfer waits for would leave little.
     let summary = lines.iter().find(|line| line["type"] == "summary").unwrap();
     assert!(summary["throughput_bps"].as_u64() > Some(25_000_000), "{summary}");
     assert!(text(&sent.stderr).contains("readable but lacks"), "{}", text(&sent.stderr));
@@ -613,8 +617,8 @@ fn failures_of_a_transfer_have_a_kind() {
     }
 }
 
-/// The command in a folder of its own, without the programs beside it. A link: a copy could not be called while a process that another test
-/// starts still holds it open for writing.
+/// The command in a folder of its own, without the programs beside it. A link: a copy could not be called
+/// while a process that another test starts still holds it open for writing.
 fn alone() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir_in(Path::new(YUZURI).parent().unwrap()).unwrap();
     let program = folder.path().join("yuzuri");

@@ -1,4 +1,5 @@
-//! `yuzuri why` tells the limit that a transfer was made to have, live and from a recording, and ends as it should.
+//! `yuzuri why` tells the limit that a transfer was made to have, live and from a recording, and ends as it
+//! should.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod faults;
@@ -123,8 +124,8 @@ fn a_program_that_writes_now_and_then_is_the_application() {
 fn a_small_send_buffer_is_the_send_buffer() {
     let test = "a_small_send_buffer";
     let Some((told, late)) = told_and_late(test, Fault::SendBuffer(4_608), false, &[]) else { return };
-    // A writer that waits for a processor is an application that does not write, and a reader that does reads slowly: of so much of the
-    // time these words are right.
+    // A writer that waits for a processor is an application that does not write, and a reader that does reads
+    // slowly: of so much of the time these words are right.
     if late > 0.2 {
         println!(
             "{test}: skipped: its programs waited for a processor for {:.0} % of the time",
@@ -132,7 +133,8 @@ fn a_small_send_buffer_is_the_send_buffer() {
         );
         return;
     }
-    // The kernel fills a large segment whatever the buffer's limit is: until the window has grown to that, the window limits.
+    // The kernel fills a large segment whatever the buffer's limit is: until the window has grown to that,
+    // the window limits.
     assert!(share(&told, "send-buffer") > 0.3);
     let wrong = ["application", "receiver-window", "slow-reader", "pacing"].map(|limit| share(&told, limit));
     assert!(wrong.iter().sum::<f64>() < 0.05 + late, "{wrong:?}, late {late:.3}");

@@ -4,7 +4,8 @@ use crate::window_trace::CapturePoint;
 use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
 
-/// What follows a segment within this time was sent with it, and what follows an acknowledgement was drawn by it.
+/// What follows a segment within this time was sent with it, and what follows an acknowledgement was drawn by
+/// it.
 const AT_ONCE_NS: i64 = 200_000;
 /// A writer that is woken up by an acknowledgement takes so long to write, on a host that has other work too.
 pub(super) const WAKES_NS: i64 = 500_000;
@@ -16,19 +17,20 @@ const TICK_NS: i64 = 1_000_000;
 pub struct Look {
     /// Segments that were sent together: how many times.
     pub runs: u32,
-    /// Of these, those that end with a segment that is not full, or are one segment with PSH: with it the sender's queue was empty. Of
-    /// several, Linux sets PSH in any case (`__tcp_transmit_skb`: "to expedite GRO flush").
+    /// Of these, those that end with a segment that is not full, or are one segment with PSH: with it the
+    /// sender's queue was empty. Of several, Linux sets PSH in any case (`__tcp_transmit_skb`: "to expedite
+    /// GRO flush").
     pub emptied: u32,
-    /// From such a run to the next, and from each of the others to the next, milliseconds of the sender's clock: for so long there was nothing
-    /// to send, or something was.
+    /// From such a run to the next, and from each of the others to the next, milliseconds of the sender's
+    /// clock: for so long there was nothing to send, or something was.
     pub rests_ms: (f64, f64),
     /// Of all, those that followed an acknowledgement at once, as what a window lets through does.
     pub drawn: u32,
-    /// Of all, those that followed an acknowledgement without data as closely as what a writer writes that it woke up. Of an answer with
-    /// data the program itself knows.
+    /// Of all, those that followed an acknowledgement without data as closely as what a writer writes that it
+    /// woke up. Of an answer with data the program itself knows.
     pub woken: u32,
-    /// Of all, those that echo the acknowledgement that the run before echoes, and that was the only one of its tick: no acknowledgement
-    /// came in between, wherever the capture is, so that none drew the run.
+    /// Of all, those that echo the acknowledgement that the run before echoes, and that was the only one of
+    /// its tick: no acknowledgement came in between, wherever the capture is, so that none drew the run.
     pub undrawn: u32,
     /// What draws the runs.
     pub clocked: Clocked,
@@ -42,13 +44,14 @@ pub struct Look {
     pub gaps_ms2: f64,
     /// From a run's first segment to its last, milliseconds, over all runs.
     pub spread_ms: f64,
-    /// How long segments lay in the sender's device on average, microseconds: by the acknowledgements that had passed the capture
-    /// before, and that the timestamps of the segment do not echo. Near the sender.
+    /// How long segments lay in the sender's device on average, microseconds: by the acknowledgements that
+    /// had passed the capture before, and that the timestamps of the segment do not echo. Near the sender.
     pub held_us: u32,
-    /// Acknowledgements that opened the receiver's window by a segment or more without acknowledging anything: its program had not
-    /// read before.
+    /// Acknowledgements that opened the receiver's window by a segment or more without acknowledging
+    /// anything: its program had not read before.
     pub updates: u32,
-    /// Acknowledgements of data without holes, and how many of them told a smaller window than the one before: what had arrived was not read.
+    /// Acknowledgements of data without holes, and how many of them told a smaller window than the one
+    /// before: what had arrived was not read.
     pub told: u32,
     /// Those of a smaller window.
     pub shrunk: u32,
@@ -56,7 +59,8 @@ pub struct Look {
     pub used_bytes: u64,
     /// What it was then, as the segment said it, without its scale.
     pub window: u16,
-    /// From the sender's timestamp (RFC 7323) to the capture, microseconds, on average. Only differences have a meaning.
+    /// From the sender's timestamp (RFC 7323) to the capture, microseconds, on average. Only differences have
+    /// a meaning.
     pub passage_us: Option<i64>,
     /// The least of these.
     pub least_passage_us: Option<i64>,
@@ -68,14 +72,14 @@ pub struct Look {
     pub closed: bool,
 }
 
-/// How far the times from run to run are from those between acknowledgements, as a part of how far they are from their mean: the sum of the
-/// logarithms of that, squared, and of how many runs.
+/// How far the times from run to run are from those between acknowledgements, as a part of how far they are
+/// from their mean: the sum of the logarithms of that, squared, and of how many runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clocked {
     /// By the last acknowledgements that the sender had seen at each run.
     pub by_last: (u32, f64),
-    /// By the first acknowledgements that it had seen since the run before, of runs that emptied its queue. Any of them may have woken up its
-    /// writer. Of other runs by the last.
+    /// By the first acknowledgements that it had seen since the run before, of runs that emptied its queue.
+    /// Any of them may have woken up its writer. Of other runs by the last.
     pub by_first: (u32, f64),
 }
 
@@ -146,7 +150,8 @@ struct Run {
     drawn: bool,
     woken: bool,
     undrawn: bool,
-    /// When the acknowledgement passed that its sender had seen last, where it is the only one with its timestamp.
+    /// When the acknowledgement passed that its sender had seen last, where it is the only one with its
+    /// timestamp.
     seen_ns: Option<i64>,
     /// When the first acknowledgement passed that its sender had not seen at the run before.
     head_ns: Option<i64>,
@@ -169,7 +174,8 @@ impl Gaps {
         self.count += 1;
     }
 
-    /// Their mean without the two largest and the two least: those of a host that stalls, which catches up, and where a capture begins.
+    /// Their mean without the two largest and the two least: those of a host that stalls, which catches up,
+    /// and where a capture begins.
     fn mean(&self) -> Option<f64> {
         if self.count < self.last.len() {
             return None;
@@ -209,7 +215,8 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    /// New data was sent. `acted_ns`: when the latest acknowledgement passed the capture of which the sender knows.
+    /// New data was sent. `acted_ns`: when the latest acknowledgement passed the capture of which the sender
+    /// knows.
     pub(super) fn sent(
         &mut self,
         segment: &Segment,
@@ -223,7 +230,8 @@ impl Looker {
         let near = point == CapturePoint::Sender || stamp.is_none();
         let before = self.echoed;
         let newly = segment.options.timestamps.and_then(|(_, echo)| self.held(echo, now));
-        // Away from the sender segments come as the path lets them: there its clock tells what was sent together.
+        // Away from the sender segments come as the path lets them: there its clock tells what was sent
+        // together.
         let goes_on = self
             .run
             .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
@@ -295,8 +303,8 @@ impl Looker {
         }
     }
 
-    /// A segment echoes this timestamp. It was made before the first acknowledgement acted that it does not echo.
-    /// Gives when the first acknowledgement passed that no segment before had echoed.
+    /// A segment echoes this timestamp. It was made before the first acknowledgement acted that it does not
+    /// echo. Gives when the first acknowledgement passed that no segment before had echoed.
     fn held(&mut self, echo: u32, now: i64) -> Option<i64> {
         let newer = |stamp: u32| stamp.wrapping_sub(echo) as i32 > 0;
         let mut newly_ns = None;
@@ -323,7 +331,8 @@ impl Looker {
         self.look.updates += 1;
     }
 
-    /// The receiver's window that acted last, without its scale; whether it came with an acknowledgement of more data.
+    /// The receiver's window that acted last, without its scale; whether it came with an acknowledgement of
+    /// more data.
     pub(super) fn window(&mut self, window: u16, more: bool) {
         if let Some(before) = self.window.filter(|_| more) {
             self.look.told += 1;
@@ -378,7 +387,8 @@ impl Looker {
         }
     }
 
-    /// What gave the time of a run: a clock that holds it a mean time after the one before, or acknowledgements that come as far apart.
+    /// What gave the time of a run: a clock that holds it a mean time after the one before, or
+    /// acknowledgements that come as far apart.
     fn clocked(&mut self, run: &Run, before: &Run) {
         let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
         if gap_ms <= 0.0 {

@@ -37,8 +37,8 @@ struct Phase {
 const SEEN_BY: [&str; 5] = ["ack", "default", "poll", "sender", "receiver"];
 
 impl Phase {
-    /// What packets tell at most: seen from the receiver the sender's own device is a part of the path, pacing and a device that holds may look
-    /// the same, and a bound is no word of any packet.
+    /// What packets tell at most: seen from the receiver the sender's own device is a part of the path,
+    /// pacing and a device that holds may look the same, and a bound is no word of any packet.
     fn right_words(&self, how: &str) -> Vec<&str> {
         let mut right: Vec<&str> = self.right.iter().map(String::as_str).collect();
         if how == "receiver" && right.contains(&Limit::OwnDevice.name()) {
@@ -248,8 +248,8 @@ fn labels(folders: &[PathBuf]) -> Vec<PathBuf> {
     files
 }
 
-/// When tshark's expert says that the receiver's window is full or closed, and when that a segment is sent again: microseconds, as labels have
-/// them. `None`: there is no tshark.
+/// When tshark's expert says that the receiver's window is full or closed, and when that a segment is sent
+/// again: microseconds, as labels have them. `None`: there is no tshark.
 fn tshark(file: &Path, label: &Label) -> Option<[Vec<u64>; 2]> {
     let full = "tcp.analysis.window_full || tcp.analysis.zero_window";
     let again = "tcp.analysis.retransmission";

@@ -6,10 +6,14 @@ use std::sync::Arc;
 use yuzuri_limits::Observation;
 use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
+use yuzuri_view::together::{Delays, MAX_FLOWS as MAX_COMPARED, Together, share_a_bottleneck};
 use yuzuri_watch::Sink;
 
 /// Flows that are followed; later ones are only counted.
 pub const MAX_FLOWS: usize = 65_536;
+
+/// Flows whose round-trip times are remembered; of these the largest are compared.
+const MAX_TIMED: usize = 16 * MAX_COMPARED;
 
 /// A flow and what limits it.
 #[derive(Default)]
@@ -18,6 +22,8 @@ pub struct LimitedFlow {
     pub flow: Option<Arc<Flow>>,
     /// What limits it.
     pub limits: FlowLimits,
+    /// Its round-trip times, of the first that send.
+    delays: Option<Box<Delays>>,
 }
 
 /// All flows.
@@ -25,9 +31,21 @@ pub struct LimitedFlow {
 pub struct Flows {
     flows: HashMap<FlowId, LimitedFlow>,
     filter: Filter,
+    timed: usize,
     beyond: u64,
     missed: u64,
     account: Option<Arc<Account>>,
+}
+
+impl LimitedFlow {
+    /// Remembers a round-trip time of a flow that sends, unless so many others' are remembered. Whether it is the first one.
+    fn time(&mut self, now_us: u64, rtt_us: Option<u32>, others: usize) -> bool {
+        let begins = self.delays.is_none();
+        if let Some(rtt_us) = rtt_us.filter(|_| self.limits.sends() && (!begins || others < MAX_TIMED)) {
+            self.delays.get_or_insert_default().add(now_us, rtt_us);
+        }
+        begins && self.delays.is_some()
+    }
 }
 
 impl Flows {
@@ -47,8 +65,12 @@ impl Flows {
                     }
                 }
                 Item::Event(event) => {
+                    let timed = self.timed;
                     if let Some(answer) = self.answer(event.flow) {
                         answer.limits.add(event, |_| {});
+                        let rtt_us =
+                            event.has_snapshot().then(|| event.snapshot.measured_srtt_us()).flatten();
+                        self.timed += usize::from(answer.time(event.mono_ns / 1000, rtt_us, timed));
                     }
                 }
                 Item::Account(account) => self.account = Some(account.clone()),
@@ -70,12 +92,30 @@ impl Flows {
 
     /// Takes what packets tell of a sender.
     pub fn take_packets(&mut self, flow: Arc<Flow>, observations: &[Observation]) {
+        let timed = self.timed;
+        let mut begun = false;
         if let Some(answer) = self.answer(flow.id) {
             for now in observations {
                 answer.limits.add_packets(now, |_| {});
+                begun |= answer.time(now.time_us, now.least_rtt_us.or(now.srtt_us), timed);
             }
             answer.flow = Some(flow);
         }
+        self.timed += usize::from(begun);
+    }
+
+    /// The flows that share a bottleneck, of those that moved the most, where it can be known.
+    pub fn together(&self) -> Vec<(Vec<&LimitedFlow>, Together)> {
+        let timed: Vec<_> = self
+            .ranked()
+            .into_iter()
+            .filter_map(|answer| Some((answer, answer.delays.as_deref()?)))
+            .collect();
+        let delays: Vec<&Delays> = timed.iter().map(|(_, delays)| *delays).collect();
+        let of = |together: Together| {
+            (together.flows.iter().map(|flow| timed[*flow].0).collect::<Vec<_>>(), together)
+        };
+        share_a_bottleneck(&delays).into_iter().map(of).collect()
     }
 
     /// A flow beyond those that are followed.

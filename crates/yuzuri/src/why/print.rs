@@ -33,6 +33,27 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     if shown < ranked.len() {
         writeln!(out, "and {} more (--all shows them)", ranked.len() - shown)?;
     }
+    for (flows, together) in flows.together() {
+        if args.json {
+            let flows: Vec<_> =
+                flows.iter().map(|answer| serde_json::to_value(answer.flow.as_deref())).collect();
+            let flows = flows.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let line = json!({
+                "kind": "shared-bottleneck", "flows": flows, "correlation": together.correlation,
+                "deviations": together.deviations,
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            let (count, correlation) = (flows.len(), together.correlation);
+            writeln!(
+                out,
+                "These {count} flows share a bottleneck: their queues rise and fall together (correlation {correlation:.2}), more than chance does it."
+            )?;
+            for answer in flows {
+                writeln!(out, "  {}", name(answer))?;
+            }
+        }
+    }
     out.flush()?;
     Ok(senders)
 }
@@ -71,17 +92,28 @@ fn rate_bps(answer: &LimitedFlow) -> f64 {
     answer.limits.acked_bytes().max(answer.limits.received_bytes()) as f64 * 8e6 / time_us as f64
 }
 
-fn words(answer: &LimitedFlow, why: &Why) -> String {
-    let mut head = match &answer.flow {
+/// What others named, on one line.
+fn one_line(text: &str) -> String {
+    visible(text).replace('\n', "?")
+}
+
+/// Who it is.
+fn name(answer: &LimitedFlow) -> String {
+    one_line(&match &answer.flow {
         Some(flow) => {
             let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
-            format!("{flow}{owner}  {}", flow.congestion_control)
+            format!("{flow}{owner}")
         }
         None => "a flow whose record was lost".to_owned(),
-    };
+    })
+}
+
+fn words(answer: &LimitedFlow, why: &Why) -> String {
+    let control = answer.flow.as_ref().map_or(String::new(), |flow| format!("  {}", flow.congestion_control));
     let seconds = answer.limits.times().total_us() as f64 / 1e6;
-    head += &format!("  {seconds:.1} s  {}", text::rate(rate_bps(answer)));
-    let mut answer = format!("{}\n", visible(&head).replace('\n', "?"));
+    let head =
+        format!("{}{}  {seconds:.1} s  {}", name(answer), one_line(&control), text::rate(rate_bps(answer)));
+    let mut answer = format!("{head}\n");
     answer += &format!("  {} {}.\n  {}.\n", percent(why.share), why.sentence, capital(&why.remedy));
     if why.shares.len() > 1 {
         let rest = &why.shares[1..];

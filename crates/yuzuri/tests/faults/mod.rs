@@ -112,7 +112,8 @@ impl Transfer {
         Chronographs { busy_us: at(168), rwnd_limited_us: at(176), sndbuf_limited_us: at(184) }
     }
 
-    /// For how long the threads that read and write have waited for a processor although they could go on: their work was late by that.
+    /// For how long the threads that read and write have waited for a processor although they could go on:
+    /// their work was late by that.
     pub fn late(&self) -> Duration {
         let waited_ns = |account: &PathBuf| -> u64 {
             let text = std::fs::read_to_string(account).unwrap();
@@ -140,7 +141,8 @@ impl Drop for Transfer {
     }
 }
 
-/// Where the kernel says for how long this thread ran, and waited to run (`Documentation/scheduler/sched-stats.rst`).
+/// Where the kernel says for how long this thread ran, and waited to run
+/// (`Documentation/scheduler/sched-stats.rst`).
 fn account() -> PathBuf {
     std::fs::canonicalize("/proc/thread-self/schedstat").unwrap()
 }

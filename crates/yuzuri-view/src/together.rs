@@ -1,0 +1,303 @@
+//! Which flows share a bottleneck: those whose queues rise and fall together, more than chance does it.
+//!
+//! Each flow's round-trip times lie on a grid of time common to all. What a queue adds changes from cell to
+//! cell, and these changes are the same for all flows that wait in it. Two flows are compared by how these
+//! changes correlate. What chance does is seen in the same two flows, one of them moved in time: that has the
+//! same periods and the same noise, and nothing in common at the same moment.
+
+use std::collections::VecDeque;
+
+/// A cell of the grid, microseconds. Queues rise and fall in several round trips.
+const CELL_US: u64 = 100_000;
+/// Cells that are remembered: ten minutes.
+const MAX_CELLS: usize = 6_000;
+/// Changes in common that are compared at least: four seconds.
+const MIN_CHANGES: usize = 40;
+/// One flow's time of a queue's change may differ from another's by so many cells: what lies between sender
+/// and queue is not known.
+const LAGS: i64 = 1;
+/// Chance is seen in moves of so many cells at least: a change takes several.
+const MIN_MOVE: usize = 8;
+/// Less is no queue in which flows wait, microseconds: hosts and links blur by as much.
+const MIN_QUEUE_US: f64 = 2_000.0;
+/// What chance does so rarely, over all pairs, is not chance.
+const BY_CHANCE: f64 = 1e-3;
+/// Less in common is not the same queue: most of what changes must.
+const MIN_CORRELATION: f64 = 0.5;
+/// A change of more than so many times the median one counts as that: a host that stalls makes all its flows
+/// late at once.
+const CLIPPED: f64 = 3.0;
+/// Flows that are compared with each other.
+pub const MAX_FLOWS: usize = 64;
+
+/// The round-trip times of a flow, on the grid.
+#[derive(Debug, Clone, Default)]
+pub struct Delays {
+    first_cell: u64,
+    /// The least of each cell, 0 where there is none: a queue that stands holds every segment (as CoDel
+    /// judges), while a host that stalls makes single ones late, of all its flows.
+    cells: VecDeque<u32>,
+}
+
+/// Flows that share a bottleneck.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Together {
+    /// Which, as their places in what was asked of; sorted.
+    pub flows: Vec<usize>,
+    /// The least correlation of the pairs that tie them together.
+    pub correlation: f64,
+    /// By how many standard deviations of what chance does the least of these stands out.
+    pub deviations: f64,
+}
+
+impl Delays {
+    /// A round-trip time that was measured now.
+    pub fn add(&mut self, now_us: u64, rtt_us: u32) {
+        // Its queue was met soon after it was sent.
+        let cell = now_us.saturating_sub(rtt_us.into()) / CELL_US;
+        if self.cells.is_empty() {
+            self.first_cell = cell;
+        }
+        let Some(place) = cell.checked_sub(self.first_cell) else { return };
+        if place >= (self.cells.len() + MAX_CELLS) as u64 {
+            // A clock that jumped, or silence: nothing before it is in common with others.
+            self.cells.clear();
+            self.first_cell = cell;
+        }
+        while self.first_cell + (self.cells.len() as u64) <= cell {
+            self.cells.push_back(0);
+            if self.cells.len() > MAX_CELLS {
+                self.cells.pop_front();
+                self.first_cell += 1;
+            }
+        }
+        if let Some(least) = self.cells.get_mut((cell - self.first_cell) as usize) {
+            *least = if *least == 0 { rtt_us } else { rtt_us.min(*least) };
+        }
+    }
+
+    /// Of a cell without one that of its neighbours: packets tell one in each round trip.
+    fn rtt_us(&self, cell: u64) -> Option<f64> {
+        let measured = self.measured_us(cell);
+        measured
+            .or_else(|| Some((self.measured_us(cell.checked_sub(1)?)? + self.measured_us(cell + 1)?) / 2.0))
+    }
+
+    fn measured_us(&self, cell: u64) -> Option<f64> {
+        let place = usize::try_from(cell.checked_sub(self.first_cell)?).ok()?;
+        self.cells.get(place).filter(|least| **least > 0).map(|least| f64::from(*least))
+    }
+
+    fn last_cell(&self) -> u64 {
+        self.first_cell + self.cells.len() as u64
+    }
+
+    /// Whether it waits in a queue most of the time.
+    fn waits(&self) -> bool {
+        let mut rtts: Vec<f64> =
+            (self.first_cell..self.last_cell()).filter_map(|cell| self.rtt_us(cell)).collect();
+        rtts.sort_by(f64::total_cmp);
+        rtts.first().is_some_and(|least| rtts[rtts.len() / 2] - least >= MIN_QUEUE_US)
+    }
+
+    /// The change in each cell from the one before, where both are known.
+    fn changes(&self, from: u64, to: u64) -> Vec<Option<f64>> {
+        let mut changes: Vec<Option<f64>> =
+            (from..to).map(|cell| Some(self.rtt_us(cell)? - self.rtt_us(cell.checked_sub(1)?)?)).collect();
+        let mut sizes: Vec<f64> = changes.iter().flatten().map(|change| change.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let most = sizes.get(sizes.len() / 2).map_or(0.0, |median| median * CLIPPED);
+        changes.iter_mut().flatten().for_each(|change| *change = change.clamp(-most, most));
+        changes
+    }
+}
+
+/// The correlation of two flows' changes, one of them moved around by so many cells; and of how many.
+fn correlation(a: &[Option<f64>], b: &[Option<f64>], moved: i64) -> (f64, usize) {
+    let cells = a.len() as i64;
+    let both = (0..cells)
+        .filter_map(|cell| Some((a[cell as usize]?, b[(cell + moved).rem_euclid(cells) as usize]?)));
+    let (mut n, mut sums) = (0usize, [0.0; 5]);
+    for (x, y) in both {
+        n += 1;
+        for (sum, add) in sums.iter_mut().zip([x, y, x * x, y * y, x * y]) {
+            *sum += add;
+        }
+    }
+    let [x, y, xx, yy, xy] = sums.map(|sum| sum / n.max(1) as f64);
+    let varies = (xx - x * x) * (yy - y * y);
+    (if varies > 0.0 { (xy - x * y) / varies.sqrt() } else { 0.0 }, n)
+}
+
+/// The correlation of two flows, and by how many standard deviations it stands out of what chance does.
+/// `None`: they cannot be compared, or chance does the same.
+fn pair(a: &Delays, b: &Delays) -> Option<(f64, f64)> {
+    let (from, to) = (a.first_cell.max(b.first_cell), a.last_cell().min(b.last_cell()));
+    let cells = usize::try_from(to.checked_sub(from)?).ok()?;
+    if cells < MIN_CHANGES {
+        return None;
+    }
+    let (a, b) = (a.changes(from, to), b.changes(from, to));
+    let best = |moved: i64| {
+        let near = (-LAGS..=LAGS).map(|lag| correlation(&a, &b, moved + lag));
+        near.max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let (together, count) = best(0)?;
+    if count < MIN_CHANGES || together < MIN_CORRELATION {
+        return None;
+    }
+    // Fisher's transformation makes what chance does nearly normal.
+    let chance: Vec<f64> = (MIN_MOVE..cells.saturating_sub(MIN_MOVE))
+        .filter_map(|moved| best(moved as i64))
+        .map(|(correlation, _)| correlation.atanh())
+        .collect();
+    let n = chance.len() as f64;
+    let mean = chance.iter().sum::<f64>() / n;
+    let deviation = (chance.iter().map(|z| (z - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    let stands_out = chance.iter().all(|z| *z < together.atanh());
+    (n >= 8.0 && deviation > 0.0 && stands_out)
+        .then(|| (together, (together.min(1.0 - 1e-9).atanh() - mean) / deviation))
+}
+
+/// Which of these flows share a bottleneck, as far as it can be known. The first [`MAX_FLOWS`] are compared.
+pub fn share_a_bottleneck(flows: &[&Delays]) -> Vec<Together> {
+    let waiting: Vec<usize> = (0..flows.len()).filter(|flow| flows[*flow].waits()).take(MAX_FLOWS).collect();
+    let pairs = waiting.len() * waiting.len().saturating_sub(1) / 2;
+    // The tail of a normal distribution is less than exp(-z²/2).
+    let least = (2.0 * (pairs.max(1) as f64 / BY_CHANCE).ln()).sqrt();
+    let mut groups: Vec<Together> = Vec::new();
+    for (place, &a) in waiting.iter().enumerate() {
+        for &b in &waiting[place + 1..] {
+            let Some((correlation, deviations)) = pair(flows[a], flows[b]).filter(|(_, by)| *by >= least)
+            else {
+                continue;
+            };
+            let mut tied = Together { flows: vec![a, b], correlation, deviations };
+            groups.retain(|group| {
+                let apart = !group.flows.contains(&a) && !group.flows.contains(&b);
+                if !apart {
+                    tied.flows.extend(&group.flows);
+                    tied.correlation = tied.correlation.min(group.correlation);
+                    tied.deviations = tied.deviations.min(group.deviations);
+                }
+                apart
+            });
+            tied.flows.sort_unstable();
+            tied.flows.dedup();
+            groups.push(tied);
+        }
+    }
+    groups.sort_by_key(|group| group.flows[0]);
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Chance(u64);
+
+    impl Chance {
+        fn part(&mut self) -> f64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as f64 / f64::from(1u32 << 31)
+        }
+    }
+
+    /// A queue that rises until it overflows, at a pace that varies, microseconds in each 20 ms.
+    fn queue(chance: &mut Chance, steps: usize) -> Vec<f64> {
+        let (mut now, mut most, mut pace) = (0.0, 60_000.0, 400.0);
+        (0..steps)
+            .map(|step| {
+                if step % 20 == 0 {
+                    pace = 100.0 + 900.0 * chance.part();
+                }
+                now += pace + 1000.0 * (chance.part() - 0.5);
+                if now > most {
+                    (now, most) = (most * 0.3, 50_000.0 + 20_000.0 * chance.part());
+                }
+                now.max(0.0)
+            })
+            .collect()
+    }
+
+    fn flow(chance: &mut Chance, queue: &[f64], base_us: f64) -> Delays {
+        let mut delays = Delays::default();
+        for (step, queue_us) in queue.iter().enumerate() {
+            let rtt_us = base_us + queue_us + 2_000.0 * chance.part();
+            // Its own way to the queue takes half of its base.
+            delays.add(1_000_000 + step as u64 * 20_000 + rtt_us as u64, rtt_us as u32);
+        }
+        delays
+    }
+
+    #[test]
+    fn flows_of_one_queue_are_told_and_that_of_another_is_not() {
+        let mut chance = Chance(1);
+        let (one, other) = (queue(&mut chance, 500), queue(&mut chance, 500));
+        let flows =
+            [flow(&mut chance, &one, 20e3), flow(&mut chance, &other, 20e3), flow(&mut chance, &one, 70e3)];
+        let found = share_a_bottleneck(&flows.iter().collect::<Vec<_>>());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].flows, [0, 2]);
+        assert!(found[0].correlation > 0.7 && found[0].deviations > 4.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_host_that_stalls_is_no_queue_in_common() {
+        // Both flows' acknowledgements are late at the same 12 moments; their queues differ.
+        let mut chance = Chance(3);
+        let stalls: Vec<usize> = (0..12).map(|_| (chance.part() * 500.0) as usize).collect();
+        let mut made = || {
+            let mut queue = queue(&mut chance, 500);
+            stalls.iter().for_each(|at| queue[*at] += 80_000.0);
+            flow(&mut chance, &queue, 20e3)
+        };
+        let flows = [made(), made()];
+        assert_eq!(share_a_bottleneck(&flows.iter().collect::<Vec<_>>()), []);
+    }
+
+    #[test]
+    fn what_is_short_or_has_no_queue_or_no_time_in_common_is_not_told() {
+        let mut chance = Chance(2);
+        let short = queue(&mut chance, 100);
+        let empty = vec![0.0; 500];
+        for queue in [short, empty] {
+            let flows = [flow(&mut chance, &queue, 20e3), flow(&mut chance, &queue, 20e3)];
+            assert_eq!(share_a_bottleneck(&flows.iter().collect::<Vec<_>>()), []);
+        }
+        let mut later = Delays::default();
+        (0..500u64).for_each(|step| later.add((1 << 40) + step * 20_000, 20_000 + (step % 50) as u32 * 1000));
+        let one = queue(&mut chance, 500);
+        let now = flow(&mut chance, &one, 20e3);
+        assert_eq!(share_a_bottleneck(&[&now, &later]), []);
+    }
+
+    /// Of pairs of different queues hardly any are told, whatever their periods: 1e-3 of the pairs at most by
+    /// the rule.
+    #[test]
+    fn chance_is_told_as_rarely_as_it_should_be() {
+        let mut told = 0;
+        for seed in 0..400 {
+            let mut chance = Chance(seed * 7 + 1);
+            let (one, other) = (queue(&mut chance, 500), queue(&mut chance, 500));
+            let flows = [flow(&mut chance, &one, 20e3), flow(&mut chance, &other, 30e3)];
+            told += share_a_bottleneck(&flows.iter().collect::<Vec<_>>()).len();
+        }
+        println!("{told} of 400 pairs");
+        assert!(told <= 3, "{told}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_times_are_taken(times in proptest::collection::vec((any::<u64>(), any::<u32>()), 0..200)) {
+            let (mut a, mut b) = (Delays::default(), Delays::default());
+            for (n, (now_us, rtt_us)) in times.iter().enumerate() {
+                if n % 2 == 0 { a.add(*now_us, *rtt_us) } else { b.add(now_us % 100_000_000, rtt_us % 1_000_000) }
+            }
+            let _ = share_a_bottleneck(&[&a, &b]);
+            prop_assert!(a.cells.len() <= MAX_CELLS);
+        }
+    }
+}
