@@ -5,10 +5,16 @@
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
-use yuzuri_policy::{Aggregation, RadioHint};
+use yuzuri_policy::{Aggregation, GroupId, RadioHint};
 use yuzuri_vm::{Equipment, Guest, Image, Kernel};
 
 const KERNEL: Kernel = Kernel::Linux6_12Amd64;
+
+/// The lines "STEP JSON" of what a guest said, by step.
+fn steps(output: &str) -> HashMap<&str, Value> {
+    let parted = output.lines().filter_map(|line| line.split_once(" {"));
+    parted.map(|(step, rest)| (step, serde_json::from_str(&format!("{{{rest}")).unwrap())).collect()
+}
 
 /// What a station sends alone at this rate.
 fn alone(rate_mbps: u64, aggregation: Aggregation) -> u64 {
@@ -35,12 +41,7 @@ fn stations_share_by_bssid_and_rate_and_roam() {
         .run(&mut |_| {}, &AtomicBool::new(false))
         .unwrap();
     assert_eq!(outcome.code, 0, "{}", outcome.output);
-    let told: HashMap<&str, Value> = outcome
-        .output
-        .lines()
-        .filter_map(|line| line.split_once(" {"))
-        .map(|(step, rest)| (step, serde_json::from_str(&format!("{{{rest}")).unwrap()))
-        .collect();
+    let told = steps(&outcome.output);
     let link = |step: &str| {
         let status = told.get(step).unwrap_or_else(|| panic!("no '{step}' in {}", outcome.output));
         status["interfaces"][0].clone()
@@ -68,4 +69,63 @@ fn stations_share_by_bssid_and_rate_and_roam() {
 
     // No access point, no BSSID.
     assert_ne!(link("without 2")["group_from"], "bssid");
+}
+
+/// `yuzuri ap` leads the member of its BSS, at the radio's device and at a bridge with another hardware address, reads the stations' rates from nl80211,
+/// and bounds the station that runs nothing.
+#[test]
+#[ignore = "boots guests with radios: make test-kernels"]
+fn an_access_point_leads_the_group_of_its_radio() {
+    if let Some(why) = Image::missing(KERNEL, Equipment::Wireless) {
+        println!("an_access_point_leads_the_group_of_its_radio: skipped: {why}");
+        return;
+    }
+    let [at_65, at_26] = [65, 26].map(|rate_mbps| alone(rate_mbps, Aggregation::Ht));
+    for device in ["wlan0", "br0"] {
+        let outcome = Guest::new(KERNEL)
+            .equipment(Equipment::Wireless)
+            .file(env!("CARGO_BIN_EXE_yuzuri"), "/usr/bin/yuzuri")
+            .file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wireless_ap.sh"), "/root/wireless_ap.sh")
+            .env("DEVICE", device)
+            .program(["sh", "/root/wireless_ap.sh"])
+            .run(&mut |_| {}, &AtomicBool::new(false))
+            .unwrap();
+        assert_eq!(outcome.code, 0, "{device}: {}", outcome.output);
+        let told = steps(&outcome.output);
+        let [bssid, ap, member] = ["bssid", "ap", "member"].map(|step| &told[step]);
+        let is_bridge = device == "br0";
+        assert_eq!(bssid["bssid"] != bssid["device"], is_bridge, "{bssid}");
+        // The member found its group by the BSSID, and the access point leads it.
+        let link = &member["interfaces"][0];
+        let octets: Vec<u8> = bssid["bssid"]
+            .as_str()
+            .unwrap()
+            .split(':')
+            .map(|octet| u8::from_str_radix(octet, 16).unwrap())
+            .collect();
+        let group = GroupId::of(&octets).to_string();
+        assert_eq!((&link["group_from"], link["group"].as_str()), (&"bssid".into(), Some(&*group)));
+        let led = ap["groups"].as_array().unwrap().iter().find(|led| led["group"] == *group).unwrap();
+        assert_eq!((&led["leads"], &led["node"]), (&true.into(), &link["leader"]), "{device}");
+        assert_eq!(link["summary"]["senders"], 2);
+        // Its rate and the other's are those of their radios; the wire limits, so that both have the same.
+        let station = |address: &str| {
+            let mut stations = ap["stations"].as_array().unwrap().iter();
+            stations.find(|s| s["addresses"].as_array().unwrap().contains(&address.into())).unwrap()
+        };
+        let [two, three] = ["10.9.0.12", "10.9.0.13"].map(station);
+        println!(
+            "{device}: {} and {} bit/s of shares of {} and {}; alone {} and {}",
+            two["rate_bps"],
+            three["rate_bps"],
+            two["share_bps"],
+            three["share_bps"],
+            two["alone_bps"],
+            three["alone_bps"]
+        );
+        assert_eq!((&two["membership"], &two["bounded"]), (&"member".into(), &0.into()), "{two}");
+        assert_eq!((&three["membership"], &three["bounded"]), (&"none".into(), &1.into()), "{three}");
+        assert_eq!((two["alone_bps"].as_u64(), three["alone_bps"].as_u64()), (Some(at_65), Some(at_26)));
+        assert_eq!(ap["problems"], serde_json::json!([]));
+    }
 }
