@@ -227,13 +227,14 @@ impl Rounds {
         self.fold(sample);
     }
 
-    /// Takes the round-trip time that an acknowledgement measured back out of the smoothed one (RFC 6298, section 2.3: alpha is 1/8).
+    /// Takes the round-trip time that an acknowledgement measured, or the mean of what several did, back out of the smoothed one (RFC 6298, section
+    /// 2.3: alpha is 1/8). A log that is polled sees the smoothed one on its way from the first times of a flow, which no queue was part of.
     fn timed(&mut self, last: &Sample, sample: &Sample, acked: bool) {
         if sample.srtt_us == 0 || !acked {
             return;
         }
         let (before, after) = (i64::from(last.srtt_us), i64::from(sample.srtt_us));
-        let measured = if before == 0 || sample.acks > 1 { after } else { after * 8 - before * 7 };
+        let measured = if before == 0 { after } else { mean_measured(before, after, sample.acks) };
         // The smoothed one is cut to whole µs, which makes an error of up to 8; what lies beyond sense was several measurements.
         let sane = (after / 16..=after * 16).contains(&measured) && measured > 0;
         let rtt_us = if sane { measured } else { after };
@@ -430,8 +431,34 @@ impl Rounds {
     }
 }
 
+/// What so many acknowledgements measured on average that moved the smoothed round-trip time from one value to another, µs: each leaves seven
+/// eighths of what came before.
+fn mean_measured(before: i64, after: i64, acks: u32) -> i64 {
+    let left = 0.875_f64.powi(i32::try_from(acks.max(1)).unwrap_or(i32::MAX));
+    ((after as f64 - left * before as f64) / (1.0 - left)).round() as i64
+}
+
 impl Flight {
     fn segments(self, mss: f32) -> f32 {
         if self.bytes > 0 { self.bytes as f32 / mss } else { self.segments as f32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mean_measured;
+
+    #[test]
+    fn what_acknowledgements_measured_is_found_again() {
+        for (before, measured, acks) in [(100_000, 180_000, 1), (700, 205_000, 4), (205_000, 250_000, 40)] {
+            let mut smoothed = f64::from(before);
+            (0..acks).for_each(|_| smoothed += (f64::from(measured) - smoothed) / 8.0);
+            let found = mean_measured(i64::from(before), smoothed.round() as i64, acks as u32);
+            assert!(
+                (found - i64::from(measured)).abs() <= 8,
+                "{found} of {measured}, {acks} acknowledgements"
+            );
+        }
+        assert_eq!(mean_measured(100, 110, 0), 180, "a row without a count is of one");
     }
 }
