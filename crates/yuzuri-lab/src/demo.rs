@@ -8,7 +8,7 @@ use crate::run::{self, Clock, FlowFigures, Performed, Statuses, Task, Weighted};
 use nix::sched::{CloneFlags, unshare};
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use yuzuri_kernel::control::CubicParams;
 use yuzuri_kernel::steer::{SteerOptions, Steering};
 use yuzuri_scenario::fairness::jain;
@@ -57,10 +57,14 @@ struct Figures {
 /// # Errors
 /// What is missing.
 pub fn check() -> Result<(), LabError> {
-    let trial = || {
+    // Several threads may check at the same time, and a name can be registered once.
+    static CHECKS: AtomicU32 = AtomicU32::new(0);
+    let number = CHECKS.fetch_add(1, Ordering::Relaxed) % 1000;
+    let trial = move || {
         unshare(CloneFlags::CLONE_NEWNET).map_err(LabError::network("creating a network namespace"))?;
         Tap::create("cell0")?;
-        let cubic = CubicParams { name: format!("yzchk{}", std::process::id()), ..CubicParams::default() };
+        let name = format!("yz{}c{number}", std::process::id());
+        let cubic = CubicParams { name, ..CubicParams::default() };
         let options = SteerOptions { cubic, takes: false, ..SteerOptions::default() };
         let steering = Steering::start(&options).map_err(|e| LabError::Run(e.to_string()))?;
         steering.leave().map(drop).map_err(|e| LabError::Run(e.to_string()))
