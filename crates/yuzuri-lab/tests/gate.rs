@@ -2,10 +2,13 @@
 //! depend on the speed of the host.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod real_time;
+
+use real_time::{can, run_text};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use yuzuri_lab::demo;
-use yuzuri_lab::run::{Clock, GATE_FILE, RunRecord, Task, run};
+use yuzuri_lab::run::GATE_FILE;
 use yuzuri_scenario::Document;
 
 const THREE: &str = r#"
@@ -24,29 +27,13 @@ const THREE: &str = r#"
     control = "cubic"
 "#;
 
-/// Whether this machine can run the test; prints the reason if not.
-fn can(test: &str) -> bool {
-    if !nix::unistd::geteuid().is_root() {
-        println!("{test}: skipped: network namespaces need root");
-        return false;
-    }
-    demo::check().map_err(|why| println!("{test}: skipped: {why}")).is_ok()
-}
-
-fn run_text(text: &str, folder: &Path) -> RunRecord {
-    let task = Task { point: "base".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real };
-    let document = Document::parse(Path::new("test.toml"), text.into()).unwrap_or_else(|p| panic!("{p}"));
-    run(document.base(), &task, folder, &AtomicBool::new(false), &mut |_| {})
-        .unwrap_or_else(|e| panic!("{e}"))
-}
-
 #[test]
 fn uploads_of_terminals_that_run_nothing_are_bounded() {
     if !can("uploads_of_terminals_that_run_nothing_are_bounded") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let record = run_text(&format!("gate = {{}}\n{THREE}"), folder.path());
+    let record = run_text(&format!("gate = {{}}\n{THREE}"), folder.path()).unwrap_or_else(|e| panic!("{e}"));
     let gate = record.gate.as_ref().unwrap();
     println!("{gate:?}\n{:?}", record.totals);
     assert_eq!((gate.senders, gate.failed, gate.stranger), (3, 0, 0), "{gate:?}");
@@ -80,7 +67,8 @@ fn terminals_that_share_are_led_by_the_access_point() {
         share = true
     "#;
     let record =
-        run_text(&format!("gate = {{ weight = {{ member = 0.5 }} }}\n{text}{members}"), folder.path());
+        run_text(&format!("gate = {{ weight = {{ member = 0.5 }} }}\n{text}{members}"), folder.path())
+            .unwrap_or_else(|e| panic!("{e}"));
     let gate = record.gate.as_ref().unwrap();
     println!("{gate:?}\n{:#?}", record.terminals.iter().map(|t| t.throughput_mbps).collect::<Vec<_>>());
     assert_eq!((gate.members, gate.senders), (2, 3), "{gate:?}");
@@ -116,13 +104,15 @@ fn a_gate_that_begins_later_only_measures_before() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let record = run_text(&format!("gate = {{ starts_s = 11.9 }}\n{THREE}"), folder.path());
+    let record = run_text(&format!("gate = {{ starts_s = 11.9 }}\n{THREE}"), folder.path())
+        .unwrap_or_else(|e| panic!("{e}"));
     let gate = record.gate.as_ref().unwrap();
     assert_eq!((gate.senders, gate.lowered), (3, 0), "{gate:?}");
     assert!(gate.capacity_mbps > 0.0);
     // Without one, the access point's kernel just forwards.
     let folder = tempfile::tempdir().unwrap();
-    let plain = run_text(&THREE.replace("duration_s = 12", "duration_s = 3"), folder.path());
+    let plain = run_text(&THREE.replace("duration_s = 12", "duration_s = 3"), folder.path())
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(plain.gate.is_none() && !folder.path().join(GATE_FILE).exists());
     assert!(plain.terminals.iter().all(|t| t.throughput_mbps > 0.0), "{:?}", plain.totals);
 }

@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use parking_lot::Mutex;
+mod real_time;
+
+use real_time::{can, run_text};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use yuzuri_lab::LabError;
 use yuzuri_lab::demo;
-use yuzuri_lab::run::{Clock, RunRecord, SHARE_FILE, Statuses, Task, run};
+use yuzuri_lab::run::{SHARE_FILE, Statuses};
 use yuzuri_scenario::Document;
 
 const TWO: &str = r#"
@@ -21,24 +24,6 @@ const TWO: &str = r#"
     count = 2
     phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
 "#;
-
-/// Whether this machine can run the test; prints the reason if not.
-fn can(test: &str) -> bool {
-    if !nix::unistd::geteuid().is_root() {
-        println!("{test}: skipped: network namespaces need root");
-        return false;
-    }
-    demo::check().map_err(|why| println!("{test}: skipped: {why}")).is_ok()
-}
-
-fn task() -> Task {
-    Task { point: "base".into(), labels: Vec::new(), alone: None, seed: 1, clock: Clock::Real }
-}
-
-fn run_text(text: &str, folder: &Path) -> Result<RunRecord, LabError> {
-    let document = Document::parse(Path::new("test.toml"), text.into()).unwrap_or_else(|p| panic!("{p}"));
-    run(document.base(), &task(), folder, &AtomicBool::new(false), &mut |_| {})
-}
 
 /// The lines of `share.csv`, by column name.
 fn lines(folder: &Path) -> Vec<std::collections::HashMap<String, String>> {
