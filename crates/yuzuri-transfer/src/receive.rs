@@ -329,16 +329,21 @@ impl<'a> Server<'a> {
 
     /// Counts bytes that were received now. Returns whether no more may be received over all connections.
     fn count(&mut self, at: usize, count: u64, total_remaining: u64) -> bool {
+        self.senders[at].bytes += count;
+        self.summary.bytes += count;
+        self.note_time(at);
+        count >= total_remaining
+    }
+
+    /// Notes that a connection carried something now.
+    fn note_time(&mut self, at: usize) {
         let now = mono_ns();
         let sender = &mut self.senders[at];
-        sender.bytes += count;
         sender.first_mono_ns.get_or_insert(now);
         sender.last_mono_ns = now;
         sender.last_read = Instant::now();
-        self.summary.bytes += count;
         self.first_mono_ns.get_or_insert(now);
         self.last_mono_ns = now;
-        count >= total_remaining
     }
 
     /// Reads and discards available data. Returns why the connection is over, or `None` if it is

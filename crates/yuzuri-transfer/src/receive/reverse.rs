@@ -1,7 +1,6 @@
 //! The beginning of a connection, and sending to those who ask for it.
 
 use super::{End, MAX_READ_BYTES, Role, Server};
-use crate::clock::mono_ns;
 use crate::payload::piece;
 use crate::reverse::{ANSWER, Beginning, MAX_REQUEST_BYTES, Request};
 use crate::sys;
@@ -88,14 +87,9 @@ impl Server<'_> {
             }
         };
         if count > 0 {
-            let now = mono_ns();
             sender.sent_bytes += count;
-            sender.first_mono_ns.get_or_insert(now);
-            sender.last_mono_ns = now;
-            sender.last_read = Instant::now();
             self.summary.sent_bytes += count;
-            self.first_mono_ns.get_or_insert(now);
-            self.last_mono_ns = now;
+            self.note_time(at);
         }
         ended
     }
