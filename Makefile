@@ -163,12 +163,16 @@ bench: ui
 	$(RELEASE) --bin yuzuri --bin yuzuri-bench
 	@target/release/yuzuri-bench all; missed=$$?; scripts/page-test.sh --load && exit $$missed
 
-# In the guest one instruction takes one nanosecond: no noise, but no cache effects either.
+# In the guest one instruction takes one nanosecond: no noise, but no cache effects either. Exit code 2 means
+# that a target was missed; they are targets for hardware, where a nanosecond is several instructions.
 bench-virtual: yuzuri
 	@scripts/setup.sh vm
 	$(RELEASE) --bin yuzuri-bench --bin yuzuri-vm
-	target/release/yuzuri-vm run --kernel 6.12 --as-shipped --memory 2048 --file target/release/yuzuri:/opt/yuzuri \
-		target/release/yuzuri-bench efficiency --quick --yuzuri /opt/yuzuri --memory /tmp --disk /tmp
+	@for bench in efficiency kernel-cost "flows --flows 200"; do \
+		target/release/yuzuri-vm run --kernel 6.12 --as-shipped --memory 2048 --file target/release/yuzuri:/opt/yuzuri \
+			target/release/yuzuri-bench $$bench --quick --yuzuri /opt/yuzuri --memory /tmp --disk /tmp || \
+			{ code=$$?; [ $$code = 2 ] || exit $$code; }; \
+	done
 
 fuzz: ui
 	@scripts/fuzz.sh
