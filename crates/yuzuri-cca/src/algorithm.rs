@@ -111,7 +111,7 @@ impl Algorithm {
             Algorithm::Bic => Box::new(Bic::default()),
             Algorithm::Htcp => Box::new(Htcp::default()),
             Algorithm::Highspeed => Box::new(HighSpeed::default()),
-            Algorithm::Scalable => Box::new(Scalable),
+            Algorithm::Scalable => Box::new(Scalable::default()),
             Algorithm::Hybla => Box::new(Hybla::default()),
             Algorithm::Illinois => Box::new(Illinois::default()),
             Algorithm::Vegas => Box::new(Vegas::default()),
@@ -124,6 +124,19 @@ impl Algorithm {
             Algorithm::Dctcp => Box::new(Dctcp::default()),
             Algorithm::Bbr => Box::new(Bbr::new(seed)),
             Algorithm::Bbr3 => Box::new(Bbr3::new(seed)),
+        }
+    }
+
+    /// The algorithm as Linux before 5.7 had it ("tcp: fix stretch ACK bugs in ..."), in its initial
+    /// state. After slow start it counts ACKs: who drives it tells it of one segment per ACK. `None` if
+    /// it was the same then.
+    pub fn make_counting_acks(self) -> Option<Box<dyn CongestionControl>> {
+        match self {
+            Algorithm::Bic => Some(Box::new(Bic::default())),
+            Algorithm::Scalable => Some(Box::new(Scalable::counting_acks())),
+            Algorithm::Veno => Some(Box::new(Veno::default())),
+            Algorithm::Yeah => Some(Box::new(Yeah::counting_acks())),
+            _ => None,
         }
     }
 }

@@ -62,8 +62,6 @@ pub enum Form {
     /// It counts an ACK of several segments as one after slow start, as before Linux 5.7 ("tcp: fix
     /// stretch ACK bugs in ...").
     CountsAcks,
-    /// The same, where the algorithm itself keeps the count (YeAH).
-    CountsAcksItself,
     /// It gives way to delays at times drawn by lot.
     Randomized,
     /// It may hold the window by single measurements or by a threshold that it forgets at drawn times.
@@ -170,11 +168,7 @@ impl Algorithm {
             Algorithm::Vegas => Facts { uses_min_rtt: true, ..Facts::named("vegas") },
             Algorithm::Veno => Facts { uses_min_rtt: true, forms: COUNTED_ACKS, ..Facts::named("veno") },
             Algorithm::Westwood => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("westwood") },
-            Algorithm::Yeah => Facts {
-                uses_min_rtt: true,
-                forms: &[Form::Plain, Form::CountsAcksItself],
-                ..Facts::named("yeah")
-            },
+            Algorithm::Yeah => Facts { uses_min_rtt: true, forms: COUNTED_ACKS, ..Facts::named("yeah") },
             Algorithm::Lp => {
                 Facts { forms: &[Form::Plain, Form::Blind, Form::Unforeseen], ..Facts::named("lp") }
             }
@@ -211,6 +205,8 @@ mod tests {
             for form in facts.forms {
                 assert!(!matches!(form, Form::Constants(place) if *place >= facts.constants.len()));
             }
+            let counts_acks = facts.forms.contains(&Form::CountsAcks);
+            assert_eq!(counts_acks, algorithm.make_counting_acks().is_some(), "{algorithm:?}");
             if let Some(other) = facts.stands_for {
                 assert_eq!(other.facts().stands_for, None, "{algorithm:?}");
                 assert!(facts.constants.iter().all(|c| other.facts().constants.contains(c)), "{algorithm:?}");

@@ -9,12 +9,30 @@ use crate::{CongestionControl, Window};
 
 /// Maximum number of acknowledged segments per segment of growth (`TCP_SCALABLE_AI_CNT`).
 pub(crate) const ACKED_PER_STEP: u32 = 100;
+/// The same before Linux 5.7, which counted ACKs: "50 instead of 100 to account for delayed ack".
+const ACKS_PER_STEP: u32 = 50;
 /// A loss removes 1/2^n of the window (`TCP_SCALABLE_MD_SCALE`).
 const DECREASE_SHIFT: u32 = 3;
 
 /// Scalable TCP, which has no state.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Scalable;
+#[derive(Clone, Copy, Debug)]
+pub struct Scalable {
+    per_step: u32,
+}
+
+impl Default for Scalable {
+    fn default() -> Scalable {
+        Scalable { per_step: ACKED_PER_STEP }
+    }
+}
+
+impl Scalable {
+    /// Scalable TCP of Linux before 5.7 ("tcp: fix stretch ACK bugs in Scalable"), for whoever calls it
+    /// with one segment per ACK.
+    pub fn counting_acks() -> Scalable {
+        Scalable { per_step: ACKS_PER_STEP }
+    }
+}
 
 impl CongestionControl for Scalable {
     fn name(&self) -> &'static str {
@@ -31,7 +49,7 @@ impl CongestionControl for Scalable {
         }
         let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
         if left > 0 {
-            window.additive_increase(window.cwnd.min(ACKED_PER_STEP), left);
+            window.additive_increase(window.cwnd.min(self.per_step), left);
         }
     }
 }
@@ -51,10 +69,19 @@ mod tests {
         for (cwnd, after) in [(50, 51), (400, 404)] {
             let mut w = window(cwnd);
             for _ in 0..cwnd {
-                Scalable.cong_avoid(&mut w, 1);
+                Scalable::default().cong_avoid(&mut w, 1);
             }
             assert_eq!(w.cwnd, after);
         }
-        assert_eq!(Scalable.ssthresh(&mut window(160)), 140);
+        assert_eq!(Scalable::default().ssthresh(&mut window(160)), 140);
+    }
+
+    #[test]
+    fn before_linux_5_7_a_segment_of_growth_took_fifty_acks() {
+        for (cwnd, acks, after) in [(30, 30, 31), (80, 40, 80), (80, 50, 81), (400, 200, 404)] {
+            let mut w = window(cwnd);
+            (0..acks).for_each(|_| Scalable::counting_acks().cong_avoid(&mut w, 1));
+            assert_eq!(w.cwnd, after, "{cwnd}");
+        }
     }
 }

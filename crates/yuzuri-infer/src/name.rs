@@ -7,7 +7,7 @@ pub use crate::unmodelled::Growth;
 use crate::unmodelled::{Unmodelled, unmodelled};
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Algorithm, CcaKind, CongestionControl, Cubic, Form, SlowStartExit, Yeah};
+use yuzuri_cca::{Algorithm, CcaKind, CongestionControl, Cubic, Form, SlowStartExit};
 
 /// A candidate's place in the ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,7 +176,7 @@ pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)>
     let plain = Chances::default();
     let form = |form: &Form| -> (Box<dyn CongestionControl>, Chances) {
         let chances = match form {
-            Form::Plain | Form::CountsAcksItself | Form::Constants(_) => plain,
+            Form::Plain | Form::Constants(_) => plain,
             Form::SlowTicks => Chances { hz: SLOW_HZ, ..plain },
             Form::CountsAcks => Chances { counts_acks: true, ..plain },
             Form::Randomized => Chances { randomized: true, ..plain },
@@ -187,12 +187,14 @@ pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)>
             }
         };
         // Slow start is not judged, and must not end before the sender's did.
-        let cca: Box<dyn CongestionControl> = match form {
-            Form::CountsAcksItself => Box::new(Yeah::counting_acks()),
-            Form::Constants(place) => Box::new(Cubic::with(facts.constants[*place], SlowStartExit::Loss)),
-            _ => candidate.make(SlowStartExit::Loss, 1),
+        let cca: Option<Box<dyn CongestionControl>> = match form {
+            Form::Constants(place) => {
+                Some(Box::new(Cubic::with(facts.constants[*place], SlowStartExit::Loss)))
+            }
+            Form::CountsAcks => candidate.make_counting_acks(),
+            _ => None,
         };
-        (cca, chances)
+        (cca.unwrap_or_else(|| candidate.make(SlowStartExit::Loss, 1)), chances)
     };
     facts.forms.iter().map(form).collect()
 }

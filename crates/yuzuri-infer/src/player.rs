@@ -167,23 +167,38 @@ impl<'a> Player<'a> {
         let seen = segments(reduction.before).max(2);
         let acked = segments(reduction.acked.min(reduction.before));
         if !self.cca.controls_all() && acked > 0 && self.window.cwnd <= seen + 1 {
-            let window = &mut self.window;
-            window.snd_una = window.snd_una.wrapping_add(acked);
-            let rtt_us = Some(u64::from(round.rtt_first_us).min(MAX_RTT_US)).filter(|rtt_us| *rtt_us > 0);
-            let sample = AckSample { acked, rtt_us, in_flight: window.cwnd, timestamps: None };
-            let had = window.cwnd;
-            self.cca.pkts_acked(window, &sample);
-            let acks = if round.acked > 0.0 { acked as f32 * round.acks as f32 / round.acked } else { 1.0 };
-            self.grow(acked, segments(acks));
+            let last_us = if reduction.rtt_us > 0 { reduction.rtt_us } else { round.rtt_first_us };
+            self.acknowledged_before(acked, reduction.acks, round.rtt_first_us, last_us);
             let window = &mut self.window;
             let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
-            if twice && !self.chances.randomized && (window.cwnd as f32) < had as f32 * CUT {
+            if twice && !self.chances.randomized && (window.cwnd as f32) < seen as f32 * CUT {
                 // It gave way just now, and what is in flight has not drained yet.
                 return;
             }
         }
         if self.window.cwnd != seen + 1 {
             self.window.cwnd = seen;
+        }
+    }
+
+    /// What was acknowledged in order before a reduction, by so many acknowledgements, and the first and the last round-trip time that they measured:
+    /// some decide by the last alone (Veno).
+    fn acknowledged_before(&mut self, acked: u32, acks: u32, first_us: u32, last_us: u32) {
+        let acks = acks.clamp(1, acked);
+        let (first_us, last_us) = (i64::from(first_us), i64::from(last_us));
+        let mut before = 0;
+        for number in 1..=acks {
+            let until = (u64::from(acked) * u64::from(number) / u64::from(acks)) as u32;
+            let part = until - before;
+            before = until;
+            let rtt_us =
+                first_us + (last_us - first_us) * i64::from(number - 1) / i64::from((acks - 1).max(1));
+            let rtt_us = Some((rtt_us as u64).min(MAX_RTT_US)).filter(|rtt_us| *rtt_us > 0);
+            let window = &mut self.window;
+            window.snd_una = window.snd_una.wrapping_add(part);
+            let sample = AckSample { acked: part, rtt_us, in_flight: window.cwnd, timestamps: None };
+            self.cca.pkts_acked(window, &sample);
+            self.grow(part);
         }
     }
 
@@ -197,9 +212,13 @@ impl<'a> Player<'a> {
             let sample = AckSample { acked, rtt_us: None, in_flight: window.cwnd, timestamps: None };
             self.cca.pkts_acked(window, &sample);
         }
-        // What was lost is repaired and the rest acknowledged: algorithms count their rounds from here.
+        // What was lost is repaired and the rest acknowledged: algorithms count their rounds from here, where nothing has been sent yet that the window
+        // lets out now.
         window.in_flight = if reduction.after > 0.0 { segments(reduction.after) } else { window.cwnd };
-        window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
+        window.snd_una = window.snd_una.wrapping_add(segments(reduction.completed).min(window.cwnd));
+        // What is acknowledged is handed on in whole segments, too.
+        let left = if reduction.left > 0.0 { whole(reduction.left) as u32 } else { window.in_flight };
+        window.snd_nxt = window.snd_una.wrapping_add(left);
         self.cca.set_state(window, CaState::Open);
         window.state = CaState::Open;
         window.cwnd_cnt = 0;
@@ -240,24 +259,17 @@ impl<'a> Player<'a> {
 
     /// The acknowledgement that ended the repair grows the window already.
     fn completed(&mut self, reduction: &Reduction) {
-        let window = &mut self.window;
         let acked = segments(reduction.completed);
         if !self.cca.controls_all() && acked > 0 && !reduction.undone {
-            window.snd_una = window.snd_una.wrapping_add(acked.min(window.cwnd));
-            self.grow(acked, 1);
+            self.grow(acked);
         }
     }
 
-    /// So many acknowledgements, of so many segments together, grow the window.
-    fn grow(&mut self, acked: u32, acks: u32) {
+    /// An acknowledgement of so many segments grows the window.
+    fn grow(&mut self, acked: u32) {
         let window = &mut self.window;
-        if !self.chances.counts_acks || window.in_slow_start() {
-            self.cca.cong_avoid(window, acked);
-            return;
-        }
-        for _ in 0..acks.clamp(1, acked) {
-            self.cca.cong_avoid(window, 1);
-        }
+        let counts_acks = self.chances.counts_acks && !window.in_slow_start();
+        self.cca.cong_avoid(window, if counts_acks { 1 } else { acked });
     }
 
     /// Plays a round; of one that a repair under way takes part in, what the reduction told apart is left out.
@@ -278,8 +290,7 @@ impl<'a> Player<'a> {
             // What the last acknowledgement grows is sent in the next round.
             self.most = self.most.max(self.window.cwnd);
             self.rest += each;
-            // What is whole but for rounding is whole.
-            let acked = (self.rest + 0.01).floor();
+            let acked = whole(self.rest);
             self.rest -= acked;
             let acked = segments(acked);
             let passed = i128::from(length) * i128::from(step + 1) / i128::from(steps);
@@ -331,7 +342,7 @@ impl<'a> Player<'a> {
             };
             self.cca.cong_control(window, &sample);
         } else if acked > 0 && !round.limits.any() {
-            self.grow(acked, 1);
+            self.grow(acked);
         }
         let window = &mut self.window;
         if self.chances.randomized && window.cwnd < before.0 {
@@ -351,6 +362,11 @@ impl<'a> Player<'a> {
         let bandwidth = self.cca.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
         Some((bandwidth * f64::from(rtt_us)).min(f64::from(MAX_WINDOW)) as f32)
     }
+}
+
+/// What is whole but for rounding is whole.
+fn whole(segments: f32) -> f32 {
+    (segments + 0.01).floor()
 }
 
 /// What was seen, windows and what was acknowledged, as algorithms count it.

@@ -140,6 +140,12 @@ pub struct Reduction {
     /// Segments acknowledged before it, in order, since the round began that it ended: what may have grown the window unseen.
     #[serde(default)]
     pub acked: f32,
+    /// Acknowledgements that did so.
+    #[serde(default)]
+    pub acks: u32,
+    /// The round-trip time that was measured last before it, µs; 0 away from the sender, or without any.
+    #[serde(default)]
+    pub rtt_us: u32,
     /// Segments that the acknowledgement newly delivered which told that all was repaired: they grow the window after it.
     #[serde(default)]
     pub completed: f32,
@@ -167,6 +173,8 @@ impl Reduction {
             cause,
             before,
             acked: 0.0,
+            acks: 0,
+            rtt_us: 0,
             completed: 0.0,
             cleared: 0.0,
             left: 0.0,

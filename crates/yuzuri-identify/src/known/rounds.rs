@@ -269,7 +269,10 @@ impl Rounds {
             }
             Some(_) => {}
             None => {
-                let before = last.cwnd.max(sample.cwnd) as f32;
+                // In a recovery the window follows what is in flight (RFC 6937), which is more than the window was where
+                // that had just fallen without a loss.
+                let drains = last.flight.is_some_and(|flight| flight > last.cwnd);
+                let before = if drains { last.cwnd } else { last.cwnd.max(sample.cwnd) } as f32;
                 let at_ns = sample.at_ns.max(last.at_ns);
                 let reduction = Reduction::begun(at_ns, cause, before);
                 self.repair = Some(Repair { reduction, until: sample.sent_bytes });
@@ -446,7 +449,42 @@ impl Flight {
 
 #[cfg(test)]
 mod tests {
-    use super::mean_measured;
+    use super::{Rounds, Sample, mean_measured};
+
+    /// Vegas at the end of slow start, as `ss` shows it: the window falls to what the path carries, and before the flight has followed, a loss is noticed.
+    #[test]
+    fn the_window_before_a_loss_is_not_what_a_recovery_makes_of_the_flight() {
+        let sample = |n: u64, cwnd: u32, flight: u32, retransmitted: u64| Sample {
+            at_ns: n as i64 * 80_000_000,
+            cwnd,
+            ssthresh: Some(if retransmitted > 0 { 7 } else { 14 }),
+            srtt_us: 80_000,
+            acked_bytes: n * 1448,
+            flight: Some(flight),
+            acks: 1,
+            retransmitted: Some(retransmitted),
+            repairing: retransmitted > 0 && n < 8,
+            signs: u32::from(retransmitted > 0),
+            mss_bytes: 1448,
+            ..Sample::default()
+        };
+        let mut rounds = Rounds::default();
+        let samples = [
+            (0, 42, 42, 0),
+            (1, 42, 42, 0),
+            (2, 14, 41, 0),
+            (3, 35, 35, 2),
+            (4, 26, 26, 5),
+            (8, 7, 7, 5),
+            (9, 7, 7, 5),
+        ];
+        for (n, cwnd, flight, retransmitted) in samples {
+            rounds.push(&sample(n, cwnd, flight, retransmitted));
+        }
+        let window_trace = rounds.finish();
+        let [reduction] = &window_trace.reductions[..] else { panic!("{:?}", window_trace.reductions) };
+        assert_eq!((reduction.before, reduction.after), (14.0, 7.0));
+    }
 
     #[test]
     fn what_acknowledgements_measured_is_found_again() {

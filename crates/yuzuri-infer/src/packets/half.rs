@@ -27,6 +27,8 @@ struct Open {
     acked_bytes: u64,
     /// Of these, in order.
     advanced_bytes: u64,
+    /// By so many acknowledgements.
+    advances: u32,
     rtts: RttTally,
     ticks: TickTally,
     small: u32,

@@ -146,6 +146,7 @@ impl Half {
         let duplicate = answer.ack == una && self.board.holds() && done.bytes == 0;
         if self.board.una() > una {
             self.open.advanced_bytes += self.board.una() - una;
+            self.open.advances += 1;
             self.duplicates = 0;
         } else if duplicate {
             self.duplicates += 1;

@@ -280,7 +280,10 @@ impl Half {
         let before = self.window_bytes as f32 / self.window_trace.mss_bytes as f32;
         self.window_bytes = 0;
         let acked = self.open.advanced_bytes as f32 / self.window_trace.mss_bytes as f32;
-        let reduction = Reduction { acked, ..Reduction::begun(now, cause, before) };
+        let acks = self.open.advances;
+        let at_sender = self.capture_point == CapturePoint::Sender;
+        let rtt_us = if at_sender { self.open.round.rtt_last_us } else { 0 };
+        let reduction = Reduction { acked, acks, rtt_us, ..Reduction::begun(now, cause, before) };
         self.repair = Some(Repair { reduction, until: self.board.nxt() });
     }
 }
