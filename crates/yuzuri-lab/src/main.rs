@@ -48,6 +48,16 @@ enum Command {
         /// Results folder
         folder: PathBuf,
     },
+    /// Compare two runs: a page with their figures, and their RTT and throughput, over time and as distributions, on one axis
+    Compare {
+        /// Folder of a run (OUT/POINT/seed-N), or a results folder with a single point
+        one: PathBuf,
+        /// The other
+        other: PathBuf,
+        /// File for the page
+        #[arg(long, value_name = "FILE", default_value = "compare.html")]
+        out: PathBuf,
+    },
     /// Print one figure for all points of a results folder as a Markdown table
     Table {
         /// Results folder
@@ -248,6 +258,12 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Report { folder } => {
             println!("{}", report::write(&folder)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Compare { one, other, out } => {
+            let page = report::compare(&one, &other)?;
+            std::fs::write(&out, page).with_context(|| format!("writing {}", out.display()))?;
+            println!("{}", out.display());
             Ok(ExitCode::SUCCESS)
         }
         Command::Table { folder, figure, across, beside, median } => {

@@ -119,10 +119,34 @@ fn simulated_runs_give_reports_and_tables_and_are_not_repeated() {
     assert!(cubic.terminals.iter().all(|terminal| terminal.share.is_none()));
     assert!(record.totals.rtt_mean_ms < cubic.totals.rtt_mean_ms, "sharing shortens no queue");
 
+    // Every point's RTT on one axis, and each terminal's over time.
+    assert!(
+        page.contains("Distribution of the RTT by time") && page.contains("Smoothed RTT of each terminal")
+    );
+    compares(out.path(), &record, &cubic);
+
     let again = lab(&args, &[out.path(), &file]);
     succeeds(&again);
     assert!(text(&again.stderr).contains("3 runs are finished and not repeated"), "{}", text(&again.stderr));
     assert!(text(&succeeds(&lab(&["report"], &[out.path()])).into_bytes()).contains("report.html"));
+}
+
+/// Two runs on one page, with the figures that their records have.
+fn compares(out: &Path, yuzuri: &RunRecord, cubic: &RunRecord) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("both.html");
+    let of = |point: &str| out.join(point).join("seed-1");
+    let output = lab(&["compare"], &[&of("cubic"), &of("yuzuri"), Path::new("--out"), &file]);
+    assert!(succeeds(&output).contains("both.html"));
+    let page = std::fs::read_to_string(&file).unwrap();
+    let cell = |value: Option<f64>| format!("<td>{:.1}", value.unwrap());
+    let row = format!("mean RTT, ms{}{}", cell(cubic.totals.rtt_mean_ms), cell(yuzuri.totals.rtt_mean_ms));
+    assert!(page.contains(&row), "{row}");
+    assert_eq!(page.matches("<svg ").count(), 4);
+    // Which of the points is meant, nobody knows.
+    let output = lab(&["compare"], &[out, &of("yuzuri"), Path::new("--out"), &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("name the folder of a run in it"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::bound::{Bound, Bounded};
 use crate::buffer::{Buffer, wakes_writer_below};
-use crate::losses::Losses;
+use crate::losses::{Held, Losses};
 use crate::pace::Pace;
 use crate::{Limit, Moment, Observation, Reduction, State};
 use yuzuri_cca::CcaKind;
@@ -224,7 +224,7 @@ impl Classifier {
         let standing = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
         let queue = standing || seen.path_is_full == Some(true);
         let held = self.losses.hold(seen);
-        if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == Some(true)) {
+        if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == Held::Yes) {
             return Limit::OwnDevice;
         }
         if queue {
@@ -236,7 +236,7 @@ impl Classifier {
         if bounded == Bounded::Yes || !sees_path {
             return Limit::Unknown;
         }
-        if self.losses.by() == Some(Reduction::Cwr) && held == Some(true) {
+        if self.losses.by() == Some(Reduction::Cwr) && held == Held::Yes {
             return Limit::Unknown;
         }
         if seen.cca == Some(CcaKind::Model) {
@@ -247,11 +247,12 @@ impl Classifier {
             return Limit::SlowStart;
         }
         match held {
-            Some(true) => Limit::Loss,
+            Held::Yes => Limit::Loss,
+            Held::Perhaps => Limit::Unknown,
             // Who does not know the algorithm has to see the window grow.
             _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
-            Some(false) => Limit::CongestionAvoidance,
-            None => before_any_reduction(seen),
+            Held::No => Limit::CongestionAvoidance,
+            Held::Unseen => before_any_reduction(seen),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::{Observation, Reduction};
 
-/// Losses at a steady rate come within five times their mean distance with a probability of 99 % (1 - e^-5). Where none
-/// came for longer, it is no longer they that hold the window.
-const DISTANCES: u64 = 5;
+/// Where losses that came as before would have let through what was sent since with less than this probability, it is
+/// no longer they that hold the window.
+const UNLIKELY: f64 = 0.01;
 
 /// What reduced the window last.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +14,30 @@ struct Reduced {
     by: Reduction,
 }
 
+/// What is known of whether a reduction holds the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    Yes,
+    No,
+    /// Losses came before anybody looked, and nobody knows how often.
+    Perhaps,
+    /// No reduction was observed, and nobody knows of one.
+    Unseen,
+}
+
+/// Of a flow seen from its middle: what came before.
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    /// Losses, at most: each segment that was sent again may be one of its own. At least one.
+    at_most: u32,
+    /// Bytes that were sent until then.
+    bytes: u64,
+}
+
 /// The reductions that were observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
+    past: Option<Past>,
     last: Option<Reduced>,
     /// Bytes sent when the first observation was made, and at the latest reduction.
     first_bytes: u64,
@@ -30,6 +51,8 @@ impl Losses {
     pub(crate) fn begin(&mut self, now: &Observation) {
         self.first_bytes = now.sent_bytes();
         self.latest_bytes = self.first_bytes;
+        let at_most = now.retransmitted_segments;
+        self.past = (at_most > 0).then_some(Past { at_most, bytes: self.first_bytes });
     }
 
     /// What reduced the window last.
@@ -74,17 +97,37 @@ impl Losses {
     }
 
     /// Whether reductions come as often as they came before: then the window would be larger without them, also where it
-    /// has grown beyond what it was before the last.
-    fn go_on(&self, seen: &Observation) -> bool {
-        if self.count == 0 {
-            return false;
+    /// has grown beyond what it was before the last. `None`: it may be so.
+    fn go_on(&self, seen: &Observation) -> Option<bool> {
+        let since = seen.sent_bytes().saturating_sub(self.latest_bytes);
+        if self.count > 0 {
+            return Some(may_go_on(self.count, self.latest_bytes.saturating_sub(self.first_bytes), since));
         }
-        let mean_bytes = self.latest_bytes.saturating_sub(self.first_bytes) / self.count;
-        seen.sent_bytes().saturating_sub(self.latest_bytes) <= mean_bytes.saturating_mul(DISTANCES)
+        let past = self.past?;
+        match [past.at_most, 1].map(|count| may_go_on(count.into(), past.bytes, since)) {
+            [true, _] => Some(true),
+            [_, false] => Some(false),
+            [false, true] => None,
+        }
     }
 
-    /// Whether a reduction holds the window; `None`: nobody knows.
-    pub(crate) fn hold(&self, seen: &Observation) -> Option<bool> {
-        if self.go_on(seen) { Some(true) } else { self.is_smaller(seen) }
+    /// Whether a reduction holds the window.
+    pub(crate) fn hold(&self, seen: &Observation) -> Held {
+        let knows_of_none = self.count == 0 && self.past.is_none();
+        let goes_on = if knows_of_none { Some(false) } else { self.go_on(seen) };
+        match (goes_on, self.is_smaller(seen)) {
+            (Some(true), _) | (_, Some(true)) => Held::Yes,
+            (None, _) => Held::Perhaps,
+            (Some(false), Some(false)) => Held::No,
+            (Some(false), None) => Held::Unseen,
+        }
     }
+}
+
+/// Whether losses may go on that came so often while so many bytes were sent: their rate is known by no more than them, so
+/// the chance that the next one is further away than `since` is (bytes / (bytes + since))^count. With many it is
+/// e^-distances.
+fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
+    let (bytes, since) = (bytes as f64, since as f64);
+    since == 0.0 || count as f64 * (bytes / (bytes + since)).ln() >= UNLIKELY.ln()
 }

@@ -180,7 +180,7 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     assert_eq!(of(Reduction::OwnDevice, 28), Some(Limit::OwnDevice));
     assert_eq!(of(Reduction::Cwr, 28), Some(Limit::Unknown));
     assert_eq!(of(Reduction::Undone, 28), Some(Limit::CongestionAvoidance));
-    // It has grown back. A loss in the first 3 kB: another is expected within five times that.
+    // It has grown back. A single loss in the first 3 kB: another comes within 99 times that with 99 %.
     let after = |time_us, acked_bytes| {
         let of = |cwnd_segments, time_us| Observation {
             cwnd_segments,
@@ -193,7 +193,42 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
         stretches.last().map(|s| s.limit)
     };
     assert_eq!(after(2000, 1_017_000), Some(Limit::Loss));
-    assert_eq!(after(20_000, 1_020_000), Some(Limit::CongestionAvoidance));
+    assert_eq!(after(20_000, 1_020_000), Some(Limit::Loss));
+    assert_eq!(after(400_000, 1_400_000), Some(Limit::CongestionAvoidance));
+}
+
+/// A window that has grown back, after so many losses at a steady distance: they go on for as long as one is expected with
+/// 99 % to come within, which is the further the fewer they were.
+#[test]
+fn few_losses_say_less_of_when_the_next_one_comes_than_many() {
+    const DISTANCE: u64 = 1_000_000;
+    let lasts = |losses: u64| {
+        let of = |number: u64, time_us: u64| Observation {
+            acked_bytes: number,
+            reduction: None,
+            moment: Moment::Arrival,
+            ..Observation { in_flight_segments: 20, ..full_cwnd(time_us) }
+        };
+        let mut observations = vec![of(0, 0)];
+        for n in 1..=losses {
+            let lost =
+                Observation { cwnd_segments: 15, moment: Moment::Processing, ..of(n * DISTANCE, n * 1000) };
+            observations.push(Observation { reduction: Some(Reduction::Path), ..lost });
+        }
+        let latest_us = losses * 1000;
+        let still = |distances: f64| {
+            let bytes = losses * DISTANCE + (distances * DISTANCE as f64) as u64;
+            let after = [of(bytes, latest_us + 1000), of(bytes, latest_us + 2000)];
+            let all: Vec<_> = observations.iter().chain(&after).copied().collect();
+            told(&all).1.last().map(|stretch| stretch.limit) == Some(Limit::Loss)
+        };
+        (1..).map(|tenths| f64::from(tenths) / 10.0).find(|distances| !still(*distances)).unwrap_or(0.0)
+    };
+    let expected = |losses: f64| losses * (100f64.powf(1.0 / losses) - 1.0);
+    for losses in [1, 2, 5, 50] {
+        let (lasts, expected) = (lasts(losses), expected(losses as f64));
+        assert!((lasts - expected).abs() < 0.05 * expected + 0.2, "{losses}: {lasts}, expected {expected}");
+    }
 }
 
 #[test]
@@ -207,9 +242,23 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
             ..roomy(t)
         }
     };
-    assert_eq!(steady(old(25)), Limit::Loss);
-    assert_eq!(steady(old(32)), Limit::Unknown);
-    assert_eq!(steady(old(40)), Limit::CongestionAvoidance);
+    // Five segments were lost in the megabyte before: five losses would be over once 1.5 times that came without one, and a
+    // single loss after 99 times.
+    let of = |cwnd_segments, megabytes: u64| {
+        let later = Observation { acked_bytes: megabytes * 1_000_000, ..old(cwnd_segments)(1_000_000) };
+        told(&[old(cwnd_segments)(0), later]).1.last().map(|stretch| stretch.limit)
+    };
+    assert_eq!(steady(|t| Observation { acked_bytes: 1_000_000 + t, ..old(40)(t) }), Limit::Loss);
+    assert_eq!([of(25, 2), of(40, 2)], [Some(Limit::Loss); 2]);
+    assert_eq!([of(25, 3), of(40, 3)], [Some(Limit::Unknown); 2]);
+    let (much, small) = (of(40, 200), of(25, 200));
+    assert_eq!((much, small), (Some(Limit::CongestionAvoidance), Some(Limit::Loss)), "by its threshold");
+    let known = |prior| {
+        let seen = |t| Observation { prior_cwnd_segments: Some(prior), ..old(32)(t) };
+        let later = Observation { acked_bytes: 3_000_000, ..seen(1_000_000) };
+        told(&[seen(0), later]).1.last().map(|stretch| stretch.limit)
+    };
+    assert_eq!((known(40), known(30)), (Some(Limit::Loss), Some(Limit::Unknown)));
 }
 
 /// What packets tell: neither the algorithm nor the least RTT.

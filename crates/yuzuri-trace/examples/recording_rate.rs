@@ -54,7 +54,8 @@ fn main() {
         let out = folder.path().join(format.name());
         let started = cpu_seconds();
         let reader = Reader::open(&path).unwrap();
-        let rows = convert(reader, format, std::fs::File::create(&out).unwrap(), |_, _| ()).unwrap().rows;
+        let rows =
+            convert(reader, format, std::fs::File::create(&out).unwrap(), None, |_, _| ()).unwrap().rows;
         let cpu = cpu_seconds() - started;
         let bytes = out.metadata().unwrap().len();
         println!(

@@ -311,7 +311,7 @@ fn tells_what_it_lacks(path: &Path, writer: Writer, given: u64, min_kept: usize)
     let last = Reader::open(path).unwrap().items().map(Result::unwrap).last();
     assert_eq!(last, Some(Item::Account(Arc::new(account.clone()))));
     let mut csv = Vec::new();
-    let done = convert(Reader::open(path).unwrap(), Format::Csv, &mut csv, |_, _| ()).unwrap();
+    let done = convert(Reader::open(path).unwrap(), Format::Csv, &mut csv, None, |_, _| ()).unwrap();
     assert_eq!(done.complete(), Some(true));
     assert_eq!(done.account.as_deref(), Some(&account));
     let csv = String::from_utf8(csv).unwrap();

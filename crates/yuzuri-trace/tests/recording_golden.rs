@@ -206,7 +206,7 @@ fn the_recording_is_written_as_it_was() {
 
 fn conversion(recording: &str, name: &str, format: Format) {
     let mut out = Vec::new();
-    convert(Reader::open(&golden(recording)).unwrap(), format, &mut out, |_, _| ()).unwrap();
+    convert(Reader::open(&golden(recording)).unwrap(), format, &mut out, None, |_, _| ()).unwrap();
     if update() && recording == TODAY {
         std::fs::write(golden(name), &out).unwrap();
     }
@@ -258,7 +258,7 @@ fn parquet_holds_the_same_rows_and_the_session() {
     let path = folder.path().join("a.parquet");
     let out = std::fs::File::create(&path).unwrap();
     let recording = || Reader::open(&golden(OLD)).unwrap();
-    let done = convert(recording(), Format::Parquet, out, |_, _| ()).unwrap();
+    let done = convert(recording(), Format::Parquet, out, None, |_, _| ()).unwrap();
     let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(&path).unwrap()).unwrap();
     let metadata = builder.metadata().file_metadata().key_value_metadata().unwrap();
     let session = metadata.iter().find(|pair| pair.key == "session").unwrap().value.as_deref().unwrap();

@@ -41,7 +41,7 @@ fn old() -> &'static [u8] {
 fn all_of_it(bytes: &[u8]) -> Result<(Vec<Item>, Option<Tail>), ReadError> {
     for format in Format::ALL {
         if let Ok(reader) = Reader::new(bytes, "input") {
-            let _ = convert(reader, format, std::io::sink(), |_, _| ());
+            let _ = convert(reader, format, std::io::sink(), None, |_, _| ());
         }
     }
     let mut reader = Reader::new(bytes, "input")?;

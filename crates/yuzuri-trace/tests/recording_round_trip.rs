@@ -149,7 +149,7 @@ proptest! {
         let rows = writer.finish().rows;
         for format in Format::ALL {
             let mut out = Vec::new();
-            let done = convert(Reader::open(&path).unwrap(), format, &mut out, |_, _| ()).unwrap();
+            let done = convert(Reader::open(&path).unwrap(), format, &mut out, None, |_, _| ()).unwrap();
             prop_assert_eq!(done.rows, rows);
             prop_assert!(format == Format::JsonLines || !out.is_empty());
         }
@@ -268,7 +268,7 @@ fn a_converted_row_has_its_flows_identity() {
     writer.finish();
 
     let mut out = Vec::new();
-    convert(Reader::open(&path).unwrap(), Format::JsonLines, &mut out, |_, _| ()).unwrap();
+    convert(Reader::open(&path).unwrap(), Format::JsonLines, &mut out, None, |_, _| ()).unwrap();
     let lines: Vec<serde_json::Value> = out
         .split(|b| *b == b'\n')
         .filter(|l| !l.is_empty())

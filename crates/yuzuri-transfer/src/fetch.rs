@@ -5,7 +5,7 @@ use crate::clock::mono_ns;
 use crate::connect::{connect, resolve};
 use crate::error::SendError;
 use crate::events::rate_bps;
-use crate::report::Report;
+use crate::report::{Report, tell_failure};
 use crate::reverse::{ANSWER, Request};
 use crate::sys::{self, PollFd, discard, poll_fd};
 use crate::{FailureKind, SendOptions};
@@ -102,14 +102,8 @@ pub fn fetch(
     report: &mut dyn Report<FetchEvent>,
     stop: &AtomicBool,
 ) -> Result<FetchSummary, SendError> {
-    let result = Fetch::open(options, report, stop).and_then(|fetch| fetch.run(options, report, stop));
-    if let Err(error) = &result
-        && !matches!(error, SendError::Report(_))
-    {
-        let failed = FetchEvent::Failed { kind: error.kind(), message: error.to_string() };
-        report.report(&failed).map_err(SendError::Report)?;
-    }
-    result
+    let fetched = Fetch::open(options, report, stop).and_then(|fetch| fetch.run(options, report, stop));
+    tell_failure(fetched, report, |kind, message| FetchEvent::Failed { kind, message })
 }
 
 struct Connection {

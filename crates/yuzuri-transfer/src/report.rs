@@ -3,6 +3,7 @@
 pub(crate) mod human;
 pub(crate) mod limit;
 
+use crate::{FailureKind, SendError};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -20,6 +21,20 @@ impl<E, F: FnMut(&E) -> io::Result<()>> Report<E> for F {
     fn report(&mut self, event: &E) -> io::Result<()> {
         self(event)
     }
+}
+
+/// Tells a report that a transfer failed, unless it is the report that failed. `event`: what says so.
+pub(crate) fn tell_failure<T, E>(
+    result: Result<T, SendError>,
+    report: &mut dyn Report<E>,
+    event: impl FnOnce(FailureKind, String) -> E,
+) -> Result<T, SendError> {
+    if let Err(error) = &result
+        && !matches!(error, SendError::Report(_))
+    {
+        report.report(&event(error.kind(), error.to_string())).map_err(SendError::Report)?;
+    }
+    result
 }
 
 /// Passes each event to two reports, to the first one first.

@@ -5,7 +5,7 @@ use crate::connect::{connect, resolve};
 use crate::connection::{Connection, Failure, Message, Opened, Outcome, Shared, throughput_spread};
 use crate::events::{Note, Progress, SendEvent, SendSummary, rate_bps};
 use crate::options::Budget;
-use crate::report::Report;
+use crate::report::{Report, tell_failure};
 use crate::spread::Spread;
 use crate::{SendError, SendOptions};
 use parking_lot::Mutex;
@@ -29,14 +29,7 @@ pub fn send(
     report: &mut dyn Report<SendEvent>,
     stop: &AtomicBool,
 ) -> Result<SendSummary, SendError> {
-    let result = run(options, report, stop);
-    if let Err(error) = &result
-        && !matches!(error, SendError::Report(_))
-    {
-        let failed = SendEvent::Failed { kind: error.kind(), message: error.to_string() };
-        report.report(&failed).map_err(SendError::Report)?;
-    }
-    result
+    tell_failure(run(options, report, stop), report, |kind, message| SendEvent::Failed { kind, message })
 }
 
 fn run(

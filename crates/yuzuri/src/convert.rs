@@ -7,7 +7,9 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use yuzuri_trace::recording::{Converted, Format, Reader, Tail, convert, is_being_written};
+use yuzuri_limits::Limit;
+use yuzuri_trace::recording::{Beside, Converted, Format, Reader, Tail, convert, is_being_written};
+use yuzuri_view::LimitedBy;
 
 /// Converts; a recording that is cut, unfinished or damaged is converted as far as it goes, which is said, and told by
 /// exit code 1.
@@ -34,12 +36,15 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             eprint!("\r{:3} %  {rows} rows ", read * 100 / length.max(1));
         }
     };
+    let mut limited = LimitedBy::default();
+    let mut limited_by = |item: &_| limited.tell(item).map(Limit::name);
+    let beside = Some(Beside { name: "limited_by", source: LimitedBy::SOURCE, tell: &mut limited_by });
     let converted = if to_stdout {
-        convert(reader, format, BufWriter::new(std::io::stdout()), progress)?
+        convert(reader, format, BufWriter::new(std::io::stdout()), beside, progress)?
     } else {
         let output = args.output.clone().unwrap_or_else(|| args.file.with_extension(format.name()));
         let (mut part, file) = Part::create(&output, args.overwrite)?;
-        let converted = convert(reader, format, BufWriter::new(file), progress)?;
+        let converted = convert(reader, format, BufWriter::new(file), beside, progress)?;
         part.keep()?;
         converted
     };

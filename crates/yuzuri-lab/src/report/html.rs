@@ -1,6 +1,8 @@
 //! The HTML report: one self-contained file that needs no network.
 
+use super::compare::thousandths;
 use super::data::{Estimate, FigureOf, Group, Summary};
+use super::lines::{self, Line};
 use super::plots::{self, DrawError};
 use super::series;
 use crate::LabError;
@@ -10,6 +12,8 @@ use std::path::Path;
 
 /// Maximum number of points shown over time; the folders contain all of them.
 const MAX_TIMELINES: usize = 16;
+/// Maximum number of points whose distributions share one axis.
+const MAX_DISTRIBUTIONS: usize = 8;
 /// Maximum number of terminals shown over time.
 const MAX_TERMINALS: usize = 8;
 
@@ -23,7 +27,7 @@ th,td{border:1px solid #ddd;padding:.25rem .6rem;text-align:right;white-space:no
 td:first-child,th:first-child{text-align:left}.bad{background:#fbe3d6;border:1px solid #d55e00;padding:.5rem 1rem;border-radius:6px}\
 pre{background:#fff;border:1px solid #ddd;padding:.75rem;overflow-x:auto;font-size:.85rem}.small{color:#555;font-size:.9rem}";
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -35,12 +39,27 @@ fn formatted(estimate: &Option<Estimate>, digits: usize) -> String {
     }
 }
 
-struct HtmlReport {
-    text: String,
+pub(super) struct HtmlReport {
+    pub(super) text: String,
 }
 
 impl HtmlReport {
-    fn figure(&mut self, picture: Result<String, DrawError>, caption: &str) -> Result<(), LabError> {
+    /// A page with its head.
+    pub(super) fn begun(title: &str) -> HtmlReport {
+        let title = escaped(title);
+        HtmlReport {
+            text: format!(
+                "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+                 <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>\n"
+            ),
+        }
+    }
+
+    pub(super) fn figure(
+        &mut self,
+        picture: Result<String, DrawError>,
+        caption: &str,
+    ) -> Result<(), LabError> {
         let picture = picture.map_err(|source| LabError::Plot { caption: caption.into(), source })?;
         let _ =
             writeln!(self.text, "<figure>{picture}<figcaption>{}</figcaption></figure>", escaped(caption));
@@ -50,13 +69,7 @@ impl HtmlReport {
 
 /// The HTML report of a summary.
 pub fn page(summary: &Summary) -> Result<String, LabError> {
-    let mut page = HtmlReport { text: String::new() };
-    let title = escaped(&summary.title);
-    let _ = writeln!(
-        page.text,
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>"
-    );
+    let mut page = HtmlReport::begun(&summary.title);
     let valid: usize = summary.groups.iter().map(|g| g.valid).sum();
     let runs: Vec<_> = summary.groups.iter().flat_map(|g| &g.runs).collect();
     let sum = |f: &dyn Fn(&crate::run::RunRecord) -> u64| runs.iter().map(|(_, r)| f(r)).sum::<u64>();
@@ -87,6 +100,7 @@ pub fn page(summary: &Summary) -> Result<String, LabError> {
     }
     table(&mut page, summary);
     overview(&mut page, summary)?;
+    distributions(&mut page, summary)?;
     over_time(&mut page, summary)?;
     if let Some((folder, _)) = runs.first() {
         let path = folder.join(SCENARIO_FILE);
@@ -251,7 +265,30 @@ fn shares(page: &mut HtmlReport, record: &RunRecord) {
     page.text += "</table></div>";
 }
 
-/// Windows, states, throughput and queues of the first valid run of each point.
+/// How the RTT is distributed in the first valid run of each point.
+fn distributions(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
+    let mut curves = Vec::new();
+    let shown: Vec<&Group> = summary.groups.iter().filter(|g| g.valid > 0).collect();
+    for group in shown.iter().take(MAX_DISTRIBUTIONS) {
+        let Some((folder, record)) = group.runs.iter().find(|(_, r)| r.valid) else { continue };
+        if folder.join(RECORDING_FILE).exists() {
+            let points = thousandths(&series::rtts(folder, record)?);
+            curves.push(Line { name: group.name(), points });
+        }
+    }
+    curves.retain(|curve| !curve.points.is_empty());
+    if curves.is_empty() {
+        return Ok(());
+    }
+    let more = shown.len().saturating_sub(MAX_DISTRIBUTIONS);
+    let more = if more > 0 { format!("; {more} more points are not shown") } else { String::new() };
+    let caption = format!(
+        "Distribution of the RTT by time, all terminals together: the first valid run of each point{more}"
+    );
+    page.figure(lines::distributions(&curves, "smoothed RTT of the senders, ms"), &caption)
+}
+
+/// Windows, states, throughput, queues and RTTs of the first valid run of each point.
 fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
     page.text += "<h2>Over time</h2><p class=\"small\">The first valid run of each point. The dashed line ends the warm-up. Triangles are \
                   retransmission timeouts.</p>";
@@ -276,6 +313,8 @@ fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
         shares(page, record);
         let queues = series::queues(Path::new(folder), record)?;
         page.figure(plots::queues(&queues, record.to_s), "Queues")?;
+        let rtts: Vec<Line> = terminals.into_iter().map(|t| Line { name: t.name, points: t.srtt }).collect();
+        page.figure(lines::over_time(&rtts, record.to_s, "ms"), "Smoothed RTT of each terminal")?;
     }
     if shown.len() > MAX_TIMELINES {
         let _ = writeln!(

@@ -1,12 +1,15 @@
 //! Reports: turns a folder of finished runs into one self-contained HTML page and machine-readable
 //! tables.
 
+mod compare;
 mod data;
 mod html;
+mod lines;
 mod plots;
 mod series;
 mod table;
 
+pub use compare::page as compare;
 pub use data::{Estimate, Group, Summary};
 pub(crate) use plots::DrawError;
 pub use table::{Beside, Middle, ParseBesideError};

@@ -9,10 +9,10 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use yuzuri_trace::CaState;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Why a plot could not be drawn.
 pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
-type Drawn = Result<(), DrawError>;
+pub(super) type Drawn = Result<(), DrawError>;
 
 /// Colours that remain distinguishable with colour vision deficiency (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
@@ -29,12 +29,16 @@ const FONT: &str = "sans-serif";
 const GREY: RGBColor = RGBColor(90, 90, 90);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
-fn colour(number: usize) -> RGBColor {
+pub(super) fn colour(number: usize) -> RGBColor {
     COLOURS[number % COLOURS.len()]
 }
 
 /// Draws into an SVG of this size.
-fn svg(width: u32, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, DrawError> {
+pub(super) fn svg(
+    width: u32,
+    height: u32,
+    draw: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Result<String, DrawError> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
@@ -47,7 +51,7 @@ fn svg(width: u32, height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result
 }
 
 /// The next round number, for the end of an axis.
-fn ceiling(value: f64) -> f64 {
+pub(super) fn ceiling(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
     }
@@ -56,7 +60,7 @@ fn ceiling(value: f64) -> f64 {
     steps.into_iter().map(|s| s * power).find(|s| *s >= value * 1.02).unwrap_or(10.0 * power)
 }
 
-fn short(value: &f64) -> String {
+pub(super) fn short(value: &f64) -> String {
     match value.abs() {
         v if v >= 100.0 || (v - v.round()).abs() < 1e-9 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),
@@ -75,7 +79,7 @@ fn state_colour(state: CaState) -> RGBAColor {
     }
 }
 
-fn greatest(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn greatest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
@@ -249,7 +253,7 @@ pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) 
     })
 }
 
-fn frame<X>(
+pub(super) fn frame<X>(
     chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
     x_title: &str,
     y_title: &str,
@@ -312,7 +316,7 @@ fn shortened(name: &str, most: usize) -> String {
 }
 
 /// The legend, from top to bottom.
-fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
+pub(super) fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
     let rows = (area.get_pixel_range().1.end - area.get_pixel_range().1.start - 20) / 18;
     for (row, (name, tint)) in names.iter().enumerate().take(rows.max(1) as usize) {
         let y = 14 + row as i32 * 18;

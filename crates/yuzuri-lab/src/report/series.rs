@@ -2,11 +2,12 @@
 //! the queues.
 
 use crate::LabError;
-use crate::run::{QUEUES_FILE, RECORDING_FILE, RunRecord, SHARE_FILE};
+use crate::run::{QUEUES_FILE, RECORDING_FILE, RunRecord, SHARE_FILE, Weighted, flows};
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::path::Path;
 use yuzuri_trace::recording::Reader;
-use yuzuri_trace::{CaState, Event, FlowId, Item, Kind};
+use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind};
 
 /// Maximum number of points per line; a plot has no more pixels than that.
 const MAX_POINTS: usize = 700;
@@ -167,6 +168,19 @@ impl FlowState {
             self.state = (event.ca_state != CaState::Open).then_some((t, event.ca_state));
         }
     }
+}
+
+/// The smoothed round-trip times of all terminals in the evaluated part, microseconds, each weighted by its duration.
+pub fn rtts(folder: &Path, record: &RunRecord) -> Result<Weighted, LabError> {
+    let ns = |s: f64| record.origin_mono_ns.saturating_add((s * 1e9) as u64);
+    let terminal_of = |flow: &Flow| {
+        let number = |address: IpAddr| crate::net::terminal_number(address);
+        number(flow.local.ip()).or_else(|| number(flow.remote.ip()))
+    };
+    let figures = flows::read(&folder.join(RECORDING_FILE), ns(record.from_s), ns(record.to_s), terminal_of)?;
+    let mut all = Weighted::default();
+    figures.iter().for_each(|flow| all.extend(&flow.srtt));
+    Ok(all)
 }
 
 /// Reads a run's queue lengths.

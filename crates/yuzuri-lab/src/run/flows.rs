@@ -67,6 +67,27 @@ impl Weighted {
         (weight > 0.0).then(|| sum / weight)
     }
 
+    /// The distribution: values, ascending, each with the part of the weight that does not exceed it. At most `most`
+    /// points: between two of them lies no more than that part of the weight.
+    pub fn cumulative(&self, most: usize) -> Vec<(u32, f64)> {
+        let mut sorted = self.values.clone();
+        sorted.sort_unstable();
+        let weight: f64 = sorted.iter().map(|(_, w)| *w as f64).sum();
+        let mut points: Vec<(u32, f64)> = Vec::new();
+        let (mut below, mut next) = (0.0, 0.0);
+        for (place, (value, w)) in sorted.iter().enumerate() {
+            below += *w as f64;
+            let is_last = sorted.get(place + 1).is_none_or(|(after, _)| after != value);
+            let ends = place + 1 == sorted.len();
+            if is_last && (below >= next * weight || ends || points.is_empty()) {
+                let part = if ends { 1.0 } else { below / weight };
+                points.push((*value, part));
+                next = part + 1.0 / most.max(1) as f64;
+            }
+        }
+        points
+    }
+
     /// The smallest value that is not exceeded by a fraction `part` of the weight.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted = self.values.clone();
@@ -201,6 +222,24 @@ mod tests {
         assert_eq!(weighted.quantile(0.95), Some(100.0));
         assert!((weighted.mean().unwrap() - 15.4).abs() < 1e-9);
         assert_eq!(Weighted::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn a_distribution_has_each_value_once_and_few_points() {
+        let mut weighted = Weighted::default();
+        assert!(weighted.cumulative(100).is_empty());
+        for (value, weight) in [(20, 1), (10, 4), (20, 2), (30, 3)] {
+            weighted.add(value, weight);
+        }
+        assert_eq!(weighted.cumulative(100), [(10, 0.4), (20, 0.7), (30, 1.0)]);
+        let mut many = Weighted::default();
+        (1..=10_000).for_each(|value| many.add(value, 5));
+        let points = many.cumulative(100);
+        assert!((100..=102).contains(&points.len()), "{}", points.len());
+        assert_eq!(points.last(), Some(&(10_000, 1.0)));
+        for (value, part) in points {
+            assert!((f64::from(value) / 10_000.0 - part).abs() < 1e-9, "{value}: {part}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod call;
 mod exchange;
-mod flows;
+pub(crate) mod flows;
 mod gate;
 mod iperf3;
 mod own_cubics;

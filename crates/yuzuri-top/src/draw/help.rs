@@ -70,7 +70,7 @@ fn items() -> Vec<Item> {
         pair("cwnd, ssthresh, flight", "segments"),
         pair("rate", "acknowledged and received bits per second over the last second"),
         pair("delivery", "the kernel's own estimate (tcpi_delivery_rate)"),
-        pair("retr", "retransmissions since the connection's start"),
+        pair("retr", "segments retransmitted since the connection's start"),
         pair("lost", "segments held lost now"),
         pair("SAMPLED", "polled, not taken at each event: short-lived states are missed"),
         Item::Head("Filter"),

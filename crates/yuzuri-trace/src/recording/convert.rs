@@ -1,13 +1,13 @@
 //! A recording as CSV, JSON lines or Parquet.
 
 use super::columns::schema;
-use super::rows::BATCH_ROWS;
-use super::rows::Rows;
+use super::gather::Texts;
+use super::rows::{BATCH_ROWS, Rows};
 use super::{ConvertError, ReadError, Reader, Tail};
-use crate::{Account, Flow, FlowId, Item, Kind};
+use crate::{Account, Flow, FlowId, Item, Kind, Session};
 use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray};
 use arrow_json::LineDelimitedWriter;
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
@@ -74,6 +74,16 @@ impl Converted {
     }
 }
 
+/// A column that is not in the recording, and that a conversion has beside the recording's own, as the last one.
+pub struct Beside<'a> {
+    /// Its name.
+    pub name: &'static str,
+    /// Where its values come from.
+    pub source: &'static str,
+    /// The value of an event. All items are told, in their order, since some say what later ones mean.
+    pub tell: &'a mut dyn FnMut(&Item) -> Option<&'static str>,
+}
+
 /// Rows of a Parquet row group: what a writer of Parquet holds in memory.
 const GROUP_ROWS: usize = 128 << 10;
 
@@ -81,7 +91,7 @@ const GROUP_ROWS: usize = 128 << 10;
 /// flow's identity beside them, so that each row tells everything. Memory does not grow with the recording's
 /// length, only with the flows open at a time.
 ///
-/// `progress` is called after each batch with the bytes read and the rows written so far.
+/// `beside` is a column more. `progress` is called after each batch with the bytes read and the rows written so far.
 ///
 /// A recording that is cut or damaged is converted up to that place; [`Converted`] says so.
 ///
@@ -91,11 +101,11 @@ pub fn convert<R: Read, W: Write + Send>(
     mut reader: Reader<R>,
     format: Format,
     out: W,
+    beside: Option<Beside<'_>>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Converted, ConvertError> {
-    let schema = Arc::new(schema(reader.session()));
-    let mut rows = Rows::new(schema.clone(), reader.session());
-    let mut sink = Sink::new(format, &schema, out)?;
+    let mut table = Table::new(reader.session(), beside);
+    let mut sink = Sink::new(format, &table.schema, out)?;
     let mut flows: HashMap<FlowId, Arc<Flow>> = HashMap::new();
     let mut written = 0;
     let mut last_account = None;
@@ -106,6 +116,8 @@ pub fn convert<R: Read, W: Write + Send>(
             Err(error) => break Some(error),
         };
         for item in &items {
+            table.tell(item);
+            let rows = &mut table.rows;
             match item {
                 Item::Event(event) => {
                     rows.push_with_identity(event, flows.get(&event.flow).map(Arc::as_ref));
@@ -124,19 +136,64 @@ pub fn convert<R: Read, W: Write + Send>(
                 Item::Setting(_) => rows.push(item),
             }
             if rows.len() >= BATCH_ROWS {
-                written += sink.write(&mut rows)?;
+                written += sink.write(&mut table)?;
             }
         }
-        written += sink.write(&mut rows)?;
+        written += sink.write(&mut table)?;
         progress(reader.bytes_read(), written);
     };
     let tail = if broke.is_some() { None } else { reader.tail() };
     if tail == Some(Tail::Complete) {
-        rows.end(last_account.as_deref());
-        written += sink.write(&mut rows)?;
+        table.rows.end(last_account.as_deref());
+        written += sink.write(&mut table)?;
     }
     sink.finish()?;
     Ok(Converted { rows: written, unknown_rows: reader.unknown_rows(), tail, broke, account: last_account })
+}
+
+/// The recording's rows on their way into a batch, with the column beside them.
+struct Table<'a> {
+    rows: Rows,
+    beside: Option<Beside<'a>>,
+    told: Texts,
+    /// Of all columns.
+    schema: SchemaRef,
+}
+
+impl<'a> Table<'a> {
+    fn new(session: &Session, beside: Option<Beside<'a>>) -> Table<'a> {
+        let own = Arc::new(schema(session));
+        let schema = match &beside {
+            None => own.clone(),
+            Some(Beside { name, source, .. }) => {
+                let mut about = Metadata::default();
+                about.insert("source", *source);
+                let more = Field::new(*name, DataType::Utf8, true).with_metadata(about);
+                let fields: Vec<_> = own.fields().iter().cloned().chain([Arc::new(more)]).collect();
+                Arc::new(Schema::new(fields).with_metadata(own.metadata().clone()))
+            }
+        };
+        Table { rows: Rows::new(own, session), beside, told: Texts::default(), schema }
+    }
+
+    /// Tells the column beside the rows of the item whose row comes next.
+    fn tell(&mut self, item: &Item) {
+        if let Some(text) = self.beside.as_mut().and_then(|beside| (beside.tell)(item)) {
+            self.told.set(self.rows.len(), text);
+        }
+    }
+
+    /// All rows as a batch; none are left.
+    fn take(&mut self) -> Result<RecordBatch, ConvertError> {
+        let count = self.rows.len();
+        let batch = self.rows.take().map_err(failed)?;
+        if self.beside.is_none() {
+            return Ok(batch);
+        }
+        let mut columns = batch.columns().to_vec();
+        columns.push(self.told.take(count).map_err(failed)?);
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(failed)
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> ConvertError {
@@ -177,11 +234,11 @@ impl<W: Write + Send> Sink<W> {
     }
 
     /// Writes the rows and says how many there were.
-    fn write(&mut self, rows: &mut Rows) -> Result<u64, ConvertError> {
-        if rows.is_empty() {
+    fn write(&mut self, table: &mut Table<'_>) -> Result<u64, ConvertError> {
+        if table.rows.is_empty() {
             return Ok(0);
         }
-        let batch = rows.take().map_err(failed)?;
+        let batch = table.take()?;
         match self {
             Sink::Csv { writer, schema } => writer.write(&as_text(&batch, schema)?).map_err(failed)?,
             Sink::Json { writer, schema } => writer.write(&as_text(&batch, schema)?).map_err(failed)?,

@@ -202,7 +202,11 @@ impl Case {
             "short-queue" => {
                 // Holds segments for less than what RFC 9406 takes for a queue.
                 let least = (case.rtt.as_secs_f64() / 8.0).clamp(0.004, 0.016);
-                case.queue_bytes = (rate * least * lot.between(0.2, 0.6)).max(4.0 * 1500.0);
+                let part = lot.between(0.2, 0.6);
+                // A queue of less than four segments would drop every burst, and one of four is short only on a fast path.
+                let rate = rate.max(4.0 * 1500.0 / (least * part));
+                case.rate_bps = rate * 8.0;
+                case.queue_bytes = rate * least * part;
                 // The first losses come in slow start, long before the window has grown to what the path holds.
                 case.warm_up = Duration::from_secs(8);
                 case.waits_for_loss = true;

@@ -3,7 +3,9 @@
 use super::rows::{Look, Rows};
 use serde_json::{Map, Value, json};
 use std::io::Write;
+use yuzuri_limits::Limit;
 use yuzuri_trace::{Event, Item, Kind, Session, visible};
+use yuzuri_view::LimitedBy;
 use yuzuri_watch::Sink;
 
 /// What is printed.
@@ -26,6 +28,7 @@ pub struct Printer {
     /// Whole lines: others print to standard output as well.
     out: Vec<u8>,
     rows: Rows,
+    limited: LimitedBy,
     wall_offset_ns: i64,
     /// Events that it never got.
     missed: u64,
@@ -42,6 +45,7 @@ impl Printer {
             style,
             out,
             rows: Rows::new(Look::of_stdout(), session.started_mono_ns),
+            limited: LimitedBy::default(),
             wall_offset_ns: session.wall_offset_ns(),
             missed: 0,
         };
@@ -58,8 +62,9 @@ impl Printer {
     }
 
     fn json(&mut self, item: &Item) -> anyhow::Result<()> {
+        let limited_by = self.limited.tell(item).map(Limit::name);
         let value = match item {
-            Item::Event(event) => event_json(event, self.wall_offset_ns),
+            Item::Event(event) => event_json(event, limited_by, self.wall_offset_ns),
             Item::Flow(flow) => json!({ "kind": "flow", "flow": flow.as_ref() }),
             Item::Account(account) => {
                 self.wall_offset_ns = account.wall_offset_ns;
@@ -99,8 +104,8 @@ pub fn or_all(filter: &str) -> &str {
     if filter.is_empty() { "all flows" } else { filter }
 }
 
-/// An event under the names that the columns of a recording have (docs/recording-format.md).
-fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
+/// An event under the names that the columns of a converted recording have (docs/recording-format.md).
+fn event_json(event: &Event, limited_by: Option<&str>, wall_offset_ns: i64) -> Value {
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
@@ -119,6 +124,7 @@ fn event_json(event: &Event, wall_offset_ns: i64) -> Value {
     }
     put("marks", event.marks.words().collect::<Vec<_>>().into());
     put("cpu", event.cpu.into());
+    put("limited_by", limited_by.into());
     if !event.has_snapshot() {
         let known = ["kind", "time_unix_ns", "mono_ns", "flow", "reason", "place"];
         map.iter_mut()

@@ -79,6 +79,7 @@ impl Rows {
     /// Who a flow is.
     pub fn flow(&mut self, flow: &Arc<Flow>, out: &mut impl Write) -> std::io::Result<()> {
         if let Some(known) = self.flows.get_mut(&flow.id) {
+            known.limits.controlled_by(&flow.congestion_control);
             known.flow = flow.clone();
             return Ok(());
         }
@@ -87,7 +88,9 @@ impl Rows {
         let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
         let told = format!("flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control);
         writeln!(out, "{}", visible(&told).replace('\n', "?"))?;
-        self.flows.insert(flow.id, Known { flow: flow.clone(), limits: FlowLimits::default() });
+        let mut limits = FlowLimits::default();
+        limits.controlled_by(&flow.congestion_control);
+        self.flows.insert(flow.id, Known { flow: flow.clone(), limits });
         Ok(())
     }
 
@@ -305,6 +308,46 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What the window does only tells with the name of the congestion control, at first and when it is another.
+    #[test]
+    fn rows_know_the_congestion_control() {
+        let mut rows = Rows::new(NARROW, 0);
+        let mut out = Vec::new();
+        let named = |name: &str| {
+            let flow = Flow { congestion_control: name.into(), ..(*flow("10.0.0.1:443")).clone() };
+            Arc::new(flow)
+        };
+        let full = |ms: u64, kind: Kind| {
+            let snapshot = Snapshot {
+                cwnd: 20,
+                ssthresh: Snapshot::SSTHRESH_INFINITE,
+                packets_out: 20,
+                mss: 1000,
+                notsent: 100_000,
+                srtt_us: 20_000,
+                min_rtt_us: 20_000,
+                snd_wnd: 1_000_000,
+                bytes_acked: ms * 1000,
+                ..Snapshot::default()
+            };
+            Event { snapshot, ..event(ms, kind, Reason::None, CaState::Open) }
+        };
+        rows.flow(&named("cubic"), &mut out).unwrap();
+        for ms in 0..2 {
+            rows.event(&full(ms, Kind::Sample), false, true, &mut out).unwrap();
+        }
+        rows.event(&full(2, Kind::Reordering), true, true, &mut out).unwrap();
+        rows.flow(&named("yuzuri"), &mut out).unwrap();
+        for ms in 3..60 {
+            rows.event(&full(ms, Kind::Sample), false, true, &mut out).unwrap();
+        }
+        rows.event(&full(60, Kind::Undo), true, true, &mut out).unwrap();
+        rows.flush(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let limits: Vec<_> = text.lines().skip(2).filter_map(|row| row.split_whitespace().last()).collect();
+        assert_eq!(limits, ["start", "share"], "{text}");
     }
 
     #[test]

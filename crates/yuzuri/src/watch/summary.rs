@@ -105,7 +105,7 @@ const HEAD: [&str; COLUMNS] = [
     "rate",
     "cwnd",
     "srtt",
-    "retrans",
+    "retrans segs",
     "reduced",
     "timeouts",
     "limited by",

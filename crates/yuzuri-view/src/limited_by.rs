@@ -1,0 +1,87 @@
+//! What limited each flow of a stream, record by record: for those who write a word beside each.
+
+use crate::limited::FlowLimits;
+use std::collections::HashMap;
+use yuzuri_limits::Limit;
+use yuzuri_trace::{FlowId, Item, Kind};
+
+/// Follows all flows of a stream.
+#[derive(Debug, Default)]
+pub struct LimitedBy {
+    flows: HashMap<FlowId, FlowLimits>,
+}
+
+impl LimitedBy {
+    /// Where its words come from, in one line.
+    pub const SOURCE: &str =
+        "what kept the sender from sending until this record, by the rules of `yuzuri why`";
+
+    /// What held the sender until this record. `None` if the item is no record of a flow that sends, or tells nothing
+    /// of it.
+    pub fn tell(&mut self, item: &Item) -> Option<Limit> {
+        match item {
+            Item::Flow(flow) => {
+                self.flows.entry(flow.id).or_default().controlled_by(&flow.congestion_control);
+                None
+            }
+            Item::Event(event) => {
+                let limits = self.flows.entry(event.flow).or_default();
+                let mut told = false;
+                limits.add(event, |_| told = true);
+                let limit = (told && limits.sends()).then(|| limits.limit());
+                if event.kind == Kind::Close {
+                    self.flows.remove(&event.flow);
+                }
+                limit
+            }
+            Item::Account(_) | Item::Setting(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::Arc;
+    use yuzuri_trace::{Event, Flow, Snapshot};
+
+    fn record(ms: u64, kind: Kind, acked_ms: u64) -> Item {
+        let snapshot = Snapshot {
+            cwnd: 20,
+            ssthresh: Snapshot::SSTHRESH_INFINITE,
+            packets_out: 20,
+            mss: 1000,
+            notsent: 100_000,
+            srtt_us: 20_000,
+            min_rtt_us: 20_000,
+            snd_wnd: 1_000_000,
+            bytes_acked: acked_ms * 1000,
+            ..Snapshot::default()
+        };
+        Item::Event(Event { flow: FlowId(1), mono_ns: ms * 1_000_000, kind, snapshot, ..Event::default() })
+    }
+
+    #[test]
+    fn a_word_stands_beside_each_record_of_a_sender_but_the_first() {
+        let mut by = LimitedBy::default();
+        let named = |name: &str| {
+            Item::Flow(Arc::new(Flow { id: FlowId(1), congestion_control: name.into(), ..Flow::default() }))
+        };
+        assert_eq!(by.tell(&named("cubic")), None);
+        assert_eq!(by.tell(&record(0, Kind::Sample, 0)), None, "of the time before nothing is known");
+        assert_eq!(by.tell(&record(1, Kind::Sample, 1)), Some(Limit::SlowStart));
+        // The same windows of a flow whose congestion control has bounds, for longer than a window without one can stay.
+        by.tell(&named("yuzuri"));
+        let last = (2..=60).map(|ms| by.tell(&record(ms, Kind::Sample, ms))).last().unwrap();
+        assert_eq!(last, Some(Limit::Sharing));
+        assert_eq!(by.tell(&record(61, Kind::Close, 61)), Some(Limit::Sharing));
+        assert!(by.flows.is_empty());
+        // A receiver does not see what limits its sender.
+        let receives = |ms| match record(ms, Kind::Sample, 0) {
+            Item::Event(event) => Item::Event(Event { snapshot: Snapshot::default(), ..event }),
+            other => other,
+        };
+        assert_eq!((by.tell(&receives(70)), by.tell(&receives(71))), (None, None));
+    }
+}
