@@ -22,6 +22,11 @@ const FLOOR_FROM: f64 = 10.0;
 const LOSS_ENDS_FLOOR: f64 = 0.03;
 /// The same while the group finds out what it carries.
 const LOSS_ENDS_START: f64 = 0.06;
+/// While the group starts up, windows have a lower bound only in flows that still find out what they carry: whose delivery rate has risen by
+/// this part within so many round trips, and decisions (BBR's estimate of a full pipe: draft-cardwell-iccrg-bbr-congestion-control).
+const GROWS: f64 = 1.25;
+const GROWS_WITHIN: u32 = 3;
+const GROWS_WITHIN_AT_LEAST: Duration = Duration::from_millis(1500);
 /// Buffers must admit so many times the lower bound, or the window where that is less: else it would only fill them.
 const BUFFERS_FOR_FLOOR: f64 = 1.2;
 
@@ -71,6 +76,30 @@ struct Held {
     stretch: f64,
     /// Decisions in a row at which it was kept short.
     short: u32,
+    /// Whether it still finds out what it carries.
+    growth: Growth,
+}
+
+/// Whether a flow's delivery rate still rises.
+#[derive(Debug, Clone, Copy)]
+struct Growth {
+    /// The best delivery rate, and since when it is.
+    best_bps: f64,
+    since: Moment,
+}
+
+impl Growth {
+    fn of(before: Option<Growth>, now: Moment, rate_bps: f64) -> Growth {
+        match before {
+            Some(growth) if rate_bps < GROWS * growth.best_bps => growth,
+            _ => Growth { best_bps: rate_bps, since: now },
+        }
+    }
+
+    fn goes_on(&self, now: Moment, srtt_us: u32) -> bool {
+        let round_trips = GROWS_WITHIN * Duration::from_micros(srtt_us.into());
+        now.since(self.since) <= round_trips.max(GROWS_WITHIN_AT_LEAST)
+    }
 }
 
 /// What a decision is made of.
@@ -126,7 +155,8 @@ impl FairShare {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (group, known(flow).filter(|_| sends)) {
                 (Some((summary, parts_bps)), Some(known)) if known.elastic => {
-                    let (mut decision, state) = self.of_flow(flow, known, summary, parts_bps, view.radio);
+                    let (mut decision, state) =
+                        self.of_flow(now, flow, known, summary, parts_bps, view.radio);
                     if doubts {
                         decision.why = Rule::Doubt;
                     }
@@ -148,6 +178,7 @@ impl FairShare {
     /// What is decided for a flow that shares, and what to keep of it.
     fn of_flow(
         &self,
+        now: Moment,
         flow: &FlowSeen,
         known: &Known,
         summary: &Summary,
@@ -165,12 +196,10 @@ impl FairShare {
         let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
         let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
         let starts = summary.phase == Phase::StartUp;
-        let before = self.flows.get(&flow.id).copied().unwrap_or(Held {
-            floor: 0.0,
-            upper: f64::INFINITY,
-            stretch: 1.0,
-            short: 0,
-        });
+        let before = self.flows.get(&flow.id).copied();
+        let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
+        let before =
+            before.unwrap_or(Held { floor: 0.0, upper: f64::INFINITY, stretch: 1.0, short: 0, growth });
         // Behind others' queues, or on a path that is empty although this terminal could fill more of it.
         let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
         let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
@@ -185,7 +214,7 @@ impl FairShare {
             (before.stretch * RELAX).max(1.0)
         };
         let (upper, aim, why) = match summary.phase {
-            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), before),
+            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), Held { growth, ..before }),
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Contend => {
                 let full = per_second * round_trip_s;
@@ -216,7 +245,9 @@ impl FairShare {
         // The kernel's buffers grow with the window: only what the window has is asked for.
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
         let max_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
-        let lower = if fits && known.lost <= max_lost { aim } else { 0.0 };
+        // Who keeps a window although it carries no more takes from others.
+        let finds_out = !starts || growth.goes_on(now, flow.srtt_us);
+        let lower = if fits && known.lost <= max_lost && finds_out { aim } else { 0.0 };
         let decision = Decision {
             flow: flow.id,
             bound: Bound { lower: lower as u32, upper: upper.unwrap_or(0.0) as u32 },
@@ -225,7 +256,13 @@ impl FairShare {
             why,
         };
         // While nobody is bounded, what was learnt before stays.
-        let held = upper.map_or(before, |upper| Held { floor: lower, upper, stretch, short });
+        let held = upper.map_or(Held { growth, ..before }, |upper| Held {
+            floor: lower,
+            upper,
+            stretch,
+            short,
+            growth,
+        });
         (decision, held)
     }
 }
@@ -274,4 +311,39 @@ fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
     let queue_s = (f64::from(summary.queue_us) / 1e6).max(FOR_AN_AGGREGATE_S);
     let min_s = MIN_WINDOW * f64::from(flow.mss_bytes) * 8.0 / share_bps.max(1.0);
     Duration::from_secs_f64((f64::from(flow.min_rtt_us) / 1e6 + queue_s).max(min_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For how long a flow grows whose rate each half second is this, seconds.
+    fn grows_s(rates_bps: impl IntoIterator<Item = f64>, srtt_ms: u32) -> f64 {
+        let mut growth = None;
+        let mut grows_s = 0.0;
+        for (number, rate_bps) in rates_bps.into_iter().enumerate() {
+            let now = Moment::at(Duration::from_millis(500) * number as u32);
+            let next = Growth::of(growth, now, rate_bps);
+            if !next.goes_on(now, srtt_ms * 1000) {
+                break;
+            }
+            growth = Some(next);
+            grows_s = now.since_beginning().as_secs_f64();
+        }
+        grows_s
+    }
+
+    #[test]
+    fn a_flow_finds_out_what_it_carries_while_its_rate_rises_and_three_round_trips_longer() {
+        let rises = (0..60).map(|n| 1e6 * 1.3_f64.powi(n.min(20)));
+        assert_eq!(grows_s(rises.clone(), 50), 11.5);
+        assert_eq!(grows_s(rises, 1000), 13.0);
+        assert_eq!(grows_s([5e6; 60], 50), 1.5);
+    }
+
+    /// A leader that says start-up for ever gives nobody a window that losses do not reduce.
+    #[test]
+    fn rates_that_vary_by_less_than_a_quarter_do_not_rise() {
+        assert_eq!(grows_s((0..60).map(|n| 5e6 * if n % 2 == 0 { 1.0 } else { 1.24 }), 50), 1.5);
+    }
 }
