@@ -107,10 +107,10 @@ pub(super) fn section(sequence: &Sequence) -> Result<String, DrawError> {
     })?;
     let cut = if sequence.is_cut { " More passed than is drawn." } else { "" };
     let window =
-        if window_end.is_empty() { "" } else { " <span class=\"key other\">the window's end</span>" };
+        if window_end.is_empty() { "" } else { " <span class=\"key other\">end of the window</span>" };
     Ok(format!(
         "<figure>{picture}<figcaption>Bytes: <span class=\"key seen\">sent</span> <span class=\"key loss\">sent again</span> \
-         <span class=\"key algorithm\">selectively acknowledged</span>; the grey line: acknowledged;{window}.{cut} \
-         `--xplot FOLDER` writes it for xplot, which magnifies.</figcaption></figure>"
+         <span class=\"key algorithm\">selectively acknowledged</span>{window}. The grey line: acknowledged.{cut} To magnify it, \
+         write it for xplot (--xplot FOLDER).</figcaption></figure>"
     ))
 }
