@@ -80,12 +80,45 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
         ..roomy(t)
     };
     assert_eq!(steady(late), Limit::Path);
-    // Seen from its middle it may be a reader that reads now and then.
-    assert_eq!(steady(|t| Observation { begins: false, ..late(t) }), Limit::Unknown);
+    // Seen from its middle it may be a reader that reads now and then, until many ACKs have told the same window.
+    let middle = |n: u64| Observation { begins: false, ..late(n * 1000) };
+    let (few, many): (Vec<_>, Vec<_>) = ((0..=60).map(middle).collect(), (0..=200).map(middle).collect());
+    assert_eq!(told(&few).0.share(Limit::Unknown), 1.0);
+    assert_eq!(told(&many).1.last().map(|stretch| stretch.limit), Some(Limit::Path));
     let larger = Observation { receive_window_bytes: Some(30 * 1448), ..late(0) };
     let mut observations = vec![larger];
-    observations.extend((1..=100).map(|n| late(n * 1000)));
+    observations.extend((1..=60).map(|n| late(n * 1000)));
     assert_eq!(told(&observations).0.share(Limit::Unknown), 1.0);
+}
+
+/// Whoever observes, at each ACK or by polls, and from the middle: a program that does not read at once makes the window
+/// smaller now and then, and one that does tells the same window each time.
+#[test]
+fn a_slow_reader_is_told_by_windows_that_shrink() {
+    let last = |moment, shrinks: &dyn Fn(u64) -> bool| {
+        let of = |n: u64| Observation {
+            moment,
+            receive_window_bytes: Some(if shrinks(n) { 19 } else { 20 } * 1448),
+            acked_bytes: 1 << 30 | n * 1448,
+            ..roomy(n * 10_000)
+        };
+        told(&(0..=300).map(of).collect::<Vec<_>>()).1.last().map(|stretch| stretch.limit)
+    };
+    for moment in [Moment::Polled, Moment::Arrival] {
+        assert_eq!(last(moment, &|_| false), Some(Limit::ReceiverWindow), "{moment:?}");
+        // A busy host is late once in two hundred.
+        assert_eq!(last(moment, &|n| n % 200 == 150), Some(Limit::ReceiverWindow), "{moment:?}");
+        assert_eq!(last(moment, &|n| n % 10 == 5), Some(Limit::SlowReader), "{moment:?}");
+    }
+    // Of few polls nobody knows.
+    let few = |n: u64| Observation {
+        moment: Moment::Polled,
+        receive_window_bytes: Some(20 * 1448),
+        acked_bytes: 1 << 30 | n * 1448,
+        ..roomy(n * 10_000)
+    };
+    let times = told(&(0..30).map(few).collect::<Vec<_>>()).0;
+    assert_eq!(times.share(Limit::Unknown), 1.0, "{:?}", times.ranked());
 }
 
 #[test]
