@@ -255,6 +255,8 @@ impl Classifier {
             // Who does not know the algorithm has to see the window grow.
             _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
             Held::No => Limit::CongestionAvoidance,
+            // Packets do not tell of losses before them.
+            Held::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
             Held::Unseen => before_any_reduction(seen),
         }
     }

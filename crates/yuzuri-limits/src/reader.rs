@@ -8,8 +8,10 @@ use crate::{Moment, Observation};
 /// its program limited nothing.
 const BY_CHANCE: f64 = 0.01;
 const LATE: f64 = 0.05;
-/// The odds from which on one of both is told (Wald's sequential test).
+/// The odds from which on one of both is told (Wald's sequential test). Of windows that stay full, most are those of
+/// small buffers: less speaks for what is usual.
 const SURE: f64 = 19.0;
+const USUAL: f64 = 4.0;
 /// As many acknowledgements are remembered: a reader may become slow.
 const REMEMBERED: f64 = 200.0;
 
@@ -52,7 +54,7 @@ impl Reader {
         let odds = self.shrunk * (LATE / BY_CHANCE).ln() + same * ((1.0 - LATE) / (1.0 - BY_CHANCE)).ln();
         match odds {
             odds if odds >= SURE.ln() => Some(false),
-            odds if odds <= -SURE.ln() => Some(true),
+            odds if odds <= -USUAL.ln() => Some(true),
             _ => None,
         }
     }
