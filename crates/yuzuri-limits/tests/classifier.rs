@@ -99,7 +99,7 @@ fn a_slow_reader_is_told_by_windows_that_shrink() {
         let of = |n: u64| Observation {
             moment,
             receive_window_bytes: Some(if shrinks(n) { 19 } else { 20 } * 1448),
-            acked_bytes: 1 << 30 | n * 1448,
+            acked_bytes: (1 << 30) + n * 1448,
             ..roomy(n * 10_000)
         };
         told(&(0..=300).map(of).collect::<Vec<_>>()).1.last().map(|stretch| stretch.limit)
@@ -114,7 +114,7 @@ fn a_slow_reader_is_told_by_windows_that_shrink() {
     let few = |n: u64| Observation {
         moment: Moment::Polled,
         receive_window_bytes: Some(20 * 1448),
-        acked_bytes: 1 << 30 | n * 1448,
+        acked_bytes: (1 << 30) + n * 1448,
         ..roomy(n * 10_000)
     };
     let times = told(&(0..30).map(few).collect::<Vec<_>>()).0;
