@@ -5,6 +5,7 @@ use crate::input::{self, Input, Kind};
 use crate::known;
 use crate::live::{Live, Pace};
 use crate::report::{Counted, FileReport, FlowReport};
+use crate::sequence::{MAX_MARKS, Sequences};
 use crate::spill::{Spill, Spilled};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Options {
     pub rounds: bool,
     /// Whether flows of captures are written away as JSON once they are judged: for who wants nothing but the document.
     pub spill: bool,
+    /// Whether what passed is kept segment by segment, for time-sequence graphs.
+    pub sequences: bool,
     /// Threads that share the flows of a capture. Each reads it, where that can be done, of a few; one reads what is packed or comes from a pipe, and
     /// hands on.
     pub threads: usize,
@@ -41,6 +44,7 @@ impl Default for Options {
             filter: Filter::default(),
             rounds: true,
             spill: false,
+            sequences: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             live: None,
         }
@@ -150,6 +154,8 @@ struct Sorter<'a> {
     spill: Option<Spill>,
     /// By slot.
     states: Vec<Option<State>>,
+    /// For so many marks of time-sequence graphs more.
+    room: usize,
 }
 
 /// What is known of a flow that the filter lets in, beside its segments.
@@ -157,6 +163,7 @@ struct State {
     key: FlowKey,
     /// By end.
     paces: [Pace; 2],
+    sequences: Option<Box<Sequences>>,
 }
 
 impl Part for Sorter<'_> {
@@ -167,12 +174,14 @@ impl Part for Sorter<'_> {
         if slot.index() >= self.states.len() {
             self.states.resize_with(slot.index() + 1, || None);
         }
-        self.states[slot.index()] = chosen.then(|| State { key, paces: Default::default() });
+        let sequences = self.options.sequences.then(Box::default);
+        self.states[slot.index()] = chosen.then(|| State { key, paces: Default::default(), sequences });
     }
 
     fn segment(&mut self, segment: &Segment) {
-        if self.states[segment.flow.index()].is_none() {
-            return;
+        let Some(state) = &mut self.states[segment.flow.index()] else { return };
+        if let Some(sequences) = &mut state.sequences {
+            sequences.add(segment, &mut self.room);
         }
         self.tracker.segment(segment);
         if let Some(live) = &self.options.live {
@@ -182,8 +191,8 @@ impl Part for Sorter<'_> {
 
     fn end(&mut self, slot: FlowSlot) {
         let state = self.states.get_mut(slot.index()).and_then(Option::take);
-        if let (Some(ended), Some(State { key, .. })) = (self.tracker.end(slot), state) {
-            self.judge_both(ended, &key);
+        if let (Some(ended), Some(State { key, sequences, .. })) = (self.tracker.end(slot), state) {
+            self.judge_both(ended, &key, sequences);
         }
     }
 
@@ -203,12 +212,13 @@ impl<'a> Sorter<'a> {
             flows: Vec::new(),
             spill: options.spill.then(|| Spill::new(options.rounds)),
             states: Vec::new(),
+            room: if options.sequences { MAX_MARKS } else { 0 },
         }
     }
 
     /// Judges the flow as it stands, where that is due.
     fn look(&mut self, live: &Live, slot: FlowSlot) {
-        let Some(State { key, paces }) = &mut self.states[slot.index()] else { return };
+        let Some(State { key, paces, .. }) = &mut self.states[slot.index()] else { return };
         let [lower, higher] = self.tracker.rounds(slot);
         // Both are asked: who is asked and due has had its turn.
         if !(paces[0].is_due(lower) | paces[1].is_due(higher)) {
@@ -231,8 +241,10 @@ impl<'a> Sorter<'a> {
         self.options.filter.chooses(flow, |_, _| false)
     }
 
-    fn judge_both(&mut self, ended: Ended, key: &FlowKey) {
+    fn judge_both(&mut self, ended: Ended, key: &FlowKey, mut sequences: Option<Box<Sequences>>) {
         let mut enough = false;
+        let held = sequences.as_ref().map_or(0, |sequences| sequences.held());
+        let mut kept = 0;
         for (end, window_trace) in [End::Lower, End::Higher].into_iter().zip(ended.window_traces) {
             let Some(window_trace) =
                 window_trace.filter(|window_trace| window_trace.segments >= self.options.min_segments.max(1))
@@ -243,6 +255,8 @@ impl<'a> Sorter<'a> {
             let flow = direction(key, end);
             if self.chooses(&flow) {
                 let mut report = judge(window_trace, &flow, Some(ended.seen));
+                report.sequence = sequences.as_mut().map(|sequences| Box::new(sequences.take(end)));
+                kept += report.sequence.as_ref().map_or(0, |sequence| sequence.marks.len());
                 if let Some(spill) = &mut self.spill {
                     spill.push(report);
                     continue;
@@ -256,6 +270,8 @@ impl<'a> Sorter<'a> {
                 self.flows.push(report);
             }
         }
+        // What is drawn of nobody makes room for others.
+        self.room += held - kept;
         self.counted.little_data += u64::from(!enough);
     }
 }

@@ -12,5 +12,7 @@ pub mod json;
 pub mod known;
 pub mod live;
 pub mod report;
+pub mod sequence;
 pub mod spill;
 pub mod table;
+pub mod xplot;

@@ -16,6 +16,7 @@ use yuzuri_identify::html::HtmlReport;
 use yuzuri_identify::json::{self, Document};
 use yuzuri_identify::live::Live;
 use yuzuri_identify::table::{self, Table};
+use yuzuri_identify::xplot::Folder;
 use yuzuri_trace::Filter;
 
 /// Thousands of flows grow their tables at the same time. This allocator packs them more densely than the system's, which makes
@@ -51,6 +52,10 @@ struct Identify {
     /// Write an HTML report with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    /// Write a time-sequence graph of each flow of a capture to this folder, for xplot (*.xpl)
+    #[arg(long, value_name = "FOLDER")]
+    xplot: Option<PathBuf>,
 
     /// Write flows.parquet and rounds.parquet to this folder
     #[arg(long, value_name = "FOLDER")]
@@ -146,7 +151,12 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         min_segments: if args.all { 1 } else { args.min_segments },
         filter,
         rounds: args.all_rounds || args.html.is_some() || args.parquet.is_some(),
-        spill: args.json && !args.live && args.html.is_none() && args.parquet.is_none(),
+        spill: args.json
+            && !args.live
+            && args.html.is_none()
+            && args.parquet.is_none()
+            && args.xplot.is_none(),
+        sequences: args.html.is_some() || args.xplot.is_some(),
         threads: jobs / plan.entries.len().clamp(1, jobs),
         live: args.live.then(|| listener(args.json, args.quiet)),
     };
@@ -156,6 +166,7 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
     let out = BufWriter::new(std::io::stdout());
     let mut json = if args.json && !args.live { Some(Document::new(out, args.all_rounds)?) } else { None };
     let mut page = args.html.as_deref().map(HtmlReport::new).transpose()?;
+    let mut graphs = args.xplot.as_deref().map(Folder::new).transpose()?;
     let mut tables = args.parquet.as_deref().map(Tables::new).transpose()?;
     let totals = batch::run(&plan, &options, jobs, &stop, &screen, |mut report| {
         if let Some(error) = &report.error {
@@ -166,6 +177,9 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         }
         if let Some(page) = &mut page {
             page.add(&report)?;
+        }
+        if let Some(graphs) = &mut graphs {
+            graphs.add(&report)?;
         }
         if let Some(tables) = &mut tables {
             tables.add(&report)?;
@@ -190,6 +204,11 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
     }
     if let Some(tables) = tables {
         tables.finish()?;
+    }
+    if graphs.is_some_and(|graphs| graphs.graphs() == 0) {
+        eprintln!(
+            "yuzuri-identify: --xplot: no flow of a capture had enough data for a graph (--all lowers what is enough)"
+        );
     }
     if !args.json && !args.quiet {
         let out = std::io::stdout();

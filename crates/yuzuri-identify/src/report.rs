@@ -1,6 +1,7 @@
 //! What was found in a file.
 
 use crate::input::Kind;
+use crate::sequence::Sequence;
 use crate::spill::Spilled;
 use serde::Serialize;
 use std::sync::Arc;
@@ -112,6 +113,9 @@ pub struct FlowReport {
     pub summary: Summary,
     /// The name that the sender's kernel itself gives, where the file says it.
     pub kernel_name: Option<String>,
+    /// What passed, segment by segment, where that was asked for.
+    #[serde(skip)]
+    pub sequence: Option<Box<Sequence>>,
 }
 
 /// Why an answer is not sure that the sender's kernel contradicts. A kernel names the module: BBR v3 is
@@ -131,7 +135,7 @@ impl FlowReport {
         {
             verdict.answer = Answer::Unknown { because };
         }
-        FlowReport { summary: Summary::of(&verdict.window_trace), verdict, kernel_name }
+        FlowReport { summary: Summary::of(&verdict.window_trace), verdict, kernel_name, sequence: None }
     }
 
     /// The name, where there is one.

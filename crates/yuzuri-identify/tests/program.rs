@@ -155,6 +155,26 @@ fn parquet_holds_what_the_document_holds() {
     assert_eq!(std::fs::read_dir(folder.path().join("tables")).unwrap().count(), 2);
 }
 
+/// A capture's segments, one by one.
+#[test]
+fn each_flow_has_a_time_sequence_graph() {
+    let folder = with_capture();
+    let out = identify(folder.path(), &["--quiet", "--xplot", "graphs", "cubic.pcap"]);
+    assert_eq!((out.status.code(), text(&out.stdout), text(&out.stderr)), (Some(0), "", ""));
+    let graphs: Vec<_> =
+        std::fs::read_dir(folder.path().join("graphs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(graphs.len(), 1, "{graphs:?}");
+    let graph = std::fs::read_to_string(&graphs[0]).unwrap();
+    assert!(graph.starts_with("timeval unsigned\ntitle\n") && graph.ends_with("\ngo\n"));
+    let document = identify(folder.path(), &["--json", "cubic.pcap"]);
+    let document: Value = serde_json::from_slice(&document.stdout).unwrap();
+    let trace = &document["files"][0]["flows"][0]["window_trace"];
+    let strokes = |colour: &str| graph.lines().filter(|line| *line == colour).count() as u64;
+    // Each segment with data once, those that were sent again in red.
+    assert_eq!(strokes("white") + strokes("red"), trace["segments"].as_u64().unwrap());
+    assert!(strokes("red") > 0 && strokes("green") > 100);
+}
+
 #[test]
 fn the_page_is_one_file_with_its_pictures() {
     let folder = with_capture();
@@ -162,8 +182,10 @@ fn the_page_is_one_file_with_its_pictures() {
     assert_eq!((out.status.code(), text(&out.stdout), text(&out.stderr)), (Some(0), "", ""));
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(page.ends_with("</html>\n"));
-    // The window, the differences, and at least one cycle.
-    assert!(page.matches("<svg ").count() >= 3, "{} pictures", page.matches("<svg ").count());
+    // The window with its differences, throughput and RTT, the time-sequence graph, and at least one cycle.
+    assert!(page.contains("aria-label=\"Throughput and round-trip time over time\""));
+    assert!(page.contains("aria-label=\"Time-sequence graph\""));
+    assert!(page.matches("<svg ").count() >= 5, "{} pictures", page.matches("<svg ").count());
     assert_eq!(page.matches("<svg ").count(), page.matches("</svg>").count());
     assert!(page.contains("Wmax = ") && page.contains("K = ") && page.contains("prefers-color-scheme:dark"));
     for foreign in ["<script", "src=", "url(", "@import", "<link"] {

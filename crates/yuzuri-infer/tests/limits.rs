@@ -67,7 +67,7 @@ fn a_full_window_of_the_receiver_is_its_window() {
 fn a_window_without_its_scale_is_relied_on_if_it_is_full_to_the_last_byte() {
     let of = |window: u16| {
         let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
-        for _ in 0..60 {
+        for _ in 0..200 {
             for n in 0..3 {
                 segments.push(segment(at + n * 10_000, NEAR, ACK, seq, 1, 1000));
                 seq += 1000;

@@ -4,6 +4,7 @@ use crate::bound::{Bound, Bounded};
 use crate::buffer::{Buffer, wakes_writer_below};
 use crate::losses::{Held, Losses};
 use crate::pace::Pace;
+use crate::reader::Reader;
 use crate::{Limit, Moment, Observation, Reduction, State};
 use yuzuri_cca::CcaKind;
 
@@ -47,6 +48,7 @@ pub struct Classifier {
     pace: Pace,
     bound: Bound,
     buffer: Buffer,
+    reader: Reader,
     /// When the receiver's window last opened without an ACK of anything.
     opened_us: Option<u64>,
 }
@@ -84,6 +86,7 @@ impl Classifier {
             return;
         }
         self.pace.add(&last, now);
+        self.reader.observe(&last, now);
         if opens(&last, now) {
             self.opened_us = Some(now.time_us);
         }
@@ -252,6 +255,8 @@ impl Classifier {
             // Who does not know the algorithm has to see the window grow.
             _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
             Held::No => Limit::CongestionAvoidance,
+            // Packets do not tell of losses before them.
+            Held::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
             Held::Unseen => before_any_reduction(seen),
         }
     }
@@ -264,15 +269,19 @@ impl Classifier {
         let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
         let remembers_us = OPENED_ROUND_TRIPS * u64::from(seen.srtt_us.unwrap_or(0));
         let opened = self.opened_us.is_some_and(|at_us| seen.time_us.saturating_sub(at_us) <= remembers_us);
-        let late = seen.reads_at_once == Some(false);
+        let reads_at_once = seen.reads_at_once.or(self.reader.at_once());
+        let late = reads_at_once == Some(false);
         if window_bytes == 0 || missing_bytes > window_bytes || opened || late {
             Limit::SlowReader
         } else if !waits {
-            // Who sees each acknowledgement knows soon whether its program reads at once.
-            let waits_to_know =
-                seen.window_updates.is_some() && seen.reads_at_once.is_none() && !knows_largest;
-            if waits_to_know { Limit::Unknown } else { Limit::ReceiverWindow }
-        } else if seen.reads_at_once == Some(true) || (knows_largest && missing_bytes <= window_bytes / 8) {
+            // Its acknowledgements tell soon whether its program reads at once.
+            let observes = seen.window_updates.is_some() || seen.moment == Moment::Polled;
+            if observes && reads_at_once.is_none() && !knows_largest {
+                Limit::Unknown
+            } else {
+                Limit::ReceiverWindow
+            }
+        } else if reads_at_once == Some(true) || (knows_largest && missing_bytes <= window_bytes / 8) {
             // It reads at once: what waits is in a queue on the path, and a larger window would only make that longer.
             Limit::Path
         } else {

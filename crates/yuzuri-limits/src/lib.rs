@@ -33,9 +33,11 @@ mod limit;
 mod losses;
 mod observation;
 mod pace;
+mod reader;
 mod times;
 
 pub use classifier::{Classifier, Stretch};
 pub use limit::{Limit, ParseLimitError};
 pub use observation::{Moment, Observation, Reduction, State};
+pub use reader::Reader;
 pub use times::LimitTimes;

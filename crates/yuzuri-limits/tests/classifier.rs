@@ -80,12 +80,45 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
         ..roomy(t)
     };
     assert_eq!(steady(late), Limit::Path);
-    // Seen from its middle it may be a reader that reads now and then.
-    assert_eq!(steady(|t| Observation { begins: false, ..late(t) }), Limit::Unknown);
+    // Seen from its middle it may be a reader that reads now and then, until many ACKs have told the same window.
+    let middle = |n: u64| Observation { begins: false, ..late(n * 1000) };
+    let (few, many): (Vec<_>, Vec<_>) = ((0..=30).map(middle).collect(), (0..=200).map(middle).collect());
+    assert_eq!(told(&few).0.share(Limit::Unknown), 1.0);
+    assert_eq!(told(&many).1.last().map(|stretch| stretch.limit), Some(Limit::Path));
     let larger = Observation { receive_window_bytes: Some(30 * 1448), ..late(0) };
     let mut observations = vec![larger];
-    observations.extend((1..=100).map(|n| late(n * 1000)));
+    observations.extend((1..=30).map(|n| late(n * 1000)));
     assert_eq!(told(&observations).0.share(Limit::Unknown), 1.0);
+}
+
+/// Whoever observes, at each ACK or by polls, and from the middle: a program that does not read at once makes the window
+/// smaller now and then, and one that does tells the same window each time.
+#[test]
+fn a_slow_reader_is_told_by_windows_that_shrink() {
+    let last = |moment, shrinks: &dyn Fn(u64) -> bool| {
+        let of = |n: u64| Observation {
+            moment,
+            receive_window_bytes: Some(if shrinks(n) { 19 } else { 20 } * 1448),
+            acked_bytes: (1 << 30) + n * 1448,
+            ..roomy(n * 10_000)
+        };
+        told(&(0..=300).map(of).collect::<Vec<_>>()).1.last().map(|stretch| stretch.limit)
+    };
+    for moment in [Moment::Polled, Moment::Arrival] {
+        assert_eq!(last(moment, &|_| false), Some(Limit::ReceiverWindow), "{moment:?}");
+        // A busy host is late once in two hundred.
+        assert_eq!(last(moment, &|n| n % 200 == 150), Some(Limit::ReceiverWindow), "{moment:?}");
+        assert_eq!(last(moment, &|n| n % 10 == 5), Some(Limit::SlowReader), "{moment:?}");
+    }
+    // Of few polls nobody knows.
+    let few = |n: u64| Observation {
+        moment: Moment::Polled,
+        receive_window_bytes: Some(20 * 1448),
+        acked_bytes: (1 << 30) + n * 1448,
+        ..roomy(n * 10_000)
+    };
+    let times = told(&(0..30).map(few).collect::<Vec<_>>()).0;
+    assert_eq!(times.share(Limit::Unknown), 1.0, "{:?}", times.ranked());
 }
 
 #[test]
@@ -264,21 +297,27 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
 /// What packets tell: neither the algorithm nor the least RTT.
 #[test]
 fn who_knows_no_algorithm_has_to_see_the_window_grow_and_the_path_have_room() {
-    let seen = |path_is_full, grows: u64| {
+    let seen = |begins, path_is_full, grows: u64| {
         let of = |n: u64| {
             let cwnd_segments = 20 + (n * grows / 40) as u32;
             let window =
                 Observation { cwnd_segments, in_flight_segments: cwnd_segments, ..full_cwnd(n * 1000) };
-            told_by_packets(Observation { path_is_full, ..window })
+            told_by_packets(Observation { path_is_full, begins: begins && n == 0, ..window })
         };
         told(&(0..=1000).map(of).collect::<Vec<_>>()).1.last().map(|s| s.limit)
     };
     // A segment each second round trip, after the first.
-    assert_eq!(seen(Some(false), 1), Some(Limit::CongestionAvoidance));
-    assert_eq!(seen(Some(false), 0), Some(Limit::Unknown));
-    assert_eq!(seen(None, 1), Some(Limit::Unknown));
-    assert_eq!(seen(Some(true), 1), Some(Limit::Path));
-    assert_eq!(seen(Some(true), 0), Some(Limit::Path), "whatever holds it, a larger one would carry no more");
+    assert_eq!(seen(true, Some(false), 1), Some(Limit::CongestionAvoidance));
+    // Whether losses came before, nobody knows.
+    assert_eq!(seen(false, Some(false), 1), Some(Limit::Unknown));
+    assert_eq!(seen(true, Some(false), 0), Some(Limit::Unknown));
+    assert_eq!(seen(true, None, 1), Some(Limit::Unknown));
+    assert_eq!(seen(true, Some(true), 1), Some(Limit::Path));
+    assert_eq!(
+        seen(true, Some(true), 0),
+        Some(Limit::Path),
+        "whatever holds it, a larger one would carry no more"
+    );
 }
 
 fn told_by_packets(seen: Observation) -> Observation {

@@ -5,6 +5,8 @@ mod cycles;
 mod kato;
 mod limits;
 mod page;
+mod rates;
+mod sequence;
 mod svg;
 mod windows;
 

@@ -1,7 +1,7 @@
 //! The page: a table of all flows, then a section for each.
 
 use super::svg::{DARK, DrawError, OTHER, REPLAYED, SEEN, hex};
-use super::{cycles, kato, limits, windows};
+use super::{cycles, kato, limits, rates, sequence, windows};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
@@ -15,6 +15,8 @@ use yuzuri_infer::verdict::{Answer, Measured};
 /// Flows that have a section of their own, and what these may take together, bytes; the table has all.
 const MAX_SECTIONS: usize = 200;
 const MAX_SECTION_BYTES: usize = 2_300_000;
+/// What pictures of flows on one axis may take, bytes.
+const MAX_TOGETHER_BYTES: usize = 200_000;
 /// Sections whose pictures are unfolded at first.
 const UNFOLDED: usize = 4;
 /// Candidates shown of a flow.
@@ -27,6 +29,8 @@ pub struct HtmlReport {
     sections: BufWriter<File>,
     rows: String,
     odd: String,
+    /// Pictures of flows that share an axis, of the first files.
+    together: String,
     flows: usize,
     /// Flows with a section, and what their sections take.
     shown: usize,
@@ -49,6 +53,7 @@ impl HtmlReport {
             sections,
             rows,
             odd,
+            together: String::new(),
             flows: 0,
             shown: 0,
             shown_bytes: 0,
@@ -69,6 +74,9 @@ impl HtmlReport {
         if !report.flows.is_empty() {
             let _ = write!(self.rows, "<tr class=\"file\"><td colspan=\"11\">{}", escaped(&report.path));
         }
+        if self.together.len() < MAX_TOGETHER_BYTES {
+            self.together += &rates::together(&report.path, &report.flows).map_err(self.drawing())?;
+        }
         for flow in &report.flows {
             self.flows += 1;
             let is_shown = self.shown + 1 == self.flows
@@ -76,16 +84,19 @@ impl HtmlReport {
                 && self.shown_bytes < MAX_SECTION_BYTES;
             self.row(flow, is_shown);
             if is_shown {
-                let text = section(self.flows, report, flow).map_err(|source| IdentifyError::Draw {
-                    page: self.path.display().to_string(),
-                    source,
-                })?;
+                let text = section(self.flows, report, flow).map_err(self.drawing())?;
                 self.shown += 1;
                 self.shown_bytes += text.len();
                 self.sections.write_all(text.as_bytes()).map_err(IdentifyError::write(&self.part))?;
             }
         }
         Ok(())
+    }
+
+    /// For `map_err` on pictures.
+    fn drawing(&self) -> impl FnOnce(DrawError) -> IdentifyError + use<> {
+        let page = self.path.display().to_string();
+        move |source| IdentifyError::Draw { page, source }
     }
 
     fn row(&mut self, flow: &FlowReport, is_shown: bool) {
@@ -126,7 +137,7 @@ impl HtmlReport {
 
     /// Ends it.
     pub fn finish(self, totals: &Totals) -> Result<(), IdentifyError> {
-        let HtmlReport { path, part, sections, rows, odd, flows, shown, files, .. } = self;
+        let HtmlReport { path, part, sections, rows, odd, together, flows, shown, files, .. } = self;
         let written = (|| -> std::io::Result<()> {
             sections.into_inner()?.sync_data()?;
             let new = part.with_extension("new");
@@ -159,6 +170,7 @@ impl HtmlReport {
                     "<details class=\"odd\"><summary>What was odd about the files</summary><ul>{odd}</ul></details>"
                 )?;
             }
+            out.write_all(together.as_bytes())?;
             std::io::copy(&mut File::open(&part)?, &mut out)?;
             if flows > shown {
                 write!(out, "<p>{} more are in the table alone.</p>", flows - shown)?;
@@ -237,6 +249,10 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
             picture?,
             escaped(best)
         );
+    }
+    text += &rates::section(&verdict.window_trace)?;
+    if let Some(passed) = &flow.sequence {
+        text += &sequence::section(passed)?;
     }
     text += &cycles::section(verdict)?;
     text += "</details></section>\n";

@@ -4,7 +4,7 @@ use super::look::{Look, Looks};
 use super::runs::{MIN_RUNS, Runs};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
-use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reader, Reduction, State, Stretch};
 
 /// Segments lie in the sender's own device for longer than TCP small queues let them (1 ms of the pacing
 /// rate), and than the millisecond of a timestamp blurs.
@@ -20,12 +20,6 @@ const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
 /// The part of the runs from which on acknowledgements draw them: a single one in several rounds may be late.
 const NEARLY_ALL: f64 = 0.7;
-/// The part of the acknowledgements with a smaller window than before from which on the receiver's program
-/// does not read at once, and below which it does: it may be late now and then.
-const LATE: f64 = 0.1;
-const AT_ONCE: f64 = 0.02;
-/// Fewer acknowledgements do not tell.
-const MIN_TOLD: f64 = 8.0;
 /// Flights of so many rounds are compared; they differ by this factor at least. Where a path carries no more,
 /// the RTT grows as they do: by this part of their growth at least (as logarithms).
 const COMPARED: usize = 64;
@@ -100,8 +94,7 @@ struct Teller<'a> {
     repaired: bool,
     rounds: u32,
     runs: Runs,
-    /// Means over the last rounds: acknowledgements that told a smaller window than the one before, and all.
-    shrunk: (f64, f64),
+    reader: Reader,
     /// Flights of the last rounds, segments, with their RTTs, microseconds.
     flights: VecDeque<(f64, f64)>,
     /// When the flight became as large as it is, and what it was.
@@ -127,7 +120,7 @@ impl<'a> Teller<'a> {
             repaired: false,
             rounds: 0,
             runs: Runs::default(),
-            shrunk: (0.0, 0.0),
+            reader: Reader::default(),
             flights: VecDeque::new(),
             flat: (0, 0.0),
             last: Observation::default(),
@@ -203,7 +196,7 @@ impl<'a> Teller<'a> {
             }),
             writer_waits: refills,
             window_updates: Some(look.updates > 0),
-            reads_at_once: self.reads_at_once(),
+            reads_at_once: self.reader.at_once(),
             path_is_full: self.path_is_full().filter(|_| !upstream),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             least_rtt_us: Some(least_rtt_us).filter(|least_us| *least_us > 0),
@@ -305,9 +298,7 @@ impl<'a> Teller<'a> {
         self.flight = flight;
         self.rounds += 1;
         self.runs.add(round, look);
-        let mean = |mean: &mut f64, value: f64| *mean += (value - *mean) * self.runs.forgets;
-        mean(&mut self.shrunk.0, look.shrunk.into());
-        mean(&mut self.shrunk.1, look.told.into());
+        self.reader.add(look.told, look.shrunk);
     }
 
     /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run is as
@@ -340,16 +331,6 @@ impl<'a> Teller<'a> {
         let large = part >= REFILLS && segments >= MIN_REFILL;
         let does = large && steady && tells && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
-    }
-
-    fn reads_at_once(&self) -> Option<bool> {
-        let (shrunk, told) = self.shrunk;
-        match shrunk / told.max(1e-9) {
-            _ if told < MIN_TOLD * self.runs.forgets => None,
-            part if part >= LATE => Some(false),
-            part if part <= AT_ONCE => Some(true),
-            _ => None,
-        }
     }
 
     /// Whether the RTT grows as the flight does. Of a flow whose handshake was seen the least RTT is known,

@@ -1,0 +1,116 @@
+//! The time-sequence graph: what was sent, acknowledged, selectively acknowledged and sent again, and the window's end.
+
+use super::svg::{DrawError, INK, LOSS, OTHER, REPLAYED, SEEN, ceiling, frame, svg};
+use crate::sequence::{Sequence, What};
+use plotters::prelude::*;
+use std::collections::BTreeSet;
+
+const SIZE: (u32, u32) = (940, 420);
+/// Pixels of the graph itself, across and up: what lies within one of them is drawn once.
+const ACROSS: f64 = 860.0;
+const UP: f64 = 360.0;
+/// A window's end this much higher than what was sent is not drawn: it would flatten the rest.
+const MAX_WINDOW_PART: f64 = 1.6;
+
+/// Columns and rows of a line.
+type Pixels = Vec<(u32, u32)>;
+
+/// Vertical strokes, each once: column, lower and upper row.
+#[derive(Default)]
+struct Strokes(BTreeSet<(u32, u32, u32)>);
+
+impl Strokes {
+    fn add(&mut self, column: u32, from: u32, to: u32) {
+        self.0.insert((column, from, to));
+    }
+
+    /// Strokes that touch in a column are one.
+    fn joined(self) -> Vec<(u32, u32, u32)> {
+        let mut all: Vec<(u32, u32, u32)> = Vec::new();
+        for (column, from, to) in self.0 {
+            match all.last_mut() {
+                Some((of, _, end)) if *of == column && from <= *end + 1 => *end = (*end).max(to),
+                _ => all.push((column, from, to)),
+            }
+        }
+        all
+    }
+}
+
+/// The figure; nothing where nothing was kept.
+pub(super) fn section(sequence: &Sequence) -> Result<String, DrawError> {
+    let marks = &sequence.marks;
+    let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return Ok(String::new()) };
+    let sent_to = marks.iter().filter_map(|mark| match mark.what {
+        What::Sent(_, to) | What::Again(_, to) => Some(to),
+        What::Acknowledged(..) | What::Selective(..) => None,
+    });
+    let highest = sent_to.max().unwrap_or(1) as f64;
+    let ends = marks.iter().filter_map(|mark| match mark.what {
+        What::Acknowledged(_, end) => end,
+        _ => None,
+    });
+    let window = ends.max().map_or(0.0, |end| end as f64).min(highest * MAX_WINDOW_PART);
+    let top = ceiling(highest.max(window) / 1e6);
+    let end_s = ((last.time_ns - first.time_ns) as f64 / 1e9).max(1e-3);
+    let column = |ns: i64| ((ns - first.time_ns) as f64 / 1e9 / end_s * ACROSS) as u32;
+    let row = |bytes: u64| (bytes as f64 / 1e6 / top * UP).min(UP) as u32;
+    let (mut sent, mut again, mut selective) = <(Strokes, Strokes, Strokes)>::default();
+    // What is acknowledged, and the window's end: the last of each column.
+    let (mut acknowledged, mut window_end) = (Pixels::new(), Pixels::new());
+    let put = |line: &mut Pixels, column: u32, row: u32| match line.last_mut() {
+        Some((of, at)) if *of == column => *at = row,
+        _ => line.push((column, row)),
+    };
+    for mark in marks {
+        let x = column(mark.time_ns);
+        match mark.what {
+            What::Sent(from, to) => sent.add(x, row(from), row(to)),
+            What::Again(from, to) => again.add(x, row(from), row(to)),
+            What::Selective(from, to) => selective.add(x, row(from), row(to)),
+            What::Acknowledged(ack, end) => {
+                put(&mut acknowledged, x, row(ack));
+                if let Some(end) = end.filter(|end| *end as f64 / 1e6 <= top) {
+                    put(&mut window_end, x, row(end));
+                }
+            }
+        }
+    }
+    let picture = svg(SIZE, "Time-sequence graph", |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(6)
+            .margin_right(16)
+            .x_label_area_size(40)
+            .y_label_area_size(62)
+            .build_cartesian_2d(0.0..end_s, 0.0..top)?;
+        frame(&mut chart, "time, s", "MB since the first byte", (10, 8))?;
+        let place = |(x, y): (u32, u32)| (f64::from(x) / ACROSS * end_s, f64::from(y) / UP * top);
+        let steps = |line: &[(u32, u32)]| -> Vec<(f64, f64)> {
+            let mut all = Vec::with_capacity(line.len() * 2);
+            for pair in line.windows(2) {
+                all.push(place(pair[0]));
+                all.push(place((pair[1].0, pair[0].1)));
+            }
+            all.extend(line.last().map(|end| place(*end)));
+            all
+        };
+        chart.draw_series(LineSeries::new(steps(&window_end), OTHER.stroke_width(1)))?;
+        chart.draw_series(LineSeries::new(steps(&acknowledged), INK.stroke_width(1)))?;
+        for (strokes, colour, width) in [(sent, SEEN, 1), (selective, REPLAYED, 1), (again, LOSS, 2)] {
+            chart.draw_series(strokes.joined().into_iter().map(|(x, from, to)| {
+                // A pixel at least.
+                let ends = vec![place((x, from)), place((x, to.max(from + 1)))];
+                PathElement::new(ends, colour.stroke_width(width))
+            }))?;
+        }
+        Ok(())
+    })?;
+    let cut = if sequence.is_cut { " More passed than is drawn." } else { "" };
+    let window =
+        if window_end.is_empty() { "" } else { " <span class=\"key other\">end of the window</span>" };
+    Ok(format!(
+        "<figure>{picture}<figcaption>Bytes: <span class=\"key seen\">sent</span> <span class=\"key loss\">sent again</span> \
+         <span class=\"key algorithm\">selectively acknowledged</span>{window}. The grey line: acknowledged.{cut} To magnify it, \
+         write it for xplot (--xplot FOLDER).</figcaption></figure>"
+    ))
+}

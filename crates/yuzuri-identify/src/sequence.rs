@@ -1,0 +1,251 @@
+//! What passed of a direction of a flow, segment by segment, for time-sequence graphs.
+
+use yuzuri_capture::{End, Flags, Segment};
+
+/// Marks that are kept of all flows of a part together, and of one direction: 32 bytes each.
+pub(crate) const MAX_MARKS: usize = 2_000_000;
+const MAX_OF_ONE: usize = 400_000;
+
+/// What a mark is. Places are bytes since the first one that was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Data was sent: from and to.
+    Sent(u64, u64),
+    /// The same, and some of it had been sent before.
+    Again(u64, u64),
+    /// Everything up to the first place is acknowledged; the receiver's window ends at the second one, where its scale is
+    /// known.
+    Acknowledged(u64, Option<u64>),
+    /// Selectively acknowledged: from and to.
+    Selective(u64, u64),
+}
+
+/// Something that passed, when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Nanoseconds since 1970.
+    pub time_ns: i64,
+    /// What.
+    pub what: What,
+}
+
+/// What passed of a direction of a flow, in the order in which it passed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sequence {
+    /// What passed.
+    pub marks: Vec<Mark>,
+    /// Whether more passed than is kept.
+    pub is_cut: bool,
+}
+
+/// Follows a direction of a flow.
+#[derive(Debug, Clone, Default)]
+struct Follower {
+    sequence: Sequence,
+    /// The sequence number at the highest place that was sent, and that place. Places begin high enough for what comes
+    /// late.
+    highest: Option<(u32, u64)>,
+    /// Of the receiver's window.
+    scale: Option<u8>,
+    /// The receiver's last acknowledgement and window's end.
+    last: Option<(u64, Option<u64>)>,
+}
+
+/// Where the first byte lies until the end, so that what was sent before it has a place, too.
+const ORIGIN: u64 = 1 << 32;
+
+impl Follower {
+    fn place(&self, number: u32) -> Option<u64> {
+        let (base, place) = self.highest?;
+        Some(place.wrapping_add_signed(i64::from(number.wrapping_sub(base) as i32)))
+    }
+
+    /// Whether it was kept.
+    fn keep(&mut self, time_ns: i64, what: What, room: &mut usize) {
+        if *room == 0 || self.sequence.marks.len() >= MAX_OF_ONE {
+            self.sequence.is_cut = true;
+            return;
+        }
+        *room -= 1;
+        self.sequence.marks.push(Mark { time_ns, what });
+    }
+
+    /// A segment of the flow passed; `from_sender`: of the direction's sender. `room`: for so many marks more.
+    fn add(&mut self, segment: &Segment, from_sender: bool, room: &mut usize) {
+        if from_sender {
+            self.sent(segment, room);
+        } else {
+            self.answered(segment, room);
+        }
+    }
+
+    fn sent(&mut self, segment: &Segment, room: &mut usize) {
+        let syn = segment.flags.contains(Flags::SYN);
+        let first = segment.seq.wrapping_add(u32::from(syn));
+        if segment.payload_bytes == 0 {
+            if syn {
+                self.highest.get_or_insert((first, ORIGIN));
+            }
+            return;
+        }
+        self.highest.get_or_insert((first, ORIGIN));
+        let Some(from) = self.place(first) else { return };
+        let to = from.saturating_add(segment.payload_bytes.into());
+        let highest = self.highest.map_or(ORIGIN, |(_, place)| place);
+        let again = from < highest;
+        if to > highest {
+            self.highest = Some((first.wrapping_add(segment.payload_bytes), to));
+        }
+        let what = if again { What::Again(from, to) } else { What::Sent(from, to) };
+        self.keep(segment.time_ns, what, room);
+    }
+
+    fn answered(&mut self, segment: &Segment, room: &mut usize) {
+        let syn = segment.flags.contains(Flags::SYN);
+        if syn {
+            self.scale = segment.options.window_scale.map(|scale| scale.min(14)).or(Some(0));
+        }
+        if !segment.flags.contains(Flags::ACK) {
+            return;
+        }
+        let Some(ack) = self.place(segment.ack) else { return };
+        let scale = if syn { Some(0) } else { self.scale };
+        let end = scale.map(|scale| ack + (u64::from(segment.window) << scale));
+        if self.last != Some((ack, end)) {
+            self.last = Some((ack, end));
+            self.keep(segment.time_ns, What::Acknowledged(ack, end), room);
+        }
+        for (left, right) in segment.options.sack.iter() {
+            if let (Some(from), Some(to)) = (self.place(*left), self.place(*right))
+                && from < to
+            {
+                self.keep(segment.time_ns, What::Selective(from, to), room);
+            }
+        }
+    }
+
+    /// What was kept, with places from the first byte that passed.
+    fn finish(self) -> Sequence {
+        let mut sequence = self.sequence;
+        let least = sequence.marks.iter().filter_map(|mark| match mark.what {
+            What::Sent(from, _) | What::Again(from, _) => Some(from),
+            What::Acknowledged(..) | What::Selective(..) => None,
+        });
+        let first = least.min().unwrap_or(ORIGIN).min(ORIGIN);
+        let from_first = |place: u64| place.saturating_sub(first);
+        for mark in &mut sequence.marks {
+            mark.what = match mark.what {
+                What::Sent(from, to) => What::Sent(from_first(from), from_first(to)),
+                What::Again(from, to) => What::Again(from_first(from), from_first(to)),
+                What::Acknowledged(ack, end) => What::Acknowledged(from_first(ack), end.map(from_first)),
+                What::Selective(from, to) => What::Selective(from_first(from), from_first(to)),
+            };
+        }
+        sequence
+    }
+}
+
+/// Both directions of a flow, by sender.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sequences([Follower; 2]);
+
+impl Sequences {
+    /// A segment passed.
+    pub(crate) fn add(&mut self, segment: &Segment, room: &mut usize) {
+        for end in [End::Lower, End::Higher] {
+            self.0[end.index()].add(segment, segment.from == end, room);
+        }
+    }
+
+    /// What passed of the direction whose sender is that end.
+    pub(crate) fn take(&mut self, end: End) -> Sequence {
+        std::mem::take(&mut self.0[end.index()]).finish()
+    }
+
+    /// So many marks are held.
+    pub(crate) fn held(&self) -> usize {
+        self.0.iter().map(|follower| follower.sequence.marks.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use yuzuri_capture::{Checksum, Ecn, FlowSlot, TcpOptions};
+
+    fn segment(ms: i64, from: End, seq: u32, ack: u32, payload_bytes: u32) -> Segment {
+        Segment {
+            time_ns: ms * 1_000_000,
+            flow: FlowSlot(0),
+            seq,
+            ack,
+            payload_bytes,
+            wire_bytes: payload_bytes + 52,
+            window: 100,
+            ip_id: 0,
+            flags: Flags::ACK,
+            options: TcpOptions::default(),
+            from,
+            ecn: Ecn::NotEct,
+            checksum: Checksum::Valid,
+            first: false,
+            fragment: false,
+        }
+    }
+
+    fn told(segments: &[Segment]) -> Vec<What> {
+        let (mut both, mut room) = (Sequences::default(), 100);
+        segments.iter().for_each(|segment| both.add(segment, &mut room));
+        both.take(End::Lower).marks.iter().map(|mark| mark.what).collect()
+    }
+
+    /// Numbers that run over, a hole that is filled, and a window with a scale.
+    #[test]
+    fn places_count_from_the_first_byte_whatever_its_number() {
+        let base = u32::MAX - 1500;
+        let mut syn = segment(0, End::Lower, base.wrapping_sub(1), 0, 0);
+        syn.flags = Flags::SYN;
+        let mut answer = segment(1, End::Higher, 7, base, 0);
+        answer.flags = Flags::SYN | Flags::ACK;
+        answer.options.window_scale = Some(3);
+        let mut selective = segment(5, End::Higher, 8, base.wrapping_add(1000), 0);
+        selective.options.sack.push(base.wrapping_add(2000), base.wrapping_add(3000));
+        let all = [
+            syn,
+            answer,
+            segment(2, End::Lower, base, 8, 1000),
+            segment(3, End::Lower, base.wrapping_add(1000), 8, 1000),
+            segment(3, End::Lower, base.wrapping_add(2000), 8, 1000),
+            selective,
+            selective,
+            segment(6, End::Lower, base.wrapping_add(1000), 8, 1000),
+            segment(8, End::Higher, 8, base.wrapping_add(3000), 0),
+        ];
+        let expected = [
+            What::Acknowledged(0, Some(100)),
+            What::Sent(0, 1000),
+            What::Sent(1000, 2000),
+            What::Sent(2000, 3000),
+            What::Acknowledged(1000, Some(1800)),
+            What::Selective(2000, 3000),
+            What::Selective(2000, 3000),
+            What::Again(1000, 2000),
+            What::Acknowledged(3000, Some(3800)),
+        ];
+        assert_eq!(told(&all), expected);
+        // From the middle nobody knows the scale.
+        assert_eq!(told(&all[2..])[3], What::Acknowledged(1000, None));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_told_to_be_missing() {
+        let (mut both, mut room) = (Sequences::default(), 2);
+        for n in 0..3 {
+            both.add(&segment(n.into(), End::Lower, n * 1000, 0, 1000), &mut room);
+        }
+        assert_eq!((both.held(), room), (2, 0));
+        let sequence = both.take(End::Lower);
+        assert!(sequence.is_cut && sequence.marks.len() == 2);
+    }
+}
