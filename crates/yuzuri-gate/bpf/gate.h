@@ -58,9 +58,9 @@ struct flow {
 	u64 quiet_ns;          /* since when that lasts; 0: data are under way */
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
-	u64 ack_ns;  /* when an ACK went down last */
-	u64 loss_ns; /* the last sign of a loss; 0: none */
-	u64 wire_other;    /* what had passed up that no window bounds, when what is being timed passed, bytes */
+	u64 ack_ns;     /* when an ACK went down last */
+	u64 loss_ns;    /* the last sign of a loss; 0: none */
+	u64 wire_other; /* what had passed up that no window bounds, when what is being timed passed, bytes */
 	u64 arrived_other; /* so much of it had arrived when the last measurement ended, ... */
 	u64 arrived_ns;    /* which was then; 0: none did */
 	u32 wire_samples;

@@ -87,7 +87,8 @@ struct {
 	__type(value, u64);
 } counts SEC(".maps");
 
-/* What passed up that no window bounds, of all stations, bytes: a mark that each segment that is timed takes along. */
+/* What passed up that no window bounds, of all stations, bytes: a mark that each segment that is timed takes
+ * along. */
 u64 other_passed = 0;
 
 static __always_inline void count_up(u32 what, u64 by)
