@@ -103,6 +103,7 @@ int up(struct __sk_buff *skb)
 	int parsed;
 	u64 now;
 
+	count_up(COUNT_BYTES, skb->len);
 	parsed = parse(skb, &s, false);
 	now = bpf_ktime_get_ns();
 	if (parsed == PARSED_OTHER)

@@ -58,8 +58,11 @@ struct flow {
 	u64 quiet_ns;          /* since when that lasts; 0: data are under way */
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
-	u64 ack_ns;  /* when an ACK went down last */
-	u64 loss_ns; /* the last sign of a loss; 0: none */
+	u64 ack_ns;     /* when an ACK went down last */
+	u64 loss_ns;    /* the last sign of a loss; 0: none */
+	u64 wire_other; /* what had passed up that no window bounds, when what is being timed passed, bytes */
+	u64 arrived_other; /* so much of it had arrived when the last measurement ended, ... */
+	u64 arrived_ns;    /* which was then; 0: none did */
 	u32 wire_samples;
 	u32 wire_min_us;
 	u32 air_samples;
@@ -116,6 +119,7 @@ struct bucket {
 	u64 packets;
 	u64 marked; /* packets that passed with a mark of congestion */
 	u64 dropped;
+	u64 all_passed; /* what had passed of all stations after its last packet that did, bytes */
 };
 
 /* What the programs count, an index each into `counts`. */
@@ -130,6 +134,7 @@ enum count {
 	COUNT_OTHER,    /* packets from stations that no window bounds */
 	COUNT_MARKED,   /* of these, marked */
 	COUNT_DROPPED,  /* dropped */
+	COUNT_BYTES,    /* all that came from stations, frames, bytes */
 	COUNTS,
 };
 

@@ -18,6 +18,8 @@ static __always_inline void wire_sample(struct flow *f, u64 now)
 	u32 us = since_us(now, f->wire_sent_ns);
 
 	f->wire_sent_ns = 0;
+	f->arrived_other = f->wire_other;
+	f->arrived_ns = now;
 	f->wire_samples++;
 	f->wire_sum_us += us;
 	if (!f->wire_min_us || us < f->wire_min_us)
@@ -137,6 +139,7 @@ static __always_inline void measure_data(struct flow *f, struct segment *s, u64 
 	if (!f->wire_sent_ns) {
 		f->wire_end = end;
 		f->wire_sent_ns = now;
+		f->wire_other = *(volatile u64 *)&other_passed;
 	}
 }
 

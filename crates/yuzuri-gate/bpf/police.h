@@ -88,6 +88,12 @@ static __always_inline bool mark(struct __sk_buff *skb, struct segment *s)
 	return !bpf_skb_store_bytes(skb, s->ip, &first, sizeof(first), 0);
 }
 
+/* Counts a packet that goes on. */
+static __always_inline u64 passed(struct segment *s)
+{
+	return __sync_fetch_and_add(&other_passed, s->packet) + s->packet;
+}
+
 /* Whether a packet that no window bounds goes on. */
 static __always_inline bool police(struct __sk_buff *skb, struct segment *s, u64 now)
 {
@@ -104,6 +110,7 @@ static __always_inline bool police(struct __sk_buff *skb, struct segment *s, u64
 	if (!b) {
 		struct bucket begun = {.filled_ns = now, .last_ns = now, .bytes = s->packet, .packets = 1};
 
+		begun.all_passed = passed(s);
 		bpf_map_update_elem(&buckets, &mac, &begun, 0);
 		return true;
 	}
@@ -111,8 +118,10 @@ static __always_inline bool police(struct __sk_buff *skb, struct segment *s, u64
 	__sync_fetch_and_add(&b->bytes, s->packet);
 	__sync_fetch_and_add(&b->packets, 1);
 	r = bpf_map_lookup_elem(&rates, &mac);
-	if (!r || r->until_ns <= now)
+	if (!r || r->until_ns <= now) {
+		b->all_passed = passed(s);
 		return true;
+	}
 	bytes_per_s = r->bytes_per_s > MAX_RATE ? MAX_RATE : r->bytes_per_s;
 	small = is_small(s, now);
 	tokens = fill(b, bytes_per_s, now);
@@ -129,6 +138,7 @@ static __always_inline bool police(struct __sk_buff *skb, struct segment *s, u64
 		count(COUNT_MARKED);
 	}
 	__sync_fetch_and_add(&b->tokens, -(s64)s->packet);
+	b->all_passed = passed(s);
 	return true;
 }
 

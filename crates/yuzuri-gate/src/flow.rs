@@ -45,6 +45,15 @@ impl Half {
     }
 }
 
+/// How much of what no window bounds had arrived at a moment: what passed up before a segment that was acknowledged then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Arrived {
+    /// When the segment was acknowledged, nanoseconds of the process's `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
+    /// What had passed before it, of all stations, IP packets, bytes.
+    pub other_bytes: u64,
+}
+
 /// What was seen of a connection until now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSeen {
@@ -74,6 +83,8 @@ pub struct FlowSeen {
     pub wire: Half,
     /// Between the gate and the station, the station's own queue included.
     pub air: Half,
+    /// What had arrived that no window bounds when the last measurement towards the server ended; `None`: none did.
+    pub arrived: Option<Arrived>,
     /// Payload that passed up and is not acknowledged, bytes.
     pub in_flight_bytes: u32,
     /// The window that the station was last advertised, bytes.
@@ -116,6 +127,7 @@ impl FlowSeen {
             thinned: 0,
             wire: Half::default(),
             air: Half::default(),
+            arrived: None,
             in_flight_bytes: 0,
             advertised_bytes: 0,
             offered_bytes: 0,
@@ -153,6 +165,8 @@ impl FlowSeen {
             thinned: raw.thinned,
             wire: Half { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
             air: Half { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
+            arrived: (raw.arrived_ns != 0)
+                .then(|| Arrived { at_ns: clock.ours(raw.arrived_ns), other_bytes: raw.arrived_other }),
             in_flight_bytes: if has_data { ahead } else { 0 },
             advertised_bytes: raw.advertised,
             offered_bytes: raw.offered,
@@ -199,6 +213,8 @@ pub struct OtherSeen {
     pub marked: u64,
     /// Such that were dropped.
     pub dropped: u64,
+    /// What had passed of all stations after its last packet that did, bytes.
+    pub all_passed: u64,
 }
 
 impl OtherSeen {
@@ -210,6 +226,7 @@ impl OtherSeen {
             packets: raw.packets,
             marked: raw.marked,
             dropped: raw.dropped,
+            all_passed: raw.all_passed,
         })
     }
 }
@@ -237,6 +254,8 @@ pub struct Counts {
     pub marked: u64,
     /// Dropped.
     pub dropped: u64,
+    /// All frames from stations, bytes.
+    pub bytes: u64,
 }
 
 #[cfg(test)]

@@ -251,6 +251,7 @@ impl Gate {
             other: count(7)?,
             marked: count(8)?,
             dropped: count(9)?,
+            bytes: count(10)?,
         })
     }
 

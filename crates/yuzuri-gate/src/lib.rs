@@ -36,6 +36,6 @@ mod skel {
 
 pub use attach::How;
 pub use error::GateError;
-pub use flow::{Counts, FlowSeen, Half, OtherSeen, Standing};
+pub use flow::{Arrived, Counts, FlowSeen, Half, OtherSeen, Standing};
 pub use gate::{Bound, Direction, Gate, Options, Tried};
 pub use key::{FlowKey, NotOneFamily};

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use yuzuri_exit::stop_flag;
 use yuzuri_lab::batch::{self, Executor, InRealTime, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
-use yuzuri_lab::run::{Clock, Simulated, Statuses};
+use yuzuri_lab::run::{Clock, Simulated, Statuses, check_built};
 use yuzuri_lab::{demo, net, report};
 use yuzuri_manual::ManualError;
 use yuzuri_scenario::Document;
@@ -480,6 +480,8 @@ fn runs(
         let checked = document.check_points(&|point| points.contains(point), &yuzuri_sim::refused);
         checked.map_err(yuzuri_lab::LabError::Scenario)?;
     }
+    // A guest runs this same program.
+    all.iter().try_for_each(|planned| check_built(&planned.scenario))?;
     let _lock = OutLock::claim(&out)?;
     batch::refuse_mixture(&out, clock)?;
     if clock == Clock::Real {

@@ -124,3 +124,19 @@ fn check_reports_line_and_field() {
         text(&listed.stdout)
     );
 }
+
+/// Where this program was built without QUIC (`--no-default-features`): before anything is set up, and without root.
+#[cfg(not(feature = "quic"))]
+#[test]
+fn quic_that_is_not_built_is_refused_at_once() {
+    let out = tempfile::tempdir().unwrap();
+    let (file, results) = (out.path().join("quic.toml"), out.path().join("results"));
+    std::fs::write(&file, SCENARIO.replace("phy =", "workload = { kind = \"quic\" }\nphy =")).unwrap();
+    for clock in ["real", "virtual"] {
+        let ended =
+            output(&["run", file.to_str().unwrap(), "--clock", clock, "--out", results.to_str().unwrap()]);
+        let said = text(&ended.stderr);
+        assert!(!ended.status.success() && said.contains("make lab"), "{said}");
+        assert!(!results.exists(), "{clock}");
+    }
+}

@@ -23,6 +23,14 @@ const IFTYPE_STATION: u32 = 2;
 const IFTYPE_AP: u32 = 3;
 const STA_INFO_TX_BITRATE: u16 = 8;
 const STA_INFO_RX_BITRATE: u16 = 14;
+const STA_INFO_TX_PACKETS: u16 = 10;
+const STA_INFO_TX_RETRIES: u16 = 11;
+const STA_INFO_TX_FAILED: u16 = 12;
+const STA_INFO_TID_STATS: u16 = 31;
+const STA_INFO_RX_DURATION: u16 = 32;
+const STA_INFO_TX_DURATION: u16 = 39;
+const TID_STATS_TXQ_STATS: u16 = 6;
+const TXQ_STATS_BACKLOG_PACKETS: u16 = 2;
 const RATE_BITRATE: u16 = 1;
 const RATE_MCS: u16 = 2;
 const RATE_BITRATE32: u16 = 5;
@@ -43,6 +51,21 @@ pub(crate) struct Station {
 }
 
 type Rate = (u64, Aggregation);
+
+/// What an access point's driver tells of a station; absent: it does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Heard {
+    /// By what was received from it last.
+    pub(crate) radio: Option<RadioConfig>,
+    /// How long it had the air since it associated, both ways, µs.
+    pub(crate) airtime_us: Option<u64>,
+    /// What was sent to it since then, and how often again, and given up, packets.
+    pub(crate) sent: Option<u32>,
+    pub(crate) retries: Option<u32>,
+    pub(crate) failed: Option<u32>,
+    /// What waits for it, packets.
+    pub(crate) queued: Option<u32>,
+}
 
 /// The kernel's nl80211 interface, if any.
 pub(crate) struct Wireless {
@@ -79,8 +102,8 @@ impl Wireless {
         Some(Station { bssid, radio: radio.unwrap_or_default() })
     }
 
-    /// The stations of an interface that is an access point's, and the radio of each, by what was received from it last.
-    pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], RadioConfig>> {
+    /// The stations of an interface that is an access point's, and what its driver tells of each.
+    pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], Heard>> {
         self.family = self.family.or_else(family);
         let family = self.family?;
         if !is_of_type(family, interface, IFTYPE_AP)? {
@@ -88,14 +111,18 @@ impl Wireless {
         }
         let mut found = Vec::new();
         ask(family, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
-            found.extend(peer(attributes, STA_INFO_RX_BITRATE));
+            found.extend(
+                peer(attributes, STA_INFO_RX_BITRATE).map(|(mac, rate)| (mac, rate, heard(attributes))),
+            );
         })?;
-        self.heard.retain(|mac, _| found.iter().any(|(there, _)| there == mac));
-        let radios = found.into_iter().filter_map(|(mac, rate)| {
-            let (bps, aggregation) = median(self.heard.entry(mac).or_default(), rate)?;
-            Some((mac, RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation }))
+        self.heard.retain(|mac, _| found.iter().any(|(there, ..)| there == mac));
+        let stations = found.into_iter().map(|(mac, rate, heard)| {
+            let usual = median(self.heard.entry(mac).or_default(), rate);
+            let radio =
+                usual.map(|(bps, aggregation)| RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation });
+            (mac, Heard { radio, ..heard })
         });
-        Some(radios.collect())
+        Some(stations.collect())
     }
 }
 
@@ -128,6 +155,32 @@ fn peer(attributes: &Attributes, direction: u16) -> Option<([u8; 6], Option<Rate
     let handle = attributes.get_attr_handle();
     let mac = handle.get_attr_payload_as_with_len_borrowed::<&[u8]>(ATTR_MAC).ok()?;
     Some((<[u8; 6]>::try_from(mac).ok()?, rate(attributes, direction)))
+}
+
+/// What a station entry tells of the air, without the rate.
+fn heard(attributes: &Attributes) -> Heard {
+    let handle = attributes.get_attr_handle();
+    let Ok(info) = handle.get_nested_attributes::<u16>(ATTR_STA_INFO) else { return Heard::default() };
+    let number = |kind: u16| info.get_attr_payload_as::<u32>(kind).ok();
+    let time_us = |kind: u16| info.get_attr_payload_as::<u64>(kind).ok();
+    let both = [STA_INFO_RX_DURATION, STA_INFO_TX_DURATION].map(time_us);
+    // A driver that does not know says nothing, or 0.
+    let airtime_us = both.into_iter().flatten().sum::<u64>();
+    let mut queued = None;
+    for tid in info.get_nested_attributes::<u16>(STA_INFO_TID_STATS).iter().flat_map(|tids| tids.iter()) {
+        let Ok(stats) = tid.get_attr_handle::<u16>() else { continue };
+        let Ok(queue) = stats.get_nested_attributes::<u16>(TID_STATS_TXQ_STATS) else { continue };
+        let Ok(packets) = queue.get_attr_payload_as::<u32>(TXQ_STATS_BACKLOG_PACKETS) else { continue };
+        queued = Some(queued.unwrap_or(0_u32).saturating_add(packets));
+    }
+    Heard {
+        radio: None,
+        airtime_us: Some(airtime_us).filter(|us| *us > 0),
+        sent: number(STA_INFO_TX_PACKETS),
+        retries: number(STA_INFO_TX_RETRIES),
+        failed: number(STA_INFO_TX_FAILED),
+        queued,
+    }
 }
 
 /// The rate of the last frame in a direction.
@@ -323,5 +376,40 @@ mod tests {
         let he = attribute(RATE_HE_MCS, &[11]);
         assert_eq!(station(&[wide, he]), Some((bssid, Some((866_700_000, Aggregation::Vht)))));
         assert_eq!(station(&[]), Some((bssid, None)));
+    }
+
+    #[test]
+    fn what_a_driver_tells_of_a_station_s_air() {
+        let told = |told: &[Vec<u8>]| {
+            let bytes = [attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]), nested(ATTR_STA_INFO, told)].concat();
+            heard(&Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap())
+        };
+        let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
+        let time = |kind: u16, us: u64| attribute(kind, &us.to_ne_bytes());
+        let queue = |tid: u16, packets: u32| {
+            let stats = [number(1, 9_000), number(TXQ_STATS_BACKLOG_PACKETS, packets)];
+            nested(tid + 1, &[time(1, 77), nested(TID_STATS_TXQ_STATS, &stats)])
+        };
+        let all = told(&[
+            number(STA_INFO_TX_PACKETS, 900),
+            number(STA_INFO_TX_RETRIES, 100),
+            number(STA_INFO_TX_FAILED, 3),
+            time(STA_INFO_RX_DURATION, 40_000),
+            time(STA_INFO_TX_DURATION, 2_000),
+            nested(STA_INFO_TID_STATS, &[queue(0, 5), queue(6, 2), nested(8, &[time(1, 1)])]),
+        ]);
+        let expected = Heard {
+            radio: None,
+            airtime_us: Some(42_000),
+            sent: Some(900),
+            retries: Some(100),
+            failed: Some(3),
+            queued: Some(7),
+        };
+        assert_eq!(all, expected);
+        // As mac80211_hwsim, which has no air.
+        let none = told(&[time(STA_INFO_RX_DURATION, 0), number(STA_INFO_TX_PACKETS, 1)]);
+        assert_eq!(none, Heard { sent: Some(1), ..Heard::default() });
+        assert_eq!(told(&[]), Heard::default());
     }
 }

@@ -37,6 +37,8 @@ struct Cell {
     /// Whether an access point leads, and what terminals reported to it at this tick.
     led: bool,
     heard: Vec<Option<Report>>,
+    /// What each has beside a terminal of weight 1, as the access point tells it; empty: all have that weight.
+    weights: Vec<f64>,
     summary: Option<Summary>,
     /// Messages with delay and loss; absent: messages arrive at once.
     links: Option<MessageLinks>,
@@ -116,7 +118,7 @@ impl Group for Seat<'_> {
     fn summary(&mut self, now: Moment) -> Option<Summary> {
         let mut summary = match &mut self.cell.links {
             Some(links) if !self.leads => links.received_summary(now, self.number),
-            _ => self.cell.summary.clone(),
+            _ => self.cell.summary.as_ref().map(|summary| summary.weighted(self.weight())),
         };
         if let (Some(lie), Some(summary)) = (&mut self.cell.lie, &mut summary) {
             lie(now, self.number, summary);
@@ -127,12 +129,19 @@ impl Group for Seat<'_> {
     fn senders(&self, _now: Moment) -> SendersSeen {
         // Stations that say nothing prove nothing: the access point's count of them is believed, as where
         // its address vouches for it.
-        let told = self.cell.summary.as_ref().filter(|_| self.cell.led).map_or(0, |summary| summary.senders);
+        let told = self.cell.summary.as_ref().filter(|_| self.cell.led);
+        let told = told.map_or(0, |summary| summary.weighted(self.weight()).senders);
         SendersSeen { proved: self.cell.members.saturating_add(self.cell.invented).max(told), unproved: 0 }
     }
 
     /// All have.
     fn ask_senders(&mut self, _now: Moment) {}
+}
+
+impl Seat<'_> {
+    fn weight(&self) -> f64 {
+        self.cell.weights.get(self.number).copied().unwrap_or(1.0)
+    }
 }
 
 /// Alters a summary before a terminal receives it.
@@ -208,6 +217,12 @@ impl Sharing {
     /// what comes of them. Messages arrive at once.
     pub fn led(mut self) -> Sharing {
         self.cell.led = true;
+        self
+    }
+
+    /// Each takes its weight of what the access point tells.
+    pub fn weighing(mut self, weights: Vec<f64>) -> Sharing {
+        self.cell.weights = weights;
         self
     }
 

@@ -26,6 +26,7 @@ pub struct Bucket {
     packets: u64,
     marked: u64,
     dropped: u64,
+    all_passed: u64,
 }
 
 fn since(then_ns: u64, now_ns: u64, per_s: f64) -> f64 {
@@ -34,7 +35,17 @@ fn since(then_ns: u64, now_ns: u64, per_s: f64) -> f64 {
 
 impl Bucket {
     /// Whether a packet goes on; it may be marked.
-    pub fn passes(&mut self, now_ns: u64, segment: &mut Segment) -> bool {
+    /// `all_passed`: what has passed of all stations, bytes.
+    pub fn passes(&mut self, now_ns: u64, segment: &mut Segment, all_passed: &mut u64) -> bool {
+        let goes_on = self.goes_on(now_ns, segment);
+        if goes_on {
+            *all_passed += u64::from(segment.bytes() - ETHERNET_BYTES);
+            self.all_passed = *all_passed;
+        }
+        goes_on
+    }
+
+    fn goes_on(&mut self, now_ns: u64, segment: &mut Segment) -> bool {
         let size = segment.bytes() - ETHERNET_BYTES;
         (self.last_ns, self.bytes, self.packets) = (now_ns, self.bytes + u64::from(size), self.packets + 1);
         let Some(rate_bps) = self.rate_bps else { return true };
@@ -72,6 +83,7 @@ impl Bucket {
             packets: self.packets,
             marked: self.marked,
             dropped: self.dropped,
+            all_passed: self.all_passed,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What is set up at the access point, or on the terminals.
 
-use super::gate::Gate;
+use super::gate::{Gate, mac};
 use super::setting::{Group, Setting};
 use serde::Serialize;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_policy::{PolicyConfig, SlowRadio};
-use yuzuri_share::Rules;
+use yuzuri_share::{Rules, StationId, StationRule};
 use yuzuri_sim::cc::{Algorithm, Bounds};
 use yuzuri_sim::{
     NoSteer, Observation, Results, Scenario, ScenarioError, Segment, Sharing, Steer, hint_of, run,
@@ -88,7 +88,7 @@ impl Contender {
         let mut scenario = setting.scenario(seed);
         self.prepare(&mut scenario);
         let terminals = 0..setting.phys.len();
-        let is_half = setting.group == Group::Half;
+        let is_half = matches!(setting.group, Group::Half | Group::Weights);
         let takes_part = |number: usize| !is_half || setting.is_special(number);
         let radio = |number: usize| takes_part(number).then(|| hint_of(setting.phys[number]));
         let sharing = || {
@@ -102,9 +102,14 @@ impl Contender {
             gate.traced = traced;
             gate
         };
-        match self.rules() {
+        let rule = |(number, weight): (usize, &f64)| {
+            (StationId(mac(number)), StationRule { weight: *weight, ..StationRule::default() })
+        };
+        let stations = setting.weights.iter().enumerate().map(rule).collect();
+        match self.rules().map(|rules| Rules { stations, ..rules }) {
             Some(rules) if is_half => {
-                run(&scenario, &mut Led { sharing: sharing().led(), gate: gate(rules) })
+                let sharing = sharing().led().weighing(setting.weights.clone());
+                run(&scenario, &mut Led { sharing, gate: gate(rules) })
             }
             Some(rules) => run(&scenario, &mut gate(rules)),
             None if self == Contender::Daemon => run(&scenario, &mut sharing()),
@@ -124,8 +129,8 @@ impl Steer for Led {
         self.sharing.steer(now, terminals, bounds);
         self.gate.hear(self.sharing.reports());
         self.gate.steer(now, terminals, bounds);
-        if let Some(summary) = self.gate.summary() {
-            self.sharing.tell(summary.clone());
+        if let Some(summary) = self.gate.told() {
+            self.sharing.tell(summary);
         }
     }
 

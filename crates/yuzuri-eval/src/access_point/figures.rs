@@ -14,7 +14,7 @@ const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
 pub struct Figures {
     /// Payload of all terminals, Mbit/s.
     pub total_mbps: f64,
-    /// Jain's index on rate over rate alone, among those that upload.
+    /// Jain's index on rate over rate alone and over weight, among those that upload.
     pub jain: f64,
     /// Mean smoothed round-trip time of those that upload, above the path's, ms.
     pub queue_ms: f64,
@@ -37,10 +37,10 @@ impl Figures {
         let is_call = |number: usize| setting.group == Group::Call && setting.is_special(number);
         let uploads: Vec<usize> = (0..setting.phys.len()).filter(|number| !is_call(*number)).collect();
         let mean = |of: Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
-        // Rates in parts of what each would have alone.
+        // Rates in parts of what each would have alone, by weight.
         let part = |number: &usize| {
             let alone_bps = (hint_of(setting.phys[*number]).alone_bps as f64).min(wire_bps);
-            results.terminals[*number].goodput_mbps * 1e6 / alone_bps
+            results.terminals[*number].goodput_mbps * 1e6 / alone_bps / setting.weight_of(*number)
         };
         let parts: Vec<f64> = uploads.iter().map(part).collect();
         let equal = mean(parts.clone());

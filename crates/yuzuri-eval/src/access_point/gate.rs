@@ -5,7 +5,7 @@ use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use yuzuri_gate::model::WindowClamp;
-use yuzuri_gate::{Bound, FlowKey, FlowSeen, Half, Standing};
+use yuzuri_gate::{Arrived, Bound, FlowKey, FlowSeen, Half, Standing};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
@@ -34,6 +34,8 @@ struct Flow {
     loss_ns: Option<u64>,
     /// What is being timed: the end of a segment up, and a time stamp down, ms; and when each passed.
     wire_timed: Option<(u32, u64)>,
+    /// What had passed then that no window bounds, bytes.
+    wire_other: u64,
     air_timed: Option<(u64, u64)>,
     stamp_ms: u64,
     /// The least room of a period, and of the one before.
@@ -48,6 +50,7 @@ pub struct Gate {
     stations: HashMap<IpAddr, u32>,
     others: Option<u32>,
     buckets: BTreeMap<usize, Bucket>,
+    other_passed: u64,
     radios: Vec<RadioConfig>,
     changes: Vec<Change>,
     /// Terminals that use QUIC: no window bounds them.
@@ -66,7 +69,8 @@ fn address(terminal: usize) -> IpAddr {
     Ipv4Addr::from(0x0a00_0002 + terminal as u32).into()
 }
 
-fn mac(terminal: usize) -> [u8; 6] {
+/// A terminal's hardware address.
+pub fn mac(terminal: usize) -> [u8; 6] {
     let [a, b, c, d] = (terminal as u32).to_be_bytes();
     [2, 0, a, b, c, d]
 }
@@ -95,6 +99,7 @@ impl Gate {
             stations: HashMap::new(),
             others: None,
             buckets: BTreeMap::new(),
+            other_passed: 0,
             radios: phys.iter().map(|phy| radio_of(*phy)).collect(),
             changes,
             quic,
@@ -109,9 +114,9 @@ impl Gate {
         self.steward.hear(members.collect());
     }
 
-    /// What was summed up at the last look.
-    pub fn summary(&self) -> Option<&Summary> {
-        self.steward.summary()
+    /// What members are told.
+    pub fn told(&self) -> Option<Summary> {
+        self.steward.told()
     }
 
     fn trace(&self, now: Time) {
@@ -189,7 +194,8 @@ impl Steer for Gate {
 
     fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
         if self.is_quic(terminal) {
-            return self.buckets.entry(terminal).or_default().passes(now.as_nanos(), segment);
+            let bucket = self.buckets.entry(terminal).or_default();
+            return bucket.passes(now.as_nanos(), segment, &mut self.other_passed);
         }
         match segment.kind {
             Kind::Syn => {
@@ -199,7 +205,7 @@ impl Steer for Gate {
             }
             Kind::Data => {
                 if let Some(flow) = self.flows.get_mut(&segment.connection) {
-                    flow.data(now.as_nanos(), segment);
+                    flow.data(now.as_nanos(), segment, self.other_passed);
                 }
             }
             // Of what the station receives nothing is bounded.
@@ -238,6 +244,7 @@ impl Flow {
             offered: 0,
             loss_ns: None,
             wire_timed: None,
+            wire_other: 0,
             air_timed: None,
             stamp_ms: 0,
             room: (0, None, None),
@@ -260,7 +267,7 @@ impl Flow {
         self.clamp.edge = Some(segment.window.min(u16::MAX as u32 / MSS) * MSS);
     }
 
-    fn data(&mut self, now_ns: u64, segment: &Segment) {
+    fn data(&mut self, now_ns: u64, segment: &Segment, other_passed: u64) {
         let seen = &mut self.seen;
         let end = segment.number * MSS + u32::from(segment.payload_bytes);
         (seen.last_ns, seen.up_bytes) = (now_ns, seen.up_bytes + u64::from(segment.payload_bytes));
@@ -286,7 +293,9 @@ impl Flow {
             (period, room, if period == last.0 + 1 { last.1 } else { None })
         };
         self.end = end;
-        self.wire_timed.get_or_insert((end, now_ns));
+        if self.wire_timed.is_none() {
+            (self.wire_timed, self.wire_other) = (Some((end, now_ns)), other_passed);
+        }
         seen.in_flight_bytes = self.end - self.ack;
     }
 
@@ -305,6 +314,7 @@ impl Flow {
         }
         if let Some((_, since_ns)) = self.wire_timed.take_if(|(end, _)| ack >= *end) {
             sample(&mut self.seen.wire, now_ns, since_ns);
+            self.seen.arrived = Some(Arrived { at_ns: now_ns, other_bytes: self.wire_other });
         }
         let unit = 1 << SCALE;
         let field = (segment.window.min(u32::from(u16::MAX) * unit / MSS) * MSS / unit) as u16;

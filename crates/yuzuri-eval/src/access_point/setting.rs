@@ -1,5 +1,6 @@
 //! The settings: who uploads, over which path.
 
+use yuzuri_cca::SlowStartExit;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_netmodel::wire::LossConfig;
@@ -23,7 +24,9 @@ pub enum Group {
     Mixed,
     /// Half of the terminals run `yuzuri share`.
     Half,
-    /// Half of them use QUIC.
+    /// The same, and every second terminal has twice the weight.
+    Weights,
+    /// Half of them use QUIC, without HyStart as quinn.
     Quic,
     /// One has a call.
     Call,
@@ -33,8 +36,8 @@ pub enum Group {
 
 impl Group {
     /// In the order of the tables.
-    pub const ALL: [Group; 6] =
-        [Group::Alike, Group::Mixed, Group::Half, Group::Quic, Group::Call, Group::Poor];
+    pub const ALL: [Group; 7] =
+        [Group::Alike, Group::Mixed, Group::Half, Group::Weights, Group::Quic, Group::Call, Group::Poor];
 
     /// The table's heading.
     pub fn title(self) -> &'static str {
@@ -42,6 +45,7 @@ impl Group {
             Group::Alike => "nobody runs anything, alike radios",
             Group::Mixed => "nobody runs anything, radios differ",
             Group::Half => "half take part",
+            Group::Weights => "half take part, by weights",
             Group::Quic => "QUIC beside TCP",
             Group::Call => "a call beside uploads",
             Group::Poor => "short queues and losses",
@@ -58,11 +62,18 @@ pub struct Setting {
     pub wire_mbps: u64,
     pub wire_packets: u32,
     pub loss: f64,
+    /// Each terminal's weight; empty: all have 1.
+    pub weights: Vec<f64>,
 }
 
 impl Setting {
     fn new(group: Group, phys: Vec<Phy>, rtt_ms: u64) -> Setting {
-        Setting { group, phys, rtt_ms, wire_mbps: 1000, wire_packets: 1000, loss: 0.0 }
+        Setting { group, phys, rtt_ms, wire_mbps: 1000, wire_packets: 1000, loss: 0.0, weights: Vec::new() }
+    }
+
+    /// What a terminal has beside one of weight 1.
+    pub fn weight_of(&self, terminal: usize) -> f64 {
+        self.weights.get(terminal).copied().unwrap_or(1.0)
     }
 
     fn wire(self, wire_mbps: u64, wire_packets: u32) -> Setting {
@@ -89,6 +100,9 @@ impl Setting {
         if self.wire_mbps != 1000 || self.wire_packets != 1000 {
             name += &format!(", {} Mbit/s/{}", self.wire_mbps, self.wire_packets);
         }
+        if !self.weights.is_empty() {
+            name += ", weights 2 and 1";
+        }
         if self.loss > 0.0 {
             name += &format!(", loss {}", self.loss);
         }
@@ -103,7 +117,7 @@ impl Setting {
     /// Whether a terminal has something special: it takes part, uses QUIC, or has the call.
     pub fn is_special(&self, terminal: usize) -> bool {
         match self.group {
-            Group::Half | Group::Quic => terminal < self.phys.len() / 2,
+            Group::Half | Group::Weights | Group::Quic => terminal < self.phys.len() / 2,
             Group::Call => terminal == 0,
             Group::Alike | Group::Mixed | Group::Poor => false,
         }
@@ -118,7 +132,10 @@ impl Setting {
         let receiver = ReceiverConfig { growing_buffer: true, ..ReceiverConfig::default() };
         let terminal = |number: usize| {
             let calls = self.group == Group::Call && self.is_special(number);
-            let terminal = if calls { Terminal::new(CALL) } else { Terminal::uploading() };
+            let mut terminal = if calls { Terminal::new(CALL) } else { Terminal::uploading() };
+            if self.group == Group::Quic && self.is_special(number) {
+                terminal.sender.slow_start_exit = SlowStartExit::Loss;
+            }
             Terminal { receiver, ..terminal }
         };
         let terminals = (0..self.phys.len()).map(terminal).collect();
@@ -155,6 +172,13 @@ pub fn all() -> Vec<Setting> {
     for rtt_ms in [16, 64, 128] {
         for phy in [G, N, AC, AX] {
             all.push(Setting::new(Group::Half, vec![phy; 8], rtt_ms));
+        }
+        for setting in [
+            Setting::new(Group::Weights, vec![N; 8], rtt_ms),
+            Setting::new(Group::Weights, vec![AC; 8], rtt_ms),
+            Setting::new(Group::Weights, vec![AC; 8], rtt_ms).wire(50, 1000),
+        ] {
+            all.push(Setting { weights: [2.0, 1.0].repeat(4), ..setting });
         }
         for phy in [N, AC] {
             all.push(Setting::new(Group::Quic, vec![phy; 4], rtt_ms));

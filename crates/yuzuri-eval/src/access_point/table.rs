@@ -68,7 +68,9 @@ pub fn rows(rows: &[Row]) -> String {
         let Some(first) = of().next() else { continue };
         let heads: Vec<&str> = first.figures.iter().map(|(contender, _)| contender.name()).collect();
         let more = match group {
-            Group::Half | Group::Quic => ", part of those that take part or use QUIC; least part",
+            Group::Half | Group::Weights | Group::Quic => {
+                ", part of those that take part or use QUIC; least part"
+            }
             Group::Call => ", 99th percentile of the call above the path, ms; sent again",
             _ => "",
         };
@@ -84,7 +86,9 @@ pub fn rows(rows: &[Row]) -> String {
                 let mut cell =
                     format!("{:.1}, {:.3}, {:.0}, {:.2}", f.total_mbps, f.jain, f.queue_ms, f.resent * 100.0);
                 cell += &match group {
-                    Group::Half | Group::Quic => format!(", {:.2}; {:.2}", f.special, f.least),
+                    Group::Half | Group::Weights | Group::Quic => {
+                        format!(", {:.2}; {:.2}", f.special, f.least)
+                    }
                     Group::Call => format!(", {:.0}; {:.0}", f.call_ms, f.call_resent),
                     _ => String::new(),
                 };
@@ -143,6 +147,15 @@ pub fn verdicts(rows: &[Row]) -> String {
         let special = row.of(gate)?.special;
         (row.setting.group == Group::Half).then(|| at_least(special, 0.93))
     });
+    limit(
+        "by weights: Jain's index by weight at least 0.98, at least 0.93 of their part for those that take part",
+        &|row| {
+            let figures = row.of(gate)?;
+            let held = figures.jain >= 0.98 && figures.special >= 0.93;
+            let why = format!("Jain {:.3}, {:.3} of their part", figures.jain, figures.special);
+            (row.setting.group == Group::Weights).then_some((held, why))
+        },
+    );
     limit("QUIC beside TCP: Jain's index at least 0.95, nobody below 0.85 of a share", &|row| {
         let figures = row.of(gate)?;
         let held = figures.jain >= 0.95 && figures.least >= 0.85;

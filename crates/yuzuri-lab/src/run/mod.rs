@@ -17,6 +17,7 @@ mod work;
 pub use call::{CallRecord, CallWay};
 pub use flows::{FlowFigures, Weighted};
 pub use gate::GateRecord;
+pub use quic::check_built;
 pub use record::{
     Clock, FILE as RECORD_FILE, HostRecord, LineRecord, RadioRecord, RunRecord, Task, TerminalRecord, Totals,
     Watched,
@@ -158,6 +159,7 @@ pub(crate) fn perform(
     statuses: Option<&Statuses>,
 ) -> Result<Performed, LabError> {
     refuse(scenario.problems(), folder)?;
+    check_built(scenario)?;
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
 
     // Dropped in reverse order: workers and driver end before the network is removed, and the network

@@ -9,6 +9,9 @@ use super::{FlowFigures, Weighted};
 use crate::LabError;
 use crate::net::Topology;
 use std::sync::atomic::AtomicBool;
+use yuzuri_scenario::Scenario;
+#[cfg(not(feature = "quic"))]
+use yuzuri_scenario::WorkloadSpec;
 
 /// For windows in segments.
 const SEGMENT_BYTES: u64 = 1448;
@@ -69,10 +72,29 @@ pub fn upload(
     #[cfg(feature = "quic")]
     return connection::upload(topology, job, stop, flow);
     #[cfg(not(feature = "quic"))]
-    Err(LabError::Run(
-        "workload `quic`: this yuzuri-lab was built without QUIC; build it with `make lab`, or with `--features quic`".into(),
-    ))
+    Err(not_built())
 }
 
-/// Whether [`upload`] can do anything.
-pub const IS_BUILT: bool = cfg!(feature = "quic");
+/// Refuses a scenario that needs QUIC where this program was built without, before anything is set up.
+///
+/// # Errors
+/// In that case.
+#[cfg_attr(feature = "quic", expect(unused_variables, reason = "everything is built"))]
+pub fn check_built(scenario: &Scenario) -> Result<(), LabError> {
+    #[cfg(not(feature = "quic"))]
+    {
+        let uploads = |spec: &WorkloadSpec| matches!(spec, WorkloadSpec::Quic {});
+        if scenario.terminals().any(|terminal| uploads(scenario.workload_of(terminal.kind))) {
+            return Err(not_built());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "quic"))]
+fn not_built() -> LabError {
+    LabError::Tool(
+        "workload `quic`: this yuzuri-lab was built without QUIC; build it with `make lab`, or with `cargo build --release -p yuzuri-lab`"
+            .into(),
+    )
+}

@@ -1,12 +1,14 @@
 //! The loop around gate and steward: twice a second.
 
+use super::air::Air;
+use super::bypass::Bypass;
 use super::figures::Figures;
 use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
 use super::steward::{Plan, Steward};
-use crate::wireless::Wireless;
+use crate::wireless::{Heard, Wireless};
 use crate::{PolicyStatus, RadioConfig, ShareError, TextCell, clock, folder, privilege};
 use std::collections::HashMap;
 use std::io::Read;
@@ -63,7 +65,10 @@ pub struct ApLoop {
     gate: Gate,
     steward: Steward,
     wireless: Wireless,
-    heard: HashMap<[u8; 6], RadioConfig>,
+    air: Air,
+    bypass: Bypass,
+    /// What is to be told of what passes by the gate.
+    passes_by: Option<String>,
     steerer: Option<Steerer>,
     groups: Option<Groups>,
     looks: u32,
@@ -109,7 +114,9 @@ impl ApLoop {
             gate,
             steward,
             wireless: Wireless::open(),
-            heard: HashMap::new(),
+            air: Air::default(),
+            bypass: Bypass::default(),
+            passes_by: None,
             steerer,
             groups,
             looks: 0,
@@ -159,6 +166,7 @@ impl ApLoop {
         self.problems.clear();
         self.problems.extend(self.metrics_failed.take());
         self.look();
+        self.problems.extend(self.passes_by.clone());
         self.problems.extend(self.groups.iter().flat_map(Groups::problems));
         self.publish();
     }
@@ -166,7 +174,11 @@ impl ApLoop {
     fn look(&mut self) {
         let asks_rates = self.looks.is_multiple_of(RATES_EACH);
         if asks_rates {
-            self.heard = self.stations_radios();
+            let heard = self.ask_drivers();
+            self.air.hear(yuzuri_kernel::clock::mono_ns(), heard);
+            let seen = self.gate.counts().map_or(0, |counts| counts.bytes);
+            let now_s = clock::now().since_beginning().as_secs_f64();
+            self.passes_by = self.bypass.problem(now_s, &self.config.devices, seen);
         }
         self.looks = self.looks.wrapping_add(1);
         let flows = match self.gate.flows() {
@@ -177,10 +189,10 @@ impl ApLoop {
             self.problems.push(error.to_string());
             Vec::new()
         });
-        let (config, heard) = (&self.config, &self.heard);
+        let (config, air) = (&self.config, &self.air);
         let radio = |station: StationId| {
-            let known = config.radios.get(&station).or_else(|| heard.get(&station.0));
-            known.copied().or(config.radio)
+            let known = config.radios.get(&station).copied().or_else(|| air.radio(station.0));
+            known.or(config.radio)
         };
         let now_ns = yuzuri_kernel::clock::mono_ns();
         let now = clock::now();
@@ -214,7 +226,7 @@ impl ApLoop {
             .map(|(id, rate_bps)| Sending {
                 id,
                 rate_bps: rate_bps as f64,
-                radio: self.config.radios.get(&id).or_else(|| self.heard.get(&id.0)).copied(),
+                radio: self.config.radios.get(&id).copied().or_else(|| self.air.radio(id.0)),
             })
             .collect();
         steerer.only_tell(self.config.dry_run);
@@ -239,19 +251,19 @@ impl ApLoop {
             .extend(done.into_iter().filter_map(Result::err).map(|error: GateError| error.to_string()));
     }
 
-    /// The radio of each station, where the kernel tells.
-    fn stations_radios(&mut self) -> HashMap<[u8; 6], RadioConfig> {
-        let mut radios = HashMap::new();
+    /// What the drivers of all radios tell of their stations.
+    fn ask_drivers(&mut self) -> HashMap<[u8; 6], Heard> {
+        let mut heard = HashMap::new();
         for device in &self.config.devices {
             // A bridge's ports have the radios.
             let ports =
                 std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
             let names = ports.filter_map(|port| port.file_name().into_string().ok()).chain([device.clone()]);
             for index in names.filter_map(|name| nix::net::if_::if_nametoindex(name.as_str()).ok()) {
-                radios.extend(self.wireless.stations(index).unwrap_or_default());
+                heard.extend(self.wireless.stations(index).unwrap_or_default());
             }
         }
-        radios
+        heard
     }
 
     fn publish(&mut self) {
@@ -264,7 +276,7 @@ impl ApLoop {
             groups: self.groups.as_ref().map(|groups| groups.status(clock::now())).unwrap_or_default(),
             plain: Some(self.figures[0]).filter(|figures| figures.seconds > 0.0),
             shared: Some(self.figures[1]).filter(|figures| figures.seconds > 0.0),
-            ..ApStatus::of(&self.steward, &self.gate)
+            ..ApStatus::of(&self.steward, &self.gate, &self.air)
         };
         let text = serde_json::to_string(&self.status).unwrap_or_default();
         self.text.write(&text);

@@ -20,14 +20,18 @@ pub fn examine_gate() -> Vec<Finding> {
         advice: advice.into(),
     };
     let mut findings = vec![finding("gate", gate)];
-    let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
-    if has_flow_tables(&modules) {
+    if forwards_by_flow_table() {
         let found = "nf_flow_table is loaded".to_owned();
         let advice = "connections that a flow table forwards in hardware pass by the gate: on an access point, leave hardware \
                       flow offload off";
         findings.push(finding("flow offload", (Standing::Fallback, found, advice)));
     }
     findings
+}
+
+/// Whether the kernel has what lets connections be forwarded past its programs.
+pub(super) fn forwards_by_flow_table() -> bool {
+    has_flow_tables(&std::fs::read_to_string("/proc/modules").unwrap_or_default())
 }
 
 /// Whether the kernel's list of modules has the one for flow tables.

@@ -1,6 +1,8 @@
 //! The daemon of an access point: it speaks for stations that run nothing, and enforces their shares by the gate
 //! ([`yuzuri_gate`]).
 
+mod air;
+mod bypass;
 mod daemon;
 mod doctor;
 mod figures;
@@ -14,8 +16,10 @@ mod stand_off;
 mod status;
 mod steer;
 mod steward;
+mod under_way;
 mod view;
 
+pub use air::AirStatus;
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use doctor::examine_gate;
 pub use figures::Figures;

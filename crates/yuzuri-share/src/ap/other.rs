@@ -1,6 +1,8 @@
 //! What a station sends that no window bounds: QUIC and other UDP, tunnels. To the policy it is one more upload of the station, and what is
 //! decided for it is enforced by a token bucket. No I/O and no clock.
 
+use super::under_way::{Arrives, KEPT_NS, UnderWay, passed_at};
+use std::collections::VecDeque;
 use yuzuri_gate::OtherSeen;
 use yuzuri_policy::FlowSeen;
 
@@ -20,6 +22,10 @@ const LEFT_ALONE_NS: u64 = 300_000_000_000;
 const LEFT_S: f64 = 2.0;
 const CATCH_UP_S: f64 = 1.0;
 const PEAK: f64 = 1.0 / 0.7;
+/// A window carries less as the queue grows, a rate does not. So what stands in the queue beyond what windows may hold is taken off the rate,
+/// within so many seconds, down to this part: that to which a window is cut at once.
+const DRAINS_S: f64 = 1.0;
+const CUT_TO: f64 = 0.5;
 /// Payload of a segment, and its packet, bytes.
 const SEGMENT: (u64, f64) = (1448, 1500.0);
 
@@ -31,8 +37,11 @@ pub(super) const ID: u64 = 0;
 pub(crate) struct Other {
     last: OtherSeen,
     looked_ns: u64,
-    /// What passed, bytes.
-    passed: f64,
+    /// What passed, bytes, by look.
+    passed: VecDeque<(u64, f64)>,
+    /// What of it is delivered, bytes a second, as far as is known; and in all, bytes.
+    per_s: f64,
+    delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
     left_alone_until_ns: u64,
@@ -52,7 +61,9 @@ impl Other {
         Other {
             last: seen,
             looked_ns: now_ns,
-            passed: 0.0,
+            passed: VecDeque::from([(now_ns, 0.0)]),
+            per_s: 0.0,
+            delivered: 0.0,
             held_back_ns: None,
             vain: 0,
             left_alone_until_ns: 0,
@@ -73,7 +84,11 @@ impl Other {
         let dropped = since(seen.dropped, self.last.dropped) / packets.max(1.0);
         let came = since(seen.bytes, self.last.bytes);
         let passed = came * (1.0 - dropped);
-        self.passed += passed;
+        let before = self.passed.back().map_or(0.0, |(_, bytes)| *bytes);
+        self.passed.push_back((now_ns, before + passed));
+        while self.passed.get(1).is_some_and(|(at, _)| now_ns.saturating_sub(*at) > KEPT_NS) {
+            self.passed.pop_front();
+        }
         self.looked_for_s = seconds;
         if seconds > 0.0 {
             (self.came_bps, self.passed_bps) = (came * 8.0 / seconds, passed * 8.0 / seconds);
@@ -100,9 +115,32 @@ impl Other {
         lately && !self.is_left_alone() || self.passed_bps >= NEARLY_ALL * share_bps
     }
 
-    /// As an upload, if it is one. Its round-trip time is not known: that of a connection that goes the same way, `like`, stands in for
-    /// it. `share_bps`: what its station may have.
-    pub(super) fn as_flow(&self, like: &FlowSeen, share_bps: Option<f64>) -> Option<FlowSeen> {
+    fn passed_between(&self, from_ns: u64, to_ns: u64) -> f64 {
+        (passed_at(&self.passed, to_ns) - passed_at(&self.passed, from_ns)).max(0.0)
+    }
+
+    /// As an upload, if it is one. What passed is delivered once what passed along with it is: until then it may only fill a queue, and says
+    /// nothing of what the way carries. Its round-trip time is not known: that of a connection that goes the same way, `like`, stands in
+    /// for it, and says what arrives if no connection does. `share_bps`: what its station may have.
+    pub(super) fn as_flow(
+        &mut self,
+        like: &FlowSeen,
+        under_way: &UnderWay,
+        share_bps: Option<f64>,
+    ) -> Option<FlowSeen> {
+        // What is not known is not missing either: it is taken to be what it was when it was known.
+        self.per_s = match under_way.arrives() {
+            Arrives::Passed { from_ns, to_ns, in_s, surely } => {
+                self.per_s + (self.passed_between(from_ns, to_ns) / in_s - self.per_s) * surely
+            }
+            Arrives::Unsure => self.per_s,
+            Arrives::Untold => {
+                let to_ns = self.looked_ns.saturating_sub(u64::from(like.srtt_us) * 1000);
+                let from_ns = to_ns.saturating_sub((self.looked_for_s * 1e9) as u64);
+                self.passed_between(from_ns, to_ns) / self.looked_for_s.max(1e-3)
+            }
+        };
+        self.delivered += self.per_s * self.looked_for_s;
         let is_elastic = share_bps.is_some_and(|share_bps| self.is_elastic(share_bps));
         if self.passed_bps < SMALL_BPS && !is_elastic {
             return None;
@@ -116,17 +154,18 @@ impl Other {
             in_flight: in_flight as u32,
             srtt_us: like.srtt_us,
             min_rtt_us: like.min_rtt_us,
-            delivered: (self.passed / SEGMENT.1) as u64,
-            bytes_acked: self.passed as u64,
+            delivered: (self.delivered / SEGMENT.1) as u64,
+            bytes_acked: self.delivered as u64,
             app_limited: !is_elastic,
             ..FlowSeen::default()
         })
     }
 
     /// Keeps it to a part of the group, payload bit/s, until the next look; `None`: it may have what it wants.
-    pub(super) fn keep_to(&mut self, part_bps: Option<f64>) -> Option<u64> {
+    pub(super) fn keep_to(&mut self, part_bps: Option<f64>, queue: Queue) -> Option<u64> {
         let packets = |payload_bps: f64| payload_bps * SEGMENT.1 / SEGMENT.0 as f64;
-        let part_bps = part_bps.filter(|_| !self.is_left_alone()).map(packets);
+        let drained = (1.0 - queue.excess_s() / DRAINS_S).max(CUT_TO);
+        let part_bps = part_bps.filter(|_| !self.is_left_alone()).map(|bps| packets(bps) * drained);
         self.left = match part_bps.filter(|_| self.rate_bps.is_some()) {
             Some(bps) => {
                 let left = self.left + (bps - self.passed_bps) * self.looked_for_s;
@@ -134,8 +173,29 @@ impl Other {
             }
             None => 0.0,
         };
-        self.rate_bps = part_bps.map(|bps| (bps + self.left / CATCH_UP_S).min(PEAK * bps) as u64);
+        let catches_up = self.left / CATCH_UP_S * queue.room();
+        self.rate_bps = part_bps.map(|bps| (bps + catches_up).min(PEAK * bps) as u64);
         self.rate_bps
+    }
+}
+
+/// The queue of the way that it takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Queue {
+    /// What stands in it, seconds.
+    pub(super) stands_s: f64,
+    /// What windows may hold in it.
+    pub(super) may_hold_s: f64,
+}
+
+impl Queue {
+    fn excess_s(self) -> f64 {
+        (self.stands_s - self.may_hold_s).max(0.0)
+    }
+
+    /// What part of a burst does not make others wait: all where windows hold no more than they may, nothing at twice that.
+    fn room(self) -> f64 {
+        if self.excess_s() > 0.0 { (1.0 - self.excess_s() / self.may_hold_s.max(1e-3)).max(0.0) } else { 1.0 }
     }
 }
 
@@ -154,13 +214,22 @@ mod tests {
     struct Sender {
         seen: OtherSeen,
         other: Other,
+        under_way: UnderWay,
         now_ns: u64,
     }
 
     impl Sender {
         fn new() -> Sender {
-            let seen = OtherSeen { mac: [2; 6], last_ns: 0, bytes: 0, packets: 0, marked: 0, dropped: 0 };
-            Sender { seen, other: Other::new(0, seen), now_ns: 0 }
+            let seen = OtherSeen {
+                mac: [2; 6],
+                last_ns: 0,
+                bytes: 0,
+                packets: 0,
+                marked: 0,
+                dropped: 0,
+                all_passed: 0,
+            };
+            Sender { seen, other: Other::new(0, seen), under_way: UnderWay::default(), now_ns: 0 }
         }
 
         fn send(&mut self, bps: f64, dropped: f64) {
@@ -169,11 +238,16 @@ mod tests {
             self.seen.packets += packets as u64;
             self.seen.bytes += packets as u64 * 1250;
             self.seen.dropped += (packets * dropped) as u64;
+            self.seen.all_passed += ((packets - packets * dropped) * 1250.0) as u64;
             self.other.look(self.now_ns, self.seen);
         }
 
-        fn flow(&self, share_bps: f64) -> Option<FlowSeen> {
-            self.other.as_flow(&like(), Some(share_bps))
+        fn flow(&mut self, share_bps: f64) -> Option<FlowSeen> {
+            self.other.as_flow(&like(), &self.under_way, Some(share_bps))
+        }
+
+        fn keep_to(&mut self, part_bps: Option<f64>) -> Option<u64> {
+            self.other.keep_to(part_bps, Queue::default())
         }
     }
 
@@ -186,10 +260,15 @@ mod tests {
         upload.send(2e6, 0.0);
         let flow = upload.flow(5e6).unwrap();
         assert!(flow.app_limited, "it takes less than its share");
-        assert_eq!((flow.delivered, flow.min_rtt_us), (2_000_000 / 16 / 1500, 40_000));
+        // All but what passed in the last round trip.
+        let delivered = (2_000_000.0 / 8.0 * (0.5 - 0.06) / 1500.0) as u64;
+        assert_eq!((flow.delivered, flow.min_rtt_us), (delivered, 40_000));
         upload.send(4.6e6, 0.0);
         assert!(!upload.flow(5e6).unwrap().app_limited);
-        assert!(upload.other.as_flow(&like(), None).unwrap().app_limited, "nothing is shared yet");
+        assert!(
+            upload.other.as_flow(&like(), &upload.under_way, None).unwrap().app_limited,
+            "nothing is shared yet"
+        );
     }
 
     #[test]
@@ -200,18 +279,18 @@ mod tests {
         assert!(!sender.flow(5e6).unwrap().app_limited);
         (0..20).for_each(|_| sender.send(2e6, 0.0));
         assert!(sender.flow(5e6).unwrap().app_limited);
-        assert_eq!(sender.other.keep_to(None), None);
+        assert_eq!(sender.keep_to(None), None);
     }
 
     #[test]
     fn who_does_not_answer_to_losses_is_left_alone() {
         let mut sender = Sender::new();
         for _ in 0..LOOKS {
-            assert!(sender.other.keep_to(Some(5e6)).is_some());
+            assert!(sender.keep_to(Some(5e6)).is_some());
             sender.send(10e6, 0.5);
         }
         assert!(sender.other.is_left_alone());
-        assert_eq!(sender.other.keep_to(Some(5e6)), None);
+        assert_eq!(sender.keep_to(Some(5e6)), None);
         // One that answers in between is not.
         let mut sender = Sender::new();
         (0..5 * LOOKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
@@ -225,20 +304,39 @@ mod tests {
         let share = (5e6 * SEGMENT.1 / SEGMENT.0 as f64) as u64;
         for _ in 0..10 {
             sender.send(3e6, 0.0);
-            sender.other.keep_to(Some(5e6));
+            sender.keep_to(Some(5e6));
         }
-        let most = sender.other.keep_to(Some(5e6)).unwrap();
+        let most = sender.keep_to(Some(5e6)).unwrap();
         assert!(most.abs_diff((share as f64 * PEAK) as u64) < 10, "{most} of {share}");
         let mut caught = 0;
-        while sender.other.keep_to(Some(5e6)).unwrap() > share {
+        while sender.keep_to(Some(5e6)).unwrap() > share {
             sender.send(most as f64, 0.0);
             caught += 1;
             assert!(caught < 20);
         }
         // Two seconds of its share at most.
         assert!(caught >= 4, "{caught}");
-        assert_eq!(sender.other.keep_to(None), None);
-        assert_eq!(sender.other.keep_to(Some(5e6)), Some(share));
+        assert_eq!(sender.keep_to(None), None);
+        assert_eq!(sender.keep_to(Some(5e6)), Some(share));
+    }
+
+    /// A window carries less behind a longer queue. So does a rate, and what was left is caught up where others do not wait for it.
+    #[test]
+    fn a_queue_that_is_too_long_takes_it_off_the_rate() {
+        let mut sender = Sender::new();
+        for _ in 0..10 {
+            sender.send(3e6, 0.0);
+            sender.keep_to(Some(5e6));
+        }
+        let share = 5e6 * SEGMENT.1 / SEGMENT.0 as f64;
+        let other = &mut sender.other;
+        let mut at = |stands_s| {
+            other.keep_to(Some(5e6), Queue { stands_s, may_hold_s: 0.020 }).unwrap() as f64 / share
+        };
+        let parts = [0.0, 0.020, 0.030, 0.040, 0.120, 5.0].map(&mut at);
+        assert!(parts.windows(2).all(|two| two[0] >= two[1] - 1e-6), "{parts:?}");
+        assert!(parts[1] > 1.2 && (parts[3] - 0.98).abs() < 1e-6, "{parts:?}");
+        assert!((parts[4] - 0.9).abs() < 1e-6 && (parts[5] - CUT_TO).abs() < 1e-6, "{parts:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the access point's daemon shows: as JSON, and as text for people.
 
+use super::air::{Air, AirStatus};
 use super::figures::Figures;
 use super::membership::MembershipState;
 use super::other::Other;
@@ -128,6 +129,9 @@ pub struct StationStatus {
     /// It was kept to that, did not answer to losses, and is left alone.
     #[serde(default)]
     pub other_left_alone: bool,
+    /// What the driver of its radio tells; absent: it is at no radio of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub air: Option<AirStatus>,
     /// How many uploads each rule is for.
     pub rules: BTreeMap<String, u32>,
     /// The busiest uploads.
@@ -193,18 +197,22 @@ pub struct SegmentCounts {
 
 impl From<Counts> for SegmentCounts {
     fn from(counts: Counts) -> SegmentCounts {
-        let Counts { down, up, lowered, stranger, foreign, failed, thinned, other, marked, dropped } = counts;
+        let Counts { down, up, lowered, stranger, foreign, failed, thinned, other, marked, dropped, .. } =
+            counts;
         SegmentCounts { down, up, lowered, stranger, foreign, failed, thinned, other, marked, dropped }
     }
 }
 
 impl ApStatus {
-    pub(crate) fn of(steward: &Steward, gate: &Gate) -> ApStatus {
+    pub(super) fn of(steward: &Steward, gate: &Gate, air: &Air) -> ApStatus {
         let devices = gate.devices().map(|(name, how)| DeviceStatus {
             name: name.to_owned(),
             by: if how == How::Tcx { "tcx" } else { "clsact" }.into(),
         });
-        let stations = steward.stations.iter().map(|(id, station)| StationStatus::of(*id, station, steward));
+        let stations = steward.stations.iter().map(|(id, station)| StationStatus {
+            air: air.status(id.0),
+            ..StationStatus::of(*id, station, steward)
+        });
         ApStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
@@ -288,21 +296,24 @@ impl ApStatus {
         }
         writeln!(
             out,
-            "\n{:<17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>7}  rules",
-            "station", "Mbit/s", "no TCP", "share", "alone", "RTT ms", "bounded"
+            "\n{:<17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>8}  {:>6}  {:>6}  {:>5}  {:>7}  rules",
+            "station", "Mbit/s", "no TCP", "share", "alone", "RTT ms", "air %", "again", "waits", "bounded"
         )?;
         for s in &self.stations {
             let some = |bps: Option<u64>| bps.filter(|b| *b > 0).map_or("-".to_owned(), mbps);
             let rules: Vec<String> = s.rules.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
             writeln!(
                 out,
-                "{:<17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>8.1}  {:>7}  {}{}",
+                "{:<17}  {:>10}  {:>10}  {:>10}  {:>10}  {:>8.1}  {:>6}  {:>6}  {:>5}  {:>7}  {}{}",
                 s.station,
                 mbps(s.rate_bps),
                 some(Some(s.other_bps)),
                 some(s.share_bps),
                 some(Some(s.alone_bps)),
                 f64::from(s.srtt_us) / 1e3,
+                percent(s.air.and_then(|air| air.airtime)),
+                percent(s.air.and_then(|air| air.retries)),
+                s.air.and_then(|air| air.queue_packets).map_or("-".to_owned(), |n| n.to_string()),
                 format!("{}/{}", s.bounded, s.uploads),
                 rules.join(", "),
                 match (s.membership, s.exempt, s.other_left_alone) {
@@ -361,6 +372,17 @@ pub fn ap_metrics(status: &ApStatus) -> String {
     family("station_bounded", "gauge", "Of these, bounded ones.", bounded);
     let other = of_all(&|s| Some(s.other_bps as f64));
     family("station_other_bps", "gauge", "What a station sends that no window bounds, bit/s.", other);
+    let airtime = of_all(&|s| s.air?.airtime);
+    family(
+        "station_airtime",
+        "gauge",
+        "Part of the time in which a station has the air, as its driver tells.",
+        airtime,
+    );
+    let again = of_all(&|s| s.air?.retries);
+    family("station_retries", "gauge", "Part of the frames to a station that are sent again.", again);
+    let waits = of_all(&|s| s.air?.queue_packets.map(f64::from));
+    family("station_queue_packets", "gauge", "Packets that wait for a station at its radio.", waits);
     let counts = status.segments;
     for (name, help, value) in [
         ("segments_down", "TCP segments towards stations.", counts.down),
@@ -377,6 +399,10 @@ pub fn ap_metrics(status: &ApStatus) -> String {
         family(&format!("{name}_total"), "counter", help, one(value as f64));
     }
     out
+}
+
+fn percent(part: Option<f64>) -> String {
+    part.map_or("-".to_owned(), |part| format!("{:.1}", part * 100.0))
 }
 
 fn mbps(bps: u64) -> String {
@@ -420,6 +446,7 @@ impl StationStatus {
             other_bps: other.map_or(0, |other| other.passed_bps as u64),
             other_rate_bps: other.and_then(|other| other.rate_bps),
             other_left_alone: other.is_some_and(Other::is_left_alone),
+            air: None,
             rules,
             flows: flows.collect(),
         }

@@ -3,11 +3,12 @@
 
 use super::figures::Point;
 use super::membership::Membership;
-use super::other::{self, Other};
+use super::other::{self, Other, Queue};
 use super::release::Release;
 use super::rules::{Rules, StationId};
 use super::seat::Seat;
 use super::stand_off::StandOff;
+use super::under_way::UnderWay;
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -95,6 +96,7 @@ pub struct Steward {
     releasing: HashMap<FlowKey, Release>,
     decisions: Vec<Decision>,
     stand_off: StandOff,
+    under_way: UnderWay,
     /// What stations that take part reported last.
     members: BTreeMap<StationId, Report>,
     /// Whether nobody was bounded at the last look because bounds do not help here.
@@ -116,6 +118,7 @@ impl Steward {
             releasing: HashMap::new(),
             decisions: Vec::new(),
             stand_off: StandOff::default(),
+            under_way: UnderWay::default(),
             members: BTreeMap::new(),
             stands_off: false,
         }
@@ -213,6 +216,8 @@ impl Steward {
             let row = Row { key: flow.key, gated: flow.clone(), seen, why: Rule::Unknown, bytes: None };
             station.rows.push(row);
         }
+        let gated = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.gated);
+        self.under_way.look(now_ns, gated, others);
         for seen in others.iter().filter(|seen| now_ns.saturating_sub(seen.last_ns) < SILENT_NS) {
             let station =
                 self.stations.entry(StationId(seen.mac)).or_insert_with(|| Station::new(self.config));
@@ -270,9 +275,9 @@ impl Steward {
             let most_bps = rule.max_bps.unwrap_or(f64::INFINITY);
             let share_bps = wanted_bps.map(|bps| bps.min(most_bps));
             station.share_bps = share_bps;
-            seen.extend(station.other.as_ref().and_then(|other| {
+            seen.extend(station.other.as_mut().and_then(|other| {
                 let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
-                other.as_flow(like.or(usual.as_ref())?, share_bps)
+                other.as_flow(like.or(usual.as_ref())?, &self.under_way, share_bps)
             }));
             let is_limited = wanted_bps.is_some_and(|bps| bps > most_bps);
             let part =
@@ -311,7 +316,10 @@ impl Steward {
                 let part_bps = share_bps.filter(|_| may && decided.is_some()).map(|bps| bps / willing as f64);
                 // A limit holds while nothing is shared, too.
                 let part_bps = part_bps.or(rule.max_bps.filter(|_| may));
-                match other.keep_to(part_bps) {
+                let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
+                let queue = self.summary.as_ref().zip(like.or(usual.as_ref()));
+                let queue = queue.map(|(summary, like)| queue_of(summary, like)).unwrap_or_default();
+                match other.keep_to(part_bps, queue) {
                     Some(rate_bps) => plan.rates.push((*id, rate_bps)),
                     None if was_policed => plan.unpoliced.push(*id),
                     None => {}
@@ -442,6 +450,14 @@ fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
     let rtt_s = seen.iter().map(|flow| flow.srtt_us).max().unwrap_or(0).max(MIN_RTT_US);
     let bytes = bps / 8.0 * f64::from(rtt_s) / 1e6 / sends;
     (bytes as u32).max(MIN_SEGMENTS * SEGMENT_BYTES)
+}
+
+/// The queue that a connection meets.
+fn queue_of(summary: &Summary, flow: &FlowSeen) -> Queue {
+    // A latecomer's least contains others' queues.
+    let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
+    let stands_us = flow.srtt_us.saturating_sub(group_us.min(flow.min_rtt_us));
+    Queue { stands_s: f64::from(stands_us) / 1e6, may_hold_s: f64::from(summary.queue_us) / 1e6 }
 }
 
 impl Station {

@@ -1,0 +1,104 @@
+//! What drivers tell of stations' air: rates for the shares, and for people how much of the air each has, how often frames are sent again, and
+//! what waits for it.
+
+use crate::RadioConfig;
+use crate::wireless::Heard;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// A station on the air since the question before; absent: its driver does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct AirStatus {
+    /// Part of the time in which it had the air, both ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub airtime: Option<f64>,
+    /// Frames to it that were sent again, of all that were sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<f64>,
+    /// Packets that wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_packets: Option<u32>,
+}
+
+/// The stations of all radios, as they were told last.
+#[derive(Debug, Default)]
+pub(super) struct Air {
+    asked_ns: u64,
+    heard: HashMap<[u8; 6], Heard>,
+    status: HashMap<[u8; 6], AirStatus>,
+}
+
+impl Air {
+    /// Takes in what drivers tell at `now_ns`.
+    pub(super) fn hear(&mut self, now_ns: u64, heard: HashMap<[u8; 6], Heard>) {
+        let passed_us = now_ns.saturating_sub(self.asked_ns) as f64 / 1e3;
+        let status = heard.iter().map(|(mac, now)| {
+            let before = self.heard.get(mac).copied().unwrap_or_default();
+            // Less than before: it associated anew.
+            let since = |now: Option<u64>, before: Option<u64>| Some(now?.checked_sub(before?)? as f64);
+            let airtime = since(now.airtime_us, before.airtime_us).filter(|_| passed_us > 0.0);
+            let count =
+                |now: Option<u32>, before: Option<u32>| since(now.map(u64::from), before.map(u64::from));
+            let (sent, again) = (count(now.sent, before.sent), count(now.retries, before.retries));
+            let frames = sent.zip(again).map(|(sent, again)| (again, sent + again));
+            let status = AirStatus {
+                airtime: airtime.map(|us| us / passed_us),
+                retries: frames.filter(|(_, all)| *all > 0.0).map(|(again, all)| again / all),
+                queue_packets: now.queued,
+            };
+            (*mac, status)
+        });
+        self.status = status.collect();
+        (self.asked_ns, self.heard) = (now_ns, heard);
+    }
+
+    /// A station's radio, where its driver tells the rate.
+    pub(super) fn radio(&self, mac: [u8; 6]) -> Option<RadioConfig> {
+        self.heard.get(&mac)?.radio
+    }
+
+    /// What is told of a station; `None` of one that is at no radio of this machine.
+    pub(super) fn status(&self, mac: [u8; 6]) -> Option<AirStatus> {
+        self.status.get(&mac).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn parts_are_of_the_time_and_of_the_frames_since_the_question_before() {
+        let mut air = Air::default();
+        let mac = [2, 0, 0, 0, 0, 1];
+        let heard = |airtime_us, sent, retries| Heard {
+            airtime_us,
+            sent: Some(sent),
+            retries: Some(retries),
+            queued: Some(7),
+            ..Heard::default()
+        };
+        let ask = |air: &mut Air, second: u64, heard| {
+            air.hear(second * 1_000_000_000, HashMap::from([(mac, heard)]));
+            air.status(mac).unwrap()
+        };
+        let first = ask(&mut air, 2, heard(Some(5_000_000), 1_000, 500));
+        assert_eq!(
+            first,
+            AirStatus { queue_packets: Some(7), ..AirStatus::default() },
+            "nothing to compare with"
+        );
+        let second = ask(&mut air, 4, heard(Some(5_500_000), 1_090, 510));
+        assert_eq!((second.airtime, second.retries), (Some(0.25), Some(0.1)));
+        // It associated anew, and then sent nothing.
+        let third = ask(&mut air, 6, heard(Some(100), 3, 0));
+        assert_eq!((third.airtime, third.retries), (None, None));
+        let fourth = ask(&mut air, 8, heard(Some(100), 3, 0));
+        assert_eq!((fourth.airtime, fourth.retries), (Some(0.0), None));
+        // A driver that tells no airtime.
+        assert_eq!(ask(&mut air, 10, heard(None, 103, 0)).airtime, None);
+        air.hear(12_000_000_000, HashMap::new());
+        assert_eq!(air.status(mac), None);
+    }
+}

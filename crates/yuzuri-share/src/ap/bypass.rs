@@ -1,0 +1,78 @@
+//! Whether what stations send comes past the gate: hardware that forwards it shows it to no program, and may be switched on at any time.
+
+use super::doctor;
+
+/// Judged over so many seconds, ...
+const SPAN_S: f64 = 10.0;
+/// ... if devices received at least so much in them, bit/s, ...
+const MATTERS_BPS: f64 = 1e6;
+/// ... and the gate saw less than this part of it. Packets that the kernel merged have fewer headers: that is a few percent.
+const SEEN: f64 = 0.5;
+
+/// What devices received, and what of it the gate saw.
+#[derive(Debug, Default)]
+pub(super) struct Bypass {
+    begun: Option<(f64, u64, u64)>,
+    passes_by: bool,
+}
+
+impl Bypass {
+    /// Takes in what all devices received and what the gate saw until `now_s`, bytes. Whether most of it passes by.
+    fn look(&mut self, now_s: f64, received: u64, seen: u64) -> bool {
+        let (at_s, received_before, seen_before) = *self.begun.get_or_insert((now_s, received, seen));
+        let passed_s = now_s - at_s;
+        if passed_s >= SPAN_S {
+            let new = received.saturating_sub(received_before) as f64;
+            let matters = new * 8.0 >= MATTERS_BPS * passed_s;
+            self.passes_by = matters && (seen.saturating_sub(seen_before) as f64) < SEEN * new;
+            self.begun = Some((now_s, received, seen));
+        }
+        self.passes_by
+    }
+
+    /// The same of devices by name: what to tell the user.
+    pub(super) fn problem(&mut self, now_s: f64, devices: &[String], seen: u64) -> Option<String> {
+        let received = devices.iter().filter_map(|device| {
+            let file = format!("/sys/class/net/{device}/statistics/rx_bytes");
+            std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
+        });
+        let passes_by = self.look(now_s, received.sum(), seen);
+        // Without flow tables it is what stations send each other, which never leaves their radio.
+        (passes_by && doctor::forwards_by_flow_table()).then(|| {
+            format!(
+                "most of what {} receives passes by the gate, so its connections are not bounded: leave hardware flow offload off \
+                 (OpenWrt: `uci set firewall.@defaults[0].flow_offloading_hw=0`; nftables: no `flags offload` in a flowtable)",
+                devices.join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes a second that come, and that the gate sees.
+    fn after(spans: &[(u64, u64)]) -> bool {
+        let (mut bypass, mut received, mut seen, mut second) = (Bypass::default(), 0, 0, 0.0);
+        let mut says = false;
+        for (comes, sees) in spans {
+            for _ in 0..20 {
+                says = bypass.look(second, received, seen);
+                received += comes;
+                seen += sees;
+                second += 1.0;
+            }
+        }
+        says
+    }
+
+    #[test]
+    fn what_passes_by_is_found_and_forgotten() {
+        assert!(!after(&[(1_000_000, 960_000)]), "headers of merged packets");
+        assert!(after(&[(1_000_000, 960_000), (1_000_000, 20_000)]));
+        assert!(!after(&[(1_000_000, 20_000), (1_000_000, 960_000)]), "it was switched off again");
+        assert!(!after(&[(50_000, 0)]), "too little to tell");
+        assert!(!after(&[(0, 0)]));
+    }
+}
