@@ -7,9 +7,8 @@ import urllib.parse
 import urllib.request
 
 DAY_S = 86400
-# The line is fitted through the least values of this many intervals. What leaks is never given back, so
-# it raises the least; what a burst takes and gives back does not. Single values are also correlated in
-# time, those of intervals hardly.
+# The line is fitted through the medians of this many intervals: single values are correlated in
+# time, medians hardly.
 STRETCHES = 48
 
 
@@ -22,7 +21,7 @@ def slope(times_s, values):
         edges = [len(values) * n // STRETCHES for n in range(STRETCHES + 1)]
         cut = [slice(a, b) for a, b in zip(edges, edges[1:])]
         times_s = [statistics.median(times_s[c]) for c in cut]
-        values = [min(values[c]) for c in cut]
+        values = [statistics.median(values[c]) for c in cut]
     n = len(values)
     slopes = sorted((values[j] - values[i]) / (times_s[j] - times_s[i]) for i in range(n) for j in range(i + 1, n))
     ties = sum(count * (count - 1) * (2 * count + 5) for count in (values.count(v) for v in set(values)))
