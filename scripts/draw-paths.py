@@ -13,6 +13,8 @@ CONTROLS = [
     "reno", "cubic", "bic", "htcp", "highspeed", "scalable", "hybla", "illinois", "vegas", "veno", "westwood", "yeah", "lp", "nv",
     "cdg", "dctcp", "bbr",
 ]
+# Linux 5.6 counted ACKs in these: "tcp: fix stretch ACK bugs in ...".
+FORMER = ["bic_5_6", "scalable_5_6", "veno_5_6", "yeah_5_6"]
 PACKET_BYTES = 1500
 
 
@@ -24,18 +26,22 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seed", type=int, required=True, help="of the lots")
     options.add_argument("--paths", type=int, default=8, help="how many (8)")
+    options.add_argument("--former", action="store_true", help="the controls that counted ACKs before Linux 5.7, as they were then")
     options.add_argument("--apple", action="store_true", help="CUBIC with Apple's constants instead of Linux's controls")
     given = options.parse_args()
     lot = random.Random(given.seed)
-    apple = " --apple" if given.apple else ""
+    apple = " --apple" if given.apple else " --former" if given.former else ""
+    controls = FORMER if given.former else CONTROLS
     print(f"# Made by: scripts/draw-paths.py --seed {given.seed} --paths {given.paths}{apple}")
     who = "CUBIC with Apple's constants" if given.apple else "Every congestion control of Linux"
+    if given.former:
+        who = "The controls of Linux 5.6 that count ACKs"
     print(f'title = "{who} over paths drawn by lot, captured at both ends"')
     print("duration_s = 70\nseed = %d\ncapture_bytes = 100\n" % given.seed)
     print('[sysctl]\n"net.ipv4.tcp_wmem" = "4096 65536 67108864"\n"net.ipv4.tcp_rmem" = "4096 1048576 67108864"\n')
     print('[[terminal]]\nname = "sender"\nphy = { standard = "ac", width_mhz = 80, streams = 2, mcs = 9 }\n')
     if not given.apple:
-        names = ", ".join(f'"{name}"' for name in CONTROLS)
+        names = ", ".join(f'"{name}"' for name in controls)
         print(f'[sweep]\n"terminal.sender.control" = [{names}]\n')
     for number in range(1, given.paths + 1):
         rate_mbps = round(log_even(lot, 1, 100), 1)

@@ -24,12 +24,13 @@ if (($#)); then
     tables "$@"
     exit
 fi
-seen=() held_out=()
+seen=() held_out=() former=()
 for scenario in scenarios/identify/*.toml; do
     folder="lab-results/identify/$(basename "$scenario" .toml)"
     target/release/yuzuri-lab sweep "$scenario" --no-report --out "$folder"
     case $scenario in
     */paths-4*) held_out+=("$folder") ;;
+    *-former*) former+=("$folder") ;;
     *) seen+=("$folder") ;;
     esac
 done
@@ -38,3 +39,6 @@ tables "${seen[@]}"
 echo
 echo "== paths held out"
 tables "${held_out[@]}"
+echo
+echo "== controls of Linux 5.6, which counted ACKs"
+evaluate "${former[@]}"

@@ -9,7 +9,7 @@ fn main() {
     // What the compiler notes of sources names no folder of this machine.
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let nameless = format!("-ffile-prefix-map={folder}=.");
-    for name in ["clock", "control", "monitor", "probe", "steer"] {
+    for name in ["before_5_7", "clock", "control", "monitor", "probe", "steer"] {
         // -mcpu=v3: the first instruction set with atomics that fetch.
         let built = SkeletonBuilder::new()
             .source(format!("bpf/{name}.bpf.c"))

@@ -90,6 +90,8 @@ pub struct Facts {
     pub randomized: bool,
     /// Its window depends on the least RTT of the connection.
     pub uses_min_rtt: bool,
+    /// Its window depends on what it has estimated of a competing flow since the connection began.
+    pub estimates_competitor: bool,
     /// How often a sender has it.
     pub spread: Spread,
     /// The algorithm that it cannot be told from, because its constants differ by less than the
@@ -109,6 +111,7 @@ const PLAIN: Facts = Facts {
     needs_ecn: false,
     randomized: false,
     uses_min_rtt: false,
+    estimates_competitor: false,
     spread: Spread::Chosen,
     stands_for: None,
     constants: &[],
@@ -168,7 +171,12 @@ impl Algorithm {
             Algorithm::Vegas => Facts { uses_min_rtt: true, ..Facts::named("vegas") },
             Algorithm::Veno => Facts { uses_min_rtt: true, forms: COUNTED_ACKS, ..Facts::named("veno") },
             Algorithm::Westwood => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("westwood") },
-            Algorithm::Yeah => Facts { uses_min_rtt: true, forms: COUNTED_ACKS, ..Facts::named("yeah") },
+            Algorithm::Yeah => Facts {
+                uses_min_rtt: true,
+                estimates_competitor: true,
+                forms: COUNTED_ACKS,
+                ..Facts::named("yeah")
+            },
             Algorithm::Lp => {
                 Facts { forms: &[Form::Plain, Form::Blind, Form::Unforeseen], ..Facts::named("lp") }
             }

@@ -113,6 +113,11 @@ impl CongestionControl for Yeah {
         self.rounds.restart(window);
     }
 
+    fn met_competitor(&mut self, cwnd: u32) {
+        self.reno_cwnd = cwnd.max(2);
+        self.as_reno = COMPETING_ROUNDS;
+    }
+
     fn ssthresh(&mut self, window: &mut Window) -> u32 {
         let half = window.half();
         let cut = if self.as_reno < COMPETING_ROUNDS {
@@ -180,6 +185,15 @@ mod tests {
         let (mut yeah, mut w) = with_queue(180, 6_000);
         yeah.adjust(&mut w);
         assert_eq!((w.cwnd, yeah.as_reno), (180, 0));
+    }
+
+    #[test]
+    fn a_queue_is_given_up_to_the_window_of_a_competitor() {
+        let (mut yeah, mut w) = with_queue(180, 50_000);
+        yeah.met_competitor(165);
+        yeah.adjust(&mut w);
+        assert_eq!((w.cwnd, yeah.reno_cwnd), (165, 166));
+        assert_eq!(yeah.ssthresh(&mut w), 83, "it competes");
     }
 
     #[test]

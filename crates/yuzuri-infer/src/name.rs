@@ -59,27 +59,11 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
         .iter()
         .filter(foresees)
         .map(|candidate| {
-            let former = former_rtts(*candidate, window_trace);
-            let (replay, mut score) = std::iter::once(None)
-                .chain(former.iter().map(|rtt_us| Some(*rtt_us)))
-                .flat_map(|former_rtt_us| {
-                    let of = move |(cca, chances)| (cca, Chances { former_rtt_us, ..chances });
-                    forms(*candidate).into_iter().map(of)
-                })
-                .map(|(mut cca, chances)| {
-                    let replay = replay(cca.as_mut(), window_trace, chances);
-                    let score = score(&replay, *candidate);
-                    (replay, score)
-                })
-                .reduce(|a, b| if b.1.windows() > a.1.windows() { b } else { a })
-                .unwrap_or_default();
+            let Fitted { replay, mut score, constants } = fit(*candidate, window_trace);
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
             score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
             score.prior = score::prior(*candidate);
-            if !former.is_empty() {
-                // It is fitted to the flow.
-                score.prior -= fitted(1.0, &score, temperature);
-            }
+            score.prior -= fitted(constants, &score, temperature);
             score.host = score::host(window_trace.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
@@ -101,6 +85,58 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     }
     let none = NoneOfThese { probability: weight(none_certainty) / sum, ..none.0 };
     Ranking { candidates: ranked, none }
+}
+
+/// The replay of a candidate that comes nearest.
+#[derive(Default)]
+struct Fitted {
+    replay: Replay,
+    score: Score,
+    /// What was fitted to the flow beside the forms that the algorithm may have.
+    constants: f64,
+}
+
+/// Replays a candidate in all its forms, and with all that it may know from before the flow was seen.
+fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
+    let mut best: Option<(Replay, Score, Chances)> = None;
+    let mut look = |met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
+        for (former_rtt_us, competitor) in met {
+            for (mut cca, form) in forms(candidate) {
+                let chances = Chances { former_rtt_us, competitor, ..form };
+                let replay = replay(cca.as_mut(), window_trace, chances);
+                let score = score(&replay, candidate);
+                if best.as_ref().is_none_or(|(_, best, _)| score.windows() > best.windows()) {
+                    best = Some((replay, score, chances));
+                }
+            }
+        }
+        best.as_ref().map_or((None, None), |(_, _, found)| (found.former_rtt_us, found.competitor))
+    };
+    let former = former_rtts(candidate, window_trace);
+    let times = || std::iter::once(None).chain(former.iter().copied().map(Some));
+    look(&mut times().map(|rtt_us| (rtt_us, None)));
+    let mut found = (None, None);
+    if candidate.facts().estimates_competitor && !former.is_empty() {
+        let competitors = competitors(window_trace);
+        found = look(
+            &mut competitors.flat_map(|competitor| times().map(move |rtt_us| (rtt_us, Some(competitor)))),
+        );
+    }
+    for _ in 0..CLIMBS {
+        let before = found;
+        if let (Some(near_us), competitor) = found {
+            found = look(&mut nearer(near_us).map(|rtt_us| (Some(rtt_us), competitor)));
+        }
+        if let (rtt_us, Some(near)) = found {
+            found = look(&mut nearer(near).map(|competitor| (rtt_us, Some(competitor))));
+        }
+        if found == before {
+            break;
+        }
+    }
+    let Some((replay, score, chances)) = best else { return Fitted::default() };
+    let constants = f64::from(u8::from(!former.is_empty()) + u8::from(chances.competitor.is_some()));
+    Fitted { replay, score, constants }
 }
 
 /// The flight without an algorithm that comes nearest, and the logarithm of how likely it is before anything is seen: each constant that is
@@ -169,6 +205,25 @@ fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
     }
     FORMER_RTTS.iter().map(|part| (window_trace.min_rtt_us as f32 * part).max(1.0) as u32).collect()
 }
+
+/// Windows of a competing flow, as parts of the greatest that was seen, that an algorithm may have estimated before its flow was: it gives up its queue
+/// down to this.
+const COMPETITORS: [f32; 8] = [0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.5];
+
+/// Such windows, segments.
+fn competitors(window_trace: &WindowTrace) -> impl Iterator<Item = u32> {
+    let most = window_trace.rounds.iter().map(|round| round.window).fold(0.0, f32::max);
+    COMPETITORS.into_iter().map(move |part| (most * part) as u32)
+}
+
+/// Values around one that was found.
+fn nearer(found: u32) -> impl Iterator<Item = u32> {
+    NEARER.into_iter().map(move |part| (found as f32 * part) as u32)
+}
+
+/// By these factors, and how often it is looked for from the better one.
+const NEARER: [f32; 6] = [0.95, 0.97, 0.99, 1.01, 1.03, 1.05];
+const CLIMBS: usize = 4;
 
 /// The forms an algorithm may have on a flow, the plainest first: each is tried, and the best counts.
 pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {

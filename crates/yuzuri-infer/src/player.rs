@@ -51,6 +51,9 @@ impl<'a> Player<'a> {
             .map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
         (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
         cca.init(&mut window);
+        if let Some(competitor) = chances.competitor {
+            cca.met_competitor(competitor);
+        }
         window.cwnd = segments(first.window).max(1);
         if let Some(rtt_us) = rtt_us.filter(|_| chances.former_rtt_us.is_some()) {
             // As an acknowledgement told it, some time ago.

@@ -108,6 +108,8 @@ pub struct Chances {
     pub takes_back: bool,
     /// The least round-trip time that it had measured before the flow was seen, µs; `None` where it is the handshake's, or the least that was seen.
     pub former_rtt_us: Option<u32>,
+    /// What it had estimated of a competing flow's window before the flow was seen, segments; `None` where it begins with the flow.
+    pub competitor: Option<u32>,
     /// After slow start it counts an acknowledgement of several segments as one segment, as BIC, Scalable and Veno did before Linux 5.7.
     pub counts_acks: bool,
 }
@@ -121,6 +123,7 @@ impl Default for Chances {
             blind: false,
             takes_back: false,
             former_rtt_us: None,
+            competitor: None,
             counts_acks: false,
         }
     }

@@ -5,7 +5,7 @@
 //! that did not choose it. Dropping a [`Control`] takes it out of the list of available ones; flows that use it keep it
 //! until they end, as plain CUBIC once their bounds expire.
 
-mod jiffies;
+pub(crate) mod jiffies;
 mod leftover;
 mod steered;
 

@@ -79,11 +79,16 @@ fn find(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
+/// End of the names of controls as Linux 5.6 had them (`yuzuri_kernel::before_5_7`).
+const FORMER: &str = "_5_6";
+
 /// The algorithm that a run's sender had.
 fn label(run: &Path) -> Result<String> {
     let scenario: toml::Table = std::fs::read_to_string(run.join("scenario.toml"))?.parse()?;
     let terminal = scenario.get("terminal").and_then(|t| t.get(0)).context("no terminal")?;
-    let control = terminal.get("control").and_then(|c| c.as_str()).map(str::to_owned);
+    let control = terminal.get("control").and_then(|c| c.as_str());
+    // As an older kernel had it, it is the same algorithm.
+    let control = control.map(|control| control.strip_suffix(FORMER).unwrap_or(control).to_owned());
     Ok(control.unwrap_or_else(|| "cubic_apple_old".into()))
 }
 

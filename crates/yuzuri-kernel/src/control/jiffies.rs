@@ -5,7 +5,7 @@ use crate::clock::Reader;
 use std::time::{Duration, Instant};
 
 /// CONFIG_HZ of the running kernel, from its own clocks: no interface tells it everywhere.
-pub(super) fn per_second() -> Result<u32, MonitorError> {
+pub(crate) fn per_second() -> Result<u32, MonitorError> {
     let reader = Reader::load()?;
     // From a tick's beginning to a tick's beginning, so that no part of a tick is left over: 20 of them are 20 to 200 ms.
     let next_tick = |after: u64| -> Result<(u64, u64), MonitorError> {

@@ -1,6 +1,7 @@
-//! The congestion controls that a scenario defines.
+//! The congestion controls that a scenario defines, or that kernels of today have no more.
 
 use crate::LabError;
+use yuzuri_kernel::before_5_7::{Before57, NAMES};
 use yuzuri_kernel::control::Control;
 use yuzuri_scenario::Scenario;
 
@@ -9,6 +10,8 @@ use yuzuri_scenario::Scenario;
 pub struct OwnCubics {
     /// By kind of terminal.
     controls: Vec<Option<Control>>,
+    /// Those that flows choose by their own names.
+    _former: Option<Before57>,
 }
 
 impl OwnCubics {
@@ -17,7 +20,7 @@ impl OwnCubics {
     ///
     /// # Errors
     /// If the kernel cannot register it (no `struct_ops`, before 5.6), or if a dead run's congestion
-    /// control still has the name (before 6.4).
+    /// control still has the name (before 6.4). Of the former ones, if another run has the same.
     pub fn register(scenario: &Scenario, run: u16) -> Result<OwnCubics, LabError> {
         let one = |(number, kind): (usize, &yuzuri_scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);
@@ -25,7 +28,16 @@ impl OwnCubics {
             control.transpose().map_err(|e| LabError::Run(format!("terminal[{number}].cubic: {e}")))
         };
         let controls = scenario.terminal.iter().enumerate().map(one).collect::<Result<_, _>>()?;
-        Ok(OwnCubics { controls })
+        let wanted: Vec<&str> = scenario
+            .terminal
+            .iter()
+            .filter(|kind| kind.count > 0)
+            .filter_map(|kind| kind.control.as_deref())
+            .filter(|control| NAMES.contains(control))
+            .collect();
+        let former = if wanted.is_empty() { None } else { Some(Before57::register(&wanted)) };
+        let former = former.transpose().map_err(|e| LabError::Run(format!("{}: {e}", wanted.join(", "))))?;
+        Ok(OwnCubics { controls, _former: former })
     }
 
     /// The name of a kind's congestion control.

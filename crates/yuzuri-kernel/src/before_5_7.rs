@@ -1,0 +1,45 @@
+//! Congestion controls as Linux had them before 5.7, when these counted ACKs: for the laboratory, which makes captures
+//! of senders with an older kernel.
+
+use crate::control::{ControlError, available, jiffies};
+use crate::features::with_log;
+use crate::skel::before_5_7::{Before57Skel, Before57SkelBuilder};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use std::mem::MaybeUninit;
+
+/// Their names in the kernel's list, as `bpf/before_5_7.bpf.c` gives them.
+pub const NAMES: [&str; 4] = ["bic_5_6", "scalable_5_6", "veno_5_6", "yeah_5_6"];
+
+/// Registered congestion controls. Dropping it takes them out of the list of available ones.
+pub struct Before57 {
+    // Before `_skel`: the registration ends with its link.
+    _links: Vec<libbpf_rs::Link>,
+    _skel: Before57Skel<'static>,
+}
+
+impl Before57 {
+    /// Registers those of [`NAMES`] that are wanted.
+    ///
+    /// # Errors
+    /// A name that is taken, no privilege, or a kernel whose registrations do not end with their link (before 6.4).
+    pub fn register(wanted: &[&str]) -> Result<Before57, ControlError> {
+        if let Some(taken) = available().into_iter().find(|name| wanted.contains(&name.as_str())) {
+            return Err(ControlError::Taken(taken));
+        }
+        // As in Monitor::start.
+        let object = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = with_log("opening the BPF object", || Before57SkelBuilder::default().open(object))?;
+        if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+            settings.hz = jiffies::per_second()?;
+        }
+        let mut skel = with_log("loading the former congestion controls", || open.load())?;
+        let maps = &mut skel.maps;
+        let links = NAMES
+            .into_iter()
+            .zip([&mut maps.bic, &mut maps.scalable, &mut maps.veno, &mut maps.yeah])
+            .filter(|(name, _)| wanted.contains(name))
+            .map(|(name, map)| with_log(name, || map.attach_struct_ops()))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Before57 { _links: links, _skel: skel })
+    }
+}
