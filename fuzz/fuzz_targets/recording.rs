@@ -13,6 +13,6 @@ fuzz_target!(|bytes: &[u8]| {
     }
     // What has been decoded can be written again.
     if let Ok(reader) = Reader::new(bytes, "input") {
-        let _ = convert(reader, Format::JsonLines, std::io::sink(), |_, _| ());
+        let _ = convert(reader, Format::JsonLines, std::io::sink(), None, |_, _| ());
     }
 });

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * BIC, Scalable TCP, Veno and YeAH as Linux had them before 5.7 ("tcp: fix stretch ACK bugs in ..."): after slow
- * start an ACK counts as one segment, however many it acknowledges. The laboratory makes captures of such senders
- * with this kernel's TCP around them: identification is measured on them.
+ * BIC, Scalable TCP, Veno and YeAH as Linux had them before 5.7 ("tcp: fix stretch ACK bugs in ..."): after
+ * slow start an ACK counts as one segment, however many it acknowledges. The laboratory makes captures of such
+ * senders with this kernel's TCP around them: identification is measured on them.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -389,7 +389,8 @@ void BPF_PROG(yeah_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		yeah_begin(tcp_sk(sk), state_of(sk));
 }
 
-/* Once in a round trip: a short queue makes it fast, a long one Reno, and one of more than 80 segments is given up. */
+/* Once in a round trip: a short queue makes it fast, a long one Reno, and one of more than 80 segments is given
+ * up. */
 static __always_inline void yeah_adjust(struct tcp_sock *tp, struct yeah *ca)
 {
 	u32 cwnd = tp->snd_cwnd, delay_us = ca->min_us - ca->base_us, cut;
