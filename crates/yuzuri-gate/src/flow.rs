@@ -199,7 +199,7 @@ fn room(raw: &raw::flow, now_ns: u64) -> Option<u32> {
 }
 
 /// What a station sent that no window bounds: QUIC and other UDP, tunnels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OtherSeen {
     /// The station's hardware address.
     pub mac: [u8; 6],

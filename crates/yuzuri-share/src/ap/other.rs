@@ -220,15 +220,7 @@ mod tests {
 
     impl Sender {
         fn new() -> Sender {
-            let seen = OtherSeen {
-                mac: [2; 6],
-                last_ns: 0,
-                bytes: 0,
-                packets: 0,
-                marked: 0,
-                dropped: 0,
-                all_passed: 0,
-            };
+            let seen = OtherSeen { mac: [2; 6], ..OtherSeen::default() };
             Sender { seen, other: Other::new(0, seen), under_way: UnderWay::default(), now_ns: 0 }
         }
 
