@@ -3,11 +3,11 @@
 use super::columns::schema;
 use super::gather::Texts;
 use super::rows::{BATCH_ROWS, Rows};
+use super::text::{Csv, JsonLines};
 use super::{ConvertError, ReadError, Reader, Tail};
 use crate::{Account, Flow, FlowId, Item, Kind, Session};
-use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray};
-use arrow_json::LineDelimitedWriter;
-use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef, TimeUnit};
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
@@ -196,28 +196,22 @@ impl<'a> Table<'a> {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> ConvertError {
+pub(super) fn failed(error: impl std::fmt::Display) -> ConvertError {
     ConvertError::Write(error.to_string())
 }
 
 /// Where converted rows go.
 enum Sink<W: Write + Send> {
-    Csv { writer: Box<arrow_csv::Writer<W>>, schema: SchemaRef },
-    Json { writer: LineDelimitedWriter<W>, schema: SchemaRef },
+    Csv(Csv<W>),
+    Json(JsonLines<W>),
     Parquet(Box<ArrowWriter<W>>),
 }
 
 impl<W: Write + Send> Sink<W> {
     fn new(format: Format, schema: &SchemaRef, out: W) -> Result<Self, ConvertError> {
-        let in_text = in_text(schema);
         Ok(match format {
-            Format::Csv => {
-                let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(out);
-                // The head line is there even if no row follows.
-                writer.write(&RecordBatch::new_empty(in_text.clone())).map_err(failed)?;
-                Sink::Csv { writer: Box::new(writer), schema: in_text }
-            }
-            Format::JsonLines => Sink::Json { writer: LineDelimitedWriter::new(out), schema: in_text },
+            Format::Csv => Sink::Csv(Csv::new(schema, out)?),
+            Format::JsonLines => Sink::Json(JsonLines::new(schema, out)?),
             Format::Parquet => {
                 let session: Vec<KeyValue> =
                     schema.metadata.iter().map(|(k, v)| KeyValue::new(k.clone(), v.clone())).collect();
@@ -240,8 +234,8 @@ impl<W: Write + Send> Sink<W> {
         }
         let batch = table.take()?;
         match self {
-            Sink::Csv { writer, schema } => writer.write(&as_text(&batch, schema)?).map_err(failed)?,
-            Sink::Json { writer, schema } => writer.write(&as_text(&batch, schema)?).map_err(failed)?,
+            Sink::Csv(writer) => writer.write(&batch)?,
+            Sink::Json(writer) => writer.write(&batch)?,
             Sink::Parquet(writer) => writer.write(&batch).map_err(failed)?,
         }
         Ok(batch.num_rows() as u64)
@@ -249,45 +243,12 @@ impl<W: Write + Send> Sink<W> {
 
     fn finish(self) -> Result<(), ConvertError> {
         match self {
-            Sink::Csv { writer, .. } => writer.into_inner().flush().map_err(failed),
-            Sink::Json { mut writer, .. } => {
-                writer.finish().map_err(failed)?;
-                writer.into_inner().flush().map_err(failed)
-            }
+            Sink::Csv(writer) => writer.finish(),
+            Sink::Json(writer) => writer.finish(),
             Sink::Parquet(writer) => {
                 let mut out = writer.into_inner().map_err(failed)?;
                 out.flush().map_err(failed)
             }
         }
     }
-}
-
-const TEXT_ZONE: &str = "+00:00";
-
-/// The schema with the time zone as an offset: Arrow's text writers know no zone names without a database.
-fn in_text(schema: &Schema) -> SchemaRef {
-    let fields: Vec<Field> = schema
-        .fields()
-        .iter()
-        .map(|field| match field.data_type() {
-            DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) => field
-                .as_ref()
-                .clone()
-                .with_data_type(DataType::Timestamp(TimeUnit::Nanosecond, Some(TEXT_ZONE.into()))),
-            _ => field.as_ref().clone(),
-        })
-        .collect();
-    Arc::new(Schema::new(fields))
-}
-
-fn as_text(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ConvertError> {
-    let columns = batch
-        .columns()
-        .iter()
-        .map(|column| match column.as_any().downcast_ref::<TimestampNanosecondArray>() {
-            Some(time) => Arc::new(time.clone().with_timezone(TEXT_ZONE)) as ArrayRef,
-            None => column.clone(),
-        })
-        .collect();
-    RecordBatch::try_new(schema.clone(), columns).map_err(failed)
 }

@@ -24,6 +24,8 @@ mod reader;
 mod reserve;
 mod rows;
 mod tail;
+#[cfg(feature = "convert")]
+mod text;
 mod writer;
 
 pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};

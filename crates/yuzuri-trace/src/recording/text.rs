@@ -1,0 +1,153 @@
+//! Batches as text: CSV (RFC 4180) and JSON lines.
+//!
+//! A recording has seven types of columns. Arrow's own text writers can do all of Arrow's: their code for casts and
+//! comparisons between types made the command larger by a megabyte.
+
+use super::ConvertError;
+use super::convert::failed;
+use arrow_array::types::{ArrowPrimitiveType, Int64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use chrono::{DateTime, SecondsFormat};
+use std::io::Write;
+
+/// Rows as CSV with a head line; null is nothing between two commas.
+pub(super) struct Csv<W: Write> {
+    out: csv::Writer<W>,
+    cell: Vec<u8>,
+}
+
+impl<W: Write> Csv<W> {
+    /// Writes the head line.
+    pub(super) fn new(schema: &Schema, out: W) -> Result<Self, ConvertError> {
+        let mut out = csv::Writer::from_writer(out);
+        out.write_record(schema.fields().iter().map(|field| field.name())).map_err(failed)?;
+        Ok(Csv { out, cell: Vec::new() })
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ConvertError> {
+        let columns = columns(batch)?;
+        for row in 0..batch.num_rows() {
+            for (array, values) in &columns {
+                self.cell.clear();
+                if array.is_valid(row) {
+                    match values {
+                        Values::Text(texts) => self.cell.extend_from_slice(texts.value(row).as_bytes()),
+                        Values::Time(times) => self.cell.extend_from_slice(rfc3339(times.value(row)).as_bytes()),
+                        numbers => numbers.append(row, &mut self.cell).map_err(failed)?,
+                    }
+                }
+                self.out.write_field(&self.cell).map_err(failed)?;
+            }
+            self.out.write_record(None::<&[u8]>).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), ConvertError> {
+        self.out.flush().map_err(failed)
+    }
+}
+
+/// Rows as JSON objects, one per line; null is left out.
+pub(super) struct JsonLines<W: Write> {
+    out: W,
+    /// The name of each column as JSON, with the colon after it.
+    names: Vec<Vec<u8>>,
+    lines: Vec<u8>,
+}
+
+impl<W: Write> JsonLines<W> {
+    pub(super) fn new(schema: &Schema, out: W) -> Result<Self, ConvertError> {
+        let name = |name: &String| {
+            let mut name = serde_json::to_vec(name)?;
+            name.push(b':');
+            Ok(name)
+        };
+        let names = schema.fields().iter().map(|field| name(field.name())).collect::<serde_json::Result<_>>();
+        Ok(JsonLines { out, names: names.map_err(failed)?, lines: Vec::new() })
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ConvertError> {
+        let columns = columns(batch)?;
+        self.lines.clear();
+        for row in 0..batch.num_rows() {
+            let mut before = b'{';
+            for ((array, values), name) in columns.iter().zip(&self.names) {
+                if array.is_valid(row) {
+                    self.lines.push(before);
+                    self.lines.extend_from_slice(name);
+                    values.append(row, &mut self.lines).map_err(failed)?;
+                    before = b',';
+                }
+            }
+            if before == b'{' {
+                self.lines.push(b'{');
+            }
+            self.lines.extend_from_slice(b"}\n");
+        }
+        self.out.write_all(&self.lines).map_err(failed)
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), ConvertError> {
+        self.out.flush().map_err(failed)
+    }
+}
+
+/// The values of a column of one of [`super::ColumnType`]'s types.
+enum Values<'a> {
+    Time(&'a PrimitiveArray<TimestampNanosecondType>),
+    U16(&'a PrimitiveArray<UInt16Type>),
+    U32(&'a PrimitiveArray<UInt32Type>),
+    U64(&'a PrimitiveArray<UInt64Type>),
+    I64(&'a PrimitiveArray<Int64Type>),
+    Bool(&'a BooleanArray),
+    Text(&'a StringArray),
+}
+
+/// A column: as what knows where null is, and as what knows the type.
+type Typed<'a> = (&'a dyn Array, Values<'a>);
+
+fn columns(batch: &RecordBatch) -> Result<Vec<Typed<'_>>, ConvertError> {
+    batch.schema_ref().fields().iter().zip(batch.columns()).map(|(field, array)| typed(field, array)).collect()
+}
+
+fn typed<'a>(field: &Field, array: &'a ArrayRef) -> Result<Typed<'a>, ConvertError> {
+    let no_text = || failed(format!("column '{}' is of type {}, which has no text", field.name(), field.data_type()));
+    Ok((array.as_ref(), Values::of(array).ok_or_else(no_text)?))
+}
+
+fn rfc3339(since_epoch_ns: i64) -> String {
+    DateTime::from_timestamp_nanos(since_epoch_ns).to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+impl<'a> Values<'a> {
+    fn of(column: &'a dyn Array) -> Option<Values<'a>> {
+        fn numbers<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<&PrimitiveArray<T>> {
+            column.as_any().downcast_ref()
+        }
+        match column.data_type() {
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => numbers(column).map(Values::Time),
+            DataType::UInt16 => numbers(column).map(Values::U16),
+            DataType::UInt32 => numbers(column).map(Values::U32),
+            DataType::UInt64 => numbers(column).map(Values::U64),
+            DataType::Int64 => numbers(column).map(Values::I64),
+            DataType::Boolean => column.as_any().downcast_ref().map(Values::Bool),
+            DataType::Utf8 => column.as_any().downcast_ref().map(Values::Text),
+            _ => None,
+        }
+    }
+
+    /// Appends a value as JSON.
+    fn append(&self, row: usize, to: &mut Vec<u8>) -> serde_json::Result<()> {
+        match self {
+            Values::Time(array) => serde_json::to_writer(to, &rfc3339(array.value(row))),
+            Values::U16(array) => serde_json::to_writer(to, &array.value(row)),
+            Values::U32(array) => serde_json::to_writer(to, &array.value(row)),
+            Values::U64(array) => serde_json::to_writer(to, &array.value(row)),
+            Values::I64(array) => serde_json::to_writer(to, &array.value(row)),
+            Values::Bool(array) => serde_json::to_writer(to, &array.value(row)),
+            Values::Text(array) => serde_json::to_writer(to, array.value(row)),
+        }
+    }
+}
