@@ -202,7 +202,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ConvertError {
 
 /// Where converted rows go.
 enum Sink<W: Write + Send> {
-    Csv(Csv<W>),
+    Csv(Box<Csv<W>>),
     Json(JsonLines<W>),
     Parquet(Box<ArrowWriter<W>>),
 }
@@ -210,7 +210,7 @@ enum Sink<W: Write + Send> {
 impl<W: Write + Send> Sink<W> {
     fn new(format: Format, schema: &SchemaRef, out: W) -> Result<Self, ConvertError> {
         Ok(match format {
-            Format::Csv => Sink::Csv(Csv::new(schema, out)?),
+            Format::Csv => Sink::Csv(Box::new(Csv::new(schema, out)?)),
             Format::JsonLines => Sink::Json(JsonLines::new(schema, out)?),
             Format::Parquet => {
                 let session: Vec<KeyValue> =

@@ -5,7 +5,9 @@
 
 use super::ConvertError;
 use super::convert::failed;
-use arrow_array::types::{ArrowPrimitiveType, Int64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Int64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
+};
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use chrono::{DateTime, SecondsFormat};
@@ -33,7 +35,9 @@ impl<W: Write> Csv<W> {
                 if array.is_valid(row) {
                     match values {
                         Values::Text(texts) => self.cell.extend_from_slice(texts.value(row).as_bytes()),
-                        Values::Time(times) => self.cell.extend_from_slice(rfc3339(times.value(row)).as_bytes()),
+                        Values::Time(times) => {
+                            self.cell.extend_from_slice(rfc3339(times.value(row)).as_bytes())
+                        }
                         numbers => numbers.append(row, &mut self.cell).map_err(failed)?,
                     }
                 }
@@ -109,11 +113,18 @@ enum Values<'a> {
 type Typed<'a> = (&'a dyn Array, Values<'a>);
 
 fn columns(batch: &RecordBatch) -> Result<Vec<Typed<'_>>, ConvertError> {
-    batch.schema_ref().fields().iter().zip(batch.columns()).map(|(field, array)| typed(field, array)).collect()
+    batch
+        .schema_ref()
+        .fields()
+        .iter()
+        .zip(batch.columns())
+        .map(|(field, array)| typed(field, array))
+        .collect()
 }
 
 fn typed<'a>(field: &Field, array: &'a ArrayRef) -> Result<Typed<'a>, ConvertError> {
-    let no_text = || failed(format!("column '{}' is of type {}, which has no text", field.name(), field.data_type()));
+    let no_text =
+        || failed(format!("column '{}' is of type {}, which has no text", field.name(), field.data_type()));
     Ok((array.as_ref(), Values::of(array).ok_or_else(no_text)?))
 }
 
