@@ -260,6 +260,20 @@ fn parquet_holds_the_same_rows_and_the_session() {
     let recording = || Reader::open(&golden(OLD)).unwrap();
     let done = convert(recording(), Format::Parquet, out, None, |_, _| ()).unwrap();
     let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(&path).unwrap()).unwrap();
+    // Columns have the recording's types, units and sources.
+    let columns = arrow_ipc::reader::StreamReader::try_new(std::fs::File::open(golden(OLD)).unwrap(), None);
+    let columns = columns.unwrap().schema();
+    for column in builder.schema().fields() {
+        // Columns that the recording is too old to have were added since.
+        if let Ok(recorded) = columns.field_with_name(column.name()) {
+            assert_eq!(
+                (column.data_type(), column.is_nullable()),
+                (recorded.data_type(), recorded.is_nullable())
+            );
+            assert_eq!(column.metadata().contains_key("unit"), recorded.metadata().contains_key("unit"));
+            assert!(column.metadata().contains_key("source"), "{column}");
+        }
+    }
     let metadata = builder.metadata().file_metadata().key_value_metadata().unwrap();
     let session = metadata.iter().find(|pair| pair.key == "session").unwrap().value.as_deref().unwrap();
     assert_eq!(serde_json::from_str::<yuzuri_trace::Session>(session).unwrap(), common::session());

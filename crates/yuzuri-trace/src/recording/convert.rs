@@ -2,17 +2,13 @@
 
 use super::columns::schema;
 use super::gather::Texts;
+use super::parquet::Parquet;
 use super::rows::{BATCH_ROWS, Rows};
 use super::text::{Csv, JsonLines};
 use super::{ConvertError, ReadError, Reader, Tail};
 use crate::{Account, Flow, FlowId, Item, Kind, Session};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -83,9 +79,6 @@ pub struct Beside<'a> {
     /// The value of an event. All items are told, in their order, since some say what later ones mean.
     pub tell: &'a mut dyn FnMut(&Item) -> Option<&'static str>,
 }
-
-/// Rows of a Parquet row group: what a writer of Parquet holds in memory.
-const GROUP_ROWS: usize = 128 << 10;
 
 /// Converts a recording. The columns are the recording's own, in the same order; a flow's records have the
 /// flow's identity beside them, so that each row tells everything. Memory does not grow with the recording's
@@ -204,7 +197,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ConvertError {
 enum Sink<W: Write + Send> {
     Csv(Box<Csv<W>>),
     Json(JsonLines<W>),
-    Parquet(Box<ArrowWriter<W>>),
+    Parquet(Box<Parquet<W>>),
 }
 
 impl<W: Write + Send> Sink<W> {
@@ -212,18 +205,7 @@ impl<W: Write + Send> Sink<W> {
         Ok(match format {
             Format::Csv => Sink::Csv(Box::new(Csv::new(schema, out)?)),
             Format::JsonLines => Sink::Json(JsonLines::new(schema, out)?),
-            Format::Parquet => {
-                let session: Vec<KeyValue> =
-                    schema.metadata.iter().map(|(k, v)| KeyValue::new(k.clone(), v.clone())).collect();
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::ZSTD(ZstdLevel::default()))
-                    .set_max_row_group_row_count(Some(GROUP_ROWS))
-                    .set_key_value_metadata(Some(session))
-                    .build();
-                let options = ArrowWriterOptions::new().with_properties(properties);
-                let writer = ArrowWriter::try_new_with_options(out, schema.clone(), options);
-                Sink::Parquet(Box::new(writer.map_err(failed)?))
-            }
+            Format::Parquet => Sink::Parquet(Box::new(Parquet::new(schema, out)?)),
         })
     }
 
@@ -236,7 +218,7 @@ impl<W: Write + Send> Sink<W> {
         match self {
             Sink::Csv(writer) => writer.write(&batch)?,
             Sink::Json(writer) => writer.write(&batch)?,
-            Sink::Parquet(writer) => writer.write(&batch).map_err(failed)?,
+            Sink::Parquet(writer) => writer.write(&batch)?,
         }
         Ok(batch.num_rows() as u64)
     }
@@ -245,10 +227,7 @@ impl<W: Write + Send> Sink<W> {
         match self {
             Sink::Csv(writer) => writer.finish(),
             Sink::Json(writer) => writer.finish(),
-            Sink::Parquet(writer) => {
-                let mut out = writer.into_inner().map_err(failed)?;
-                out.flush().map_err(failed)
-            }
+            Sink::Parquet(writer) => writer.finish(),
         }
     }
 }

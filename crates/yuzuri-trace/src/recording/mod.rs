@@ -19,6 +19,8 @@ mod error;
 mod events;
 mod frames;
 mod gather;
+#[cfg(feature = "convert")]
+mod parquet;
 mod pipe;
 mod reader;
 mod reserve;
@@ -26,6 +28,8 @@ mod rows;
 mod tail;
 #[cfg(feature = "convert")]
 mod text;
+#[cfg(feature = "convert")]
+mod typed;
 mod writer;
 
 pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};

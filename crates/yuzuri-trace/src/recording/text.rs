@@ -1,15 +1,10 @@
 //! Batches as text: CSV (RFC 4180) and JSON lines.
-//!
-//! A recording has seven types of columns. Arrow's own text writers can do all of Arrow's: their code for casts and
-//! comparisons between types made the command larger by a megabyte.
 
 use super::ConvertError;
 use super::convert::failed;
-use arrow_array::types::{
-    ArrowPrimitiveType, Int64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use super::typed::{Values, columns};
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use chrono::{DateTime, SecondsFormat};
 use std::io::Write;
 
@@ -98,57 +93,11 @@ impl<W: Write> JsonLines<W> {
     }
 }
 
-/// The values of a column of one of [`super::ColumnType`]'s types.
-enum Values<'a> {
-    Time(&'a PrimitiveArray<TimestampNanosecondType>),
-    U16(&'a PrimitiveArray<UInt16Type>),
-    U32(&'a PrimitiveArray<UInt32Type>),
-    U64(&'a PrimitiveArray<UInt64Type>),
-    I64(&'a PrimitiveArray<Int64Type>),
-    Bool(&'a BooleanArray),
-    Text(&'a StringArray),
-}
-
-/// A column: as what knows where null is, and as what knows the type.
-type Typed<'a> = (&'a dyn Array, Values<'a>);
-
-fn columns(batch: &RecordBatch) -> Result<Vec<Typed<'_>>, ConvertError> {
-    batch
-        .schema_ref()
-        .fields()
-        .iter()
-        .zip(batch.columns())
-        .map(|(field, array)| typed(field, array))
-        .collect()
-}
-
-fn typed<'a>(field: &Field, array: &'a ArrayRef) -> Result<Typed<'a>, ConvertError> {
-    let no_text =
-        || failed(format!("column '{}' is of type {}, which has no text", field.name(), field.data_type()));
-    Ok((array.as_ref(), Values::of(array).ok_or_else(no_text)?))
-}
-
 fn rfc3339(since_epoch_ns: i64) -> String {
     DateTime::from_timestamp_nanos(since_epoch_ns).to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-impl<'a> Values<'a> {
-    fn of(column: &'a dyn Array) -> Option<Values<'a>> {
-        fn numbers<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<&PrimitiveArray<T>> {
-            column.as_any().downcast_ref()
-        }
-        match column.data_type() {
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => numbers(column).map(Values::Time),
-            DataType::UInt16 => numbers(column).map(Values::U16),
-            DataType::UInt32 => numbers(column).map(Values::U32),
-            DataType::UInt64 => numbers(column).map(Values::U64),
-            DataType::Int64 => numbers(column).map(Values::I64),
-            DataType::Boolean => column.as_any().downcast_ref().map(Values::Bool),
-            DataType::Utf8 => column.as_any().downcast_ref().map(Values::Text),
-            _ => None,
-        }
-    }
-
+impl Values<'_> {
     /// Appends a value as JSON.
     fn append(&self, row: usize, to: &mut Vec<u8>) -> serde_json::Result<()> {
         match self {

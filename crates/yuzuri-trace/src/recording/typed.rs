@@ -1,0 +1,58 @@
+//! The columns of a batch by their types, for what writes them in other formats.
+//!
+//! A recording's columns have seven types. Writers that take any of Arrow's have code for dictionaries, runs, nested
+//! values, casts and comparisons, which made the command larger by two megabytes.
+
+use super::ConvertError;
+use super::convert::failed;
+use arrow_array::types::{
+    ArrowPrimitiveType, Int64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, TimeUnit};
+
+/// A column: as what knows where null is, and as what knows the type.
+pub(super) type Column<'a> = (&'a dyn Array, Values<'a>);
+
+/// The values of a column of one of [`super::ColumnType`]'s types.
+pub(super) enum Values<'a> {
+    Time(&'a PrimitiveArray<TimestampNanosecondType>),
+    U16(&'a PrimitiveArray<UInt16Type>),
+    U32(&'a PrimitiveArray<UInt32Type>),
+    U64(&'a PrimitiveArray<UInt64Type>),
+    I64(&'a PrimitiveArray<Int64Type>),
+    Bool(&'a BooleanArray),
+    Text(&'a StringArray),
+}
+
+/// The columns of a batch.
+///
+/// # Errors
+/// If one has another type.
+pub(super) fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, ConvertError> {
+    let fields = batch.schema_ref().fields().iter();
+    fields.zip(batch.columns()).map(|(field, array)| column(field, array)).collect()
+}
+
+fn column<'a>(field: &Field, array: &'a ArrayRef) -> Result<Column<'a>, ConvertError> {
+    let other = || failed(format!("column '{}' has the unknown type {}", field.name(), field.data_type()));
+    Ok((array.as_ref(), Values::of(array).ok_or_else(other)?))
+}
+
+impl<'a> Values<'a> {
+    fn of(column: &'a dyn Array) -> Option<Values<'a>> {
+        fn numbers<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<&PrimitiveArray<T>> {
+            column.as_any().downcast_ref()
+        }
+        match column.data_type() {
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => numbers(column).map(Values::Time),
+            DataType::UInt16 => numbers(column).map(Values::U16),
+            DataType::UInt32 => numbers(column).map(Values::U32),
+            DataType::UInt64 => numbers(column).map(Values::U64),
+            DataType::Int64 => numbers(column).map(Values::I64),
+            DataType::Boolean => column.as_any().downcast_ref().map(Values::Bool),
+            DataType::Utf8 => column.as_any().downcast_ref().map(Values::Text),
+            _ => None,
+        }
+    }
+}
