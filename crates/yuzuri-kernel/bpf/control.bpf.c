@@ -6,6 +6,7 @@
  * says what each rule is for.
  */
 #include "kernel.h"
+#include "told.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
@@ -87,9 +88,12 @@ struct cubic {
 	u8 burst;                /* of the bound in force */
 	u32 reduction_delivered; /* `delivered` at the last reduction */
 	u32 highest;             /* the largest window or ssthresh that there was for a reason */
+	u64 unused[2];
+	u64 told; /* last: the monitor reads it there */
 };
 
-_Static_assert(sizeof(struct cubic) <= 104, "ICSK_CA_PRIV_SIZE");
+_Static_assert(sizeof(struct cubic) == 104, "ICSK_CA_PRIV_SIZE");
+_Static_assert(__builtin_offsetof(struct cubic, told) == TOLD * sizeof(u64), "where the monitor looks");
 
 static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {
@@ -109,6 +113,12 @@ static __always_inline u32 jiffies32(void)
 static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 {
 	return tp->snd_cwnd < tp->snd_ssthresh;
+}
+
+/* Tells the monitor whether the upper bound holds the window. */
+static __always_inline void tell(struct cubic *ca, bool at_bound)
+{
+	ca->told = TOLD_BY_CONTROL | (at_bound ? TOLD_AT_BOUND : 0);
 }
 
 static __always_inline void forget(struct cubic *ca)
@@ -147,6 +157,7 @@ void BPF_PROG(yuzuri_init, struct sock *sk)
 
 	forget(ca);
 	ca->instance = instance;
+	tell(ca, false);
 	/* A live flow may come from another control in any state. */
 	ca->after_timeout = BPF_CORE_READ_BITFIELD(&tcp_sk(sk)->inet_conn, icsk_ca_state) == TCP_CA_Loss;
 	ca->close_reductions = 0;
@@ -375,17 +386,11 @@ static __always_inline void repair(struct tcp_sock *tp, struct cubic *ca)
 		tp->snd_ssthresh = reduced(before);
 }
 
-SEC("struct_ops")
-void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+static __always_inline void avoid(struct sock *sk, struct tcp_sock *tp, struct cubic *ca, u32 acked, u32 lower,
+				  u32 upper)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct cubic *ca = state_of(sk);
-	u32 cwnd, lower, upper, burst, count;
+	u32 cwnd = tp->snd_cwnd, count;
 
-	repair(tp, ca);
-	cwnd = tp->snd_cwnd;
-	bound_of(sk, &lower, &upper, &burst);
-	pace(sk, ca, burst);
 	if (upper && cwnd > upper) {
 		/* Shrinks by what was acknowledged: what is in flight stays within the window. */
 		set_cwnd(tp, ca, cwnd - upper > acked ? cwnd - acked : upper);
@@ -447,6 +452,20 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	set_cwnd(tp, ca, cwnd);
 }
 
+SEC("struct_ops")
+void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = state_of(sk);
+	u32 lower, upper, burst;
+
+	repair(tp, ca);
+	bound_of(sk, &lower, &upper, &burst);
+	pace(sk, ca, burst);
+	avoid(sk, tp, ca, acked, lower, upper);
+	tell(ca, upper && tp->snd_cwnd >= upper);
+}
+
 /* Segments that leave as one, at least (`tcp_tso_autosize()`): pacing lets them go at once. */
 SEC("struct_ops")
 u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
@@ -495,6 +514,7 @@ u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 	ca->spared = spares(sk, ca);
 	if (no_decrease || ca->spared)
 		return cwnd > 2 ? cwnd : 2;
+	tell(ca, false);
 	return reduced(cwnd);
 }
 
@@ -507,6 +527,7 @@ void BPF_PROG(yuzuri_set_state, struct sock *sk, u8 state)
 		forget(ca);
 		hystart_reset(tcp_sk(sk), ca);
 		ca->after_timeout = 1;
+		tell(ca, false);
 		/* A timeout says more than a loss: what was spared just now, or in the recovery before it, is
 		 * cut. */
 		if (ca->spared)

@@ -26,7 +26,7 @@ enum hook {
 	HOOKS,
 };
 
-/* The first seven are the bits of yuzuri_trace::Marks; above 0x100 is told by other means there. */
+/* The first six are the bits of yuzuri_trace::Marks; from 0x100 on it is told by other means there. */
 enum mark {
 	MARK_DUP_ACK = 1,
 	MARK_SACK = 2,
@@ -34,6 +34,9 @@ enum mark {
 	MARK_ECE = 8,
 	MARK_APP_LIMITED = 16,
 	MARK_SSTHRESH = 32,
+	/* These two are bits of yuzuri_trace::Marks, too, four higher there. */
+	MARK_AT_BOUND = 0x40,    /* the window control's upper bound holds the window */
+	MARK_TELLS_BOUND = 0x80, /* it has such a control, which tells whether */
 	MARK_UNDO = 0x100,       /* undo_marker was taken back: a reduction was undone */
 	MARK_REORDERING = 0x200, /* reord_seen grew */
 	MARK_CONTROL = 0x400,    /* another congestion control */

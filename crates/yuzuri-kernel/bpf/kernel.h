@@ -47,6 +47,7 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED };
 
 #define SOCK_NOSPACE 2  /* a bit's number in struct socket's flags */
 #define TSQ_THROTTLED 0 /* and in sk_tsq_flags */
+#define TSQ_QUEUED 1    /* room was made since, and what it held will be sent when the softirq comes to it */
 
 #define TCPHDR_FIN 0x01
 #define TCPHDR_SYN 0x02

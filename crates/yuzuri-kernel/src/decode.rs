@@ -54,6 +54,8 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
     let has = |mark| record.marks & mark != 0;
     let mut marks = Marks(record.marks & MARKS_SHARED);
     for (kernels, ours) in [
+        (MARK_AT_BOUND, Marks::AT_BOUND),
+        (MARK_TELLS_BOUND, Marks::TELLS_BOUND),
         (MARK_NO_SPACE, Marks::NO_SPACE),
         (MARK_CWND_LIMITED, Marks::CWND_LIMITED),
         (MARK_THROTTLED, Marks::THROTTLED),

@@ -128,8 +128,13 @@ impl Bound {
         flat.has_grown(now) || (flat.grew && !stands)
     }
 
-    /// Whether the window is at its bound.
+    /// Whether the window is at its bound: as its control tells, or else as the window stands still.
     pub(crate) fn holds(&self, seen: &Observation) -> Bounded {
+        match seen.at_bound {
+            Some(true) => return Bounded::Yes,
+            Some(false) => return Bounded::No,
+            None => {}
+        }
         if !may_be_bounded(seen) {
             return Bounded::No;
         }

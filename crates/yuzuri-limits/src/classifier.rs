@@ -220,7 +220,9 @@ impl Classifier {
         }
         let bounded = self.bound.holds(seen);
         match bounded {
-            Bounded::Yes if seen.cca == Some(CcaKind::Bounded) => return Limit::Sharing,
+            Bounded::Yes if seen.at_bound == Some(true) || seen.cca == Some(CcaKind::Bounded) => {
+                return Limit::Sharing;
+            }
             Bounded::Perhaps if seen.cca == Some(CcaKind::Bounded) => return Limit::Unknown,
             Bounded::Yes | Bounded::Perhaps | Bounded::No => {}
         }

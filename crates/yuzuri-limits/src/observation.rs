@@ -100,6 +100,8 @@ pub struct Observation {
     pub own_rate: Option<bool>,
     /// The congestion window was full within the last round trip (`is_cwnd_limited`).
     pub cwnd_limited: Option<bool>,
+    /// The bound of a sharing group holds the congestion window: its congestion control tells.
+    pub at_bound: Option<bool>,
     /// Enough of what was sent still lies in the device's queue (TCP small queues, TSQ_THROTTLED).
     pub device_full: Option<bool>,
     /// Memory of what lies in the device and its queueing discipline, bytes (`sk_wmem_alloc`).

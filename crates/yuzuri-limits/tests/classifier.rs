@@ -447,6 +447,32 @@ fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() 
 }
 
 #[test]
+fn what_the_control_tells_of_its_bound_needs_no_rule() {
+    let bounded = |at_bound, cwnd_segments| {
+        move |t| Observation {
+            cca: Some(CcaKind::Bounded),
+            at_bound: Some(at_bound),
+            cwnd_segments,
+            in_flight_segments: cwnd_segments,
+            outstanding_bytes: u64::from(cwnd_segments) * 1448,
+            ..full_cwnd(t)
+        }
+    };
+    // A bound that rises by a segment each 100 ms: the window never stands still for long enough.
+    let rising: Vec<_> = (0..1000).map(|n| bounded(true, 20 + n as u32 / 100)(n * 1000)).collect();
+    assert_eq!(told(&rising).0.share(Limit::Sharing), 1.0);
+    let known_by_rule: Vec<_> = rising.iter().map(|o| Observation { at_bound: None, ..*o }).collect();
+    assert!(told(&known_by_rule).0.share(Limit::Sharing) < 0.5);
+    // A plateau of CUBIC's below the bound.
+    let plateau: Vec<_> = (0..1000).map(|n| bounded(false, 20)(n * 1000)).collect();
+    assert_eq!(told(&plateau).0.share(Limit::CongestionAvoidance), 1.0);
+    // At its bound, but with nothing to send.
+    let idle: Vec<_> =
+        (0..1000).map(|n| Observation { unsent_bytes: Some(0), ..bounded(true, 20)(n * 1000) }).collect();
+    assert_eq!(told(&idle).0.share(Limit::Sharing), 0.0);
+}
+
+#[test]
 fn a_device_that_is_full_is_told_by_the_memory_in_it() {
     let polled = |device_memory_bytes| {
         move |t| Observation {
@@ -554,6 +580,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             pacing_wait_us: more.3,
             cwnd_limited: more.4,
             device_full: more.5,
+            at_bound: more.0,
             own_rate: more.0,
             device_memory_bytes: windows.3,
             window_updates: more.4,

@@ -133,8 +133,14 @@ impl Marks {
     pub const THROTTLED: Marks = Marks(512);
     /// Those that belong to [`crate::Sender`]: they stand for nothing where [`crate::Sender::has_marks`] is false.
     pub const OF_SENDER: Marks = Marks(128 | 256 | 512);
+    /// The upper bound of the window control holds the congestion window. It stands for nothing without
+    /// [`Marks::TELLS_BOUND`].
+    pub const AT_BOUND: Marks = Marks(1024);
+    /// The flow has a window control that tells whether its bound holds the window. It has no word: where it is missing,
+    /// [`Marks::AT_BOUND`] is unknown.
+    pub const TELLS_BOUND: Marks = Marks(2048);
     /// Every mark with its word, in the order of their bits.
-    pub const ALL: [(Marks, &'static str); 10] = [
+    pub const ALL: [(Marks, &'static str); 11] = [
         (Marks::DUP_ACK, "dup-ack"),
         (Marks::SACK, "sack"),
         (Marks::DSACK, "dsack"),
@@ -145,11 +151,17 @@ impl Marks {
         (Marks::NO_SPACE, "no-space"),
         (Marks::CWND_LIMITED, "cwnd-limited"),
         (Marks::THROTTLED, "throttled"),
+        (Marks::AT_BOUND, "at-bound"),
     ];
 
     /// Whether all of `other` is set.
     pub fn contains(self, other: Marks) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Whether the upper bound of the window control holds the congestion window, where the control tells.
+    pub fn at_bound(self) -> Option<bool> {
+        self.contains(Marks::TELLS_BOUND).then(|| self.contains(Marks::AT_BOUND))
     }
 
     /// Sets all of `other`.

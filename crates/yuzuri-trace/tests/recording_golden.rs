@@ -19,10 +19,13 @@ use yuzuri_trace::{
 const OLD: &str = "v1.arrows";
 /// One of before the columns that tell what keeps a sender from sending.
 const BEFORE_SENDER: &str = "v1-end.arrows";
+/// One of before the column that tells of a bound.
+const BEFORE_BOUND: &str = "v1-sender.arrows";
 /// What is written today.
-const TODAY: &str = "v1-sender.arrows";
-/// The marks that there were before these columns.
+const TODAY: &str = "v1-bound.arrows";
+/// The marks that there were at first, and before the bound.
 const FORMER_MARKS: usize = 7;
+const MARKS_BEFORE_BOUND: usize = 10;
 
 fn golden(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name].iter().collect()
@@ -110,8 +113,23 @@ fn items() -> Vec<Item> {
     items
 }
 
-/// The same, and what keeps a sender from sending.
+/// The same, and whether a bound holds the window.
 fn items_today() -> Vec<Item> {
+    let mut items = items_before_bound();
+    for (n, marks) in [Marks::TELLS_BOUND.0, Marks::TELLS_BOUND.0 | Marks::AT_BOUND.0].into_iter().enumerate()
+    {
+        items.push(Item::Event(Event {
+            mono_ns: common::STARTED_MONO_NS + 26_000_000 + n as u64,
+            flow: FlowId(0x1003),
+            marks: Marks(marks),
+            ..Event::default()
+        }));
+    }
+    items
+}
+
+/// The same, and what keeps a sender from sending.
+fn items_before_bound() -> Vec<Item> {
     let mut items = items_before_sender();
     let sender = Sender {
         sndbuf: 2_626_560,
@@ -121,7 +139,7 @@ fn items_today() -> Vec<Item> {
         prior_cwnd: 10,
         pacing_wait_us: 250,
     };
-    for (n, (mark, _)) in Marks::ALL.into_iter().enumerate() {
+    for (n, (mark, _)) in Marks::ALL.into_iter().take(MARKS_BEFORE_BOUND).enumerate() {
         items.push(Item::Event(Event {
             mono_ns: common::STARTED_MONO_NS + 25_000_000 + n as u64,
             flow: FlowId(0x1002),
@@ -173,6 +191,7 @@ fn the_recording_reads_as_it_did() {
     for (name, items, tail) in [
         (OLD, items(), Tail::Unknown),
         (BEFORE_SENDER, items_before_sender(), Tail::Complete),
+        (BEFORE_BOUND, items_before_bound(), Tail::Complete),
         (TODAY, items_today(), Tail::Complete),
     ] {
         let mut reader = Reader::open(&golden(name)).unwrap();
@@ -245,8 +264,10 @@ fn conversions_are_as_they_were() {
     conversion(OLD, "v1.jsonl", Format::JsonLines);
     conversion(BEFORE_SENDER, "v1-end.csv", Format::Csv);
     conversion(BEFORE_SENDER, "v1-end.jsonl", Format::JsonLines);
-    conversion(TODAY, "v1-sender.csv", Format::Csv);
-    conversion(TODAY, "v1-sender.jsonl", Format::JsonLines);
+    conversion(BEFORE_BOUND, "v1-sender.csv", Format::Csv);
+    conversion(BEFORE_BOUND, "v1-sender.jsonl", Format::JsonLines);
+    conversion(TODAY, "v1-bound.csv", Format::Csv);
+    conversion(TODAY, "v1-bound.jsonl", Format::JsonLines);
 }
 
 /// Parquet's bytes are the library's business; what is in them is ours.

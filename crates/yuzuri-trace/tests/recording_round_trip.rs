@@ -54,7 +54,7 @@ prop_compose! {
         reason in prop::sample::select(Reason::ALL),
         place in prop::sample::select(vec!["", "tcp:tcp_probe", "tcp_enter_loss", "sock_diag"]),
         states in (prop::sample::select(CaState::ALL.to_vec()), prop::sample::select(CaState::ALL.to_vec())),
-        marks in 0u16..(1 << Marks::ALL.len()),
+        marks in 0u16..(Marks::TELLS_BOUND.0 << 1),
         numbers in prop::collection::vec(u64s(), Event::default().numbers().count()),
         cpu in any::<u16>(),
     ) -> Event {
@@ -67,7 +67,10 @@ prop_compose! {
         };
         let mut numbers = numbers.into_iter();
         event.set_numbers(|_| numbers.next().unwrap());
-        let unknown = if event.snapshot.sender.has_marks() { 0 } else { Marks::OF_SENDER.0 };
+        let mut unknown = if event.snapshot.sender.has_marks() { 0 } else { Marks::OF_SENDER.0 };
+        if !Marks(marks).contains(Marks::TELLS_BOUND) {
+            unknown |= Marks::AT_BOUND.0;
+        }
         event.marks = Marks(marks & !unknown);
         event
     }

@@ -269,6 +269,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         pacing_wait_us: known(s.sender.pacing_wait_us),
         own_rate: None,
         cwnd_limited: bit(Marks::CWND_LIMITED),
+        at_bound: event.marks.at_bound(),
         device_full: bit(Marks::THROTTLED),
         window_updates: None,
         reads_at_once: None,

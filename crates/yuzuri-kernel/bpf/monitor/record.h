@@ -5,6 +5,7 @@
 #ifndef YUZURI_MONITOR_RECORD_H
 #define YUZURI_MONITOR_RECORD_H
 
+#include "../told.h"
 #include "flow.h"
 
 struct {
@@ -75,13 +76,17 @@ static __always_inline u32 pacing_wait_us(u64 next_ns, u64 now)
 /* What the connection's bits tell. */
 static __always_inline u16 state_marks(struct sock *sk, struct tcp_sock *tp, const struct event_record *record)
 {
+	/* In the line of max_window, which the record has, too. */
+	u64 told = tp->inet_conn.icsk_ca_priv[TOLD];
 	u16 marks = 0;
 
+	if ((told & ~0xffull) == TOLD_BY_CONTROL)
+		marks |= told & TOLD_AT_BOUND ? MARK_TELLS_BOUND | MARK_AT_BOUND : MARK_TELLS_BOUND;
 	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
 		marks |= MARK_APP_LIMITED;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		marks |= MARK_CWND_LIMITED;
-	if (sk->sk_tsq_flags & 1 << TSQ_THROTTLED)
+	if (sk->sk_tsq_flags & (1 << TSQ_THROTTLED | 1 << TSQ_QUEUED))
 		marks |= MARK_THROTTLED;
 	/* Two more lines of the cache, one found by the other, which no other load can hide: they are read only
 	 * where the flag can be set. A writer that waits for room sets it, and every ACK ends with the kernel

@@ -121,7 +121,12 @@ impl Cell {
     }
 
     pub fn traffic_to(&self, host: u32, to: IpAddr) -> Traffic {
-        let listener = self.inside(0, || TcpListener::bind(SocketAddr::new(to, 0)).unwrap());
+        self.traffic_between(host, 0, to)
+    }
+
+    /// A bulk transfer from a host to an address of another.
+    pub fn traffic_between(&self, host: u32, other: u32, to: IpAddr) -> Traffic {
+        let listener = self.inside(other, || TcpListener::bind(SocketAddr::new(to, 0)).unwrap());
         let address = listener.local_addr().unwrap();
         let near =
             self.inside(host, || TcpStream::connect_timeout(&address, Duration::from_secs(20)).unwrap());

@@ -196,7 +196,7 @@ macro_rules! columns_of_numbers {
 numbers!(columns_of_numbers);
 
 /// Columns after them.
-const AFTER: [Column; 31] = [
+const AFTER: [Column; 32] = [
     column("mark_dup_ack", Bool, Event, "", "", "a duplicate ACK (RFC 5681) since the previous record"),
     column("mark_sack", Bool, Event, "", "", "SACK blocks (RFC 2018)"),
     column("mark_dsack", Bool, Event, "", "", "a duplicate arrival was reported (RFC 2883)"),
@@ -220,6 +220,14 @@ const AFTER: [Column; 31] = [
         "",
         "unknown",
         "TSQ_THROTTLED: the device's queue holds enough; not where polled",
+    ),
+    column(
+        "mark_at_bound",
+        Bool,
+        Event,
+        "",
+        "the congestion control does not tell",
+        "the window control's upper bound holds the congestion window",
     ),
     column("cpu", U16, EventAndAccount, "", "account: of all CPUs together", "the CPU; 0 where polled"),
     column("local", Text, Flow, "", "", "this end's address (IPv4 as such, also over an IPv6 socket)"),

@@ -159,7 +159,13 @@ impl<'a> View<'a> {
         let ca_before = state(text(self.ca_before, row)).unwrap_or(Some(ca_state))?;
         let mut marks = Marks::default();
         for (mark, column) in &self.marks {
-            if column.value(row) && column.is_valid(row) {
+            if !column.is_valid(row) {
+                continue;
+            }
+            if *mark == Marks::AT_BOUND {
+                marks.insert(Marks::TELLS_BOUND);
+            }
+            if column.value(row) {
                 marks.insert(*mark);
             }
         }

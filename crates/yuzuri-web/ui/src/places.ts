@@ -206,6 +206,7 @@ export const Mark = {
   NO_SPACE: 128,
   CWND_LIMITED: 256,
   THROTTLED: 512,
+  AT_BOUND: 1024,
 } as const;
 
 /** `CaState` of `yuzuri-trace`. */
