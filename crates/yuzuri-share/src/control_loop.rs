@@ -57,6 +57,7 @@ pub struct ControlLoop {
     ticks: u64,
     late_ticks: u64,
     problems: Vec<String>,
+    waits: Vec<String>,
     leaders: Vec<(String, Option<NodeId>)>,
     status_cell: StatusCell,
     orders: Receiver<Order>,
@@ -134,6 +135,7 @@ impl ControlLoop {
             ticks: 0,
             late_ticks: 0,
             problems: Vec::new(),
+            waits: Vec::new(),
             leaders: Vec::new(),
             status_cell: StatusCell::default(),
             orders,
@@ -254,6 +256,13 @@ impl ControlLoop {
         });
         let had_room = self.enforcer.without_room().is_empty();
         self.enforcer.apply(decisions, |flow| self.flows.rate_bps(flow));
+        // After a suspend or a stall, what was measured is neither of the tick before nor of this one.
+        if late < TICK {
+            let steers = self.enforcer.steers();
+            for link in &mut self.links {
+                link.note(TICK, &self.flows, steers, self.enforcer.without_room());
+            }
+        }
         if let Some(problem) = self.enforcer.room_problem().filter(|_| had_room) {
             (self.tell)(&Event::Problem(problem));
         }
@@ -471,6 +480,7 @@ impl ControlLoop {
             late_ticks: self.late_ticks,
             kernel_refusals: self.enforcer.refused,
             bounds_refused: self.enforcer.without_room().len() as u64,
+            waits: self.waits.clone(),
             problems: self.problems.iter().cloned().chain(self.enforcer.room_problem()).collect(),
         }
     }

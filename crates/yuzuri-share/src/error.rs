@@ -91,6 +91,11 @@ pub enum ShareError {
 }
 
 impl ShareError {
+    /// Whether it passes by itself when a network is joined: no problem.
+    pub(crate) fn is_wait(&self) -> bool {
+        matches!(self, ShareError::NoGatewayYet { .. })
+    }
+
     /// An error of a system call.
     pub(crate) fn system(doing: impl Into<String>, why: impl ToString) -> ShareError {
         ShareError::System { doing: doing.into(), why: why.to_string() }

@@ -42,6 +42,8 @@ pub enum Event {
     Redrawn(NodeId),
     /// An operation failed; it will be retried.
     Problem(String),
+    /// Something that is not there yet, and comes by itself.
+    Waits(String),
     /// A condition that works but should be fixed.
     Warning(String),
     /// A member was excluded. This is the notice with the next group key; store it for the next start.
@@ -71,7 +73,7 @@ impl fmt::Display for Event {
                 write!(f, ", objective {}", policy.objective.name())
             }
             Event::Redrawn(node) => write!(f, "another member has our id; ours is {node} now"),
-            Event::Problem(what) => f.write_str(what),
+            Event::Problem(what) | Event::Waits(what) => f.write_str(what),
             Event::Warning(what) => write!(f, "warning: {what}"),
             Event::Notice(notice) => {
                 write!(f, "the group's key is generation {} now: somebody was shut out", notice.generation)

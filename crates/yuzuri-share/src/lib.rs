@@ -23,6 +23,7 @@ mod answers;
 mod ap;
 mod authority;
 mod batch;
+mod benefit;
 mod clock;
 mod config;
 mod control_loop;
@@ -62,6 +63,7 @@ pub use ap::{
     gate_options, read_ap_file, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
+pub use benefit::{Benefit, Measured};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
 pub use control_loop::{ControlLoop, MAX_ROWS};
 pub use control_socket::{Answer, ControlSocket, ControlSocketOptions, Question, ask};

@@ -2,16 +2,21 @@
 
 use crate::ShareError;
 use crate::batch::Batch;
+use crate::benefit::{Ledger, Point};
 use crate::clock;
 use crate::config::{InterfaceConfig, ShareConfig};
 use crate::discover::{GroupFrom, Interface};
+use crate::flows::Flows;
 use crate::sockets::{Sockets, some_by_v4};
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
-    Decision, FlowSeen, Group, GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing, PolicyConfig,
-    RadioHint, Randomness, Terminal,
+    Bound, Decision, FlowSeen, Group, GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing,
+    PolicyConfig, RadioHint, Randomness, Terminal,
 };
+use yuzuri_trace::FlowId;
 
 /// What a group member needs apart from its group.
 #[derive(Clone)]
@@ -35,6 +40,8 @@ pub(crate) struct Link {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) send_errors: u64,
     pub(crate) last_send_error: Option<String>,
+    /// What its flows had before sharing began, and since.
+    pub(crate) ledger: Ledger,
     /// The keys last given to the member.
     keys: Option<Keys>,
 }
@@ -61,6 +68,7 @@ impl Link {
             decisions: Vec::new(),
             send_errors: 0,
             last_send_error: None,
+            ledger: Ledger::default(),
             keys: None,
         })
     }
@@ -102,6 +110,8 @@ impl Link {
             }
         }
         self.terminal.forget_group();
+        // Another network: nothing to compare with.
+        self.ledger = Ledger::default();
         Ok(true)
     }
 
@@ -125,6 +135,25 @@ impl Link {
     pub(crate) fn tick(&mut self, now: Moment) {
         let group = self.member.as_mut().map(|member| member as &mut dyn Group);
         self.terminal.tick(now, &self.seen, self.radio, group, &mut self.decisions);
+    }
+
+    /// Notes what the flows deliver, and which of them have a bound from this tick on.
+    pub(crate) fn note(
+        &mut self,
+        elapsed: Duration,
+        known: &Flows,
+        steers: bool,
+        without_room: &HashSet<FlowId>,
+    ) {
+        let points = self.states.iter().zip(&self.decisions).map(|(state, decision)| Point {
+            rate_bps: known.rate_bps(state.id.0),
+            srtt_us: state.srtt_us,
+            bounded: steers
+                && decision.bound != Bound::NONE
+                && state.standing.is_ours()
+                && !without_room.contains(&state.id),
+        });
+        self.ledger.add(elapsed, points);
     }
 
     /// Sends the messages that are due.

@@ -43,6 +43,9 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
     for warning in &status.warnings {
         writeln!(out, "warning: {warning}")?;
     }
+    for wait in &status.waits {
+        writeln!(out, "{wait}")?;
+    }
     for problem in &status.problems {
         writeln!(out, "problem: {problem}")?;
     }
@@ -86,7 +89,10 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
                 if summary.paced { ", spread over the round trip" } else { "" },
             )?;
         }
-        None => writeln!(out, "  nothing is said: nobody sends, or no leader is found yet")?,
+        None => writeln!(out, "  {}", waits_for(interface))?,
+    }
+    if let Some(benefit) = interface.benefit {
+        writeln!(out, "  {benefit}")?;
     }
     if let Some(membership) = interface.membership {
         writeln!(
@@ -156,6 +162,17 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
         )?;
     }
     Ok(())
+}
+
+/// Why no leader has said anything: none of it is a problem.
+fn waits_for(interface: &InterfaceStatus) -> &'static str {
+    let sends = interface.members.iter().any(|member| member.sends);
+    match () {
+        () if interface.group.is_none() => "waits for its group",
+        () if !sends => "nobody sends: nothing to share",
+        () if interface.leader.is_none() => "waits for a leader, which is found within seconds",
+        () => "waits for the leader's first summary",
+    }
 }
 
 fn write_flow(out: &mut String, flow: &FlowStatus) -> std::fmt::Result {

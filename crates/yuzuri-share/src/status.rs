@@ -1,6 +1,7 @@
 //! The status of a sharing daemon: the JSON document of `yuzuri share status --json`. New versions add
 //! fields but do not change existing ones.
 
+use crate::benefit::Benefit;
 use crate::discover::GroupFrom;
 use crate::flows::{Flows, Resting};
 use crate::link::Link;
@@ -58,6 +59,9 @@ pub struct Status {
     /// They are the flows with the lowest rates.
     #[serde(default)]
     pub bounds_refused: u64,
+    /// What is waited for and comes by itself, such as the gateway's link address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<String>,
     /// Unresolved problems, such as an interface that cannot be opened or an unknown group.
     pub problems: Vec<String>,
 }
@@ -120,6 +124,10 @@ pub struct InterfaceStatus {
     /// The leader's last summary; absent: none was received recently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
+    /// What this terminal's flows had before sharing began, and what they have since; absent: sharing did not begin, or too
+    /// little was sent before or since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub benefit: Option<Benefit>,
     /// This terminal's delivery rate, bit/s.
     pub rate_bps: u64,
     /// The rate that this terminal would reach alone on the channel, bit/s; 0: unknown.
@@ -341,6 +349,7 @@ impl InterfaceStatus {
             leads: member.is_some_and(|member| member.is_leader(now)),
             members: members.collect(),
             summary: member.and_then(|member| member.summary(now)).map(SummaryStatus::from),
+            benefit: link.ledger.benefit(),
             rate_bps: link.terminal.report().map_or(0, |report| report.rate_bps),
             alone_bps: link.radio.alone_bps,
             flows,

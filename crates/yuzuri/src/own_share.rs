@@ -210,14 +210,15 @@ impl OwnShare {
             ));
             voice.tell(&SendEvent::Shared(shared));
         }
-        for problem in &status.problems {
+        for problem in status.waits.iter().chain(&status.problems) {
             voice.say(&format!("sharing: {problem}"));
         }
         if result.is_ok() && status.interfaces.is_empty() {
-            let why = if status.problems.is_empty() {
+            let reasons: Vec<String> = status.waits.iter().chain(&status.problems).cloned().collect();
+            let why = if reasons.is_empty() {
                 "no interface here has others behind the same access point".to_owned()
             } else {
-                status.problems.join("; ")
+                reasons.join("; ")
             };
             voice.warn(WarningKind::Sharing, &format!("not shared: {why}"));
             return false;

@@ -14,13 +14,16 @@ use yuzuri_policy::Moment;
 impl ControlLoop {
     /// Updates the list of interfaces and their groups.
     pub(super) fn look(&mut self, now: Moment) {
-        let mut problems = Vec::new();
+        let (mut problems, mut waits) = (Vec::new(), Vec::new());
         match self.discovery.interfaces() {
             Ok(all) => {
                 let wanted = chosen(&self.config, &all);
                 self.leave_others(now, &wanted);
                 for (interface, config) in wanted {
-                    problems.extend(self.take_part(now, interface, &config).err().map(|why| why.to_string()));
+                    if let Err(why) = self.take_part(now, interface, &config) {
+                        let of = if why.is_wait() { &mut waits } else { &mut problems };
+                        of.push(why.to_string());
+                    }
                 }
                 self.leaders.retain(|(name, _)| self.links.iter().any(|link| link.interface.name == *name));
                 self.set_scope(&mut problems);
@@ -33,6 +36,12 @@ impl ControlLoop {
             }
         }
         self.problems = problems;
+        for wait in &waits {
+            if !self.waits.contains(wait) {
+                (self.tell)(&Event::Waits(wait.clone()));
+            }
+        }
+        self.waits = waits;
     }
 
     /// Closes the links of interfaces that are gone or whose relay has changed.

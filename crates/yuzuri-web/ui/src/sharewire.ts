@@ -40,6 +40,13 @@ export interface ShareFlow {
   burst: number;
 }
 
+/** Means of what this terminal's flows delivered. */
+export interface Measured {
+  seconds: number;
+  rate_bps: number;
+  srtt_us: number;
+}
+
 export interface ShareInterface {
   name: string;
   group?: string;
@@ -49,6 +56,8 @@ export interface ShareInterface {
   members: ShareMember[];
   /** Absent: nothing was said, lately. */
   summary?: ShareSummary;
+  /** Before sharing began, and since; absent: there is nothing to compare. */
+  benefit?: { before: Measured; since: Measured };
   /** Those that carry most, the largest first. */
   flows: ShareFlow[];
   /** Of a daemon before it told them: absent. */
@@ -67,6 +76,8 @@ export interface ShareStatus {
   warnings?: string[];
   interfaces: ShareInterface[];
   flows_elsewhere: number;
+  /** What comes by itself; absent: nothing is waited for. */
+  waits?: string[];
   problems: string[];
 }
 
@@ -139,17 +150,20 @@ const isFlow = (value: unknown): boolean =>
 const isSummary = (value: unknown): boolean =>
   has(value, { phase: "string", members: "number", senders: "number", capacity_bps: "number", share_bps: "number", queue_us: "number", wire_bps: "number", paced: "boolean" });
 
+const isMeasured = (value: unknown): boolean => has(value, { seconds: "number", rate_bps: "number", srtt_us: "number" });
+
 function isInterface(value: unknown): boolean {
   if (!has(value, { name: "string", group: "string?", group_from: "string?", leader: "string?", leads: "boolean" })) return false;
-  const { members, flows, summary } = value as ShareInterface;
+  const { members, flows, summary, benefit } = value as ShareInterface;
+  if (benefit !== undefined && !(isMeasured(benefit?.before) && isMeasured(benefit.since))) return false;
   return Array.isArray(members) && members.every(isMember) && Array.isArray(flows) && flows.every(isFlow) && (summary === undefined || isSummary(summary));
 }
 
 /** Whether an answer is a status with all that the page needs; a daemon of another version might say something else. */
 export function isStatus(answer: ShareAnswer): answer is ShareStatus {
   if (!has(answer, { steers: "boolean", why_not: "string?", keyed: "boolean", flows_elsewhere: "number" })) return false;
-  const { interfaces, policy, problems, warnings } = answer as ShareStatus;
-  if (warnings !== undefined && !(Array.isArray(warnings) && warnings.every((each) => typeof each === "string"))) return false;
+  const { interfaces, policy, problems, warnings, waits } = answer as ShareStatus;
+  for (const list of [warnings, waits]) if (list !== undefined && !(Array.isArray(list) && list.every((each) => typeof each === "string"))) return false;
   return Array.isArray(interfaces) && interfaces.every(isInterface) && has(policy, { name: "string", objective: "string" }) && Array.isArray(problems);
 }
 

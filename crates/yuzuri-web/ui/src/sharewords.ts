@@ -111,9 +111,16 @@ function keyRemarks({ name, members, messages }: ShareInterface): string[] {
   return remarks;
 }
 
+/** What sharing brought, from figures measured before it began and since. */
+export function benefit({ benefit }: ShareInterface): string {
+  if (benefit === undefined) return "–";
+  const { before, since } = benefit;
+  return `RTT ${timeUs(before.srtt_us)} → ${timeUs(since.srtt_us)}, throughput ${rate(before.rate_bps)} → ${rate(since.rate_bps)} since sharing began`;
+}
+
 /** What is wrong or should be known, one sentence each. */
 export function remarks(status: ShareStatus): string[] {
-  const remarks = [...status.problems];
+  const remarks = [...status.problems, ...(status.waits ?? [])];
   if (!status.keyed) remarks.push("There is no key: anybody on the network can forge messages.");
   if (status.interfaces.length === 0) remarks.push("No interface takes part.");
   if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} of other addresses, left alone.`);

@@ -37,7 +37,7 @@ class Section {
     const head = document.createElement("h3");
     head.textContent = name;
     this.root.append(head);
-    this.write = facts(this.root, [["phase", "Phase"], ["capacity", "Capacity"], ["share", "Share of one"], ["queue", "Queue"], ["members", "Members"], ["leader", "Leader"], ["group", "Group"]]);
+    this.write = facts(this.root, [["phase", "Phase"], ["capacity", "Capacity"], ["share", "Share of one"], ["queue", "Queue"], ["benefit", "Benefit"], ["members", "Members"], ["leader", "Leader"], ["group", "Group"]]);
     this.members = table(this.root, `Members on ${name}`, [["Member", "text"], ["Sends", "yes"], ["Leads", "yes"], ["Heard", "age"], ["Address", "text"]], "No member is known.", (row) => {
       row.cells[0].append(span(""), span("own"));
       row.cells[4].append(span(""), span("key"));
@@ -58,6 +58,7 @@ class Section {
     write("capacity", words.capacity(each.summary));
     write("share", words.share(each.summary));
     write("queue", words.queue(each.summary));
+    write("benefit", words.benefit(each));
     write("members", words.members(each));
     write("leader", words.leader(each));
     write("group", words.group(each));

@@ -118,6 +118,20 @@ test("what the daemon does not know, or another version says, is said as such", 
   assert.equal(words.remarks({ ...status, keyed: false, interfaces: [], flows_elsewhere: 0, problems: ["eth0: gone"] }).length, 3);
 });
 
+test("what sharing brought and what is waited for are said, and neither is a problem", () => {
+  const status = golden();
+  const [wlan] = status.interfaces;
+  assert.equal(words.benefit({ ...wlan, benefit: undefined }), "–");
+  const benefit = { before: { seconds: 30, rate_bps: 8.2e6, srtt_us: 141_000 }, since: { seconds: 60, rate_bps: 8.4e6, srtt_us: 42_000 } };
+  assert.match(words.benefit({ ...wlan, benefit }), /^RTT 141 ms → 42(\.0)? ms, throughput 8\.20? Mbit\/s → 8\.40? Mbit\/s since sharing began$/);
+  const waits = ["wlan0: waiting for the gateway's link address, which tells the group"];
+  const waiting = { ...status, flows_elsewhere: 0, waits, interfaces: [{ ...wlan, benefit }] };
+  assert.ok(isStatus(waiting));
+  assert.deepEqual(words.remarks(waiting), waits);
+  assert.ok(!isStatus({ ...waiting, waits: [7] } as unknown as ShareAnswer));
+  assert.ok(!isStatus({ ...waiting, interfaces: [{ ...wlan, benefit: { before: benefit.before } }] } as unknown as ShareAnswer));
+});
+
 test("warnings and members of another key are said with what they mean for a transfer", () => {
   const status = golden();
   const [wlan] = status.interfaces;

@@ -1,0 +1,240 @@
+//! What a terminal had before sharing began, and what it has since: measured by the daemon as it looks.
+
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+/// So many looks before sharing are kept, half a minute.
+const KEPT: usize = 60;
+/// From so many looks on a mean is told. A shorter pause between two bounds is no new beginning.
+const TOLD: usize = 10;
+
+/// What was measured in looks at which something was delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Seconds in which something was delivered.
+    pub seconds: f64,
+    /// Payload delivered in them, bit/s.
+    pub rate_bps: f64,
+    /// Mean smoothed round-trip time of what was delivered, µs.
+    pub srtt_us: f64,
+}
+
+/// Before sharing began, and since.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Benefit {
+    /// The last half minute before the first bound.
+    pub before: Measured,
+    /// Since then.
+    pub since: Measured,
+}
+
+impl fmt::Display for Benefit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Benefit { before, since } = self;
+        write!(
+            f,
+            "RTT {:.0} -> {:.0} ms, throughput {:.1} -> {:.1} Mbit/s since sharing began ({:.0} s before, {:.0} s since)",
+            before.srtt_us / 1e3,
+            since.srtt_us / 1e3,
+            before.rate_bps / 1e6,
+            since.rate_bps / 1e6,
+            before.seconds,
+            since.seconds,
+        )
+    }
+}
+
+/// A flow at a look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) rate_bps: f64,
+    pub(crate) srtt_us: u32,
+    /// A bound is in force on it.
+    pub(crate) bounded: bool,
+}
+
+/// A sum over looks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    looks: usize,
+    seconds: f64,
+    bits: f64,
+    /// Round-trip time, weighted by bits.
+    bits_us: f64,
+}
+
+impl Sum {
+    fn add(&mut self, other: Sum) {
+        self.looks += other.looks;
+        self.seconds += other.seconds;
+        self.bits += other.bits;
+        self.bits_us += other.bits_us;
+    }
+
+    fn measured(self) -> Option<Measured> {
+        let Sum { looks, seconds, bits, bits_us } = self;
+        (looks >= TOLD && seconds > 0.0 && bits > 0.0).then(|| Measured {
+            seconds,
+            rate_bps: bits / seconds,
+            srtt_us: bits_us / bits,
+        })
+    }
+}
+
+/// Follows the flows of an interface from look to look.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger {
+    /// Looks without a bound since the last one with.
+    without: VecDeque<Sum>,
+    before: Sum,
+    since: Sum,
+    /// What the look before set: it held while the next one's figures came about.
+    in_force: InForce,
+}
+
+/// How much of what is delivered is bounded.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum InForce {
+    #[default]
+    Nothing,
+    Little,
+    Most,
+}
+
+impl Ledger {
+    /// Takes in a look, and the bounds that it set. A look at which nothing was delivered tells nothing, neither does one at
+    /// which little was bounded.
+    pub(crate) fn add(&mut self, elapsed: Duration, points: impl Iterator<Item = Point>) {
+        let seconds = elapsed.as_secs_f64();
+        let mut sum = Sum { looks: 1, seconds, ..Sum::default() };
+        let (mut bounded, mut free) = (0.0, 0.0);
+        for Point { rate_bps, srtt_us, bounded: is_bounded } in points {
+            sum.bits += rate_bps * seconds;
+            sum.bits_us += rate_bps * seconds * f64::from(srtt_us);
+            // A new flow has delivered nothing yet.
+            *(if is_bounded { &mut bounded } else { &mut free }) += rate_bps.max(1.0);
+        }
+        let now = match () {
+            () if bounded == 0.0 => InForce::Nothing,
+            () if bounded < free => InForce::Little,
+            () => InForce::Most,
+        };
+        let in_force = std::mem::replace(&mut self.in_force, now);
+        if sum.bits <= 0.0 {
+            return;
+        }
+        if in_force == InForce::Nothing {
+            self.without.push_back(sum);
+            if self.without.len() > KEPT {
+                self.without.pop_front();
+            }
+            return;
+        }
+        if self.without.len() >= TOLD {
+            self.before = Sum::default();
+            self.without.iter().for_each(|look| self.before.add(*look));
+            self.since = Sum::default();
+        }
+        self.without.clear();
+        if in_force == InForce::Most {
+            self.since.add(sum);
+        }
+    }
+
+    /// What there is to compare; `None`: sharing did not begin, or nothing was sent for long enough before or since.
+    pub(crate) fn benefit(&self) -> Option<Benefit> {
+        Some(Benefit { before: self.before.measured()?, since: self.since.measured()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const LOOK: Duration = Duration::from_millis(500);
+
+    /// So many looks with these figures, all under bounds or all without: each is set by the look before.
+    fn look(ledger: &mut Ledger, looks: usize, rate_bps: f64, srtt_us: u32, bounded: bool) {
+        ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
+        for _ in 0..looks {
+            ledger.add(LOOK, [Point { rate_bps, srtt_us, bounded }].into_iter());
+        }
+    }
+
+    #[test]
+    fn a_bound_counts_from_the_next_look_on() {
+        let mut ledger = Ledger::default();
+        let mut one = |srtt_us, bounded| {
+            ledger.add(LOOK, [Point { rate_bps: 8e6, srtt_us, bounded }].into_iter());
+        };
+        (0..TOLD).for_each(|_| one(100_000, false));
+        // The look that sets the first bound still saw what was without one.
+        one(100_000, true);
+        (0..TOLD).for_each(|_| one(40_000, true));
+        let told = ledger.benefit().unwrap();
+        assert_eq!((told.before.srtt_us, told.before.seconds), (100_000.0, 5.5));
+        assert_eq!((told.since.srtt_us, told.since.seconds), (40_000.0, 5.0));
+    }
+
+    #[test]
+    fn before_and_since_are_means_of_what_was_delivered() {
+        let mut ledger = Ledger::default();
+        look(&mut ledger, 40, 8e6, 141_000, false);
+        assert_eq!(ledger.benefit(), None);
+        look(&mut ledger, 9, 8e6, 42_000, true);
+        assert_eq!(ledger.benefit(), None, "too short to be told");
+        look(&mut ledger, 11, 9e6, 42_000, true);
+        let told = ledger.benefit().unwrap();
+        assert_eq!((told.before.seconds, told.since.seconds), (20.0, 10.0));
+        assert_eq!(
+            told.to_string(),
+            "RTT 141 -> 42 ms, throughput 8.0 -> 8.6 Mbit/s since sharing began (20 s before, 10 s since)"
+        );
+        // Two flows: what carries more counts more.
+        let mut ledger = Ledger::default();
+        for bounded in [false, true] {
+            ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
+            for _ in 0..TOLD {
+                let points = [(3e6, 100_000), (1e6, 20_000)];
+                ledger.add(
+                    LOOK,
+                    points.into_iter().map(|(rate_bps, srtt_us)| Point { rate_bps, srtt_us, bounded }),
+                );
+            }
+        }
+        assert_eq!(ledger.benefit().unwrap().since.srtt_us, 80_000.0);
+    }
+
+    #[test]
+    fn a_short_pause_is_no_new_beginning_and_a_long_one_is() {
+        let mut ledger = Ledger::default();
+        look(&mut ledger, 20, 8e6, 100_000, false);
+        look(&mut ledger, 20, 8e6, 40_000, true);
+        look(&mut ledger, TOLD - 1, 1e6, 500_000, false);
+        look(&mut ledger, 1, 8e6, 40_000, true);
+        let told = ledger.benefit().unwrap();
+        assert_eq!(
+            (told.before.srtt_us, told.since.srtt_us, told.since.seconds),
+            (100_000.0, 40_000.0, 10.5)
+        );
+        look(&mut ledger, KEPT + 20, 4e6, 200_000, false);
+        look(&mut ledger, TOLD, 5e6, 50_000, true);
+        let told = ledger.benefit().unwrap();
+        assert_eq!((told.before.seconds, told.before.rate_bps, told.before.srtt_us), (30.0, 4e6, 200_000.0));
+        assert_eq!((told.since.seconds, told.since.rate_bps), (5.0, 5e6));
+    }
+
+    #[test]
+    fn what_was_bounded_from_the_first_has_nothing_to_compare() {
+        let mut ledger = Ledger::default();
+        look(&mut ledger, 2, 8e6, 100_000, false);
+        look(&mut ledger, 100, 8e6, 40_000, true);
+        // Silence tells nothing.
+        look(&mut ledger, 100, 0.0, 0, false);
+        look(&mut ledger, 10, 8e6, 40_000, true);
+        assert_eq!(ledger.benefit(), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! What the status says of what sharing brought, and of waits, on the machine's own kernel.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cell;
+
+use cell::{Cell, Instance, RATE_MBIT, ip, keyed};
+use std::time::Instant;
+use yuzuri_policy::{Objective, PolicyConfig, PolicyName};
+use yuzuri_share::{Order, ShareConfig, Status, table};
+
+fn policy(name: PolicyName) -> PolicyConfig {
+    PolicyConfig { name, objective: Objective::Latency, capacity_bps: None }
+}
+
+/// A queue of about 60 ms that CUBIC fills, and that bounds do not.
+#[test]
+fn before_and_since_are_measured_and_told() {
+    const TEST: &str = "before_and_since_are_measured_and_told";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    let config = ShareConfig { policy: policy(PolicyName::Off), ..keyed(12) };
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, config) else { return };
+    let traffic = cell.traffic(1);
+    let (began, first) = (Instant::now(), instance.status().ticks);
+    instance.until("ten seconds of plain CUBIC", |status| status.ticks >= first + 20);
+    let plain_bps = traffic.received() as f64 * 8.0 / began.elapsed().as_secs_f64();
+    assert!(instance.status().interfaces[0].benefit.is_none(), "nothing is shared yet");
+    instance.orders.send(Order::Policy(policy(PolicyName::Yuzuri))).unwrap();
+    let status = instance.until("what it brought", |status| status.interfaces[0].benefit.is_some());
+    let told = status.interfaces[0].benefit.unwrap();
+    println!("{told}");
+    assert!((7.0..=30.0).contains(&told.before.seconds) && told.since.seconds >= 5.0, "{told:?}");
+    // Of what was measured beside it; the rate limit is that of frames.
+    assert!((told.before.rate_bps / plain_bps - 1.0).abs() < 0.25, "{told:?}, received {plain_bps}");
+    let most_bps = f64::from(RATE_MBIT) * 1e6;
+    assert!(told.since.rate_bps > 0.5 * most_bps && told.since.rate_bps < 1.05 * most_bps, "{told:?}");
+    assert!(told.since.srtt_us < 0.7 * told.before.srtt_us, "{told:?}");
+    let text = table(&status);
+    assert!(text.contains(&format!("  {told}\n")) && text.contains(" ms, throughput "), "{text}");
+    // What a client reads.
+    let read: Status = serde_json::from_str(&serde_json::to_string(&*status).unwrap()).unwrap();
+    assert_eq!(read.interfaces[0].benefit, Some(told));
+}
+
+/// A terminal that has just joined a network waits for its gateway, for somebody who sends, and for a leader.
+#[test]
+fn a_wait_is_no_problem() {
+    const TEST: &str = "a_wait_is_no_problem";
+    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
+    // The gateway does not answer yet.
+    ip(&format!("-n {} route add default via 10.88.0.77", cell.name(1)));
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(13)) else { return };
+    let waiting = instance.until("a wait for the gateway", |status| !status.waits.is_empty());
+    assert!(
+        waiting.problems.is_empty() && waiting.waits[0].contains("waiting for the gateway"),
+        "{waiting:#?}"
+    );
+    let text = table(&waiting);
+    assert!(text.contains("eth0: waiting for the gateway") && text.contains("waits for its group"), "{text}");
+    assert!(!text.contains("problem"), "{text}");
+    ip(&format!("-n {} addr add 10.88.0.77/24 dev br0", cell.name(0)));
+    ip(&format!("-n {} neigh replace 10.88.0.77 lladdr 02:00:00:00:00:77 dev eth0", cell.name(1)));
+    let joined = instance.until("the group", |status| status.interfaces[0].group.is_some());
+    assert!(joined.waits.is_empty() && joined.problems.is_empty(), "{joined:#?}");
+    // Nobody to lead, no other member, nobody sends.
+    let later = instance.until("five seconds alone", |status| status.ticks >= joined.ticks + 10);
+    assert!(later.waits.is_empty() && later.problems.is_empty(), "{later:#?}");
+    assert!(table(&later).contains("nobody sends: nothing to share"), "{}", table(&later));
+    // From the first segment to the first summary.
+    let _traffic = cell.traffic(1);
+    let seen = std::cell::RefCell::new(Vec::new());
+    instance.until("a summary", |status| {
+        seen.borrow_mut().push(status.clone());
+        status.interfaces[0].summary.is_some()
+    });
+    for status in seen.into_inner() {
+        assert!(status.problems.is_empty() && !table(&status).contains("problem"), "{status:#?}");
+    }
+}
