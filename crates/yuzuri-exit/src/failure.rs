@@ -17,10 +17,23 @@ pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// Prints the error to standard error and returns the failure exit code for `main`.
+/// The arguments do not fit together or ask for something that does not exist. Programs exit with code 2, as they do
+/// for arguments that the command line parser refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl UsageError {
+    /// `message` says what does not fit and what to use instead.
+    pub fn new(message: impl Into<String>) -> UsageError {
+        UsageError(message.into())
+    }
+}
+
+/// Prints the error to standard error and returns the exit code for `main`: 2 for a [`UsageError`], else 1.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     eprintln!("{program}: {}", in_one_line(error));
-    ExitCode::FAILURE
+    if chain(error).any(|cause| cause.is::<UsageError>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
 /// Like [`failed`], but treats a broken pipe as success, because the reader of the output may stop

@@ -3,5 +3,5 @@
 mod failure;
 mod signals;
 
-pub use failure::{failed, failed_unless_unread, in_one_line};
+pub use failure::{UsageError, failed, failed_unless_unread, in_one_line};
 pub use signals::{stop_flag, stopped};

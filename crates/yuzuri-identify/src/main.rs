@@ -7,7 +7,7 @@ use screen::Screen;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use yuzuri_exit::{stop_flag, stopped};
+use yuzuri_exit::{UsageError, stop_flag, stopped};
 use yuzuri_identify::analyse::Options;
 use yuzuri_identify::batch::{self, Plan};
 use yuzuri_identify::columns::Tables;
@@ -136,13 +136,8 @@ fn print(line: &str) -> Result<(), IdentifyError> {
 }
 
 fn run(args: &Identify) -> anyhow::Result<ExitCode> {
-    let filter = match args.flow.join(" ").parse::<Filter>() {
-        Ok(filter) => filter,
-        Err(error) => {
-            eprintln!("yuzuri-identify: --flow: {error}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let filter: Filter =
+        args.flow.join(" ").parse().map_err(|error| UsageError::new(format!("--flow: {error}")))?;
     let stop = stop_flag()?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let jobs = args.jobs.map_or(cores, usize::from);

@@ -8,7 +8,7 @@ use screen::Screen;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use yuzuri_exit::stop_flag;
+use yuzuri_exit::{UsageError, stop_flag};
 use yuzuri_lab::batch::{self, Executor, InRealTime, OutLock, Planned, State};
 use yuzuri_lab::guest::{self, InGuest};
 use yuzuri_lab::run::{Clock, Simulated, Statuses, check_built};
@@ -294,10 +294,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
                 yuzuri_manual::show(&page)?;
                 Ok(ExitCode::SUCCESS)
             }
-            Err(error @ ManualError::UnknownCommand { .. }) => {
-                eprintln!("yuzuri-lab: {error}");
-                Ok(ExitCode::from(2))
-            }
+            Err(error @ ManualError::UnknownCommand { .. }) => Err(UsageError::new(error.to_string()).into()),
             Err(error) => Err(error.into()),
         },
         Command::Inside { scenario, task, results } => {
@@ -443,7 +440,7 @@ fn check(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
                 let planned = batch::plan(&document, Clock::Virtual, Path::new(""));
                 let planned = planned.map_err(yuzuri_lab::LabError::Scenario)?;
                 let seconds: f64 = planned.iter().map(|p| p.scenario.duration_s).sum();
-                println!("{}: good; {} runs, {:.0} s of experiment", file.display(), planned.len(), seconds);
+                println!("{}: valid; {} runs, {:.0} s of experiment", file.display(), planned.len(), seconds);
             }
             Err(problems) => {
                 bad = true;
@@ -471,7 +468,7 @@ fn runs(
         let planned = all.len();
         all.retain(|planned| only.iter().any(|word| planned.name().contains(word)));
         match all.len() {
-            0 => bail!("no name of the {planned} runs contains any of these words: {}", only.join(", ")),
+            0 => bail!("no run name contains any of: {}; {planned} runs are planned, and `yuzuri lab list` shows their names", only.join(", ")),
             selected => eprintln!("yuzuri-lab: {selected} of {planned} runs selected"),
         }
     }

@@ -71,7 +71,7 @@ pub enum ShareError {
     },
     /// The group of an interface cannot be found out.
     #[error(
-        "{interface}: nothing tells which terminals share it; name `group` and `rendezvous` in the configuration"
+        "{interface}: cannot determine which terminals share this interface; set `group` and `rendezvous` in the configuration"
     )]
     NoGroup {
         /// Its name.

@@ -236,7 +236,7 @@ impl KeySource {
                 Err(weak) => Err(setting(
                     "passphrase",
                     format!(
-                        "anybody would guess it: {weak}; take four words that nobody connects, or a key file"
+                        "this passphrase is easy to guess: {weak}; use four unrelated words, or a key file"
                     ),
                 )),
             },

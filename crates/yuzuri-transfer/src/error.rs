@@ -23,7 +23,7 @@ pub enum SendError {
         reason: String,
     },
     /// None of the target's addresses accepted a connection.
-    #[error("cannot connect to {target}: {}", attempts_text(.attempts))]
+    #[error("cannot connect to {target}: {}", attempts_text(.target, .attempts))]
     Connect {
         /// The requested target.
         target: Target,
@@ -259,8 +259,9 @@ pub enum ReceiveError {
     Report(#[source] io::Error),
 }
 
-fn attempts_text(attempts: &[(SocketAddr, io::Error)]) -> String {
+fn attempts_text(target: &Target, attempts: &[(SocketAddr, io::Error)]) -> String {
     match attempts {
+        [(address, error)] if *address.to_string() == target.to_string() => format!("{error}; {}", advice(error)),
         [(address, error)] => format!("{address}: {error}; {}", advice(error)),
         _ => {
             let each: Vec<String> = attempts.iter().map(|(address, e)| format!("{address}: {e}")).collect();

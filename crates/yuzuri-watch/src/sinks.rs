@@ -180,7 +180,7 @@ impl Sinks {
             let ended = worker.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             result = result.and(ended);
             if let (For::Face(name), missed @ 1..) = (worker.what, worker.missing.all()) {
-                eprintln!("yuzuri: {name} did not keep up: {missed} records are not in it");
+                eprintln!("yuzuri: {name} was too slow: {missed} records are not in it");
             }
         }
         result

@@ -1,21 +1,23 @@
 //! `yuzuri ap`: the daemon of an access point, and its status.
 
 use crate::daemon::{self, Signals, Task, Tasks, Watchdog, notify};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use yuzuri_exit::UsageError;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 use yuzuri_share::{
     ApConfig, ApGroup, ApLoop, ControlSocket, Places, RadioConfig, Rules, StationId, StationRule,
 };
 
 pub const ENDS: &str = "\
-The gate lowers the receive window in ACKs to the stations. It drops no packet, and touches nothing that it does not wholly \
-understand. If the daemon dies, all is as before within 2 s. Stations whose packets are forwarded by hardware (flow offload) \
-pass by it.";
+The gate lowers the receive window in ACKs to the stations, and leaves alone whatever it does not fully understand. It drops \
+packets in two cases only: ACKs that later ones make needless (--thin-acks), and traffic without a TCP window beyond a station's \
+share (not with --no-police). If the daemon dies, all bounds expire within 2 s. Packets that hardware forwards (flow offload) \
+bypass the gate.";
 
 pub type ApArgs = Tasks<RunArgs, ApTask>;
 
@@ -56,7 +58,7 @@ pub struct RunArgs {
     exempt: Vec<StationId>,
 
     /// PHY rate of every station, for radios that the kernel does not report, such as `65:n`, `390:ac` or `54:g`
-    #[arg(long, value_name = "MBIT:STANDARD")]
+    #[arg(long, value_name = "RATE:STANDARD")]
     radio: Option<RadioConfig>,
 
     /// Radios on which ACKs are left out that later ones make needless: g (a, b and g), n
@@ -106,7 +108,7 @@ pub fn run(args: ApArgs) -> anyhow::Result<ExitCode> {
         Task::Other(ApTask::Status(args)) => status(&args),
         Task::Other(ApTask::Check { file }) => {
             let (_, rules) = yuzuri_share::read_ap_file(&file)?;
-            println!("{}: right; {} stations have rules of their own", file.display(), rules.stations.len());
+            println!("{}: valid; {} stations have rules of their own", file.display(), rules.stations.len());
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -144,8 +146,15 @@ impl Chosen {
         rules.no_police |= args.no_police;
         // The file was checked when it was read.
         let radio = file.radio().ok().flatten();
+        let devices = if args.interface.is_empty() { file.interface } else { args.interface.clone() };
+        if devices.is_empty() {
+            bail!(UsageError::new(
+                "no interface: name the bridge towards the stations, or the device of each radio, by --interface or in \
+                 the configuration file; `ip link` lists them"
+            ));
+        }
         Ok(Chosen {
-            devices: if args.interface.is_empty() { file.interface } else { args.interface.clone() },
+            devices,
             dry_run: args.dry_run || file.dry_run,
             objective: args.objective.or(file.objective).unwrap_or_default(),
             rules,

@@ -279,11 +279,11 @@ pub struct SendArgs {
     pub target: Target,
 
     /// Size of each buffer
-    #[arg(long, default_value = "1MB", value_parser = units::bytes)]
+    #[arg(long, default_value = "1MB", value_parser = units::some_bytes)]
     pub buffer: u64,
 
     /// Number of parallel connections
-    #[arg(long, short = 'P', default_value_t = 1)]
+    #[arg(long, short = 'P', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub connections: u32,
 
     /// Stop after this many buffers
@@ -385,8 +385,8 @@ pub struct ReceiveArgs {
     pub reverse: bool,
 
     /// Maximum number of simultaneous connections
-    #[arg(long, default_value_t = 256)]
-    pub connections: usize,
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections: u32,
 
     /// Close a connection after this many bytes; `none` means no limit
     #[arg(long, default_value = "100GB", value_parser = units::max_bytes)]

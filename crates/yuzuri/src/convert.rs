@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use yuzuri_exit::UsageError;
 use yuzuri_limits::Limit;
 use yuzuri_trace::recording::{Beside, Converted, Format, Reader, Tail, convert, is_being_written};
 use yuzuri_view::LimitedBy;
@@ -16,17 +17,18 @@ use yuzuri_view::LimitedBy;
 pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     if args.json && to_stdout {
-        eprintln!(
-            "yuzuri: --json and the converted rows cannot both go to standard output: name a file for the rows"
-        );
-        return Ok(ExitCode::from(2));
+        bail!(UsageError::new(
+            "--json and the converted rows cannot both go to standard output: name a file for the rows"
+        ));
     }
     let ending = args.output.as_deref().and_then(Path::extension).and_then(|e| e.to_str());
     let Some(word) = args.to.as_deref().or(ending) else {
-        bail!("no format to convert to: name it with --to csv, jsonl or parquet, or by the output's ending");
+        bail!(UsageError::new(
+            "no output format: choose one by --to csv, jsonl or parquet, or by the extension of the output file"
+        ));
     };
     let Some(format) = Format::from_name(word) else {
-        bail!("'{word}' is no format to convert to: choose csv, jsonl or parquet (--to)");
+        bail!(UsageError::new(format!("unknown output format '{word}': choose csv, jsonl or parquet by --to")));
     };
     let reader = Reader::open(&args.file)?;
     let length = std::fs::metadata(&args.file).map(|m| m.len()).unwrap_or(0);

@@ -4,6 +4,7 @@ use crate::cli::{Cli, CompletionsArgs, ManArgs};
 use crate::program::{IDENTIFY, IDENTIFY_IS, LAB, LAB_IS, Words, become_program};
 use clap::CommandFactory;
 use std::process::ExitCode;
+use yuzuri_exit::UsageError;
 use yuzuri_manual::ManualError;
 
 /// Commands that are programs of their own, with pages of their own.
@@ -32,10 +33,7 @@ pub fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
                 yuzuri_manual::show(&page)?;
                 Ok(ExitCode::SUCCESS)
             }
-            Err(error @ ManualError::UnknownCommand { .. }) => {
-                eprintln!("yuzuri: {error}");
-                Ok(ExitCode::from(2))
-            }
+            Err(error @ ManualError::UnknownCommand { .. }) => Err(UsageError::new(error.to_string()).into()),
             Err(error) => Err(error.into()),
         },
     }

@@ -60,7 +60,7 @@ impl OwnRecord {
     pub fn finish(self, voice: Voice) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         // A fault in there is no reason to take the transfer's result away with it.
-        let ended = self.thread.join().unwrap_or_else(|_| Err(anyhow!("the recorder broke down")));
+        let ended = self.thread.join().unwrap_or_else(|_| Err(anyhow!("the recorder thread panicked")));
         ended.map_err(|error| voice.say(&error.to_string())).is_ok()
     }
 }

@@ -185,7 +185,7 @@ impl OwnShare {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {
             // A fault in there is no reason to take the transfer's result away with it.
-            voice.warn(WarningKind::Sharing, "not shared to the end: the sharing broke down");
+            voice.warn(WarningKind::Sharing, "not shared to the end: the sharing thread panicked");
             return false;
         };
         for interface in &status.interfaces {

@@ -272,7 +272,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::take().context("preparing for signals")?;
     let Settings { mut share, metrics } = settings(args)?;
     if share.key == KeySource::Keyless {
-        say("without a key: anybody on the network can say anything");
+        say("no key: anybody on the network can forge messages");
     }
     let places = Places::new(args.runtime.clone());
     let sole = places.take()?;
@@ -419,11 +419,11 @@ fn check(file: &Path) -> anyhow::Result<ExitCode> {
     read.apply(&mut share);
     match share.key {
         KeySource::Missing => {
-            println!("{}: right, but names no key: --key-file or --keyless is needed", file.display())
+            println!("{}: valid, but names no key: --key-file or --keyless is needed", file.display())
         }
         _ => {
             let warnings = share.check_keys()?;
-            println!("{}: right", file.display());
+            println!("{}: valid", file.display());
             warnings.iter().for_each(|warning| println!("warning: {warning}"));
         }
     }

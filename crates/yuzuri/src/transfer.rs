@@ -142,7 +142,7 @@ pub fn receive(args: ReceiveArgs) -> anyhow::Result<ExitCode> {
     let options = ReceiveOptions {
         bind: args.bind,
         port: args.port,
-        max_connections: args.connections,
+        max_connections: args.connections as usize,
         max_bytes: args.bytes.0,
         max_total_bytes: args.total_bytes.0,
         max_time: args.time,

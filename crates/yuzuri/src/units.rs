@@ -47,6 +47,14 @@ pub fn duration(text: &str) -> Result<Duration, ValueError> {
     Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())
 }
 
+/// As [`bytes`], at least one.
+pub fn some_bytes(text: &str) -> Result<u64, ValueError> {
+    match bytes(text)? {
+        0 => Err(ValueError::not(text, "a number of bytes above 0", "1000000, 64k, 10MB or 1GiB")),
+        bytes => Ok(bytes),
+    }
+}
+
 /// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` of 1024.
 pub fn bytes(text: &str) -> Result<u64, ValueError> {
     let wrong = || ValueError::not(text, "a number of bytes", "1000000, 64k, 10MB or 1GiB");

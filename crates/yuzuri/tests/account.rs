@@ -365,7 +365,7 @@ fn a_reader_of_the_output_that_stalls() {
     assert_eq!(ended.lost_to_recording, 0);
     assert!(ended.not_printed > 0, "{}", ended.said);
     assert_eq!(ended.events + ended.not_printed, ended.recorded, "{}", ended.said);
-    assert!(ended.said.contains("what is printed did not keep up"), "{}", ended.said);
+    assert!(ended.said.contains("standard output was too slow"), "{}", ended.said);
 }
 
 /// The process that reads the rings stands still, and they are small.

@@ -136,6 +136,18 @@ fn wrong_words_are_refused_with_what_to_do() {
     for filter in [&["prot:80"][..], &["host"], &["443", "no-such-thing"]] {
         assert_eq!(yuzuri(&[&["watch", "--poll"], filter].concat()).status.code(), Some(2), "{filter:?}");
     }
+    let usage: [&[&str]; 6] = [
+        &["convert", "x.arrows"],
+        &["convert", "x.arrows", "x.xyz"],
+        &["send", "--buffer", "0", "127.0.0.1:1"],
+        &["send", "--connections", "0", "127.0.0.1:1"],
+        &["receive", "--connections", "0"],
+        &["ap"],
+    ];
+    for words in usage {
+        let ended = yuzuri(words);
+        assert_eq!(ended.status.code(), Some(2), "{words:?}: {}", error(&ended));
+    }
     assert!(error(&yuzuri(&["watch", "--poll", "netns:no-such"])).contains("ip netns list"));
     assert!(error(&yuzuri(&["watch", "--poll", "cgroup:/no-such"])).contains("no-such"));
     let refused = error(&yuzuri(&["send", "--control", "no-such", "--buffers", "1", "127.0.0.1:1"]));

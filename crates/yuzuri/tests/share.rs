@@ -381,7 +381,7 @@ fn keys_are_read_again_and_a_terminal_is_shut_out() {
     assert_eq!(yuzuri(&["share", "check", &config]).status.code(), Some(1));
     let refused = daemon.ask(&["reload"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("anybody would guess"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("easy to guess"), "{}", text(&refused.stderr));
     assert!(text(&daemon.ask(&["status"]).stdout).contains("the last reload failed"));
 
     mode(0o600);

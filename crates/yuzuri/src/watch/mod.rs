@@ -68,7 +68,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     if let Some(style) = style {
-        sinks.add(Printer::new(style, &session)?, For::Face("what is printed"));
+        sinks.add(Printer::new(style, &session)?, For::Face("standard output"));
     }
     if !args.json {
         sinks.add(Summary::default(), For::Face("the closing table"));

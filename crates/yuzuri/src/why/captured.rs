@@ -1,6 +1,7 @@
 //! Flows of a packet capture, each direction with what limits its sender.
 
 use super::flows::{Flows, MAX_FLOWS};
+use anyhow::Context;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
@@ -22,7 +23,8 @@ pub fn is_recording(path: &Path) -> bool {
 
 /// Reads a capture; also what made an early end of it.
 pub fn read(path: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<(Flows, Option<String>)> {
-    let mut capture = Capture::open(path, &Options::default())?;
+    let mut capture = Capture::open(path, &Options::default())
+        .with_context(|| format!("{} is not a recording", path.display()))?;
     let mut tracker = Tracker::new();
     let mut keys: HashMap<FlowSlot, FlowKey> = HashMap::new();
     let mut flows = Flows::chosen_by(filter.clone());

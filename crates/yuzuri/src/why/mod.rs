@@ -7,11 +7,12 @@ mod print;
 use crate::cli::{self, WhyArgs};
 use crate::watch::{announce, print::or_all};
 use flows::{Collector, Flows};
+use anyhow::bail;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use yuzuri_exit::{stop_flag, stopped};
+use yuzuri_exit::{UsageError, stop_flag, stopped};
 use yuzuri_kernel::{Options, Poller, Watch};
 use yuzuri_trace::recording::{Reader, Tail, is_being_written};
 use yuzuri_trace::{Account, Filter};
@@ -79,10 +80,9 @@ fn last_look(filter: &Filter, args: &WhyArgs, flows: &mut Flows) {
 
 fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<ExitCode> {
     if !filter.cgroups.is_empty() {
-        eprintln!(
-            "yuzuri: cgroup: needs the kernel's tree of control groups, which no recording holds: choose by another term"
-        );
-        return Ok(ExitCode::from(2));
+        bail!(UsageError::new(
+            "cgroup: needs the kernel's control group hierarchy, which recordings do not contain: use another filter term"
+        ));
     }
     let stop = stop_flag()?;
     if !captured::is_recording(file) {
@@ -120,8 +120,7 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
 fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let of_processes = [!filter.pids.is_empty(), !filter.names.is_empty(), !filter.netns.is_empty()];
     if of_processes.contains(&true) {
-        eprintln!("yuzuri: a capture has no processes and namespaces: select flows by addresses and ports");
-        return Ok(ExitCode::from(2));
+        bail!(UsageError::new("a capture has no processes and namespaces: select flows by addresses and ports"));
     }
     let (flows, broke) = captured::read(file, filter, stop)?;
     let complete = broke.is_none().then_some(true).or(Some(false));
