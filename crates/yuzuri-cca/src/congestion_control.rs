@@ -93,8 +93,20 @@ pub enum CwndEvent {
     ProbeRepaired,
 }
 
+/// An algorithm's state can be copied, to ask what it would do.
+pub trait Copied {
+    /// A copy.
+    fn copied(&self) -> Box<dyn CongestionControl>;
+}
+
+impl<T: CongestionControl + Clone + 'static> Copied for T {
+    fn copied(&self) -> Box<dyn CongestionControl> {
+        Box::new(self.clone())
+    }
+}
+
 /// A congestion control algorithm, called like the kernel's modules (`struct tcp_congestion_ops`).
-pub trait CongestionControl: Send {
+pub trait CongestionControl: Copied + Send {
     /// Name of the algorithm as in Linux.
     fn name(&self) -> &'static str;
 

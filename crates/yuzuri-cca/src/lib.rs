@@ -51,7 +51,7 @@ pub use bic::Bic;
 pub use ca_state::CaState;
 pub use cdg::Cdg;
 pub use congestion_control::{
-    AckEvent, AckSample, CongestionControl, CwndEvent, LostSegment, RateSample, Timestamps,
+    AckEvent, AckSample, CongestionControl, Copied, CwndEvent, LostSegment, RateSample, Timestamps,
 };
 pub use cubic::{Cubic, CubicConstants};
 pub use cubic_params::{Bound, CubicParams, CubicParamsError};

@@ -197,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_copy_is_asked_changes_nothing() {
+        use crate::Copied as _;
+        let (mut yeah, mut w) = with_queue(180, 50_000);
+        yeah.met_competitor(165);
+        assert_eq!(yeah.copied().ssthresh(&mut w.clone()), 90);
+        yeah.adjust(&mut w);
+        assert_eq!(w.cwnd, 165, "the window of the competitor was not halved");
+    }
+
+    #[test]
     fn a_loss_takes_the_queue_an_eighth_at_least_and_half_when_others_compete() {
         let (mut yeah, mut w) = with_queue(160, 0);
         yeah.last_queue = 60;

@@ -24,6 +24,8 @@ pub(crate) struct Player<'a> {
     pub(crate) cca: &'a mut dyn CongestionControl,
     pub(crate) window: Window,
     pub(crate) zero_ns: i64,
+    /// What the next acknowledgement takes off the queue, where that was seen of it alone, segments.
+    pub(crate) next: Option<f32>,
     /// Part of a segment acknowledged that was not yet handed on.
     pub(crate) rest: f32,
     /// The greatest window in the round, as what is seen of a round is its greatest flight.
@@ -62,7 +64,16 @@ impl<'a> Player<'a> {
             cca.pkts_acked(&mut window, &sample);
         }
         let clock_offset_ms = window_trace.clock_offset_ms.unwrap_or(0);
-        Player { cca, window, zero_ns: first.start_ns, rest: 0.0, most: 0, chances, clock_offset_ms }
+        Player {
+            cca,
+            window,
+            zero_ns: first.start_ns,
+            next: None,
+            rest: 0.0,
+            most: 0,
+            chances,
+            clock_offset_ms,
+        }
     }
 
     /// The present; the algorithms' clocks never go backwards, as captures' do.
@@ -99,17 +110,17 @@ impl<'a> Player<'a> {
         self.window.cwnd_cnt = 0;
     }
 
-    /// What the algorithm keeps of a window that it reduces for a reason that was not seen: congestion of the sender's own device, a loss that
+    /// What the algorithm would keep of a window if it reduced it for a reason that was not seen: congestion of the sender's own device, a loss that
     /// the capture lacks.
-    pub(crate) fn keeps(&mut self, before: f32) -> f32 {
-        let window = &mut self.window;
-        window.cwnd = segments(before).max(2);
-        (window.prior_cwnd, window.in_flight) = (window.cwnd, window.cwnd);
-        self.cca.ssthresh(window).clamp(2, MAX_WINDOW) as f32
+    pub(crate) fn keeps(&self, before: f32) -> f32 {
+        reduces(self.cca.copied().as_mut(), &mut self.window.clone(), before)
     }
 
-    /// The algorithm's window falls to the one seen, without a loss.
-    pub(crate) fn fall(&mut self, seen: f32) {
+    /// The algorithm's window falls to the one seen without a visible loss: from the window before, if it reduced it so.
+    pub(crate) fn fall(&mut self, seen: f32, reduced: Option<f32>) {
+        if let Some(before) = reduced {
+            reduces(self.cca, &mut self.window, before);
+        }
         let ssthresh = self.window.ssthresh;
         self.settle(seen, false);
         if self.chances.takes_back {
@@ -140,6 +151,7 @@ impl<'a> Player<'a> {
     pub(crate) fn reduced(&mut self, reduction: &Reduction, round: &Round) {
         self.at(reduction.at_ns);
         self.rest = 0.0;
+        self.next = None;
         if reduction.before > 0.0 {
             self.before(reduction, round);
         }
@@ -225,6 +237,7 @@ impl<'a> Player<'a> {
         self.cca.set_state(window, CaState::Open);
         window.state = CaState::Open;
         window.cwnd_cnt = 0;
+        self.next = Some(reduction.next).filter(|segments| *segments > 0.0);
         if reduction.cause == Cause::Timeout {
             return None;
         }
@@ -285,14 +298,15 @@ impl<'a> Player<'a> {
             all = (all - before - last).max(0.0);
         }
         let steps = round.acks.clamp(1, 100_000);
-        let each = all / steps as f32;
+        let next = self.next.take().filter(|next| steps > 1 && *next < all);
+        let each = next.map_or(all / steps as f32, |next| (all - next) / (steps - 1) as f32);
         let length = round.end_ns.saturating_sub(round.start_ns).max(0);
         let delivered_before = self.window.delivered;
         self.most = 0;
         for step in 0..steps {
             // What the last acknowledgement grows is sent in the next round.
             self.most = self.most.max(self.window.cwnd);
-            self.rest += each;
+            self.rest += next.filter(|_| step == 0).unwrap_or(each);
             let acked = whole(self.rest);
             self.rest -= acked;
             let acked = segments(acked);
@@ -365,6 +379,13 @@ impl<'a> Player<'a> {
         let bandwidth = self.cca.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
         Some((bandwidth * f64::from(rtt_us)).min(f64::from(MAX_WINDOW)) as f32)
     }
+}
+
+/// What an algorithm keeps of a window that it reduces.
+fn reduces(cca: &mut dyn CongestionControl, window: &mut Window, before: f32) -> f32 {
+    window.cwnd = segments(before).max(2);
+    (window.prior_cwnd, window.in_flight) = (window.cwnd, window.cwnd);
+    cca.ssthresh(window).clamp(2, MAX_WINDOW) as f32
 }
 
 /// What is whole but for rounding is whole.

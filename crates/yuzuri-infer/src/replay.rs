@@ -221,12 +221,14 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             let predicted = player.flight(round);
             let foreseen = (predicted - round.window).abs() <= CUT_SEGMENTS;
             let kept = (!foreseen && !chances.randomized).then(|| player.keeps(former));
-            done.cuts.push(Cut { round: place, predicted, seen: round.window, before: former, kept });
+            let cut = Cut { round: place, predicted, seen: round.window, before: former, kept };
+            done.cuts.push(cut);
             starting = false;
             epoch += 1;
             free = 0;
             since_fall = 0;
-            player.fall(round.window);
+            // What it would have done changes nothing in it, unless that explains what was seen.
+            player.fall(round.window, score::is_reduction(&cut).then_some(former));
         } else if usable && free >= SPAN {
             epoch += 1;
             free = 0;

@@ -1,7 +1,7 @@
 //! How well a replay agrees with what was seen.
 
 use crate::probes::{NOT_BY_CLOCK, PACED};
-use crate::replay::Replay;
+use crate::replay::{Cut, Replay};
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Algorithm, CcaKind, Spread};
 
@@ -213,6 +213,12 @@ pub(crate) fn off_by_reduction(predicted: f32, seen: f32, before: f32) -> f64 {
 pub(crate) fn off_by_fall(predicted: f32, seen: f32, _before: f32) -> f64 {
     let z = f64::from((predicted - seen) / unit(CUT_NOISE, seen));
     student(z * z, 1.0)
+}
+
+/// Whether a fall without a visible loss is likelier a reduction whose loss was not seen than what the algorithm foresaw.
+pub(crate) fn is_reduction(cut: &Cut) -> bool {
+    let of = |predicted: f32| off_by_fall(predicted, cut.seen, cut.before);
+    cut.kept.is_some_and(|kept| of(kept) + UNSEEN_LOSS > of(cut.predicted))
 }
 
 /// An algorithm that goes by a rate: how its flight lies about what it has while it does not probe.

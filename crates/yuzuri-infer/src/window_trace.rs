@@ -156,6 +156,10 @@ pub struct Reduction {
     /// What was in flight when it was over, segments: a window that is not larger is seen only once an acknowledgement has grown it.
     #[serde(default)]
     pub left: f32,
+    /// What the first acknowledgement after it took off the sender's queue, segments: NV tells by its size whether acknowledgements come one by one
+    /// or once a round trip, and grows at once or only when it has seen enough of them.
+    #[serde(default)]
+    pub next: f32,
     /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
     pub after: f32,
     /// The first round that began after it, as a place in [`WindowTrace::rounds`].
@@ -178,6 +182,7 @@ impl Reduction {
             completed: 0.0,
             cleared: 0.0,
             left: 0.0,
+            next: 0.0,
             after: 0.0,
             round: 0,
             undone: false,

@@ -21,10 +21,18 @@ struct Flow {
 
 impl Flow {
     fn shaken(watched: CapturePoint, stamped: bool) -> Flow {
+        Flow::agreed(watched, stamped, true)
+    }
+
+    /// One whose ends agreed to selective acknowledgements, or did not.
+    fn agreed(watched: CapturePoint, stamped: bool, sack: bool) -> Flow {
         let mut flow = Flow { tracker: Tracker::new(), stamped };
         let answered = if watched == CapturePoint::Sender { 100 } else { 0 };
-        flow.tracker.segment(&segment(0, NEAR, SYN, 99, 0, 0));
-        flow.tracker.segment(&segment(answered * MS, FAR, SYN | ACK, 499, 100, 0));
+        for mut syn in [segment(0, NEAR, SYN, 99, 0, 0), segment(answered * MS, FAR, SYN | ACK, 499, 100, 0)]
+        {
+            syn.options.sack_permitted = sack;
+            flow.tracker.segment(&syn);
+        }
         flow.tracker.segment(&segment(100 * MS, NEAR, ACK, 100, 500, 0));
         flow
     }
@@ -118,31 +126,72 @@ fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
     }
 }
 
-/// Ten segments of which the first is lost. Without selective acknowledgements each of nine duplicates tells of a segment, and the one that fills the
-/// hole of the hole alone.
+/// Ten segments of which the first is lost: so many duplicates came of the others, whose selective acknowledgements were agreed to, and are seen. What
+/// the acknowledgements at 401 and at 501 ms told whose repair was over.
+fn repaired(duplicates: u32, agreed: bool, seen: bool) -> Vec<(i64, f32, f32)> {
+    let mut flow = Flow::agreed(CapturePoint::Sender, false, agreed);
+    let none = (0, 0);
+    for number in 0..10 {
+        flow.send(200_000 + i64::from(number) * 10, number, none);
+    }
+    for last in 11 - duplicates..=10 {
+        let blocks = [(1, last)];
+        flow.acknowledge(300_000 + i64::from(last) * 10, 0, if seen { &blocks } else { &[] }, none);
+    }
+    flow.send(301_000, 0, none);
+    flow.acknowledge(401_000, 10, &[], none);
+    flow.send(401_100, 10, none);
+    flow.send(401_200, 11, none);
+    flow.acknowledge(501_000, 12, &[], none);
+    flow.send(501_100, 12, none);
+    let window_trace = flow.window_trace();
+    assert_eq!(window_trace.acked_bytes, 12_000);
+    let over = |ns: i64| ns / MS;
+    window_trace.reductions.iter().map(|r| (over(r.over_ns), r.completed, r.cleared)).collect()
+}
+
+/// The acknowledgement that fills the hole tells of the hole alone, and the next one of what was sent since.
 #[test]
 fn without_selective_acknowledgements_duplicates_count() {
-    let completed = |selective: bool| {
-        let mut flow = Flow::shaken(CapturePoint::Sender, false);
-        let none = (0, 0);
-        for number in 0..10 {
-            flow.send(200_000 + i64::from(number) * 10, number, none);
+    assert_eq!(repaired(9, true, true), [(401, 1.0, 10.0)]);
+    // A sender that has none waits for what is above.
+    assert_eq!(repaired(9, false, false), [(501, 2.0, 2.0)]);
+}
+
+/// A receiver may answer several segments by one duplicate, whose blocks tell of all of them. A capture may lack the blocks.
+#[test]
+fn selective_acknowledgements_that_the_capture_lacks_told_of_all_but_the_hole() {
+    for duplicates in [3, 9] {
+        assert_eq!(repaired(duplicates, true, false), [(401, 1.0, 10.0)], "{duplicates}");
+    }
+}
+
+/// Each acknowledgement takes all that is in flight, and the window of ten is filled again at once: that no more than one segment is in flight then
+/// does not tell that it fell.
+#[test]
+fn the_window_after_a_repair_is_read_where_one_acknowledgement_takes_it_all() {
+    let mut flow = Flow::shaken(CapturePoint::Sender, false);
+    let none = (0, 0);
+    let burst = |flow: &mut Flow, at_us: i64, from: u32, to: u32| {
+        for number in from..to {
+            flow.send(at_us + i64::from(number - from) * 10, number, none);
         }
-        for last in 2..=10 {
-            let blocks = [(1, last)];
-            flow.acknowledge(300_000 + i64::from(last) * 10, 0, if selective { &blocks } else { &[] }, none);
-        }
-        flow.send(301_000, 0, none);
-        flow.acknowledge(401_000, 10, &[], none);
-        flow.send(401_100, 10, none);
-        let window_trace = flow.window_trace();
-        assert_eq!(window_trace.acked_bytes, 10_000);
-        window_trace
-            .reductions
-            .iter()
-            .map(|reduction| (reduction.completed, reduction.cleared))
-            .collect::<Vec<_>>()
     };
-    assert_eq!(completed(true), [(1.0, 10.0)]);
-    assert_eq!(completed(false), completed(true));
+    burst(&mut flow, 200_000, 0, 20);
+    for last in 11..=20 {
+        flow.acknowledge(300_000 + i64::from(last), 0, &[(1, last)], none);
+    }
+    flow.send(300_100, 0, none);
+    flow.acknowledge(400_100, 20, &[], none);
+    let mut next = 20;
+    for round in 0..6 {
+        // A segment more in each round.
+        burst(&mut flow, 400_200 + 100_000 * round, next, next + 10 + round as u32);
+        next += 10 + round as u32;
+        flow.acknowledge(500_100 + 100_000 * round, next, &[], none);
+    }
+    let window_trace = flow.window_trace();
+    let read: Vec<f32> = window_trace.reductions.iter().map(|reduction| reduction.after).collect();
+    let next: Vec<f32> = window_trace.reductions.iter().map(|reduction| reduction.next).collect();
+    assert_eq!((read, next), (vec![10.0], vec![10.0]), "{:?}", window_trace.reductions);
 }

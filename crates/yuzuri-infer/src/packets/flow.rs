@@ -195,14 +195,15 @@ impl Flow {
             ecn_capable: segment.ecn != Ecn::NotEct || self.syn[from].is_some_and(|syn| syn.ecn_capable),
         });
         if let [Some(a), Some(b)] = self.syn {
-            self.seen.sack = a.sack && b.sack;
+            let sack = a.sack && b.sack;
+            self.seen.sack = sack;
             self.seen.timestamps = a.timestamps && b.timestamps;
             let mss = a.mss.unwrap_or(536).min(b.mss.unwrap_or(536)).max(1);
             // Without the option in both SYNs windows are not scaled (RFC 7323, section 2.2).
             let scaled = a.scale.is_some() && b.scale.is_some();
             for (end, other) in [(0, b), (1, a)] {
                 let scale = if scaled { other.scale } else { Some(0) };
-                self.half(end).shake(u32::from(mss), scale);
+                self.half(end).shake(u32::from(mss), sack, scale);
             }
         }
     }

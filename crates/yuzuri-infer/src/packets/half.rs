@@ -44,6 +44,8 @@ struct Open {
 struct Repair {
     reduction: Reduction,
     until: u64,
+    /// Sent again since the last acknowledgement of more.
+    again_bytes: u64,
 }
 
 /// A reduction that is over: the window after it is being read.
@@ -56,6 +58,8 @@ struct After {
     flight_bytes: u64,
     /// An acknowledgement came since: what was sent at once is all out.
     acted: bool,
+    /// Acknowledgements since data was sent.
+    drew_nothing: u32,
 }
 
 impl After {
@@ -79,6 +83,8 @@ pub(super) struct Half {
     scale: Option<u8>,
     window_end: u64,
     duplicates: u32,
+    /// Whether both ends agreed to selective acknowledgements; `None`: a SYN was not seen.
+    sack: Option<bool>,
     /// A selective acknowledgement was seen.
     selective: bool,
     /// Without any: segments that duplicate acknowledgements told to have arrived, and that no later one has covered yet
@@ -115,9 +121,11 @@ impl Half {
         Half { window_end: u64::MAX, ..Half::default() }
     }
 
-    /// What both SYNs told: the segment size that both accept, the window scale of the end that receives.
-    pub(super) fn shake(&mut self, mss_bytes: u32, scale: Option<u8>) {
+    /// What both SYNs told: the segment size that both accept, whether both know selective acknowledgements, and the window scale of the end that
+    /// receives.
+    pub(super) fn shake(&mut self, mss_bytes: u32, sack: bool, scale: Option<u8>) {
         self.mss_bytes = mss_bytes;
+        self.sack = Some(sack);
         self.scale = scale.or(self.scale);
     }
 

@@ -144,7 +144,8 @@ impl Half {
             self.open.round.ece += 1;
         }
         let duplicate = answer.ack == una && self.board.holds() && done.bytes == 0;
-        if self.board.una() > una {
+        let advances = self.board.una() > una;
+        if advances {
             self.open.advanced_bytes += self.board.una() - una;
             self.open.advances += 1;
             self.duplicates = 0;
@@ -160,6 +161,12 @@ impl Half {
         if done.bytes > 0 {
             if let Some(after) = &mut self.after {
                 after.acted |= after.flight_bytes > 0;
+                after.drew_nothing += 1;
+                if let Some(reduction) = self.window_trace.reductions.get_mut(after.reduction)
+                    && reduction.next == 0.0
+                {
+                    reduction.next = (self.board.una() - una) as f32 / mss as f32;
+                }
             }
             self.open.round.acks += 1;
             self.window_trace.acked_bytes += done.bytes;
@@ -185,9 +192,13 @@ impl Half {
             }
         }
         if let Some(repair) = self.repair
-            && self.board.una() >= repair.until
+            && self.is_over(&repair)
         {
-            self.repaired(repair, new_bytes, self.board.una() - una, now);
+            let completed_bytes = self.completed(&repair, new_bytes);
+            self.repaired(repair, completed_bytes, self.board.una() - una, now);
+        }
+        if let Some(repair) = self.repair.as_mut().filter(|_| advances) {
+            repair.again_bytes = 0;
         }
         if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
             self.close_round(now);
@@ -214,6 +225,27 @@ impl Half {
         bytes - told_before * mss
     }
 
+    /// Whether its sender counts duplicate acknowledgements, as it has no selective ones. Where the handshake was missed it has them, as nearly all have,
+    /// whether the capture shows them or not.
+    fn counts_duplicates(&self) -> bool {
+        self.sack == Some(false) && !self.selective
+    }
+
+    /// Whether all is repaired that was outstanding when a repair began. A sender that counts duplicates waits until something above that is acknowledged
+    /// (`tcp_is_non_sack_preventing_reopen`).
+    fn is_over(&self, repair: &Repair) -> bool {
+        self.board.una() >= repair.until + u64::from(self.counts_duplicates())
+    }
+
+    /// Of what the acknowledgement that ends a repair tells to have arrived, what its sender had not known before. Where the capture lacks its selective
+    /// acknowledgements, it knew of all that was outstanding when the repair began but of what it sent again: that arrived last.
+    fn completed(&self, repair: &Repair, new_bytes: u64) -> u64 {
+        if self.selective || self.counts_duplicates() {
+            return new_bytes;
+        }
+        new_bytes.min(repair.again_bytes + self.board.una().saturating_sub(repair.until))
+    }
+
     fn repaired(&mut self, repair: Repair, new_bytes: u64, all_bytes: u64, now: i64) {
         self.repair = None;
         self.open.round.limits.recovery = true;
@@ -226,7 +258,7 @@ impl Half {
             // never in flight.
             self.window_trace.reductions.push(Reduction { over_ns: now, round, cleared, ..repair.reduction });
             let reduction = Reduction::begun(now, Cause::Recovery, 0.0);
-            self.repair = Some(Repair { reduction, until: self.board.nxt() });
+            self.repair = Some(Repair { reduction, until: self.board.nxt(), again_bytes: 0 });
             return;
         }
         let completed = new_bytes as f32 / mss;
@@ -246,6 +278,7 @@ impl Half {
             from_flight_bytes: self.board.in_flight(),
             flight_bytes: 0,
             acted: false,
+            drew_nothing: 0,
         });
     }
 

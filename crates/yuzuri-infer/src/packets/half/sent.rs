@@ -106,7 +106,8 @@ impl Half {
                 self.open.round.retransmitted += count;
                 self.window_trace.retransmitted += u64::from(count);
                 self.sent_again(start, now, silence_ns);
-                if let Some(repair) = &self.repair {
+                if let Some(repair) = &mut self.repair {
+                    repair.again_bytes += u64::from(bytes);
                     self.looks.repairs(repair.reduction.cause == Cause::Timeout);
                 }
             }
@@ -224,10 +225,13 @@ impl Half {
             self.window_bytes = flight;
         }
         if let Some(after) = &mut self.after {
-            if after.acted && flight * DRAINED.1 < after.flight_bytes * DRAINED.0 {
-                // It was sent before the window fell (Westwood): nothing went out until what was in flight had gone below it.
+            let drained = flight * DRAINED.1 < after.flight_bytes * DRAINED.0;
+            if after.acted && drained && after.drew_nothing > 1 {
+                // It was sent before the window fell (Westwood): nothing went out until what was in flight had gone below it. A single acknowledgement
+                // may take most of it, which the window fills again at once.
                 (after.from, after.from_flight_bytes, after.flight_bytes) = (before, flight, flight);
             }
+            after.drew_nothing = 0;
             after.flight_bytes = after.flight_bytes.max(flight);
             // A window above what the repair left in flight (Westwood) is filled first, which is far quicker than any growth.
             if after.acted && after.is_read(before) {
@@ -284,6 +288,6 @@ impl Half {
         let at_sender = self.capture_point == CapturePoint::Sender;
         let rtt_us = if at_sender { self.open.round.rtt_last_us } else { 0 };
         let reduction = Reduction { acked, acks, rtt_us, ..Reduction::begun(now, cause, before) };
-        self.repair = Some(Repair { reduction, until: self.board.nxt() });
+        self.repair = Some(Repair { reduction, until: self.board.nxt(), again_bytes: 0 });
     }
 }
