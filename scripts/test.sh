@@ -30,8 +30,9 @@ scripts/lint.sh
 step "Rust: unit, property, integration and documentation tests"
 cargo test --workspace --locked --quiet
 
-step "what the soak judges by, and signatures"
+step "what the soak judges by, wrapping of comments, and signatures"
 python3 -m unittest discover -q -s scripts/soak
+python3 -m unittest discover -q -s scripts
 scripts/dist-sign-test.sh
 
 step "recordings in pandas, Polars and DuckDB"

@@ -1,14 +1,15 @@
-//! A stream seen through a buffer that moves along it.
+//! A sliding buffer over a stream.
 
 use std::io::{self, Read};
 
-/// Longest packet or block that is read: 16 MiB. No capturing program writes longer ones; the buffer grows so far at most.
+/// The longest packet or block that is read: 16 MiB. No capturing program writes longer ones. The
+/// buffer grows to this size at most.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 
-/// Fits the second-level cache, so that what is read is still there when it is decoded.
+/// Fits the second-level cache, so that bytes are still cached when they are decoded.
 const USUAL_BYTES: usize = 256 << 10;
 
-/// An error of the source itself, as opposed to one of what unpacks it.
+/// An error of the source itself, as opposed to an error of its decompressor.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct SourceError(pub io::Error);
@@ -16,14 +17,14 @@ pub(crate) struct SourceError(pub io::Error);
 pub(crate) struct Buffer<S> {
     source: S,
     bytes: Vec<u8>,
-    /// What is there and not taken yet: `bytes[start..end]`.
+    /// The unread bytes: `bytes[start..end]`.
     start: usize,
     end: usize,
-    /// Place of `bytes[0]` in the stream.
+    /// The offset of `bytes[0]` in the stream.
     offset: u64,
-    /// The source gives no more.
+    /// The source has ended.
     ended: bool,
-    /// What unpacks the source found it damaged or cut.
+    /// The decompressor found the source damaged or truncated.
     unsound: bool,
 }
 
@@ -33,29 +34,31 @@ impl<S: Read> Buffer<S> {
         Buffer { source, bytes, start: 0, end: 0, offset: 0, ended: false, unsound: false }
     }
 
-    /// Place in the stream of what comes next.
+    /// The offset in the stream of the next byte.
     pub(crate) fn offset(&self) -> u64 {
         self.offset + self.start as u64
     }
 
-    /// Whether the stream ended because it could not be unpacked further.
+    /// Whether the stream ended because it could not be decompressed further.
     pub(crate) fn unsound(&self) -> bool {
         self.unsound
     }
 
-    /// What is there already.
+    /// The bytes that are buffered.
     #[inline]
     pub(crate) fn ready(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Whether so many bytes come next; fewer only at the end of the stream.
+    /// Whether `count` more bytes are available, reading them if needed; fewer are left only at the
+    /// end of the stream.
     #[inline]
     pub(crate) fn has(&mut self, count: usize) -> io::Result<bool> {
         if self.end - self.start >= count { Ok(true) } else { self.fill(count) }
     }
 
-    /// Takes so many bytes, which [`has`](Buffer::has) said are there.
+    /// Consumes `count` bytes. The caller has checked with [`has`](Buffer::has) that they are
+    /// available.
     #[inline]
     pub(crate) fn take(&mut self, count: usize) -> &[u8] {
         let taken = &self.bytes[self.start..self.end][..count];
@@ -70,7 +73,7 @@ impl<S: Read> Buffer<S> {
         self.end -= self.start;
         self.start = 0;
         while self.end < count && !self.ended {
-            // Grows with what is there, not with what is claimed.
+            // The buffer grows with the bytes that arrive, not with a claimed length.
             if self.end == self.bytes.len() {
                 self.bytes.resize(2 * self.end, 0);
             }

@@ -1,4 +1,4 @@
-//! A capture, read packet by packet.
+//! Reads a capture packet by packet.
 
 use crate::buffer::Buffer;
 use crate::error::{OpenError, ReadError};
@@ -27,15 +27,16 @@ use std::time::Duration;
 /// Limits of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Most flows that are remembered at a time, 1 to 2^31; each takes about 150 bytes. Of more, the one seen least recently
-    /// is ended.
+    /// Flows tracked at a time, 1 to 2^31; each takes about 150 bytes. Beyond it, the flow seen
+    /// least recently is evicted.
     pub max_flows: usize,
-    /// After so long without a packet, a SYN with another initial sequence number begins a new flow. 60 s, as long as
-    /// Linux keeps a closed connection's ports (`TCP_TIMEWAIT_LEN`).
+    /// After this long without a packet, a SYN with another initial sequence number begins a new
+    /// flow. Default: 60 s, as long as Linux keeps a closed connection's ports
+    /// (`TCP_TIMEWAIT_LEN`).
     pub idle: Duration,
-    /// Whether TCP checksums are checked. Costs time with whole packets only.
+    /// Whether TCP checksums are verified. This costs time only for packets captured whole.
     pub checksums: bool,
-    /// Whose segments are given.
+    /// The flows whose segments are returned.
     pub partition: Partition,
 }
 
@@ -50,18 +51,18 @@ impl Default for Options {
     }
 }
 
-/// The next thing in a capture.
+/// The next item of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A TCP segment. Whoever needs it after the next call copies it.
+    /// A TCP segment. Callers that need it after the next call must copy it.
     Segment(&'a Segment),
-    /// The flow in this slot is over: a new connection took over its addresses and ports, or it was evicted for the limit
-    /// of flows. Its key can be asked for until the next item; the slot is used again. Flows that are still there at the
-    /// end of the file are not announced.
+    /// The flow in this slot has ended: a new connection took over its addresses and ports, or the
+    /// limit of flows evicted it. Its key is available until the next item; then the slot is
+    /// reused. Flows still open at the end of the file are not announced.
     Ended(FlowSlot),
 }
 
-/// A capture: packets in, TCP segments by flow out.
+/// A capture: reads packets and returns TCP segments by flow.
 pub struct Capture<R: Read = Box<dyn Read + Send>> {
     name: String,
     buffer: Buffer<Unpacked<R>>,
@@ -69,22 +70,22 @@ pub struct Capture<R: Read = Box<dyn Read + Send>> {
     sorter: Sorter,
 }
 
-/// Puts segments into their flows.
+/// Assigns segments to their flows.
 struct Sorter {
     table: Table,
     facts: FileFacts,
     checksums: bool,
     partition: Partition,
-    /// The segment that is handed out. It stays in its place: it is long enough for copies to show.
+    /// The segment that is returned. It stays in place, since copying it costs measurable time.
     segment: Segment,
-    /// `segment` belongs to a new flow, but the end of another one is told before.
+    /// `segment` begins a new flow, but the end of another flow is returned first.
     pending: Option<Sighting>,
-    /// Reading does not simply go on: something is pending, or there is no more.
+    /// Reading cannot simply continue: something is pending, or the capture has ended.
     stopped: bool,
 }
 
 impl Capture {
-    /// Opens a file, or standard input where the path is `-`.
+    /// Opens a file, or standard input if the path is `-`.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Capture, OpenError> {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
@@ -100,7 +101,7 @@ impl Capture {
 }
 
 impl<R: Read> Capture<R> {
-    /// Reads from anything; `name` is what errors call it.
+    /// Reads from any reader; errors call it `name`.
     pub fn new(reader: R, name: &str, options: &Options) -> Result<Capture<R>, OpenError> {
         if !(1..=1 << 31).contains(&options.max_flows) {
             let value = options.max_flows.to_string();
@@ -114,10 +115,11 @@ impl<R: Read> Capture<R> {
         let (input, compression) = Unpacked::new(reader).map_err(failed)?;
         let mut buffer = Buffer::new(input);
         let packed = compression != Compression::None;
-        // The shortest header of a format; what is missing of a longer one shows in its own place.
+        // The shortest header of any format. A longer header that is incomplete is detected by its
+        // own format.
         let whole = buffer.has(snoop::HEADER_BYTES).map_err(failed)?;
         let not_a_capture = |buffer: &mut Buffer<Unpacked<R>>| {
-            // Enough to tell a tar archive; what cannot be had changes nothing.
+            // Enough to recognise a tar archive. It does not matter if fewer bytes are available.
             let _ = buffer.has(512);
             let beginning = &buffer.ready()[..buffer.ready().len().min(512)];
             OpenError::NotACapture {
@@ -149,14 +151,14 @@ impl<R: Read> Capture<R> {
         })
     }
 
-    /// The next segment, or the end of a flow; `None` at the end of the file, however it ends
-    /// ([`FileFacts::ending`]), and after an error.
+    /// The next segment, or the end of a flow. `None` after an error, and at the end of the file,
+    /// however it ends ([`FileFacts::ending`]).
     #[inline]
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, ReadError> {
         Ok(self.advance()?.map(|found| self.sorter.item(found)))
     }
 
-    /// Becomes a part of the loop that calls it.
+    /// Inlined into the caller's loop.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Found>, ReadError> {
         let sorter = &mut self.sorter;
@@ -195,7 +197,7 @@ impl<R: Read> Capture<R> {
         }
     }
 
-    /// Goes through all that is left, with a value that is handed on from item to item.
+    /// Folds over the remaining items.
     ///
     /// ```
     /// # fn read(capture: &mut yuzuri_capture::Capture) -> Result<(), yuzuri_capture::ReadError> {
@@ -219,28 +221,28 @@ impl<R: Read> Capture<R> {
         Ok(value)
     }
 
-    /// The endpoints of the flow in a slot; `None` for a slot that never came up.
+    /// The endpoints of the flow in a slot; `None` for a slot that was never used.
     pub fn key(&self, flow: FlowSlot) -> Option<FlowKey> {
         self.sorter.key(flow)
     }
 
-    /// The time stamps of the flow in a slot; `None` for a slot that never came up.
+    /// The time stamps of the flow in a slot; `None` for a slot that was never used.
     pub fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
         self.sorter.clock(flow)
     }
 
-    /// Flows that are remembered now, of all shares.
+    /// Flows tracked now, in all partitions.
     pub fn live_flows(&self) -> usize {
         self.sorter.table.len()
     }
 
-    /// What is known of the file so far.
+    /// What is known about the file so far.
     pub fn facts(&self) -> &FileFacts {
         &self.sorter.facts
     }
 }
 
-/// Finds out by its first bytes what format a stream has; its header is taken.
+/// Recognises a stream's format by its first bytes, and consumes its header.
 fn recognise<R: Read>(
     buffer: &mut Buffer<Unpacked<R>>,
     compression: Compression,
@@ -261,7 +263,7 @@ fn recognise<R: Read>(
         buffer.take(pcap::HEADER_BYTES);
         return Ok(pcap.map(|pcap| (Format::Pcap(pcap), facts)));
     }
-    // It has no magic number, so that what has one comes first.
+    // ERF has no magic number, so formats that have one come first.
     if erf::recognise(buffer)? {
         let mut facts = no_facts(FileFormat::Erf, compression);
         let erf = Erf::new(&mut facts);
@@ -271,14 +273,14 @@ fn recognise<R: Read>(
 }
 
 impl Sorter {
-    /// Counts a packet and takes its time.
+    /// Counts a packet and takes its time stamp.
     #[inline(always)]
     fn note(&mut self, captured: &[u8], head: &Head) {
         let facts = &mut self.facts;
         let captured_bytes = captured.len() as u64;
         facts.packets += 1;
         facts.captured_bytes += captured_bytes;
-        // Some programs that cut packets later write the shorter length twice.
+        // Some programs that truncate packets afterwards write the shorter length twice.
         facts.wire_bytes += u64::from(head.on_wire).max(captured_bytes);
         facts.cut_packets += u64::from(captured_bytes < u64::from(head.on_wire));
         if let Some(count) = facts.link_types.get_mut(head.link_place as usize) {
@@ -305,7 +307,8 @@ impl Sorter {
         self.segment.time_ns = time_ns;
     }
 
-    /// Decodes a packet's headers and finds the segment's flow; of another's share no more than that takes.
+    /// Decodes a packet's headers and finds the segment's flow. Packets of other partitions are
+    /// decoded only as far as that requires.
     #[inline(always)]
     fn sort(&mut self, captured: &[u8], head: &Head) -> Result<Option<Found>, Skip> {
         let header_bytes = head.link.header_bytes(captured)?;
@@ -364,13 +367,13 @@ impl Sorter {
         Ok(Some(Found::Segment))
     }
 
-    /// Gives the segment that was put off until the end of another flow had been told.
+    /// Returns the segment that was postponed until the end of another flow had been returned.
     #[cold]
     #[inline(never)]
     fn resume(&mut self) -> Option<Found> {
         let sighting = self.pending.take()?;
         self.stopped = false;
-        // It comes into the slot of the one that ended, which its segment names already.
+        // The new flow takes the slot of the flow that ended; the segment already names that slot.
         self.table.place(&sighting, self.facts.packets, &mut self.facts.flows);
         Some(Found::Segment)
     }
@@ -392,25 +395,25 @@ impl Sorter {
     }
 }
 
-/// What [`Item`] is made from.
+/// The source of an [`Item`].
 enum Found {
     /// The sorter's segment.
     Segment,
     Ended(FlowSlot),
 }
 
-/// The flows of a capture, while items are handed out.
+/// The flows of a capture, while it is folded.
 pub struct Flows<'a> {
     sorter: &'a Sorter,
 }
 
 impl Flows<'_> {
-    /// The endpoints of the flow in a slot; `None` for a slot that never came up.
+    /// The endpoints of the flow in a slot; `None` for a slot that was never used.
     pub fn key(&self, flow: FlowSlot) -> Option<FlowKey> {
         self.sorter.key(flow)
     }
 
-    /// The time stamps of the flow in a slot; `None` for a slot that never came up.
+    /// The time stamps of the flow in a slot; `None` for a slot that was never used.
     pub fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
         self.sorter.clock(flow)
     }

@@ -1,6 +1,7 @@
-//! The Internet checksum (RFC 1071), in the byte order of this machine: the sum does not depend on it.
+//! The Internet checksum (RFC 1071), in the byte order of this machine: the sum is independent of
+//! it.
 
-/// Sum of 16-bit words that is not folded yet.
+/// The sum of 16-bit words, not folded yet.
 #[inline]
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
@@ -13,7 +14,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// The sum as 16 bits, in the machine's byte order.
+/// The sum folded to 16 bits, in the machine's byte order.
 #[inline]
 pub(crate) fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);

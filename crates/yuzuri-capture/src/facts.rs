@@ -1,33 +1,36 @@
-//! What was found out about a capture as a whole.
+//! Facts about a capture as a whole.
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of a capture so far; complete once [`Capture::next_item`](crate::Capture::next_item) gave `None`.
+/// What is known about a capture so far; complete once
+/// [`Capture::next_item`](crate::Capture::next_item) has returned `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFacts {
     /// File format.
     pub format: Format,
     /// How the file is compressed.
     pub compression: Compression,
-    /// Packets read, skipped ones among them.
+    /// Packets read, including skipped ones.
     pub packets: u64,
     /// Captured bytes of these packets.
     pub captured_bytes: u64,
-    /// Their bytes on the wire, link-layer headers included, as far as the capturing program counted them.
+    /// Their bytes on the wire including link-layer headers, as far as the capturing program
+    /// counted them.
     pub wire_bytes: u64,
-    /// Packets that gave a TCP segment.
+    /// Packets that yielded a TCP segment.
     pub segments: u64,
-    /// Packets of which less was captured than there was.
+    /// Packets that were captured only in part.
     pub cut_packets: u64,
-    /// Packets that gave no segment, by reason.
+    /// Packets that yielded no segment, by reason.
     pub skipped: Skipped,
-    /// Fragments of IP packets, first ones among them.
+    /// Fragments of IP packets, including first fragments.
     pub fragments: u64,
-    /// Segments with impossible options ([`TcpOptions::malformed`](crate::TcpOptions::malformed)); of the reader's own [`Partition`](crate::Partition).
+    /// Segments with invalid options ([`TcpOptions::malformed`](crate::TcpOptions::malformed)), in
+    /// the reader's own [`Partition`](crate::Partition).
     pub malformed_options: u64,
-    /// Segments by their checksum; of the reader's own share.
+    /// Segments by the state of their checksum, in the reader's own partition.
     pub checksums: Checksums,
-    /// Segments that came in a tunnel, by its outermost kind.
+    /// Segments that arrived in a tunnel, by its outermost kind.
     #[serde(default)]
     pub tunnels: Tunnels,
     /// Flows.
@@ -36,21 +39,21 @@ pub struct FileFacts {
     pub clock: Clock,
     /// Interfaces described in the file (all sections); 1 for formats that describe none.
     pub interfaces: u64,
-    /// Link types of the interfaces, with what came from them; the first 64.
+    /// Link types of the interfaces, with counts; the first 64.
     pub link_types: Vec<LinkTypeCount>,
     /// Sections of a pcapng file; 1 for other formats.
     pub sections: u64,
     /// Blocks of a pcapng file that carry no packet and are not needed, such as names and comments.
     pub other_blocks: u64,
-    /// Packets that the capturing machine dropped, where the file says so: interface statistics of pcapng (`isb_ifdrop`), or
-    /// the counts that snoop and ERF have with each packet.
+    /// Packets dropped by the capturing machine, if the file reports them: interface statistics of
+    /// pcapng (`isb_ifdrop`), or the counts that snoop and ERF store with each packet.
     pub capture_drops: Option<u64>,
     /// How the file ended.
     pub ending: Ending,
 }
 
 impl FileFacts {
-    /// Takes in what another who read the same capture knows of a share of its own.
+    /// Merges the facts that another reader of the same capture has about its own partition.
     pub fn add_share(&mut self, other: &FileFacts) {
         self.malformed_options += other.malformed_options;
         let Checksums { unknown, valid, partial, invalid } = other.checksums;
@@ -94,7 +97,7 @@ pub enum Compression {
     Xz,
 }
 
-/// Packets that gave no segment, by reason.
+/// Packets that yielded no segment, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Skipped {
     /// Neither IPv4 nor IPv6, such as ARP.
@@ -103,7 +106,7 @@ pub struct Skipped {
     pub not_tcp: u64,
     /// A fragment of an IP packet that does not begin with the TCP header.
     pub fragment: u64,
-    /// Less was captured than is needed: the TCP header up to its window.
+    /// Fewer bytes were captured than are needed: the TCP header up to its window.
     pub cut: u64,
     /// Headers that contradict themselves.
     pub bad_header: u64,
@@ -137,7 +140,7 @@ impl Skipped {
     }
 }
 
-/// Why a packet gives no segment; the fields of [`Skipped`] say what each means.
+/// Why a packet yields no segment; see the fields of [`Skipped`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Skip {
     NotIp,
@@ -150,20 +153,21 @@ pub(crate) enum Skip {
     NoInterface,
 }
 
-/// Segments by what their [`Checksum`](crate::Checksum) says.
+/// Segments by the state of their [`Checksum`](crate::Checksum).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Checksums {
     /// Not checked.
     pub unknown: u64,
-    /// Right.
+    /// Correct.
     pub valid: u64,
     /// Left to the sender's network card.
     pub partial: u64,
-    /// Wrong.
+    /// Incorrect.
     pub invalid: u64,
 }
 
-/// Segments of packets inside other packets: flows are those inside, by their own addresses.
+/// Segments of packets inside other packets. Their flows are the inner ones, by the inner
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tunnels {
     /// VXLAN (RFC 7348) and VXLAN-GPE.
@@ -174,7 +178,7 @@ pub struct Tunnels {
     pub gtp_u: u64,
     /// GRE (RFC 2784) with IP or Ethernet in it.
     pub gre: u64,
-    /// ERSPAN: frames that a switch copied.
+    /// ERSPAN: frames mirrored by a switch.
     pub erspan: u64,
     /// IP in IP (RFC 2003, RFC 2473, RFC 4213).
     pub ip_in_ip: u64,
@@ -191,14 +195,15 @@ impl Tunnels {
 /// Flows of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FlowCounts {
-    /// All that were seen.
+    /// All flows seen.
     pub seen: u64,
-    /// Ended because there were more than [`Options::max_flows`](crate::Options::max_flows). If such a flow goes on,
-    /// it counts as a new one.
+    /// Evicted because of [`Options::max_flows`](crate::Options::max_flows). If such a flow
+    /// continues, it counts as a new one.
     pub evicted: u64,
     /// Ended because a new connection took over their addresses and ports.
     pub superseded: u64,
-    /// SYNs with another initial sequence number in the midst of a live flow: left in that flow.
+    /// SYNs with another initial sequence number in the middle of a live flow; they stay in that
+    /// flow.
     pub stray_syns: u64,
 }
 
@@ -213,21 +218,22 @@ pub struct Clock {
     pub steps_back: u64,
     /// The largest such step, ns.
     pub largest_step_back_ns: u64,
-    /// Packets without a time stamp of their own (pcapng Simple Packet Blocks): they carry the former packet's.
+    /// Packets without a time stamp of their own (pcapng Simple Packet Blocks): they get the
+    /// previous packet's.
     pub unstamped: u64,
 }
 
-/// What came from interfaces of one link type.
+/// Counts for the interfaces of one link type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTypeCount {
-    /// Its number in the list of tcpdump.org (`LINKTYPE_...`); of a snoop file whose own number has no counterpart there,
-    /// that number and 0xffff_0000.
+    /// Its number in tcpdump.org's list (`LINKTYPE_...`). For a snoop type without counterpart
+    /// there: its snoop number plus 0xffff_0000.
     pub link_type: u32,
     /// Interfaces.
     pub interfaces: u64,
     /// Packets.
     pub packets: u64,
-    /// Whether packets of this type are read.
+    /// Whether packets of this type can be read.
     pub readable: bool,
 }
 
@@ -235,23 +241,23 @@ pub struct LinkTypeCount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "how")]
 pub enum Ending {
-    /// The end was not reached yet.
+    /// The end has not been reached yet.
     #[default]
     Open,
-    /// With a whole packet or block.
+    /// After a complete packet or block.
     Whole,
-    /// In the midst of a packet or block that begins at `offset_bytes`: the program that wrote it was stopped, or the copy
-    /// is not complete. All packets before were read.
+    /// Within a packet or block that begins at `offset_bytes`: the writing program was stopped, or
+    /// the copy is incomplete. All earlier packets were read.
     Cut {
         /// Where the incomplete packet or block begins.
         offset_bytes: u64,
     },
-    /// The compressed data ends too early or is damaged; all that could be unpacked was read.
+    /// The compressed data is truncated or damaged; everything that could be decompressed was read.
     BadCompression {
-        /// Uncompressed bytes that could be had.
+        /// Uncompressed bytes recovered.
         offset_bytes: u64,
     },
-    /// At a packet or block that cannot be: nothing after it could be read.
+    /// At an invalid packet or block: nothing after it could be read.
     Damaged {
         /// Where it begins.
         offset_bytes: u64,
@@ -260,13 +266,13 @@ pub enum Ending {
     },
 }
 
-/// What makes a packet or block impossible.
+/// What makes a packet or block invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {
     /// Longer than 16 MiB, which no capturing program writes.
     TooLong,
-    /// Shorter than what it has to hold.
+    /// Shorter than its mandatory content.
     TooShort,
     /// The two lengths of a block, at its beginning and at its end, differ.
     LengthsDiffer,

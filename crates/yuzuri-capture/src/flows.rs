@@ -1,4 +1,4 @@
-//! Which flow a segment belongs to: a bounded table from endpoints to slots.
+//! Assigns segments to flows: a bounded table from endpoints to slots.
 
 use crate::facts::FlowCounts;
 use crate::ip::IpPacket;
@@ -9,8 +9,9 @@ use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A flow's place in tables of the caller: dense from 0, below [`Options::max_flows`](crate::Options::max_flows), and
-/// used again after [`Item::Ended`](crate::Item::Ended).
+/// A flow's index for the caller's tables: dense from 0, below
+/// [`Options::max_flows`](crate::Options::max_flows), and reused after
+/// [`Item::Ended`](crate::Item::Ended).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowSlot(pub u32);
 
@@ -57,7 +58,8 @@ pub struct FlowClock {
     pub largest_step_back_ns: u64,
 }
 
-/// A flow's key in the form in which it is compared and hashed: addresses in network order, IPv4 in the lowest 32 bits.
+/// A flow's key in the form in which it is compared and hashed: addresses in network order, IPv4 in
+/// the lowest 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PackedKey {
     lower: (u64, u64),
@@ -69,7 +71,7 @@ pub(crate) struct PackedKey {
 const V6: u64 = 1 << 32;
 
 impl PackedKey {
-    /// Orders the ends, without a branch: which of them sends is a toss.
+    /// Orders the ends without a branch: which end sends is unpredictable.
     #[inline(always)]
     pub(crate) fn new(ip: &IpPacket<'_>, ports: (u16, u16)) -> (PackedKey, End) {
         let (source, destination) = (ip.source, ip.destination);
@@ -113,7 +115,7 @@ impl Hash for PackedKey {
     }
 }
 
-/// What every packet of a flow needs: one line of the cache.
+/// The state that every packet of a flow needs: one cache line.
 #[repr(align(64))]
 struct Flow {
     key: PackedKey,
@@ -124,12 +126,12 @@ struct Flow {
     state: u8,
 }
 
-/// What few packets of a flow need.
+/// The state that few packets of a flow need.
 #[derive(Default)]
 struct Aside {
     /// Initial sequence number of each end, where [`SYN_SEEN`] is set.
     isn: [u32; 2],
-    /// Its `last_ns` is not kept up.
+    /// Its `last_ns` is not maintained.
     clock: FlowClock,
 }
 
@@ -140,7 +142,7 @@ const CLOSED: u8 = 16;
 /// Flags that change a flow's state.
 const RARE: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
 
-/// What a packet tells the table.
+/// What the table needs from a packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Sighting {
     pub key: PackedKey,
@@ -152,11 +154,12 @@ pub(crate) struct Sighting {
 
 /// Where a packet belongs.
 pub(crate) enum Place {
-    /// To the flow in this slot, which goes on.
+    /// To the flow in this slot, which continues.
     Known(FlowSlot),
     /// To a new flow in this slot.
     New(FlowSlot),
-    /// To a new flow, once the one in this slot was announced as ended: ask again after that.
+    /// To a new flow, once the end of the flow in this slot has been returned: look up again after
+    /// that.
     After(FlowSlot),
 }
 
@@ -166,10 +169,10 @@ pub(crate) struct Table {
     asides: Vec<Aside>,
     index: HashTable<u32>,
     hasher: foldhash::fast::SeedableRandomState,
-    /// Slots that are free to be used again: at most one, between the end of a flow and the next packet.
+    /// Slots free for reuse: at most one, between the end of a flow and the next packet.
     free: Option<u32>,
-    /// One entry for each slot once all are taken, least recently seen first: the packet by which an entry stands is the
-    /// slot's last one or an earlier one.
+    /// One entry for each slot once all are in use, least recently seen first. An entry's packet
+    /// number is that of the slot's last packet or of an earlier one.
     oldest: BinaryHeap<Reverse<(u64, u32)>>,
     most: usize,
     idle_ns: u64,
@@ -177,7 +180,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(most: usize, idle_ns: u64) -> Table {
-        // The seed comes from the system by way of std: who wrote the file cannot know it.
+        // std takes the seed from the system: the author of the file cannot know it.
         let seed = std::hash::RandomState::new().hash_one(0u64);
         Table {
             slots: Vec::new(),
@@ -207,7 +210,7 @@ impl Table {
         self.index.len()
     }
 
-    /// Finds or makes the packet's flow.
+    /// Finds or creates the packet's flow.
     #[inline(always)]
     pub(crate) fn place(&mut self, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
         let hash = self.hasher.hash_one(sighting.key);
@@ -222,7 +225,7 @@ impl Table {
         Place::Known(FlowSlot(slot))
     }
 
-    /// The same for a packet with SYN, FIN or RST or from an earlier time.
+    /// The same for a packet with SYN, FIN or RST, or with an earlier time stamp.
     #[cold]
     #[inline(never)]
     fn place_rare(&mut self, slot: u32, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
@@ -274,7 +277,7 @@ impl Table {
         Place::New(FlowSlot(slot))
     }
 
-    /// Takes a flow out of the index. Its slot keeps what it holds until the next flow comes into it.
+    /// Removes a flow from the index. Its slot keeps its content until the next flow takes it.
     fn close(&mut self, slot: u32) {
         let slots = &self.slots;
         let hash = self.hasher.hash_one(slots[slot as usize].key);
@@ -284,8 +287,8 @@ impl Table {
         self.free = Some(slot);
     }
 
-    /// The flow that was seen least recently: the first entry that still is true. Each correction of an entry is paid for
-    /// by a packet of the flow it corrects.
+    /// The flow seen least recently: the first entry that is up to date. Each correction of an
+    /// entry is paid for by a packet of its flow.
     fn min_recent(&mut self) -> u32 {
         if self.oldest.is_empty() {
             self.oldest = (0..).zip(&self.slots).map(|(slot, flow)| Reverse((flow.seen, slot))).collect();
@@ -306,17 +309,18 @@ impl Flow {
     /// Whether a packet with SYN begins a new connection between the same ends.
     fn ends_before(&self, aside: &Aside, sighting: &Sighting, idle_ns: u64, counts: &mut FlowCounts) -> bool {
         let from = sighting.from.index();
-        // A SYN-ACK follows the SYN that decided. The same number is the same SYN, sent again.
+        // A SYN-ACK belongs to the SYN already judged. A SYN with the same number is a
+        // retransmission.
         let same = self.state & SYN_SEEN[from] != 0 && aside.isn[from] == sighting.seq;
         if sighting.flags.contains(Flags::ACK) || same {
             return false;
         }
         let closed = self.state & CLOSED != 0;
         let idle = u64::try_from(sighting.time_ns.saturating_sub(self.last_ns)).is_ok_and(|ns| ns >= idle_ns);
-        // Nobody answered, and this is the next attempt.
+        // The first attempt was not answered, and this is the next one.
         let unanswered = self.state & SYN_SEEN[from] != 0 && self.state & SENT[1 - from] == 0;
         let ends = closed || idle || unanswered;
-        // The first packet of the second end may be a SYN as well: both opened at the same time.
+        // The first packet of the second end may be a SYN as well: a simultaneous open.
         if !ends && self.state & SENT[from] != 0 {
             counts.stray_syns += 1;
         }

@@ -1,16 +1,16 @@
-//! What bytes come from: a file, standard input or any reader, unpacked on the way.
+//! The source of a capture's bytes: a file, standard input or any reader, decompressed on the way.
 
 use crate::buffer::SourceError;
 use crate::facts::Compression;
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Read};
 
-/// What a stream that is to be unpacked may claim in memory; `xz -9` needs half of it.
+/// The memory limit for decompressing xz; `xz -9` needs half of it.
 const MAX_XZ_KIB: u32 = 128 << 10;
 const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 
-/// A reader with its beginning put back. Its errors carry [`SourceError`], so that they come through a decoder as what
-/// they are.
+/// A reader with its beginning put back. Its errors carry [`SourceError`], so that they keep their
+/// identity through a decoder.
 struct Source<R> {
     beginning: [u8; 6],
     given: usize,
@@ -34,7 +34,7 @@ impl<R: Read> Read for Source<R> {
     }
 }
 
-/// A stream, unpacked as its first bytes say. A decoder may claim 128 MiB at most.
+/// A stream, decompressed according to its first bytes. A decoder may use at most 128 MiB.
 pub struct Unpacked<R: Read>(Decoder<R>);
 
 enum Decoder<R: Read> {
@@ -45,11 +45,11 @@ enum Decoder<R: Read> {
 }
 
 impl Compression {
-    /// How a stream with this beginning is compressed; 6 bytes are enough to tell.
+    /// How a stream with this beginning is compressed; 6 bytes are enough.
     pub fn of(beginning: &[u8]) -> Compression {
         match beginning {
             [0x1f, 0x8b, ..] => Compression::Gzip,
-            // A frame, or a frame to be skipped (RFC 8878 section 3.1.2).
+            // A frame, or a skippable frame (RFC 8878 section 3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
             _ => Compression::None,
@@ -58,7 +58,7 @@ impl Compression {
 }
 
 impl<R: Read> Unpacked<R> {
-    /// Finds out by its first bytes how a stream is compressed.
+    /// Recognises by its first bytes how a stream is compressed.
     ///
     /// # Errors
     /// If these bytes cannot be read.

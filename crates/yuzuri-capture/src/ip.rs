@@ -3,15 +3,15 @@
 use crate::checksum;
 use crate::facts::Skip;
 
-/// Most extension headers of one IPv6 packet.
+/// Extension headers of one IPv6 packet that are followed at most.
 const MAX_EXTENSIONS: usize = 16;
 
 const TCP: u8 = 6;
 
-/// What an IP packet that carries TCP says.
+/// The fields of an IP packet that carries TCP.
 ///
-/// Filled in field by field, here and in `tcp`: so it stays in registers on the path that nearly all packets take, where a
-/// structure handed back would be copied.
+/// They are filled in one by one, here and in `tcp`. So they stay in registers on the path that
+/// nearly all packets take, where a returned structure would be copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IpPacket<'a> {
     /// Not IPv4.
@@ -19,7 +19,7 @@ pub(crate) struct IpPacket<'a> {
     /// Addresses in two halves; IPv4 in the lowest 32 bits.
     pub source: (u64, u64),
     pub destination: (u64, u64),
-    /// What was captured of the TCP segment.
+    /// The captured bytes of the TCP segment.
     pub tcp: &'a [u8],
     /// Length of the TCP segment on the wire.
     pub tcp_bytes: u32,
@@ -27,13 +27,13 @@ pub(crate) struct IpPacket<'a> {
     pub wire_bytes: u32,
     /// The ECN field, in the lowest two bits.
     pub ecn_bits: u8,
-    /// Identification of an IPv4 packet; 0 of IPv6.
+    /// Identification of an IPv4 packet; 0 for IPv6.
     pub id: u16,
-    /// First of several fragments.
+    /// Whether it is the first of several fragments.
     pub fragment: bool,
-    /// Sum of the addresses, for the checksum.
+    /// The sum of the addresses, for the checksum.
     pub address_sum: u64,
-    /// The destination is not the one that the sender summed up.
+    /// The destination is not the one in the sender's checksum.
     pub routed: bool,
 }
 
@@ -53,8 +53,8 @@ impl IpPacket<'_> {
     };
 }
 
-/// Decodes the IP packet at the start of `bytes`. `on_wire` is the length of what stood there on the wire, padding
-/// included; it counts only where the packet itself gives no length.
+/// Decodes the IP packet at the start of `bytes`. `on_wire` is its length on the wire, including
+/// padding; it is used only if the packet itself does not give a length.
 #[inline(always)]
 pub(crate) fn decode<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Skip> {
     match bytes.first().ok_or(Skip::Cut)? >> 4 {
@@ -73,7 +73,7 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -
 fn v4<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Skip> {
     let fixed: &[u8; 20] = bytes.first_chunk().ok_or(Skip::Cut)?;
     let header_bytes = usize::from(fixed[0] & 0xf) * 4;
-    // A packet that the network card is still to cut up may be longer than the field can say.
+    // A packet before segmentation offload may be longer than the field can hold.
     let wire_bytes = match u16::from_be_bytes([fixed[2], fixed[3]]) {
         0 => on_wire,
         length => u32::from(length),
@@ -108,7 +108,7 @@ fn v4<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
 fn v6<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Skip> {
     let fixed: &[u8; 40] = bytes.first_chunk().ok_or(Skip::Cut)?;
     let wire_bytes = match u16::from_be_bytes([fixed[4], fixed[5]]) {
-        // A jumbogram (RFC 2675), or a packet that is still to be cut up.
+        // A jumbogram (RFC 2675), or a packet before segmentation offload.
         0 => on_wire.max(40),
         length => u32::from(length) + 40,
     };
@@ -134,11 +134,11 @@ fn v6<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
     Ok(())
 }
 
-/// What the extension headers of an IPv6 packet lead to.
+/// The result of following an IPv6 packet's extension headers.
 struct Extended {
-    /// Protocol of what follows them.
+    /// The protocol after them.
     next: u8,
-    /// Where that begins.
+    /// Its offset.
     offset: usize,
     fragment: bool,
     routed: bool,
@@ -184,16 +184,17 @@ fn extensions(captured: &[u8], first: u8) -> Result<Extended, Skip> {
     }
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 pub(crate) struct Payload<'a> {
     pub protocol: u8,
-    /// What was captured of it.
+    /// Its captured bytes.
     pub bytes: &'a [u8],
     /// Its length on the wire.
     pub wire_bytes: u32,
 }
 
-/// The payload of the IP packet at the start of `bytes`, whatever it is; a later fragment has none.
+/// The payload of the IP packet at the start of `bytes`, of any protocol. A later fragment has
+/// none.
 pub(crate) fn payload(bytes: &[u8], on_wire: u32) -> Result<Payload<'_>, Skip> {
     let first = *bytes.first().ok_or(Skip::Cut)?;
     let (protocol, offset, wire_bytes) = if first >> 4 == 4 {
@@ -228,7 +229,7 @@ mod tests {
         decode(bytes, on_wire, &mut ip).map(|()| ip)
     }
 
-    /// An IPv4 header with `options` and `rest` behind it, and a length that says so.
+    /// An IPv4 header followed by `options` and `rest`, with a matching length.
     fn v4_packet(options: &[u8], rest: &[u8]) -> Vec<u8> {
         let length = (20 + options.len() + rest.len()) as u16;
         let mut bytes = vec![0x45 + (options.len() / 4) as u8, 0xb9, 0, 0, 0, 0, 0x40, 0, 64, TCP, 0, 0];
@@ -239,7 +240,8 @@ mod tests {
         bytes
     }
 
-    /// An IPv6 packet with extension headers: number, and bytes from the second one on.
+    /// An IPv6 packet with extension headers, each as its number and its bytes from the second one
+    /// on.
     fn v6_packet(extensions: &[(u8, &[u8])], rest: &[u8]) -> Vec<u8> {
         let numbers: Vec<u8> = extensions.iter().map(|(number, _)| *number).chain([TCP]).collect();
         let mut body = Vec::new();
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn reads_version_4() {
         let packet = v4_packet(&[], &[7; 30]);
-        // Padding behind the packet is not part of it.
+        // Padding after the packet is not part of it.
         let padded = [&packet[..], &[0; 6]].concat();
         let ip = read(&padded, padded.len() as u32).unwrap();
         assert_eq!((ip.source, ip.destination), ((0, 0x0a00_0001), (0, 0x0a00_0002)));
@@ -267,7 +269,7 @@ mod tests {
         let options = v4_packet(&[1; 40], &[7; 30]);
         let ip = read(&options, 0).unwrap();
         assert_eq!((ip.tcp, ip.tcp_bytes, ip.wire_bytes), (&[7; 30][..], 30, 90));
-        // Cut: the length on the wire stays.
+        // Truncated: the length on the wire stays.
         let ip = read(&packet[..25], 50).unwrap();
         assert_eq!((ip.tcp, ip.tcp_bytes), (&[7; 5][..], 30));
         assert_eq!(read(&packet[..19], 50).unwrap_err(), Skip::Cut);

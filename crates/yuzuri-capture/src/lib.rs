@@ -1,5 +1,5 @@
-//! From the bytes of any packet capture to TCP segments by flow: pcap, pcapng, snoop and ERF, plain or compressed, of files or of
-//! streams, in bounded memory and at the speed of the memory they come from.
+//! Turns any packet capture into TCP segments by flow: pcap, pcapng, snoop and ERF, plain or
+//! compressed, from files or streams, in bounded memory and at memory speed.
 //!
 //! ```no_run
 //! use yuzuri_capture::{Capture, Item, Options};
@@ -17,8 +17,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No byte of a capture is trusted: what cannot be read is counted by reason in [`FileFacts`] and passed over, a file that is
-//! cut or damaged gives all that comes before, and the memory in use depends on [`Options`] alone.
+//! No byte of a capture is trusted. Unreadable packets are counted by reason in [`FileFacts`] and
+//! skipped, a truncated or damaged file yields everything before the damage, and memory use depends
+//! only on [`Options`].
 #![forbid(unsafe_code)]
 
 mod buffer;

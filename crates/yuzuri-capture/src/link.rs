@@ -1,23 +1,23 @@
-//! From a frame to the IP packet in it.
+//! Finds the IP packet in a frame.
 
 use crate::facts::Skip;
 use crate::file::erf;
 
-/// Most VLAN tags of one frame.
+/// VLAN tags of one frame that are followed at most.
 const MAX_TAGS: usize = 8;
-/// Most MPLS labels of one frame.
+/// MPLS labels of one frame that are followed at most.
 const MAX_LABELS: usize = 16;
 
-/// `LINKTYPE_ERF`: records of Endace, each with a link layer of its own.
+/// `LINKTYPE_ERF`: Endace's records, each with its own link layer.
 pub(crate) const LINK_ERF: u32 = 197;
 
-/// Link layers that are read. The numbers are tcpdump.org's `LINKTYPE_` values.
+/// Supported link layers. The numbers are tcpdump.org's `LINKTYPE_` values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     Ethernet,
     /// IP without anything before it.
     Raw,
-    /// The address family in 4 bytes, in the byte order of the machine that captured.
+    /// The address family in 4 bytes, in the byte order of the capturing machine.
     Loopback,
     /// Linux "any" interface.
     Sll,
@@ -75,13 +75,14 @@ impl Link {
     }
 }
 
-/// The bytes at an offset, where so many were captured.
+/// The bytes at an offset, if they were captured.
 #[inline]
 fn chunk<const N: usize>(frame: &[u8], offset: usize) -> Result<&[u8; N], Skip> {
     frame.get(offset..).and_then(<[u8]>::first_chunk).ok_or(Skip::Cut)
 }
 
-/// EtherType at `offset`, then what it announces at `rest`; VLAN tags (IEEE 802.1Q, 802.1ad) in between.
+/// EtherType at `offset`, its payload at `rest`; VLAN tags (IEEE 802.1Q, 802.1ad) may lie in
+/// between.
 #[inline(always)]
 pub(crate) fn ether_type(frame: &[u8], offset: usize, rest: usize) -> Result<usize, Skip> {
     match *chunk(frame, offset)? {
@@ -104,7 +105,8 @@ fn tagged(frame: &[u8], mut kind: [u8; 2], mut rest: usize) -> Result<usize, Ski
     Err(Skip::TooDeep)
 }
 
-/// MPLS (RFC 3032): labels up to the one that is the last, then a packet whose kind its first bits tell.
+/// MPLS (RFC 3032): labels up to the bottom of the stack, then a packet whose version its first
+/// bits give.
 fn labelled(frame: &[u8], rest: usize) -> Result<usize, Skip> {
     for label in 0..MAX_LABELS {
         let last = chunk::<4>(frame, rest + 4 * label)?[2] & 1 != 0;
@@ -117,7 +119,7 @@ fn labelled(frame: &[u8], rest: usize) -> Result<usize, Skip> {
     Err(Skip::TooDeep)
 }
 
-/// PPP over Ethernet, in its session stage (RFC 2516): six bytes, then the protocol of PPP.
+/// PPP over Ethernet in its session stage (RFC 2516): six bytes, then PPP's protocol.
 fn pppoe(frame: &[u8], rest: usize) -> Result<usize, Skip> {
     let [version_and_type, code] = *chunk(frame, rest)?;
     if (version_and_type, code) != (0x11, 0) {
@@ -127,7 +129,7 @@ fn pppoe(frame: &[u8], rest: usize) -> Result<usize, Skip> {
     Ok(rest + 6 + ppp_bytes)
 }
 
-/// A record of Endace, whose type says what it holds.
+/// An Endace record; its type gives its content.
 fn endace(record: &[u8]) -> Result<usize, Skip> {
     const HDLC_POS: u8 = 1;
     const IP: [u8; 2] = [22, 23];
@@ -135,7 +137,7 @@ fn endace(record: &[u8]) -> Result<usize, Skip> {
     let frame = record.get(before..).ok_or(Skip::Cut)?;
     let header_bytes = match kind {
         _ if erf::is_ethernet(kind) => ether_type(frame, 12, 14)?,
-        // PPP, or HDLC as Cisco has it, whose address is 15 or 143.
+        // PPP, or Cisco's HDLC, whose address is 15 or 143.
         HDLC_POS if matches!(chunk::<1>(frame, 0)?[0], 0x0f | 0x8f) => ether_type(frame, 2, 4)?,
         HDLC_POS => ppp(frame)?,
         _ if IP.contains(&kind) => 0,
@@ -153,7 +155,7 @@ fn loopback(frame: &[u8]) -> Result<usize, Skip> {
     }
 }
 
-/// RFC 1661 and RFC 1662: address and control may be left out, and so may the protocol's first byte.
+/// RFC 1661 and RFC 1662: address and control may be omitted, and so may the protocol's first byte.
 fn ppp(frame: &[u8]) -> Result<usize, Skip> {
     let start = if frame.starts_with(&[0xff, 0x03]) { 2 } else { 0 };
     let first = chunk::<1>(frame, start)?[0];
@@ -167,8 +169,8 @@ fn ppp(frame: &[u8]) -> Result<usize, Skip> {
     }
 }
 
-/// IEEE 802.11-2020 section 9.2.4: data frames that are neither encrypted nor aggregated, with LLC and SNAP before the
-/// packet.
+/// IEEE 802.11-2020 section 9.2.4: data frames that are neither encrypted nor aggregated, with LLC
+/// and SNAP before the packet.
 fn ieee80211(frame: &[u8]) -> Result<usize, Skip> {
     const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
     let [kind, control] = *chunk(frame, 0)?;
@@ -199,7 +201,7 @@ fn ieee80211(frame: &[u8]) -> Result<usize, Skip> {
 mod tests {
     use super::*;
 
-    /// A frame of these parts, and the length of all but the last.
+    /// A frame of these parts, and the length of all parts but the last.
     fn frame(parts: &[&[u8]]) -> (Vec<u8>, usize) {
         let bytes = parts.concat();
         let header_bytes = bytes.len() - parts.last().expect("a part").len();
@@ -215,7 +217,8 @@ mod tests {
         let tag = [0x81, 0, 0, 7];
         let outer = [0x88, 0xa8, 0, 7];
         let radiotap = [0, 0, 12, 0, 0, 0, 0, 0, 9, 9, 9, 9];
-        // QinQ, PPPoE, IPv6 in PPP; two labels of MPLS; Endace with an extension header, Ethernet and Cisco's HDLC.
+        // QinQ, PPPoE, IPv6 in PPP; two labels of MPLS; Endace with an extension header, Ethernet
+        // and Cisco's HDLC.
         let pppoe = [0x88, 0x64, 0x11, 0, 0, 1, 0, 46];
         let labels = [0x88, 0x47, 0, 1, 0x10, 64, 0, 2, 0x11, 64];
         let erf = |kind: u8| [[0; 8], [kind, 4, 0, 80, 0, 0, 0, 64]].concat();
@@ -247,7 +250,7 @@ mod tests {
             (276, &[&[8, 0], &[0; 18], &IP]),
             (276, &[&[0x81, 0], &[0; 18], &[0, 7, 8, 0], &IP]),
             (105, &[&[8, 1], &[0; 22], &SNAP, &IP]),
-            // With QoS, the header filled up to a multiple of 4.
+            // With QoS; the header is padded to a multiple of 4.
             (127, &[&radiotap, &[0x88, 2], &[0; 22], &[0, 0], &[0, 0], &SNAP, &IP]),
             // From one access point to another, with four addresses.
             (127, &[&radiotap, &[0x88, 3], &[0; 28], &[0, 0], &SNAP, &IP]),
@@ -256,7 +259,7 @@ mod tests {
             let (bytes, header_bytes) = frame(parts);
             let link = Link::from_number(link_type);
             assert_eq!(link.header_bytes(&bytes), Ok(header_bytes), "{link_type}: {bytes:x?}");
-            // What is missing is said to be missing, wherever the frame is cut.
+            // A truncated frame is reported as truncated, wherever it is cut.
             for length in 0..header_bytes {
                 if bytes[..length] == [0xff] {
                     // Alone, this is a protocol in one byte.

@@ -1,26 +1,28 @@
-//! One TCP segment as it stood on the wire.
+//! One TCP segment as on the wire.
 
 use crate::flows::FlowSlot;
 use serde::{Deserialize, Serialize};
 
-/// One TCP segment, the headers of which were captured.
+/// One TCP segment whose headers were captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// When it was captured: ns since 1970-01-01 UTC. May lie before the former packet's.
+    /// When it was captured: ns since 1970-01-01 UTC. May be earlier than the previous packet's
+    /// time.
     pub time_ns: i64,
-    /// Its flow; [`Capture::key`](crate::Capture::key) tells the addresses.
+    /// Its flow; [`Capture::key`](crate::Capture::key) returns the addresses.
     pub flow: FlowSlot,
-    /// Sequence number of the first byte (of the SYN, where there is one). RFC 9293 section 3.1.
+    /// Sequence number of the first byte (of the SYN, if set). RFC 9293 section 3.1.
     pub seq: u32,
-    /// Acknowledgement number; means something only with [`Flags::ACK`].
+    /// Acknowledgement number; only valid with [`Flags::ACK`].
     pub ack: u32,
-    /// Bytes of payload by the IP header's length, captured or not. SYN and FIN are not in it.
+    /// Bytes of payload by the IP header's length, captured or not. SYN and FIN do not count.
     pub payload_bytes: u32,
-    /// Length of the IP packet with its headers, as it stood on the wire.
+    /// Length of the IP packet on the wire, with its headers.
     pub wire_bytes: u32,
     /// The window field, not scaled.
     pub window: u16,
-    /// Identification of the IPv4 packet, which most senders count up from packet to packet; 0 of IPv6. RFC 6864.
+    /// Identification of the IPv4 packet, which most senders increment from packet to packet; 0 for
+    /// IPv6. RFC 6864.
     pub ip_id: u16,
     /// Flags.
     pub flags: Flags,
@@ -30,17 +32,17 @@ pub struct Segment {
     pub from: End,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// What the TCP checksum says.
+    /// The state of the TCP checksum.
     pub checksum: Checksum,
-    /// Whether it is the first one of its flow.
+    /// Whether it is the first segment of its flow.
     pub first: bool,
-    /// Whether it is the first fragment of an IP packet: payload follows in fragments that are not read, and
-    /// `payload_bytes` lacks it.
+    /// Whether it is the first fragment of an IP packet. The payload in later fragments is not
+    /// read, and `payload_bytes` does not include it.
     pub fragment: bool,
 }
 
 impl Segment {
-    /// Nothing in it.
+    /// An empty segment.
     pub(crate) const EMPTY: Segment = Segment {
         time_ns: 0,
         flow: FlowSlot(0),
@@ -103,11 +105,11 @@ impl Flags {
     pub const SYN: Flags = Flags(0x002);
     /// The connection is reset.
     pub const RST: Flags = Flags(0x004);
-    /// The data is to be handed on.
+    /// The data is to be pushed to the application.
     pub const PSH: Flags = Flags(0x008);
-    /// The acknowledgement number means something.
+    /// The acknowledgement number is valid.
     pub const ACK: Flags = Flags(0x010);
-    /// The urgent pointer means something.
+    /// The urgent pointer is valid.
     pub const URG: Flags = Flags(0x020);
     /// ECN-Echo: a mark arrived.
     pub const ECE: Flags = Flags(0x040);
@@ -149,12 +151,12 @@ impl std::fmt::Display for Flags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ecn {
-    /// 00: the sender does not take part.
+    /// 00: not ECN-capable.
     #[default]
     NotEct,
-    /// 01: takes part; by RFC 9331 a sender that answers each mark.
+    /// 01: ECN-capable; by RFC 9331, a sender that responds to each mark.
     Ect1,
-    /// 10: takes part.
+    /// 10: ECN-capable.
     Ect0,
     /// 11: marked by a queue.
     Ce,
@@ -172,44 +174,47 @@ impl Ecn {
     }
 }
 
-/// What the TCP checksum of a segment says.
+/// The state of a segment's TCP checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checksum {
-    /// Not checked: not all of the packet was captured, or it is a fragment, or the caller did not ask.
+    /// Not verified: the packet was not captured whole, it is a fragment, or the caller did not ask
+    /// for it.
     #[default]
     Unknown,
-    /// Right.
+    /// Correct.
     Valid,
-    /// Only the sum of the pseudo-header is filled in: the packet was captured in its sender, before the network card
-    /// finished it (`CHECKSUM_PARTIAL` of Linux). One of 30,000 cut packets looks so by chance.
+    /// Only the sum of the pseudo-header is filled in: the packet was captured at its sender,
+    /// before the network card completed it (`CHECKSUM_PARTIAL` in Linux). One of 30,000 truncated
+    /// packets looks like this by chance.
     Partial,
-    /// Wrong: the packet is damaged, forged, or was altered after it was captured.
+    /// Incorrect: the packet is damaged, forged, or was altered after it was captured.
     Invalid,
 }
 
-/// The options of a TCP header that matter for what the sender does.
+/// The options of a TCP header that matter to the sender's behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpOptions {
     /// Timestamps: value and echo reply. RFC 7323 section 3.
     pub timestamps: Option<(u32, u32)>,
-    /// Largest segment the sender of the option takes, bytes. RFC 9293 section 3.7.1.
+    /// The largest segment that the option's sender accepts, bytes. RFC 9293 section 3.7.1.
     pub mss: Option<u16>,
-    /// Bits by which later windows of this sender are to be shifted: as on the wire, more than 14 means 14. RFC 7323
-    /// section 2.
+    /// Bits by which this sender's later windows are to be shifted, as on the wire: more than 14
+    /// means 14. RFC 7323 section 2.
     pub window_scale: Option<u8>,
     /// Whether SACK is offered. RFC 2018 section 2.
     pub sack_permitted: bool,
-    /// Whether the options cannot be: a length of 0 or 1, past the header's end, or not the option's. What stood before
-    /// the first such one was read.
+    /// Whether the options are invalid: a length of 0 or 1, past the header's end, or wrong for the
+    /// option. Options before the first invalid one were read.
     pub malformed: bool,
-    /// Whether the captured bytes end within the options. What stood before was read, SACK blocks one by one.
+    /// Whether the captured bytes end within the options. Options before that were read, and SACK
+    /// blocks one by one.
     pub cut: bool,
-    /// SACK blocks. RFC 2018 section 3; the first may report a duplicate, RFC 2883.
+    /// SACK blocks, RFC 2018 section 3; the first may report a duplicate, RFC 2883.
     pub sack: SackBlocks,
 }
 
-/// Up to four SACK blocks, in the order of the wire. Dereferences to a slice of (left edge, right edge).
+/// Up to four SACK blocks, in wire order. Dereferences to a slice of (left edge, right edge).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {
     blocks: [(u32, u32); 4],
@@ -217,7 +222,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block; a fifth one is left out, as no header can hold it.
+    /// Adds a block. A fifth block is ignored, since no header can hold it.
     pub fn push(&mut self, left: u32, right: u32) {
         if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
             *block = (left, right);

@@ -1,6 +1,6 @@
-//! What a file that is not a capture looks like.
+//! Guesses what a file is that is not a capture.
 
-/// Beginnings of other files that people give by mistake.
+/// The beginnings of other files that users pass by mistake.
 const KNOWN: [(&[u8], &str); 21] = [
     (b"\x7fELF", "is an ELF program or library"),
     (b"MZ", "is a Windows program"),
@@ -25,7 +25,7 @@ const KNOWN: [(&[u8], &str); 21] = [
     (b"#!", "is a script"),
 ];
 
-/// Tells from the beginning of a file, unpacked, what it looks like. `unsound` says that no more of it can be unpacked.
+/// Describes a file by its decompressed beginning. `unsound`: no more of it can be decompressed.
 pub(crate) fn looks_like(beginning: &[u8], packed: bool, unsound: bool) -> String {
     let looks = if beginning.is_empty() && unsound {
         return "is compressed, but cut or damaged: nothing in it can be unpacked".into();
@@ -51,7 +51,8 @@ pub(crate) fn looks_like(beginning: &[u8], packed: bool, unsound: bool) -> Strin
     if packed { format!("{looks}, once unpacked") } else { looks.into() }
 }
 
-/// Whether an unpacked file with this beginning is a capture. ERF has no magic number and is not recognised.
+/// Whether a decompressed file with this beginning is a capture. ERF has no magic number and is not
+/// recognised.
 pub fn is_capture(beginning: &[u8]) -> bool {
     let Some(&magic) = beginning.first_chunk() else { return false };
     let magic = u32::from_le_bytes(magic);
@@ -63,7 +64,7 @@ pub fn is_capture(beginning: &[u8]) -> bool {
 }
 
 fn text(beginning: &[u8]) -> bool {
-    // A character may be cut at the end of what is here.
+    // The end of the available bytes may split a character.
     let valid = match std::str::from_utf8(beginning) {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),
@@ -85,7 +86,7 @@ mod tests {
             (b"ARROW1\0\0", false, "is an Arrow file, such as a recording of yuzuri"),
             (b"{\"flow\":1}\n", true, "is text (JSON), once unpacked"),
             ("time,cwnd \u{b5}s\n".as_bytes(), false, "is text"),
-            // Cut in the midst of a character.
+            // Ends within a character.
             (b"cwnd \xc2", false, "is text"),
             (b"\xa1\xb2\x3c\x4d\0\x02", false, "is cut within the header of a capture"),
             (b"\x0a\x0d\x0d\x0a\x1c\0", false, "is cut within the header of a capture"),

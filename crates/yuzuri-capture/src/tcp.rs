@@ -5,10 +5,11 @@ use crate::facts::Skip;
 use crate::ip::IpPacket;
 use crate::segment::{Checksum, Flags, SackBlocks, Segment, TcpOptions};
 
-/// What is needed of the header at least: up to the window.
+/// The least needed of the header: up to the window.
 const MIN: usize = 16;
 
-/// Decodes the header without its options into `segment` and gives its length; ports go to `ports`, source first.
+/// Decodes the header without its options into `segment` and returns its length; ports go to
+/// `ports`, source first.
 #[inline(always)]
 pub(crate) fn decode(ip: &IpPacket<'_>, segment: &mut Segment, ports: &mut (u16, u16)) -> Result<u32, Skip> {
     if ip.tcp_bytes < 20 {
@@ -30,19 +31,19 @@ pub(crate) fn decode(ip: &IpPacket<'_>, segment: &mut Segment, ports: &mut (u16,
     Ok(header_bytes)
 }
 
-/// Decodes the options of a segment with so long a header.
+/// Decodes the options of a segment with a header of `header_bytes`.
 #[inline(always)]
 pub(crate) fn decode_options(segment: &[u8], header_bytes: u32, options: &mut TcpOptions) {
     let TcpOptions { timestamps, mss, window_scale, sack_permitted, malformed, cut, sack } = options;
     (*timestamps, *mss, *window_scale) = (None, None, None);
     (*sack_permitted, *malformed, *cut) = (false, false, false);
-    // Half of what there is, and mostly empty already.
+    // The blocks are half of the structure, and usually empty already.
     if !sack.is_empty() {
         *sack = SackBlocks::default();
     }
     match segment.get(20..header_bytes as usize) {
         Some([]) => {}
-        // What nearly every segment of a connection with time stamps carries: RFC 7323 appendix A.
+        // Nearly every segment of a connection with time stamps has these (RFC 7323 appendix A).
         Some(&[1, 1, 8, 10, a, b, c, d, e, f, g, h]) => {
             options.timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
         }
@@ -71,7 +72,7 @@ fn decode_any(mut bytes: &[u8], options: &mut TcpOptions) {
         };
         let Some((option, rest)) = bytes.split_at_checked(usize::from(length).max(1)) else {
             options.malformed = !options.cut;
-            // Blocks that were captured whole tell as much as ever.
+            // Blocks that were captured whole remain valid.
             if let (true, 5, [_, _, blocks @ ..]) = (options.cut && length % 8 == 2, kind, bytes) {
                 decode_sack(blocks, &mut options.sack);
             }
@@ -112,14 +113,14 @@ fn decode_any(mut bytes: &[u8], options: &mut TcpOptions) {
     }
 }
 
-/// Decodes all blocks that are whole.
+/// Decodes all complete blocks.
 fn decode_sack(bytes: &[u8], sack: &mut SackBlocks) {
     for &[a, b, c, d, e, f, g, h] in bytes.as_chunks().0 {
         sack.push(u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
     }
 }
 
-/// What the segment's checksum says, as far as the packet was captured.
+/// The state of the segment's checksum, as far as the packet was captured.
 #[inline(always)]
 pub(crate) fn checksum(ip: &IpPacket<'_>) -> Checksum {
     let Some(field) = ip.tcp.get(16..18) else { return Checksum::Unknown };
@@ -131,7 +132,7 @@ pub(crate) fn checksum(ip: &IpPacket<'_>) -> Checksum {
     if whole && checksum::fold(pseudo + checksum::sum(ip.tcp)) == 0xffff {
         return Checksum::Valid;
     }
-    // With the segment's length (Linux), or without (what Windows gives to its cards).
+    // With the segment's length (Linux), or without it (as Windows passes it to network cards).
     let field = u16::from_ne_bytes([field[0], field[1]]);
     let without_length = ip.address_sum + checksum::length_and_protocol(0);
     if field == checksum::fold(pseudo) || field == checksum::fold(without_length) {
@@ -174,7 +175,7 @@ mod tests {
                 (0x1819_1a1b, 0x1c1d_1e1f)
             ]
         );
-        // Unknown ones are passed over, and nothing behind the end of the list counts.
+        // Unknown options are skipped, and anything after the end of the list is ignored.
         let other = read(&[30, 4, 9, 9, 254, 2, 2, 4, 0, 99, 0, 3, 3, 7], 0);
         assert_eq!((other.mss, other.window_scale, other.malformed), (Some(99), None, false));
     }
@@ -187,7 +188,7 @@ mod tests {
             &[99, 1, 0, 0],
             &[1, 1, 8, 11, 0, 0, 0, 9, 0, 0, 0, 8],
             &[1, 1, 1, 3],
-            // Not the option's.
+            // Wrong for the option.
             &[2, 3, 9, 0],
             &[3, 4, 9, 9],
             &[4, 3, 9, 0],
@@ -197,7 +198,7 @@ mod tests {
         ] {
             let options = read(&[&[2, 4, 5, 0xb4], bytes].concat(), 0);
             assert!(options.malformed && !options.cut, "{bytes:?}");
-            // What stood before counts.
+            // Options before it count.
             let before = TcpOptions { mss: Some(1460), malformed: true, ..TcpOptions::default() };
             assert_eq!(options, before, "{bytes:?}");
         }
@@ -268,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes come to an end, and give no more than they hold.
+        /// Any bytes terminate, and yield no more than they hold.
         #[test]
         fn any_options_come_to_an_end(bytes in proptest::collection::vec(0u8..12, 0..40), missing in 0usize..40) {
             let options = read(&bytes, missing.min(bytes.len()));
@@ -276,7 +277,7 @@ mod tests {
             prop_assert!(!(options.cut && missing == 0));
         }
 
-        /// What is written is read.
+        /// Options survive a round trip.
         #[test]
         fn written_options_are_read(
             timestamps in any::<Option<(u32, u32)>>(),

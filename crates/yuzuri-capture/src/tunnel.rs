@@ -1,16 +1,16 @@
-//! From an IP packet that carries another one to the innermost: VXLAN (RFC 7348) and VXLAN-GPE, GENEVE (RFC 8926), GTP-U
-//! (3GPP TS 29.281), GRE (RFC 2784, RFC 2890) with NVGRE (RFC 7637) and ERSPAN (draft-foschiano-erspan), IP in IP
-//! (RFC 2003, RFC 2473, RFC 4213).
+//! Follows tunnels from an IP packet to the innermost one: VXLAN (RFC 7348) and VXLAN-GPE, GENEVE
+//! (RFC 8926), GTP-U (3GPP TS 29.281), GRE (RFC 2784, RFC 2890) with NVGRE (RFC 7637) and ERSPAN
+//! (draft-foschiano-erspan), IP in IP (RFC 2003, RFC 2473, RFC 4213).
 //!
-//! A port alone makes no tunnel: what it announces must be there, up to a TCP header.
+//! A port alone does not make a tunnel: the inner headers must be there, up to a TCP header.
 
 use crate::facts::{Skip, Tunnels};
 use crate::ip::{self, IpPacket};
 use crate::link::ether_type;
 
-/// Most tunnels in each other.
+/// Nested tunnels that are followed at most.
 const MAX_DEPTH: usize = 4;
-/// Most extension headers of a GTP-U packet.
+/// Extension headers of a GTP-U packet that are followed at most.
 const MAX_GTP_EXTENSIONS: usize = 8;
 
 const IPV4: u8 = 4;
@@ -18,7 +18,7 @@ const UDP: u8 = 17;
 const IPV6: u8 = 41;
 const GRE: u8 = 47;
 
-/// A kind of tunnel, and where in its payload the packet or frame begins that it carries.
+/// A kind of tunnel, and the offset in its payload of the packet or frame that it carries.
 struct Door {
     kind: Kind,
     at: usize,
@@ -35,7 +35,8 @@ enum Kind {
     IpInIp,
 }
 
-/// Decodes the TCP segment in the innermost packet of `bytes`, an IP packet that itself carries something else.
+/// Decodes the TCP segment in the innermost packet of `bytes`, an IP packet that itself carries
+/// another one.
 #[inline(never)]
 pub(crate) fn enter<'a>(
     mut bytes: &'a [u8],
@@ -75,7 +76,8 @@ pub(crate) fn enter<'a>(
     Err(Skip::TooDeep)
 }
 
-/// What is inside and no IP, or contradicts itself, was most likely no tunnel: the packet outside is IP without TCP.
+/// An inner packet that is not IP, or that contradicts itself, was most likely no tunnel: the outer
+/// packet is IP without TCP.
 fn not_tcp(skip: Skip) -> Skip {
     match skip {
         Skip::NotIp | Skip::BadHeader => Skip::NotTcp,
@@ -83,7 +85,8 @@ fn not_tcp(skip: Skip) -> Skip {
     }
 }
 
-/// The tunnel that begins with the payload of a packet of this protocol; `None` where it is none.
+/// The tunnel that begins with the payload of a packet of this protocol; `None` if it is not a
+/// tunnel.
 fn door(protocol: u8, payload: &[u8]) -> Result<Option<Door>, Skip> {
     match protocol {
         IPV4 | IPV6 => Ok(Some(Door { kind: Kind::IpInIp, at: 0, frame: false })),
@@ -117,10 +120,11 @@ fn gre(payload: &[u8]) -> Result<Option<Door>, Skip> {
     Ok(match short(payload, 2)? {
         0x0800 | 0x86dd => Some(plain(false)),
         0x6558 => Some(plain(true)),
-        // Type I has no header, and no sequence number in GRE's.
+        // Type I has no header, and GRE no sequence number.
         0x88be if flags & SEQUENCE == 0 => Some(erspan(0)),
         0x88be => Some(erspan(8)),
-        // Type III: twelve bytes, and eight more where its last bit says so. Of frames without Ethernet it has types of its own.
+        // Type III: twelve bytes, and eight more if its last bit is set. Frames other than Ethernet
+        // have their own types.
         0x22eb => {
             let word = short(payload, at + 10)?;
             (word >> 10 & 0x1f == 0).then(|| erspan(if word & 1 != 0 { 20 } else { 12 }))
@@ -135,7 +139,8 @@ fn udp(payload: &[u8]) -> Result<Option<Door>, Skip> {
     let Some((header, payload)) = payload.split_at_checked(HEADER_BYTES) else { return Ok(None) };
     let ports = (short(header, 0)?, short(header, 2)?);
     let door = match ports {
-        // The second is what Linux used before the port was assigned, and uses still where none is named.
+        // The second port is what Linux used before the port was assigned, and still uses by
+        // default.
         (_, 4789 | 8472) => vxlan(payload, false)?,
         (_, 4790) => vxlan(payload, true)?,
         (_, 6081) => geneve(payload)?,

@@ -1,11 +1,11 @@
-//! Writing captures: for the laboratory and for tests.
+//! Writes captures, for the laboratory and for tests.
 
 use crate::checksum;
 use crate::segment::{Ecn, Flags, TcpOptions};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
-/// What stands before the IP packets of a written capture.
+/// What precedes the IP packets of a written capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Ethernet (`LINKTYPE_ETHERNET`, 1).
@@ -15,7 +15,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Its number in the list of tcpdump.org.
+    /// Its number in tcpdump.org's list.
     pub fn link_type(self) -> u32 {
         match self {
             Framing::Ethernet => 1,
@@ -31,7 +31,7 @@ pub struct PcapWriter<W> {
 }
 
 impl<W: Write> PcapWriter<W> {
-    /// Writes the file's header. Of each packet at most `snaplen_bytes` are kept.
+    /// Writes the file's header. At most `snaplen_bytes` of each packet are kept.
     pub fn new(mut out: W, framing: Framing, snaplen_bytes: u32) -> io::Result<PcapWriter<W>> {
         let mut header = [0; 24];
         header[..4].copy_from_slice(&0xa1b2_3c4du32.to_le_bytes());
@@ -44,8 +44,8 @@ impl<W: Write> PcapWriter<W> {
         Ok(PcapWriter { out, snaplen_bytes })
     }
 
-    /// Writes a packet of `wire_bytes`, of which `frame` is the beginning or all. `time_ns` counts from 1970-01-01 UTC; the
-    /// format holds times from then until 2106.
+    /// Writes a packet of `wire_bytes`, of which `frame` is the beginning or all. `time_ns` counts
+    /// from 1970-01-01 UTC; the format holds times until 2106.
     pub fn write(&mut self, time_ns: i64, frame: &[u8], wire_bytes: u32) -> io::Result<()> {
         const SECOND_NS: i64 = 1_000_000_000;
         let Ok(seconds) = u32::try_from(time_ns.div_euclid(SECOND_NS)) else {
@@ -63,7 +63,7 @@ impl<W: Write> PcapWriter<W> {
         self.out.write_all(kept)
     }
 
-    /// The writer underneath.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -72,9 +72,9 @@ impl<W: Write> PcapWriter<W> {
 /// A TCP segment to be written. Its payload is zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSegment {
-    /// Who sends it.
+    /// The sender.
     pub from: SocketAddr,
-    /// To whom; of the same IP version.
+    /// The receiver; of the same IP version.
     pub to: SocketAddr,
     /// Sequence number.
     pub seq: u32,
@@ -108,8 +108,8 @@ impl NewSegment {
         }
     }
 
-    /// Appends its headers, with right checksums, to `out` and gives the length of the whole frame. Who wants the payload as
-    /// well appends as many zeros as are missing.
+    /// Appends the headers, with correct checksums, to `out` and returns the length of the whole
+    /// frame. For the payload, the caller appends zeros up to that length.
     pub fn encode(&self, framing: Framing, out: &mut Vec<u8>) -> u32 {
         let start = out.len();
         let mut options = Vec::with_capacity(40);
@@ -137,7 +137,7 @@ impl NewSegment {
         (out.len() - start) as u32 + u32::from(self.payload_bytes)
     }
 
-    /// Appends the IP header and gives the sum of its addresses.
+    /// Appends the IP header and returns the sum of its addresses.
     fn encode_ip(&self, tcp_bytes: u16, out: &mut Vec<u8>) -> u64 {
         const HOPS: u8 = 64;
         let ip = out.len();
@@ -145,7 +145,7 @@ impl NewSegment {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 out.extend_from_slice(&[0x45, self.ecn as u8]);
                 out.extend_from_slice(&(20 + tcp_bytes).to_be_bytes());
-                // Not to be fragmented.
+                // Don't fragment.
                 out.extend_from_slice(&[0, 0, 0x40, 0, HOPS, 6, 0, 0]);
                 out.extend_from_slice(&from.octets());
                 out.extend_from_slice(&to.octets());
@@ -170,8 +170,8 @@ impl NewSegment {
 }
 
 impl TcpOptions {
-    /// Appends the options as they stand in a TCP header, padded to a multiple of 4 bytes: what fits into 40 bytes, and of the
-    /// SACK blocks those that fit.
+    /// Appends the options as in a TCP header, padded to a multiple of 4 bytes: those that fit into
+    /// 40 bytes, and as many SACK blocks as fit.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         if let Some(mss) = self.mss {
@@ -182,7 +182,7 @@ impl TcpOptions {
             out.extend_from_slice(&[4, 2]);
         }
         if let Some((value, echo)) = self.timestamps {
-            // Linux puts these two together, others pad each to a multiple of 4.
+            // Linux combines these two, others pad each to a multiple of 4.
             if !self.sack_permitted {
                 out.extend_from_slice(&[1, 1]);
             }

@@ -1,4 +1,5 @@
-//! Which segments make a flow, how long it lasts, and which flow has to go where there are too many.
+//! Which segments form a flow, how long it lasts, and which flow is evicted when there are too
+//! many.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -11,7 +12,7 @@ use yuzuri_capture::{Capture, FileFacts, Flags, Item, NewSegment, Options};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The client's port tells flows apart.
+/// The client's port identifies the flow.
 fn up(port: u16, seq: u32, flags: Flags) -> NewSegment {
     NewSegment { seq, flags, ..NewSegment::new(end(2, port), end(1, 443)) }
 }
@@ -20,8 +21,8 @@ fn down(port: u16, seq: u32, flags: Flags) -> NewSegment {
     NewSegment { seq, flags, ..NewSegment::new(end(1, 443), end(2, port)) }
 }
 
-/// What a capture of these segments, a second apart unless said, gives: `f` and the slot for the first segment of a flow,
-/// `-` for a later one, `e` for an end.
+/// What a capture of these segments yields, one second apart by default: `f` and the slot for the
+/// first segment of a flow, `-` for a later one, `e` for an end.
 fn story(segments: &[NewSegment]) -> (String, FileFacts) {
     story_at(&segments.iter().cloned().zip(1..).map(|(segment, s)| (s, segment)).collect::<Vec<_>>())
 }
@@ -53,7 +54,7 @@ fn both_directions_are_one_flow() {
         story(&[up(1, 5, SYN), down(1, 9, SYN_ACK), up(2, 5, SYN), up(1, 6, ACK), down(2, 3, SYN_ACK)]);
     assert_eq!(told, "f0 -0 f1 -0 -1");
     assert_eq!((facts.flows.seen, facts.flows.superseded), (2, 0));
-    // An end that talks to itself.
+    // A host that talks to itself.
     let own = NewSegment::new(end(1, 7), end(1, 7));
     assert_eq!(story(&[own.clone(), own]).0, "f0 -0");
 }
@@ -66,13 +67,13 @@ fn a_new_connection_after_the_former_was_closed() {
         assert_eq!(told, "f0 -0 -0 e0 f0 -0");
         assert_eq!((facts.flows.seen, facts.flows.superseded, facts.flows.stray_syns), (2, 1, 0));
     }
-    // The same SYN again is the same connection, and so is a segment that comes late.
+    // A repeated SYN belongs to the same connection, and so does a late segment.
     let again = [up(1, 5, SYN), down(1, 9, Flags::RST), up(1, 5, SYN), up(1, 6, ACK), up(1, 6, SYN_ACK)];
     assert_eq!(story(&again).0, "f0 -0 -0 -0 -0");
     // Opened from the other side.
     let turned = [up(1, 5, SYN), down(1, 9, SYN_ACK), up(1, 6, FIN), down(1, 77, SYN)];
     assert_eq!(story(&turned).0, "f0 -0 -0 e0 f0");
-    // The former one's beginning was not captured.
+    // The beginning of the earlier connection was not captured.
     assert_eq!(story(&[up(1, 50, ACK), up(1, 60, FIN), up(1, 5, SYN)]).0, "f0 -0 e0 f0");
 }
 
@@ -85,14 +86,14 @@ fn a_new_connection_after_silence() {
     };
     assert_eq!(at(59), ("f0 -0 -0".into(), 1));
     assert_eq!(at(60), ("f0 -0 e0 f0".into(), 0));
-    // A step back of the clock is no silence.
+    // A step back of the clock is not a silence.
     assert_eq!(at(-3600), ("f0 -0 -0".into(), 1));
 }
 
 #[test]
 fn a_next_attempt_when_nobody_answered() {
     assert_eq!(story(&[up(1, 5, SYN), up(1, 5, SYN), up(1, 700, SYN)]).0, "f0 -0 e0 f0");
-    // Both open at the same time: one connection.
+    // Simultaneous open: one connection.
     let (told, facts) = story(&[up(1, 5, SYN), down(1, 9, SYN), up(1, 5, SYN_ACK), down(1, 9, SYN_ACK)]);
     assert_eq!((told.as_str(), facts.flows.stray_syns), ("f0 -0 -0 -0", 0));
 }
@@ -124,7 +125,7 @@ fn each_flow_has_a_clock() {
     let stamped = [
         at(10, up(1, 5, ACK)),
         at(20, up(2, 5, ACK)),
-        // Back for the file, not for the flow.
+        // A step back for the file, not for the flow.
         at(15, up(1, 6, ACK)),
         at(12, up(1, 7, ACK)),
         at(14, up(1, 8, ACK)),
@@ -150,7 +151,7 @@ fn each_flow_has_a_clock() {
     assert_eq!((capture.live_flows(), capture.key(yuzuri_capture::FlowSlot(2))), (2, None));
 }
 
-/// What the table does, in the plainest way: a list, the least recently seen first.
+/// The table's behaviour in the simplest way: a list, the least recently seen flow first.
 #[derive(Default)]
 struct Model {
     flows: Vec<(u16, u32)>,
@@ -159,7 +160,8 @@ struct Model {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// The least recently seen flow goes, each slot belongs to one flow at a time, and nothing else ends.
+    /// The least recently seen flow is evicted, each slot belongs to one flow at a time, and
+    /// nothing else ends.
     #[test]
     fn as_the_plainest_table(ports in proptest::collection::vec(0u16..40, 1..400), most in 1usize..30) {
         let stamped: Vec<_> = (START_NS..).zip(ports.iter().map(|port| up(*port, 1, ACK))).collect();

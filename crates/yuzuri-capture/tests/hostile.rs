@@ -1,4 +1,4 @@
-//! Whatever bytes come: an error or facts, never a failure, and what is sound in them is read.
+//! Any input yields an error or facts, never a failure, and its sound parts are read.
 
 mod common;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::io::{self, Read};
 use yuzuri_capture::{Capture, Ending, OpenError, Options};
 
-/// Reads it all and checks what holds for every capture.
+/// Reads everything and checks what holds for every capture.
 fn try_to_read(bytes: &[u8]) {
     let options = Options { max_flows: 5, ..Options::default() };
     let Ok(mut capture) = Capture::new(bytes, "it", &options) else { return };
@@ -17,7 +17,7 @@ fn try_to_read(bytes: &[u8]) {
         match item {
             yuzuri_capture::Item::Segment(segment) => {
                 segments += 1;
-                // A flow begins in a slot that is free, and goes on in one that is not.
+                // A flow begins in a free slot and continues in an occupied one.
                 assert_ne!(live[segment.flow.index()], segment.first);
                 live[segment.flow.index()] = true;
                 assert!(segment.wire_bytes >= 40 + segment.payload_bytes);
@@ -99,7 +99,7 @@ proptest! {
             _ => b"\xfd7zXZ\0".to_vec(),
         };
         try_to_read(&[beginning, bytes.clone()].concat());
-        // One packet of these bytes, whatever the link.
+        // One packet of these bytes, for each link type.
         let length = bytes.len() as u32;
         let record = common::pcap_record(false, [0, 0, length, length], &bytes);
         try_to_read(&[pcap_header(false, 0xa1b2_c3d4, link_type), record].concat());
@@ -119,7 +119,8 @@ proptest! {
     }
 }
 
-/// However a file is cut, all whole packets before the cut are there, and the place of the cut is told.
+/// Wherever a file is cut, all complete packets before the cut are read, and the position of the
+/// cut is reported.
 #[test]
 fn every_cut_is_told() {
     for name in ["plain.pcap", "every-link-type.pcapng", "two-sections.pcapng"] {
@@ -153,7 +154,7 @@ fn every_cut_is_told() {
     }
 }
 
-/// Fails after so many bytes.
+/// Fails after a number of bytes.
 struct Failing<'a> {
     bytes: &'a [u8],
 }
@@ -167,7 +168,7 @@ impl Read for Failing<'_> {
     }
 }
 
-/// An error of the disk is not taken for a damaged file, compressed or not.
+/// A disk error is not mistaken for a damaged file, compressed or not.
 #[test]
 fn an_error_of_the_source_is_an_error() {
     let plain = common::pcap(&odd::download());
@@ -176,7 +177,7 @@ fn an_error_of_the_source_is_an_error() {
         let (first, second) = plain.split_at(plain.len() / 2);
         let bytes = match packing {
             None => first.to_vec(),
-            // A member is whole, the next one begun.
+            // One member is complete, the next has begun.
             Some(packing) => [pack(packing, first), pack(packing, second)[..20].to_vec()].concat(),
         };
         let mut capture =

@@ -1,5 +1,5 @@
-//! Memory: what a file can make the reader hold, and that a packet costs none. What libzstd, in C, takes is not counted; it keeps
-//! to the window that it is allowed.
+//! Memory: how much a file can make the reader hold, and that packets allocate nothing. Memory used
+//! by libzstd, in C, is not counted; it stays within its allowed window.
 
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
@@ -13,22 +13,22 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use yuzuri_capture::{Capture, Damage, Ending, FileFacts, Flags, NewSegment, Options};
 
-/// Counts what is in use, the most there was, and how often memory was asked for.
+/// Counts the memory in use, its maximum, and the number of allocations.
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static MAX: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Of this thread: others start, and wait for their turn, meanwhile.
+    /// For this thread: others start meanwhile, and wait for their turn.
     static CALLS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is left to the system's allocator; the counters change nothing of what it gives.
+// SAFETY: all calls go to the system's allocator; the counters change nothing about the results.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller keeps to the contract of `alloc`, which is the same here.
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same here.
         unsafe { System.alloc(layout) }
     }
 
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above; the pointer comes from this allocator, that is from the system's.
+        // SAFETY: as above; the pointer comes from this allocator, that is, from the system's.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -54,10 +54,10 @@ fn count(bytes: usize) {
     MAX.fetch_max(in_use, Ordering::Relaxed);
 }
 
-/// One test at a time: the counters are everybody's.
+/// One test at a time: the counters are global.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What reading a file took at most, beyond what was in use before, and what was found.
+/// The most memory that reading a file took beyond what was in use before, and the file's facts.
 fn max_bytes(reader: impl Read, options: &Options) -> (usize, FileFacts) {
     let before = IN_USE.load(Ordering::Relaxed);
     MAX.store(before, Ordering::Relaxed);
@@ -103,7 +103,7 @@ fn flows_are_bounded() {
     assert_eq!((facts.flows.seen, facts.flows.evicted), (200_000, 199_999));
     let (most, facts) = with(10_000);
     assert_eq!((facts.flows.seen, facts.flows.evicted), (200_000, 190_000));
-    // What a flow takes; tables double, and the old one goes when the new one is filled.
+    // The cost of a flow. Tables double, and the old one is freed once the new one is filled.
     assert!((most - least) / 10_000 < 300, "{} bytes for each flow", (most - least) / 10_000);
     // The buffer alone.
     assert!(least < MIB, "{least}");
@@ -131,7 +131,7 @@ fn lengths_that_are_claimed_take_no_memory() {
         assert_eq!(facts.ending, ending);
         assert!(most < MIB, "{length}: {most}");
     }
-    // The longest packet there may be, all of it there.
+    // The longest packet allowed, all of it present.
     let mut whole = claims(16 << 20);
     whole.resize(24 + 16 + (16 << 20), 0);
     let (most, facts) = max_bytes(&whole[..], &Options::default());
@@ -160,7 +160,7 @@ fn interfaces_and_link_types_are_bounded() {
 #[test]
 fn what_unpacks_to_much_is_read_in_little() {
     let _alone = ALONE.lock();
-    // 16 MiB of packets of zeros, as so many members or frames of one file.
+    // 16 MiB of zeros in packets, as several members or frames of one file.
     let record = pcap_record(false, [0, 0, 65_520, 65_520], &vec![0; 65_520]);
     let header = pcap_header(false, 0xa1b2_c3d4, 1);
     for (packing, limit) in [(Packing::Gzip, MIB), (Packing::Zstd, 4 * MIB), (Packing::Xz, 20 * MIB)] {
@@ -177,7 +177,8 @@ fn what_unpacks_to_much_is_read_in_little() {
 #[test]
 fn windows_that_are_claimed_are_bounded() {
     let _alone = ALONE.lock();
-    // A frame with a window of 2^41 bytes (RFC 8878 section 3.1.1.1.2), and one with 2^27, the most that is taken.
+    // A frame with a window of 2^41 bytes (RFC 8878 section 3.1.1.1.2), and one with 2^27, the
+    // largest accepted.
     for (descriptor, read) in [(31 << 3, false), (17 << 3, true)] {
         let header = pcap_header(false, 0xa1b2_c3d4, 1);
         let raw_block = (header.len() as u32) << 3 | 1;
@@ -189,11 +190,13 @@ fn windows_that_are_claimed_are_bounded() {
         let most = MAX.load(Ordering::Relaxed) - before;
         assert!(most < 200 * MIB, "{most}");
     }
-    // xz: the dictionary's size stands in the block's header (0: 4 KiB, 40: 4 GiB), behind the stream's header.
+    // xz: the block header holds the dictionary's size (0: 4 KiB, 40: 4 GiB), after the stream
+    // header.
     let packed = pack(Packing::Xz, &pcap(&common::odd::download()));
     for size in [37, 38, 39, 40] {
         let mut bytes = packed.clone();
-        // Block header: size, flags, filter 0x21, one byte of properties, the dictionary, padding, CRC.
+        // Block header: size, flags, filter 0x21, one byte of properties, the dictionary, padding,
+        // CRC.
         assert_eq!(bytes[14..16], [0x21, 1]);
         bytes[16] = size;
         let crc = crc32(&bytes[12..20]).to_le_bytes();
@@ -212,7 +215,7 @@ fn windows_that_are_claimed_are_bounded() {
     );
 }
 
-/// CRC-32 as xz has it, bit by bit.
+/// CRC-32 as in xz, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(

@@ -1,4 +1,4 @@
-//! What is said of each odd capture.
+//! The summary of each odd capture.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -10,7 +10,7 @@ use yuzuri_capture::{
     Capture, Checksum, Ending, FileFacts, Flags, Framing, Item, OpenError, Options, Segment, Skipped,
 };
 
-/// One line that says it all.
+/// A one-line summary.
 fn summary(bytes: &[u8]) -> String {
     let mut capture = match Capture::new(bytes, "it", &Options::default()) {
         Ok(capture) => capture,
@@ -66,7 +66,7 @@ fn describe(facts: &FileFacts, payload_bytes: u32) -> String {
     text
 }
 
-/// Files that are no captures: only what they look like.
+/// Files that are no captures have only what they look like.
 const EXPECTED: [(&str, &str); 47] = [
     ("plain.pcap", "10 packets, 10 segments of 1 flows, 400 B"),
     ("big-endian-microseconds.pcap", "10 packets, 10 segments of 1 flows, 400 B"),
@@ -162,7 +162,7 @@ fn the_committed_files_are_these() {
     for (name, bytes) in files {
         assert!(bytes.len() < 4096, "{name}: {} bytes", bytes.len());
         let committed = std::fs::read(folder.join(name)).unwrap();
-        // What a compressor makes of the same bytes may differ from version to version.
+        // A compressor's output for the same bytes may differ between versions.
         let same = if name.ends_with("gz") || name.ends_with("xz") {
             summary(&committed) == summary(bytes)
         } else {
@@ -187,7 +187,7 @@ fn what_was_cut_does_not_change_the_rest() {
     for snaplen in [54, 68, 78, 96] {
         for (cut, whole) in of(&format!("snaplen-{snaplen}.pcap")).iter().zip(&whole) {
             let mut expected = *whole;
-            // All but what options tell is there in any case.
+            // Everything but the options is there in any case.
             expected.options = cut.options;
             expected.checksum = cut.checksum;
             assert_eq!(*cut, expected);
@@ -225,7 +225,7 @@ fn a_check_sequence_at_the_end_is_no_payload() {
         told => panic!("{told:?}"),
     };
     assert_eq!(payload_bytes(zero), 100_000 - 66);
-    // Two times 16 bits, said to be there; said, but not to be there.
+    // Twice 16 bits, marked as present; and not marked.
     let network = |network: u32| [&zero[..20], &network.to_le_bytes(), &zero[24..]].concat();
     assert_eq!(payload_bytes(&network(1 | 1 << 26 | 2 << 28)), 100_000 - 66 - 4);
     assert_eq!(payload_bytes(&network(1 | 2 << 28)), 100_000 - 66);

@@ -1,4 +1,4 @@
-//! What is written is read: every format, byte order and compression.
+//! Captures survive a round trip: every format, byte order and compression.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +14,7 @@ use yuzuri_capture::{
 
 fn address() -> impl Strategy<Value = (IpAddr, IpAddr)> {
     prop_oneof![
-        // Few, so that both directions of a flow and equal ends come up.
+        // Few, so that both directions of a flow and equal ends occur.
         (0u8..3, 0u8..3).prop_map(|(a, b)| (IpAddr::from([10, 0, 0, a]), IpAddr::from([10, 0, 0, b]))),
         any::<([u8; 4], [u8; 4])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
         any::<([u8; 16], [u8; 16])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
@@ -34,7 +34,7 @@ fn options() -> impl Strategy<Value = TcpOptions> {
 
 fn segment() -> impl Strategy<Value = NewSegment> {
     let header = any::<(u32, u32, u16)>();
-    // SYN, FIN and RST decide where flows end: tests of their own.
+    // SYN, FIN and RST end flows and have tests of their own.
     let flags = (0u16..64).prop_map(|bits| Flags(bits << 3 & 0x1f8));
     (address(), 0u16..3, 0u16..3, header, flags, options(), 0u16..3000, 0u8..4).prop_map(
         |((from, to), from_port, to_port, (seq, ack, window), flags, options, payload_bytes, ecn)| {
@@ -53,7 +53,7 @@ fn segment() -> impl Strategy<Value = NewSegment> {
     )
 }
 
-/// Whether a segment that was read is the one that was written.
+/// Whether the segment read is the one written.
 fn check(told: &Told, time_ns: i64, written: &NewSegment, whole: bool) -> Result<(), TestCaseError> {
     let Told::Segment(read, key) = told else { return Err(TestCaseError::fail(format!("{told:?}"))) };
     let higher = (written.from.ip(), written.from.port()) > (written.to.ip(), written.to.port());
@@ -94,7 +94,7 @@ fn check_facts(facts: &FileFacts, packets: usize) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Gives at most so many bytes at a time, and is interrupted now and then.
+/// Returns a limited number of bytes at a time, with an interruption now and then.
 struct Dribble<'a> {
     bytes: &'a [u8],
     most: usize,
@@ -135,7 +135,7 @@ proptest! {
             let whole = frame(segment, framing).len() <= snaplen as usize;
             check(told, *time_ns, segment, whole)?;
         }
-        // The same, however the bytes come.
+        // The same result for any sizes of reads.
         let dribble = Dribble { bytes: &bytes, most: dribble, calls: 0 };
         prop_assert_eq!(read_from(dribble, &Options::default()), (told, facts));
     }
@@ -187,7 +187,8 @@ proptest! {
                 file.big_endian = *big_endian;
                 file.section();
             }
-            // Ethernet in microseconds, raw IP in the section's own resolution, Ethernet in 2^-20 s.
+            // Ethernet in microseconds, raw IP in the section's own resolution, Ethernet in 2^-20
+            // s.
             file.interface(1, 0);
             let (resolution, unit_ns) = if *fine { (9, 1) } else { (3, 1_000_000) };
             file.clock(101, resolution, offset_s);
@@ -204,7 +205,7 @@ proptest! {
                 match kind {
                     0 => file.enhanced(*interface, *ticks, &bytes, length),
                     1 => file.obsolete(*interface as u16, *ticks, &bytes, length),
-                    // Always of the first interface, and without a time.
+                    // Always on the first interface, without a time.
                     _ => file.simple(&frame(segment, Framing::Ethernet), frame(segment, Framing::Ethernet).len() as u32),
                 }
                 last_ns = if *kind < 2 { stamp_ns } else { last_ns };
@@ -237,7 +238,7 @@ proptest! {
         {
             facts.compression = compression;
             prop_assert_eq!(read(&pack(packing, &bytes)), (told.clone(), facts.clone()), "{:?}", packing);
-            // One file of two, as `cat` makes it.
+            // One file from two, as `cat` makes it.
             let members = [pack(packing, first), pack(packing, second)].concat();
             prop_assert_eq!(read(&members), (told.clone(), facts.clone()), "{:?} of two", packing);
         }

@@ -1,4 +1,4 @@
-//! Tunnels and other file formats: what is inside is what it would be without them.
+//! Tunnels and other file formats yield the same segments as the plain capture.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -7,7 +7,7 @@ use common::wrapped::{BELOW_IP, TUNNELS, erf, outside, snoop, udp};
 use common::{frame, odd, pcap_of_frames, segments};
 use yuzuri_capture::{Capture, Ending, Format, Framing, Options, Segment, Tunnels};
 
-/// Segments but for their times.
+/// Segments without their times.
 fn timeless(bytes: &[u8]) -> Vec<Segment> {
     segments(bytes).into_iter().map(|segment| Segment { time_ns: 0, ..segment }).collect()
 }
@@ -45,7 +45,7 @@ fn what_is_cut_within_a_tunnel_is_said_to_be_cut() {
             let skipped = facts.skipped;
             let cut = skipped.cut + skipped.not_tcp + facts.segments;
             assert_eq!((cut, facts.packets), (1, 1), "{name}, {length} bytes: {skipped:?}");
-            // Up to the UDP header nothing tells that something was to come.
+            // Up to the UDP header, nothing shows that more was to come.
             assert!(skipped.not_tcp == 0 || length < 14 + 20 + 8, "{name}, {length} bytes");
         }
     }
@@ -86,7 +86,7 @@ fn snoop_and_erf_tell_what_pcap_does() {
         assert_eq!((facts.ending, facts.cut_packets, facts.checksums.valid), (Ending::Whole, 0, 10));
         let told = segments(&bytes);
         assert_eq!(told, plain, "{format:?}");
-        // Wherever it is cut, what comes before is read, or it is no capture.
+        // A file cut anywhere yields what comes before the cut, or is no capture.
         for length in 0..bytes.len() {
             let Ok(mut capture) = Capture::new(&bytes[..length], "it", &Options::default()) else {
                 assert!(length < 120, "{format:?}, {length} bytes");
@@ -104,7 +104,7 @@ fn snoop_and_erf_tell_what_pcap_does() {
 #[test]
 fn lengths_that_contradict_each_other_end_a_file() {
     let mut longer = snoop();
-    // The captured length of the first packet, above its record's.
+    // The captured length of the first packet exceeds its record's.
     longer[16 + 4..16 + 8].copy_from_slice(&5000u32.to_be_bytes());
     assert!(matches!(common::read(&longer).1.ending, Ending::Damaged { offset_bytes: 16, .. }));
     let mut shorter = erf();

@@ -1,36 +1,37 @@
-//! What a face may change.
+//! What a user interface may change.
 
 use serde::Serialize;
 use yuzuri_trace::{Density, Filter};
 
-/// Why a wish was not granted.
+/// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It cannot be done in this mode at all (such as a filter while replaying); with the reason.
+    /// This mode does not support it at all (such as a filter while replaying); with the reason.
     #[error("not available here: {0}")]
     Unavailable(String),
-    /// It was tried and failed, or the value makes no sense here; with the reason and what to do.
+    /// The attempt failed, or the value makes no sense here; with the reason and what to do.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Where a replay stands.
+/// The state of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Replay {
-    /// Whether it stands still.
+    /// Whether it is paused.
     pub paused: bool,
-    /// How many times faster than it was recorded; larger than 0.
+    /// The replay's speed as a multiple of the recorded one; larger than 0.
     pub speed: f64,
-    /// How far it is, nanoseconds since the recording's start.
+    /// Its position, nanoseconds since the recording's start.
     pub position_ns: u64,
-    /// How long the recording is, nanoseconds.
+    /// The recording's length, nanoseconds.
     pub length_ns: u64,
 }
 
-/// What a face may change. Calls come from a thread that may block; they must not take the model's lock for
-/// long. What a method does by itself is to say that it is not available. Errors are shown to the user as they are.
+/// What a user interface may change. Calls come from a thread that may block; implementations must
+/// not hold the model's lock for long. By default a method refuses as not available. Errors are
+/// shown to the user verbatim.
 pub trait Control: Send + Sync {
-    /// Chooses which flows are watched.
+    /// Selects the flows to watch.
     ///
     /// # Errors
     /// [`Refused`] with a reason.
@@ -39,7 +40,7 @@ pub trait Control: Send + Sync {
         Err(Refused::Unavailable("the filter is fixed".into()))
     }
 
-    /// Chooses how many samples a flow gives.
+    /// Selects how many samples each flow produces.
     ///
     /// # Errors
     /// [`Refused`] with a reason.
@@ -48,12 +49,12 @@ pub trait Control: Send + Sync {
         Err(Refused::Unavailable("the density is fixed".into()))
     }
 
-    /// Where the replay stands; `None` while watching live.
+    /// The state of the replay; `None` while watching live.
     fn replay(&self) -> Option<Replay> {
         None
     }
 
-    /// Halts a replay or lets it go on.
+    /// Pauses or resumes a replay.
     ///
     /// # Errors
     /// [`Refused`] where nothing is replayed.
@@ -85,7 +86,7 @@ fn no_replay() -> Refused {
     Refused::Unavailable("this is a live view, there is nothing to pause, speed up or seek in".into())
 }
 
-/// Nothing may be changed.
+/// Refuses every change.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoControl;
 

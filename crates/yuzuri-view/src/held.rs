@@ -1,4 +1,5 @@
-//! Which limit held a flow: over a stretch of time that can be joined with others, and over the last seconds.
+//! The limit that held a flow: over a stretch of time that can be merged with others, and over the
+//! last seconds.
 
 use crate::limited::FlowLimits;
 use serde::Serialize;
@@ -6,19 +7,20 @@ use std::collections::VecDeque;
 use yuzuri_limits::{Limit, LimitTimes, Stretch};
 use yuzuri_trace::Event;
 
-/// The limit that held a flow for more than half of a time, if one did; otherwise one of those that held it. It is the
-/// majority vote of Boyer and Moore, weighted by time: two numbers, and two of them can be joined without what they were
-/// made of.
+/// The limit that held a flow for more than half of a time, if there is one; otherwise one of those
+/// that held it. This is Boyer and Moore's majority vote, weighted by time: it needs two numbers,
+/// and two votes can be merged without the stretches that they were made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Which one.
+    /// The limit.
     pub limit: Limit,
-    /// By how much its time exceeds what spoke against it, microseconds; 0: nothing is told yet.
+    /// By how much its time exceeds the time of other limits, microseconds; 0: nothing is known
+    /// yet.
     pub lead_us: u32,
 }
 
 impl Held {
-    /// Nothing is told yet.
+    /// Nothing is known yet.
     pub const NOTHING: Held = Held { limit: Limit::Unknown, lead_us: 0 };
 
     /// Adds time in which `limit` held the flow.
@@ -33,12 +35,12 @@ impl Held {
         }
     }
 
-    /// Joins another one's time to this one's.
+    /// Merges another vote into this one.
     pub fn merge(&mut self, other: Held) {
         self.add(other.limit, other.lead_us.into());
     }
 
-    /// The limit, where anything is told.
+    /// The limit, if anything is known.
     pub fn told(self) -> Option<Limit> {
         (self.lead_us > 0).then_some(self.limit)
     }
@@ -56,7 +58,7 @@ impl Serialize for Held {
     }
 }
 
-/// What a record tells of the time since the one before: one stretch or two.
+/// What a record says about the time since the one before: one stretch or two.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLimits {
     stretches: [Stretch; 2],
@@ -64,7 +66,8 @@ pub struct RecordLimits {
 }
 
 impl RecordLimits {
-    /// Takes a record in. Of a flow that only receives all time is unknown: what limits the transfer is seen at its sender.
+    /// Processes a record. If a flow only receives, all of its time is unknown: only the sender
+    /// sees what limits a transfer.
     pub fn by(limits: &mut FlowLimits, event: &Event) -> RecordLimits {
         let nothing = Stretch { from_us: 0, to_us: 0, limit: Limit::Unknown };
         let mut told = RecordLimits { stretches: [nothing; 2], count: 0 };
@@ -89,7 +92,7 @@ impl std::ops::Deref for RecordLimits {
     }
 }
 
-/// A limit in six characters at most, for where there is no room for its name.
+/// A limit in six characters at most, where there is no room for its name.
 pub fn short(limit: Limit) -> &'static str {
     match limit {
         Limit::Application => "app",
@@ -111,7 +114,7 @@ pub fn short(limit: Limit) -> &'static str {
 }
 
 const SLOT_US: u64 = 500_000;
-/// The time that is looked back over.
+/// The number of slots looked back over: two seconds.
 const SLOTS: u64 = 4;
 
 /// The time of each limit within the last two seconds.
@@ -122,7 +125,7 @@ pub(crate) struct LimitMeter {
 }
 
 impl LimitMeter {
-    /// Adds a stretch. It belongs to the slots in which it lies; what lies further back is over.
+    /// Adds a stretch to the slots in which it lies. Slots that are too old are ignored.
     pub(crate) fn add(&mut self, told: Stretch) {
         let newest = told.to_us.saturating_sub(1) / SLOT_US;
         for slot in (told.from_us / SLOT_US).max(newest.saturating_sub(SLOTS))..=newest {
@@ -142,7 +145,8 @@ impl LimitMeter {
         }
     }
 
-    /// The limit that held the flow for most of the time that is told of the last two seconds, and its part of it.
+    /// The limit that held the flow longest within the known part of the last two seconds, and its
+    /// share of that part.
     pub(crate) fn most(&self, now_us: u64) -> Option<(Limit, f64)> {
         let oldest = (now_us / SLOT_US).saturating_sub(SLOTS);
         let mut times = LimitTimes::default();
@@ -201,7 +205,7 @@ mod tests {
         assert!(share < 0.9, "{share}");
         meter.add(at(60_400_000, 63_000_000, Limit::Path));
         assert_eq!(meter.most(63_000_000), Some((Limit::Path, 1.0)));
-        // Nobody knows what held it since.
+        // What held it since is unknown.
         assert_eq!(meter.most(66_000_000), None);
         assert!(meter.slots.len() as u64 <= SLOTS + 1);
     }

@@ -1,4 +1,4 @@
-//! What a flow did, at three resolutions, in bounded memory.
+//! The history of a flow at three resolutions, in bounded memory.
 
 use crate::held::Held;
 use serde::Serialize;
@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use yuzuri_limits::{Limit, Stretch};
 use yuzuri_trace::{Event, Kind, Marks};
 
-/// What happened to a flow in one stretch of time. Extremes survive every merging.
+/// What happened to a flow in one stretch of time. Extremes survive every merge.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bucket {
     /// Start of the stretch, `CLOCK_MONOTONIC`, nanoseconds.
     pub start_ns: u64,
     /// Time of the last event in it.
     pub last_ns: u64,
-    /// How many events.
+    /// Number of events.
     pub events: u32,
     /// cwnd, segments: smallest, largest, last.
     pub cwnd: (u32, u32, u32),
@@ -21,12 +21,12 @@ pub struct Bucket {
     pub ssthresh: u32,
     /// srtt, microseconds: smallest, largest, last; 0 where unmeasured.
     pub srtt_us: (u32, u32, u32),
-    /// Last minimum RTT that the kernel held, microseconds; `u32::MAX` where unmeasured.
+    /// Last minimum RTT of the kernel, microseconds; `u32::MAX` where unmeasured.
     pub min_rtt_us: u32,
     /// Largest number of segments in flight.
     pub in_flight: u32,
-    /// Sent and not yet cumulatively acknowledged at the last event, bytes (`snd_nxt - snd_una`; where a record does not tell,
-    /// `packets_out` segments of `mss_cache`).
+    /// Sent and not yet cumulatively acknowledged at the last event, bytes (`snd_nxt - snd_una`;
+    /// `packets_out` segments of `mss_cache` for records without these fields).
     pub outstanding_bytes: u32,
     /// Selectively acknowledged at the last event, bytes (`sacked_out` segments of `mss_cache`).
     pub sacked_bytes: u32,
@@ -48,9 +48,9 @@ pub struct Bucket {
     pub kinds: u16,
     /// Segments retransmitted (counted from `Kind::Retransmit` events).
     pub retransmits: u32,
-    /// What held the flow from the bucket's start to its last event, as far as it is told.
+    /// What held the flow from the bucket's start to its last event, as far as it is known.
     pub limit: Held,
-    /// What held it from the event before until the bucket's start; `None` where nothing is told of that time.
+    /// What held it from the previous event until the bucket's start; `None` where that is unknown.
     #[serde(skip)]
     pub limit_before: Option<Limit>,
 }
@@ -92,7 +92,8 @@ impl Bucket {
         }
     }
 
-    /// Joins another bucket to this one. Last values are of whichever has the later record; what it did not measure stays.
+    /// Merges another bucket into this one. The last values are those of the bucket with the later
+    /// record; where that bucket has no measurement, the other's stays.
     pub fn merge(&mut self, other: &Bucket) {
         self.events += other.events;
         self.cwnd = (self.cwnd.0.min(other.cwnd.0), self.cwnd.1.max(other.cwnd.1), self.cwnd.2);
@@ -110,7 +111,7 @@ impl Bucket {
         self.retransmits += other.retransmits;
         let is_later = other.last_ns >= self.last_ns;
         if let (true, Some(between)) = (is_later, other.limit_before) {
-            // What lay before the other one's start lies within the two.
+            // The time before the other bucket's start lies within the merged bucket.
             self.limit.add(between, (other.start_ns / 1000).saturating_sub(self.last_ns / 1000));
         }
         self.limit.merge(other.limit);
@@ -143,7 +144,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Buckets of `width_ns`, at most `most` of them (the oldest goes first).
+    /// Buckets of `width_ns`, at most `most` of them; the oldest is dropped first.
     pub fn new(width_ns: u64, most: usize) -> Level {
         Level { width_ns, most: most.max(1), buckets: VecDeque::new() }
     }
@@ -158,8 +159,8 @@ impl Level {
         &self.buckets
     }
 
-    /// Adds an event and what held the flow since the one before; one that is older than the last bucket counts into the last
-    /// bucket.
+    /// Adds an event and what held the flow since the previous one. An event older than the last
+    /// bucket counts in the last bucket.
     pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
         let start = event.mono_ns - event.mono_ns % self.width_ns;
         let bucket = Bucket::new(start, event, limits);
@@ -174,7 +175,8 @@ impl Level {
         }
     }
 
-    /// Takes out all buckets that ended before `now_ns`: for a feed that hands each on once.
+    /// Removes and returns all buckets that ended before `now_ns`, for a feed that passes each on
+    /// once.
     pub fn take_finished(&mut self, now_ns: u64) -> Vec<Bucket> {
         let open = self.buckets.iter().rposition(|b| b.start_ns + self.width_ns <= now_ns);
         match open {
@@ -184,11 +186,12 @@ impl Level {
     }
 }
 
-/// Width and number of buckets per level: half a minute at 32 ms, 4 minutes at 256 ms, 70 minutes at 2 s. A level
-/// begins to cost memory only when a flow lives long enough to fill it: at most about 400 kB per flow.
+/// Width and number of buckets per level: half a minute at 32 ms, 4 minutes at 256 ms, 70 minutes
+/// at 2 s. A level takes memory only once a flow has lived long enough to fill it: at most about
+/// 400 kB per flow.
 const LEVELS: [(u64, usize); 3] = [(32_000_000, 1024), (256_000_000, 1024), (2_048_000_000, 2048)];
 
-/// A flow's past, finer where it is recent.
+/// The history of a flow, finer where it is recent.
 #[derive(Debug, Clone)]
 pub struct History {
     levels: [Level; LEVELS.len()],
@@ -201,15 +204,16 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds an event and what held the flow since the one before.
+    /// Adds an event and what held the flow since the previous one.
     pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
         for level in &mut self.levels {
             level.push(event, limits);
         }
     }
 
-    /// What happened between two times, in at most `most` buckets, from the finest level that reaches back to
-    /// `from_ns` (or as far as any level does). Extremes within each bucket are kept.
+    /// What happened between two times, in at most `most` buckets, from the finest level that
+    /// reaches back to `from_ns` (or else as far as any level does). Each bucket keeps its
+    /// extremes.
     pub fn window(&self, from_ns: u64, to_ns: u64, most: usize) -> Vec<Bucket> {
         let reaches = |level: &&Level| {
             level.buckets.len() < level.most || level.buckets.front().is_some_and(|b| b.start_ns <= from_ns)

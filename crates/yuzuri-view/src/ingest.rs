@@ -1,18 +1,19 @@
-//! What a page is fed with beside the model.
+//! What feeds a page besides the model.
 
 use yuzuri_trace::Item;
 
-/// Takes the stream that fills a model, for what shows finer than the model keeps.
+/// Consumes the stream that fills a model, for displays finer than the model.
 pub trait Ingest: Send {
-    /// Takes in the items that were just applied to the model. The model's lock is not held.
+    /// Processes items that were just applied to the model. The caller does not hold the model's
+    /// lock.
     fn ingest(&self, items: &[Item]);
 
-    /// Forgets everything: the model is filled anew.
+    /// Discards everything: the model is about to be filled from the beginning again.
     fn reset(&self);
 
-    /// Learns how many events, all in all, never reached it.
+    /// Reports the total number of events that never reached the feed.
     fn missed(&self, events: u64);
 
-    /// Records that were due to somebody who looks on, and skipped.
+    /// Records that were due to a connected viewer, and skipped.
     fn lost(&self) -> u64;
 }

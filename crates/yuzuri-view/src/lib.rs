@@ -1,8 +1,8 @@
-//! The live model of flows that every face shows: a [`LiveModel`] with a row per flow, their [`History`] that thins
-//! with age but keeps extremes, and the [`text`] forms of quantities.
+//! The live model of flows that every user interface shows: a [`LiveModel`] with a row per flow,
+//! each flow's [`History`], which thins with age but keeps extremes, and quantities as [`text`].
 //!
-//! Nothing here does I/O or has a clock of its own: time is the time of the items (`CLOCK_MONOTONIC` of the
-//! machine that was watched), so a replay shows exactly what the live view showed.
+//! Nothing here does I/O or has its own clock. Time is the items' time (`CLOCK_MONOTONIC` of the
+//! observed machine), so a replay shows exactly what the live view showed.
 
 mod control;
 mod held;

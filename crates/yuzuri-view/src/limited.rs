@@ -1,10 +1,11 @@
-//! What limits a flow: the kernel's records as observations of `yuzuri-limits`, and the figures beside each limit.
+//! What limits a flow: the kernel's records as observations of `yuzuri-limits`, and the figures of
+//! each limit.
 
 use yuzuri_cca::CcaKind;
 use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
 use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Snapshot};
 
-/// Means over the time that a limit took.
+/// Means over the time for which a limit held the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Figures {
     /// The time, microseconds.
@@ -19,18 +20,18 @@ pub struct Figures {
     pub mss_bytes: f64,
     /// Memory of the send queue, bytes.
     pub send_memory_bytes: f64,
-    /// Its limit, bytes; 0 where unknown.
+    /// The send buffer (`sk_sndbuf`), bytes; 0 where unknown.
     pub send_buffer_bytes: f64,
     /// Smoothed RTT, microseconds; 0 where not measured.
     pub srtt_us: f64,
-    /// By how much the RTT stood above its minimum, microseconds.
+    /// RTT above its minimum, microseconds.
     pub queue_us: f64,
     /// Pacing rate, bits per second; infinite where unlimited.
     pub pacing_rate_bps: f64,
 }
 
 impl Figures {
-    /// Adds a stretch in which this was observed.
+    /// Adds a stretch with this observation.
     fn add(&mut self, seen: &Observation, time_us: u64) {
         let time_us = time_us as f64;
         self.time_us += time_us;
@@ -46,30 +47,30 @@ impl Figures {
         let queue_us = seen.srtt_us.unwrap_or(0).saturating_sub(seen.min_rtt_us.unwrap_or(u32::MAX));
         mean(&mut self.queue_us, queue_us.into());
         match seen.pacing_rate_bps {
-            // A mean with what is infinite would not be a number.
+            // A mean with an infinite rate would not be a number.
             None => self.pacing_rate_bps = f64::INFINITY,
             Some(_) if self.pacing_rate_bps.is_infinite() => {}
             Some(rate) => mean(&mut self.pacing_rate_bps, rate as f64),
         }
     }
 
-    /// Bits per second that a window of so many bytes allows over the RTT.
+    /// The rate that a window of `window_bytes` allows over the RTT, bits per second.
     pub fn allows_bps(&self, window_bytes: f64) -> Option<f64> {
         (self.srtt_us > 0.0).then(|| window_bytes * 8e6 / self.srtt_us)
     }
 
-    /// Bits per second that the congestion window allows.
+    /// The rate that the congestion window allows, bits per second.
     pub fn cwnd_bps(&self) -> Option<f64> {
         self.allows_bps(self.cwnd_segments * self.mss_bytes)
     }
 
-    /// Bits per second that the receiver's window allows.
+    /// The rate that the receiver's window allows, bits per second.
     pub fn receiver_bps(&self) -> Option<f64> {
         self.allows_bps(self.receive_window_bytes).filter(|rate| *rate > 0.0)
     }
 }
 
-/// What counts up in a flow, at one moment.
+/// A flow's counters at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     time_us: u64,
@@ -80,7 +81,7 @@ struct Counts {
     ssthresh: u32,
 }
 
-/// Tells of one flow, record by record, what limits it.
+/// Determines, record by record, what limits one flow.
 #[derive(Debug, Clone, Default)]
 pub struct FlowLimits {
     classifier: Classifier,
@@ -96,12 +97,12 @@ pub struct FlowLimits {
 }
 
 impl FlowLimits {
-    /// The congestion control's name, as soon as it is known and whenever it changes.
+    /// Sets the congestion control's name; called as soon as it is known and whenever it changes.
     pub fn controlled_by(&mut self, congestion_control: &str) {
         self.cca = CcaKind::of(congestion_control);
     }
 
-    /// Takes a record in, and gives the time since the one before as stretches.
+    /// Processes a record, and passes the time since the previous one to `stretch`.
     pub fn add(&mut self, event: &Event, stretch: impl FnMut(Stretch)) {
         if !event.has_snapshot() {
             return;
@@ -124,7 +125,8 @@ impl FlowLimits {
         self.take(&now, counts, stretch);
     }
 
-    /// Takes in what packets tell, and gives the time since what was taken before as stretches.
+    /// Processes an observation made from packets, and passes the time since the previous one to
+    /// `stretch`.
     pub fn add_packets(&mut self, now: &Observation, stretch: impl FnMut(Stretch)) {
         self.from_packets = true;
         let counts = Counts {
@@ -156,13 +158,14 @@ impl FlowLimits {
         self.last = counts;
     }
 
-    /// Whether it is packets that tell, which know no more of the congestion window than what is in flight.
+    /// Whether the observations come from packets. Packets show no more of the congestion window
+    /// than what is in flight.
     pub fn from_packets(&self) -> bool {
         self.from_packets
     }
 
-    /// Whether the flow sent anything while it was observed, or tried to. Of one that did not it is unknown what limits
-    /// the transfer: that is seen at the other end.
+    /// Whether the flow sent anything while it was observed, or tried to. If it did not, what
+    /// limits the transfer is unknown: only the other end sees it.
     pub fn sends(&self) -> bool {
         self.sends
     }
@@ -182,32 +185,32 @@ impl FlowLimits {
         times
     }
 
-    /// Means over the time that a limit took.
+    /// Means over the time for which a limit held the flow.
     pub fn figures(&self, limit: Limit) -> Figures {
         self.figures.iter().find(|(of, _)| *of == limit).map(|(_, figures)| *figures).unwrap_or_default()
     }
 
-    /// The time over which it was observed, microseconds.
+    /// For how long the flow was observed, microseconds.
     pub fn time_us(&self) -> u64 {
         self.first.map_or(0, |first| self.last.time_us.saturating_sub(first.time_us))
     }
 
-    /// Whether the largest window is known that the receiver ever advertised.
+    /// Whether the largest window that the receiver ever advertised is known.
     pub fn knows_largest_window(&self) -> bool {
         self.classifier.knows_largest_window()
     }
 
-    /// Bytes that were acknowledged while the flow was observed.
+    /// Bytes acknowledged while the flow was observed.
     pub fn acked_bytes(&self) -> u64 {
         self.first.map_or(0, |first| self.last.acked_bytes.saturating_sub(first.acked_bytes))
     }
 
-    /// Bytes that were received while the flow was observed.
+    /// Bytes received while the flow was observed.
     pub fn received_bytes(&self) -> u64 {
         self.first.map_or(0, |first| self.last.received_bytes.saturating_sub(first.received_bytes))
     }
 
-    /// Segments that were retransmitted while the flow was observed.
+    /// Segments retransmitted while the flow was observed.
     pub fn retransmitted(&self) -> u32 {
         self.first.map_or(0, |first| self.last.retransmitted.saturating_sub(first.retransmitted))
     }
@@ -218,7 +221,8 @@ impl FlowLimits {
     }
 }
 
-/// The record as an observation. `has_window`: the source tells the receiver's window, so that 0 is a closed one.
+/// The record as an observation. `has_window`: the source reports the receiver's window, so 0 means
+/// a closed window.
 fn observation(event: &Event, has_window: bool) -> Observation {
     let s = &event.snapshot;
     let polled = event.marks.contains(Marks::SAMPLED);
@@ -236,7 +240,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
     let reduction = match event.reason {
         Reason::Undo => Some(Reduction::Undone),
         Reason::LocalCongestion if enters => Some(Reduction::OwnDevice),
-        // By polling nobody knows why the state is CWR.
+        // Polling does not show why the state is CWR.
         _ if polled && enters && event.ca_state == CaState::Cwr => Some(Reduction::Cwr),
         _ if polled && event.ca_state == CaState::Cwr => None,
         _ if enters || event.kind == Kind::Timeout => Some(Reduction::Path),
@@ -285,7 +289,8 @@ fn observation(event: &Event, has_window: bool) -> Observation {
     }
 }
 
-/// A recovery that was over before the next poll: another slow start threshold, and retransmissions.
+/// Finds a recovery that ended before the next poll: another slow start threshold, and
+/// retransmissions.
 fn reduced_between(before: &Counts, after: &Counts) -> Option<Reduction> {
     let reduced = after.ssthresh != Snapshot::SSTHRESH_INFINITE && after.ssthresh != before.ssthresh;
     (reduced && after.retransmitted > before.retransmitted).then_some(Reduction::Path)

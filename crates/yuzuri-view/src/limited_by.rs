@@ -1,4 +1,5 @@
-//! What limited each flow of a stream, record by record: for those who write a word beside each.
+//! What limited each flow of a stream, record by record, for output that names the limit next to
+//! each record.
 
 use crate::limited::FlowLimits;
 use std::collections::HashMap;
@@ -12,12 +13,12 @@ pub struct LimitedBy {
 }
 
 impl LimitedBy {
-    /// Where its words come from, in one line.
+    /// The source of the limits, in one line.
     pub const SOURCE: &str =
         "what kept the sender from sending until this record, by the rules of `yuzuri why`";
 
-    /// What held the sender until this record. `None` if the item is no record of a flow that sends, or tells nothing
-    /// of it.
+    /// What held the sender until this record. `None` if the item is not a record of a sending
+    /// flow, or if the record says nothing about the limit.
     pub fn tell(&mut self, item: &Item) -> Option<Limit> {
         match item {
             Item::Flow(flow) => {
@@ -71,7 +72,8 @@ mod tests {
         assert_eq!(by.tell(&named("cubic")), None);
         assert_eq!(by.tell(&record(0, Kind::Sample, 0)), None, "of the time before nothing is known");
         assert_eq!(by.tell(&record(1, Kind::Sample, 1)), Some(Limit::SlowStart));
-        // The same windows of a flow whose congestion control has bounds, for longer than a window without one can stay.
+        // The same windows of a flow whose congestion control has bounds, for longer than they can
+        // stay there without one.
         by.tell(&named("yuzuri"));
         let last = (2..=60).map(|ms| by.tell(&record(ms, Kind::Sample, ms))).last().unwrap();
         assert_eq!(last, Some(Limit::Sharing));

@@ -13,7 +13,7 @@ use yuzuri_trace::{Account, Event, Filter, Flow, FlowId, Item, Kind, Marks, Reas
 /// How much a model remembers.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Flows at most; beyond it closed ones are forgotten first, then the ones silent for longest.
+    /// Flows at most. Beyond it, closed flows are dropped first, then those silent for longest.
     pub flows: usize,
     /// How long a closed flow stays, nanoseconds.
     pub closed_ns: u64,
@@ -27,7 +27,7 @@ impl Default for Limits {
     }
 }
 
-/// How often things happened to a flow while it was watched.
+/// Counts of a flow's events while it was watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {
     /// Records.
@@ -46,7 +46,7 @@ pub struct Tally {
     pub timeouts: u64,
     /// Entries into Disorder, CWR, Recovery, Loss.
     pub entered: [u64; 4],
-    /// Reductions by the device's own queue.
+    /// Reductions caused by the device's own queue.
     pub local_congestion: u64,
     /// Undone reductions.
     pub undos: u64,
@@ -79,10 +79,10 @@ impl Tally {
     }
 }
 
-/// A flow as the faces show it.
+/// A flow as user interfaces show it.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Who.
+    /// The flow's identity.
     pub flow: Arc<Flow>,
     /// The latest record.
     pub last: Event,
@@ -90,16 +90,17 @@ pub struct Row {
     pub first_ns: u64,
     /// When it was closed.
     pub closed_ns: Option<u64>,
-    /// Since when the filter no longer selects it: from then on nothing is known, which is not the same as zero. Control groups
-    /// are the kernel's matter, so a change of a `cgroup:` term alone does not show here.
+    /// Since when the filter no longer selects the flow. From then on its state is unknown, which
+    /// differs from zero. The kernel evaluates control groups, so a change of only a `cgroup:` term
+    /// does not show here.
     pub unwatched_ns: Option<u64>,
     /// Counts.
     pub tally: Tally,
-    /// The past.
+    /// The history.
     pub history: History,
-    /// Once each half second, the newest last, at most 60: sending rate, bits per second.
+    /// Sending rate, bits per second: one value each half second, the newest last, at most 60.
     pub spark_rate_bps: VecDeque<f32>,
-    /// At the same times: cwnd, segments.
+    /// cwnd, segments, at the same times.
     pub spark_cwnd: VecDeque<u32>,
     /// What limits it.
     pub limits: FlowLimits,
@@ -142,20 +143,22 @@ impl Row {
         self.received.rate_bps(now_ns)
     }
 
-    /// What limited it for most of the last two seconds, and for which part of them; `None` where nothing tells: it was
-    /// silent, it is closed, or it only receives (what limits a transfer is seen at its sender).
+    /// What limited the flow for most of the last two seconds, and its share of them. `None` where
+    /// that is unknown: the flow was silent, it is closed, or it only receives (only the sender
+    /// sees what limits a transfer).
     pub fn limited_by(&self, now_ns: u64) -> Option<(Limit, f64)> {
         let is_told = self.ended_ns().is_none() && self.limits.sends();
         self.limited.most(now_ns / 1000).filter(|_| is_told)
     }
 
-    /// When the flow ended for whoever watches: closed, or no longer selected.
+    /// When the flow ended for the viewer: closed, or no longer selected.
     pub fn ended_ns(&self) -> Option<u64> {
         self.closed_ns.or(self.unwatched_ns)
     }
 
     fn select(&mut self, filter: &Filter, at_ns: u64) {
-        // What cannot be decided here counts as selected: unknown owners, and the watcher's own namespace.
+        // Terms that cannot be decided here count as matching: unknown owners, and the watcher's
+        // own namespace.
         let is_open = (filter.needs_owner() && self.flow.owner.is_none())
             || filter.netns.iter().any(|netns| netns == "self");
         let is_selected = is_open || filter.chooses(&self.flow, |_, _| true);
@@ -167,7 +170,7 @@ impl Row {
             self.unwatched_ns = None;
         }
         if !event.has_snapshot() {
-            // Nothing is known but that it is gone: the last record stays the last.
+            // Only the end of the flow is known: the last record stays.
             self.tally.events += 1;
             self.closed_ns = Some(event.mono_ns);
             return;
@@ -197,7 +200,7 @@ impl Row {
     }
 }
 
-/// A notable event with its place in the order of all of them.
+/// A notable event with its sequence number.
 #[derive(Debug, Clone, Copy)]
 pub struct Logged {
     /// 1 for the first since the model was opened, then without gaps.
@@ -238,7 +241,7 @@ impl LiveModel {
         }
     }
 
-    /// Takes in an item.
+    /// Applies an item.
     pub fn apply(&mut self, item: &Item) {
         match item {
             Item::Flow(flow) => {
@@ -261,14 +264,14 @@ impl LiveModel {
                     if !event.has_snapshot() {
                         return;
                     }
-                    // The identity was lost (the account says so): show what there is.
+                    // The identity was lost (the account says so): show what is known.
                     self.make_room();
                     let flow = Arc::new(Flow { id: event.flow, ..Flow::default() });
                     self.rows.insert(event.flow, Row::new(flow, event.mono_ns));
                 }
                 if let Some(row) = self.rows.get_mut(&event.flow) {
                     if !event.has_snapshot() {
-                        // The list of events shows what was known last.
+                        // The list of events shows the last known state.
                         event = Event {
                             mono_ns: event.mono_ns,
                             kind: event.kind,
@@ -302,13 +305,14 @@ impl LiveModel {
         }
     }
 
-    /// Moves the model's time on, so that rates fall when nothing arrives and closed flows are forgotten.
+    /// Advances the model's time, so that rates fall when nothing arrives and closed flows are
+    /// dropped.
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         if self.now_ns < self.spark_due_ns {
             return;
         }
-        // After a long silence (suspend, a replay's gap) sparks are not made up for it.
+        // After a long silence (suspend, a replay's gap) the missing sparks are not filled in.
         let missed = (self.now_ns - self.spark_due_ns) / SPARK_NS;
         self.spark_due_ns += (missed + 1) * SPARK_NS;
         let now = self.now_ns;
@@ -323,7 +327,7 @@ impl LiveModel {
         if self.rows.len() < self.limits.flows {
             return;
         }
-        // A tenth at once, so that a storm of short flows does not sort the table at each.
+        // Drop a tenth in one go, so that a storm of short flows does not sort the table for each.
         let mut by_worth: Vec<(bool, u64, FlowId)> =
             self.rows.values().map(|r| (r.closed_ns.is_none(), r.last.mono_ns, r.flow.id)).collect();
         by_worth.sort_unstable();
@@ -354,22 +358,22 @@ impl LiveModel {
         self.account.as_ref()
     }
 
-    /// Where and how the stream was taken.
+    /// Where and how the stream was recorded.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// The filter as it stands.
+    /// The current filter.
     pub fn filter(&self) -> &str {
         self.setting.as_ref().map_or(&self.session.filter, |s| &s.filter)
     }
 
-    /// The density as it stands.
+    /// The current density.
     pub fn density(&self) -> yuzuri_trace::Density {
         self.setting.as_ref().map_or(self.session.density, |s| s.density)
     }
 
-    /// The time the model stands at, `CLOCK_MONOTONIC` of the watched machine, nanoseconds.
+    /// The model's current time, `CLOCK_MONOTONIC` of the observed machine, nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
@@ -438,15 +442,15 @@ mod tests {
         let ends = |model: &LiveModel| [1, 2].map(|id| model.row(FlowId(id)).and_then(Row::ended_ns));
         model.apply(&set("port:443", 2_000));
         assert_eq!(ends(&model), [Some(2_000), None]);
-        // Another filter that does not select it either: it ended when it did.
+        // Another filter that does not select it either: the end stays where it was.
         model.apply(&set("port:22", 3_000));
         assert_eq!(ends(&model), [Some(2_000), Some(3_000)]);
-        // The density alone says nothing of flows.
+        // A change of the density alone says nothing about flows.
         model.apply(&set("port:22", 3_500));
         assert_eq!(ends(&model), [Some(2_000), Some(3_000)]);
         model.apply(&set("", 4_000));
         assert_eq!(ends(&model), [None, None]);
-        // Whose it is is not known: whether a process' filter selects it is not, either.
+        // Its owner is unknown, so whether a process filter selects it is unknown, too.
         model.apply(&set("pid:7", 5_000));
         assert_eq!(ends(&model), [None, None]);
         model.apply(&set("port:1", 6_000));

@@ -1,10 +1,10 @@
-//! In which order flows are listed.
+//! The order in which flows are listed.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use yuzuri_trace::{Event, Flow};
 
-/// By what rows are sorted.
+/// The key by which rows are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SortKey {
@@ -28,7 +28,7 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// Every key, in the order in which a face offers them.
+    /// Every key, in the order in which a user interface offers them.
     pub const ALL: [SortKey; 8] = [
         SortKey::Rate,
         SortKey::Cwnd,
@@ -41,10 +41,11 @@ impl SortKey {
     ];
 }
 
-/// What a flow is sorted by: of a [`Row`](crate::Row), or of what a face copied from it.
+/// The values by which a flow is sorted: from a [`Row`](crate::Row), or from a user interface's
+/// copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// Who.
+    /// The flow's identity.
     pub flow: &'a Flow,
     /// The latest record.
     pub last: &'a Event,
@@ -54,8 +55,8 @@ pub struct Facts<'a> {
     pub rate_bps: f64,
 }
 
-/// Sorts flows; ties by id, so that the order is stable from one look to the next. `facts` says what is known of one; it
-/// is asked often.
+/// Sorts flows. Ties are broken by id, so the order is stable from one refresh to the next. `facts`
+/// returns the values of one flow; it is called often.
 pub fn sort<T>(flows: &mut [T], key: SortKey, reverse: bool, facts: impl Fn(&T) -> Facts<'_>) {
     flows.sort_by(|a, b| {
         let (a, b) = (facts(a), facts(b));
@@ -72,7 +73,7 @@ fn compare(key: SortKey, a: &Facts<'_>, b: &Facts<'_>) -> Ordering {
         SortKey::Retransmits => b.last.snapshot.total_retrans.cmp(&a.last.snapshot.total_retrans),
         SortKey::Address => (a.flow.local, a.flow.remote).cmp(&(b.flow.local, b.flow.remote)),
         SortKey::Process => {
-            // Those without one come last.
+            // Flows without an owner come last.
             let owner = |f: &Facts<'_>| f.flow.owner.as_ref().map(|o| (o.name.clone(), o.pid));
             let (a, b) = (owner(a), owner(b));
             a.is_none().cmp(&b.is_none()).then(a.cmp(&b))
@@ -102,7 +103,7 @@ mod tests {
     }
 
     fn order(key: SortKey, reverse: bool) -> [u64; 4] {
-        // Two that are alike but for their ids.
+        // Two flows that differ only in their ids.
         let mut flows =
             [known(1, 5, None), known(2, 7, Some("b")), known(4, 3, Some("a")), known(3, 3, Some("a"))];
         sort(&mut flows, key, reverse, |k| Facts { flow: &k.0, last: &k.1, first_ns: k.2, rate_bps: k.3 });

@@ -13,7 +13,8 @@ pub(crate) struct RateMeter {
 }
 
 impl RateMeter {
-    /// The counter's value at a time. Times must not go back by more than a slot; older ones are ignored.
+    /// Records the counter's value at a time. Times must not go back by more than a slot; older
+    /// ones are ignored.
     pub(crate) fn record(&mut self, mono_ns: u64, bytes: u64) {
         let slot = mono_ns / SLOT_NS;
         match self.slots.back_mut() {
@@ -28,13 +29,13 @@ impl RateMeter {
         }
     }
 
-    /// Bits per second over the second that ends now (the current, unfinished slot included).
+    /// Bits per second over the second that ends now, including the current, unfinished slot.
     pub(crate) fn rate_bps(&self, now_ns: u64) -> f64 {
         let now_slot = now_ns / SLOT_NS;
         let from = now_slot.saturating_sub(SLOTS);
         let Some(&(_, newest)) = self.slots.back() else { return 0.0 };
-        // The counter as it stood at the end of slot `from`: the last record at or before it. A flow first seen
-        // later than that has only been watched since its first slot.
+        // The counter at the end of slot `from`: the last record at or before it. A flow first seen
+        // after that has only been watched since its first slot.
         let base = self.slots.iter().rev().find(|(slot, _)| *slot <= from);
         let (base_slot, base_bytes) = match base {
             Some(&(_, bytes)) => (from, bytes),

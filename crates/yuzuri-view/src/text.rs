@@ -1,4 +1,4 @@
-//! Quantities as people read them. Every face writes them the same way.
+//! Quantities as text. Every user interface writes them the same way.
 
 /// Bits per second: `950 kbit/s`, `12.3 Mbit/s`, `1.20 Gbit/s`.
 pub fn rate(bps: f64) -> String {

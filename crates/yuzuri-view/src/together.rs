@@ -1,66 +1,69 @@
-//! Which flows share a bottleneck: those whose queues rise and fall together, more than chance does it.
+//! Which flows share a bottleneck: those whose queuing delays rise and fall together more than by
+//! chance.
 //!
-//! Each flow's round-trip times lie on a grid of time common to all. What a queue adds changes from cell to
-//! cell, and these changes are the same for all flows that wait in it. Two flows are compared by how these
-//! changes correlate. What chance does is seen in the same two flows, one of them moved in time: that has the
-//! same periods and the same noise, and nothing in common at the same moment.
+//! Each flow's round-trip times are placed on a time grid common to all flows. Queuing delay
+//! changes from cell to cell, and these changes are the same for all flows in one queue. Two flows
+//! are compared by the correlation of these changes. The same two flows, one of them shifted in
+//! time, show what chance does: they have the same periods and the same noise, but nothing in
+//! common at the same moment.
 
 use std::collections::VecDeque;
 
-/// A cell of the grid, microseconds. Queues rise and fall in several round trips.
+/// A cell of the grid, microseconds. Queues rise and fall over several round trips.
 const CELL_US: u64 = 100_000;
-/// Cells that are remembered: ten minutes.
+/// Cells kept: ten minutes.
 const MAX_CELLS: usize = 6_000;
-/// Changes in common that are compared at least: four seconds.
+/// The fewest common changes with which two flows are compared: four seconds.
 const MIN_CHANGES: usize = 40;
-/// One flow's time of a queue's change may differ from another's by so many cells: what lies between sender
-/// and queue is not known.
+/// The largest offset between two flows' changes, cells: the delay between sender and queue is not
+/// known.
 const LAGS: i64 = 1;
-/// Chance is seen in moves of so many cells at least: a change takes several.
+/// The smallest shift that shows chance, cells: a change takes several.
 const MIN_MOVE: usize = 8;
-/// Less is no queue in which flows wait, microseconds: hosts and links blur by as much.
+/// The least queuing delay that counts as waiting, microseconds: hosts and links blur by as much.
 const MIN_QUEUE_US: f64 = 2_000.0;
-/// What chance does so rarely, over all pairs, is not chance.
+/// The probability, over all pairs, below which a correlation is not chance.
 const BY_CHANCE: f64 = 1e-3;
-/// Less in common is not the same queue: most of what changes must.
+/// The least correlation of flows in one queue: most of their changes must agree.
 const MIN_CORRELATION: f64 = 0.5;
-/// A change of more than so many times the median one counts as that: a host that stalls makes all its flows
-/// late at once.
+/// Changes are clipped at this multiple of the median change: a stalling host delays all its flows
+/// at the same time.
 const CLIPPED: f64 = 3.0;
-/// Flows that are compared with each other.
+/// Flows compared with each other at most.
 pub const MAX_FLOWS: usize = 64;
 
-/// The round-trip times of a flow, on the grid.
+/// The round-trip times of a flow on the grid.
 #[derive(Debug, Clone, Default)]
 pub struct Delays {
     first_cell: u64,
-    /// The least of each cell, 0 where there is none: a queue that stands holds every segment (as CoDel
-    /// judges), while a host that stalls makes single ones late, of all its flows.
+    /// The least of each cell, 0 where there is none. A standing queue delays every segment (as
+    /// CoDel assumes), while a stalling host delays single segments of all its flows.
     cells: VecDeque<u32>,
 }
 
 /// Flows that share a bottleneck.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Together {
-    /// Which, as their places in what was asked of; sorted.
+    /// Their positions in the list of flows compared; sorted.
     pub flows: Vec<usize>,
-    /// The least correlation of the pairs that tie them together.
+    /// The least correlation among the pairs that connect them.
     pub correlation: f64,
-    /// By how many standard deviations of what chance does the least of these stands out.
+    /// The number of standard deviations by which the weakest of these stands out from chance.
     pub deviations: f64,
 }
 
 impl Delays {
-    /// A round-trip time that was measured now.
+    /// Adds a round-trip time measured at `now_us`.
     pub fn add(&mut self, now_us: u64, rtt_us: u32) {
-        // Its queue was met soon after it was sent.
+        // The segment met its queue soon after it was sent.
         let cell = now_us.saturating_sub(rtt_us.into()) / CELL_US;
         if self.cells.is_empty() {
             self.first_cell = cell;
         }
         let Some(place) = cell.checked_sub(self.first_cell) else { return };
         if place >= (self.cells.len() + MAX_CELLS) as u64 {
-            // A clock that jumped, or silence: nothing before it is in common with others.
+            // The clock jumped, or the flow was silent: nothing before it can be compared with
+            // others.
             self.cells.clear();
             self.first_cell = cell;
         }
@@ -76,7 +79,8 @@ impl Delays {
         }
     }
 
-    /// Of a cell without one that of its neighbours: packets tell one in each round trip.
+    /// The RTT of a cell. An empty cell takes the mean of its neighbours, since packets yield one
+    /// measurement per round trip.
     fn rtt_us(&self, cell: u64) -> Option<f64> {
         let measured = self.measured_us(cell);
         measured
@@ -92,7 +96,7 @@ impl Delays {
         self.first_cell + self.cells.len() as u64
     }
 
-    /// Whether it waits in a queue most of the time.
+    /// Whether the flow waits in a queue most of the time.
     fn waits(&self) -> bool {
         let mut rtts: Vec<f64> =
             (self.first_cell..self.last_cell()).filter_map(|cell| self.rtt_us(cell)).collect();
@@ -100,7 +104,7 @@ impl Delays {
         rtts.first().is_some_and(|least| rtts[rtts.len() / 2] - least >= MIN_QUEUE_US)
     }
 
-    /// The change in each cell from the one before, where both are known.
+    /// The change in each cell from the previous one, where both are known.
     fn changes(&self, from: u64, to: u64) -> Vec<Option<f64>> {
         let mut changes: Vec<Option<f64>> =
             (from..to).map(|cell| Some(self.rtt_us(cell)? - self.rtt_us(cell.checked_sub(1)?)?)).collect();
@@ -112,7 +116,8 @@ impl Delays {
     }
 }
 
-/// The correlation of two flows' changes, one of them moved around by so many cells; and of how many.
+/// The correlation of two flows' changes, one of them rotated by `moved` cells; and the number of
+/// cells compared.
 fn correlation(a: &[Option<f64>], b: &[Option<f64>], moved: i64) -> (f64, usize) {
     let cells = a.len() as i64;
     let both = (0..cells)
@@ -129,8 +134,8 @@ fn correlation(a: &[Option<f64>], b: &[Option<f64>], moved: i64) -> (f64, usize)
     (if varies > 0.0 { (xy - x * y) / varies.sqrt() } else { 0.0 }, n)
 }
 
-/// The correlation of two flows, and by how many standard deviations it stands out of what chance does.
-/// `None`: they cannot be compared, or chance does the same.
+/// The correlation of two flows, and the number of standard deviations by which it stands out from
+/// chance. `None`: they cannot be compared, or chance explains it.
 fn pair(a: &Delays, b: &Delays) -> Option<(f64, f64)> {
     let (from, to) = (a.first_cell.max(b.first_cell), a.last_cell().min(b.last_cell()));
     let cells = usize::try_from(to.checked_sub(from)?).ok()?;
@@ -146,7 +151,7 @@ fn pair(a: &Delays, b: &Delays) -> Option<(f64, f64)> {
     if count < MIN_CHANGES || together < MIN_CORRELATION {
         return None;
     }
-    // Fisher's transformation makes what chance does nearly normal.
+    // Fisher's transformation makes chance nearly normal.
     let chance: Vec<f64> = (MIN_MOVE..cells.saturating_sub(MIN_MOVE))
         .filter_map(|moved| best(moved as i64))
         .map(|(correlation, _)| correlation.atanh())
@@ -159,7 +164,8 @@ fn pair(a: &Delays, b: &Delays) -> Option<(f64, f64)> {
         .then(|| (together, (together.min(1.0 - 1e-9).atanh() - mean) / deviation))
 }
 
-/// Which of these flows share a bottleneck, as far as it can be known. The first [`MAX_FLOWS`] are compared.
+/// Which of these flows share a bottleneck, as far as it can be known. Only the first [`MAX_FLOWS`]
+/// are compared.
 pub fn share_a_bottleneck(flows: &[&Delays]) -> Vec<Together> {
     let waiting: Vec<usize> = (0..flows.len()).filter(|flow| flows[*flow].waits()).take(MAX_FLOWS).collect();
     let pairs = waiting.len() * waiting.len().saturating_sub(1) / 2;
@@ -226,7 +232,7 @@ mod tests {
         let mut delays = Delays::default();
         for (step, queue_us) in queue.iter().enumerate() {
             let rtt_us = base_us + queue_us + 2_000.0 * chance.part();
-            // Its own way to the queue takes half of its base.
+            // The flow's own path to the queue takes half of its base RTT.
             delays.add(1_000_000 + step as u64 * 20_000 + rtt_us as u64, rtt_us as u32);
         }
         delays
@@ -274,8 +280,8 @@ mod tests {
         assert_eq!(share_a_bottleneck(&[&now, &later]), []);
     }
 
-    /// Of pairs of different queues hardly any are told, whatever their periods: 1e-3 of the pairs at most by
-    /// the rule.
+    /// Pairs of different queues are hardly ever reported, whatever their periods: at most 1e-3 of
+    /// the pairs by the rule.
     #[test]
     fn chance_is_told_as_rarely_as_it_should_be() {
         let mut told = 0;

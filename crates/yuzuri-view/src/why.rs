@@ -1,4 +1,4 @@
-//! What limits a flow in a sentence: the figure, and what to do about it.
+//! Explains in a sentence what limits a flow: the figure, and what to do about it.
 
 use crate::limited::{Figures, FlowLimits};
 use crate::text;
@@ -9,17 +9,18 @@ use yuzuri_limits::Limit;
 /// The answer to "what limits this flow?".
 #[derive(Debug, Clone, PartialEq)]
 pub struct Why {
-    /// The limit that took the most time; unknown where the flow sends nothing.
+    /// The limit that took the most time; unknown if the flow sends nothing.
     pub limit: Limit,
-    /// Its part of the time, 0 to 1.
+    /// Its share of the time, 0 to 1.
     pub share: f64,
-    /// What it is, with its figure.
+    /// The limit in a sentence, with its figure.
     pub sentence: String,
-    /// What can be done about it, or where to look next.
+    /// What to do about it, or where to look next.
     pub remedy: String,
-    /// What would limit the flow if this limit went.
+    /// What would limit the flow without this limit.
     pub next: Option<Next>,
-    /// Every limit that took time, with its part of the time; the most first. They sum to one.
+    /// Every limit that took time, with its share of the time, the largest first. The shares sum to
+    /// one.
     pub shares: Vec<(Limit, f64)>,
 }
 
@@ -28,12 +29,12 @@ pub struct Why {
 pub struct Next {
     /// `congestion-window`, `receiver-window` or `pacing`.
     pub limit: &'static str,
-    /// What it allows, bits per second.
+    /// The rate it allows, bits per second.
     pub rate_bps: f64,
 }
 
 impl Next {
-    /// In words.
+    /// As a sentence.
     pub fn sentence(&self) -> String {
         let what = match self.limit {
             "receiver-window" => "the receiver's window",
@@ -45,7 +46,8 @@ impl Next {
 }
 
 impl Why {
-    /// Of a flow with its congestion control's name; `None` of one that was not seen for any time.
+    /// Explains a flow, given its congestion control's name; `None` if it was not observed for any
+    /// time.
     pub fn of(flow: &FlowLimits, congestion_control: &str) -> Option<Why> {
         let times = flow.times();
         let ranked = times.ranked();
@@ -64,7 +66,7 @@ impl Why {
     }
 }
 
-/// A share in per cent. What is not all of it is never said to be: 99.7 is "99 %".
+/// A share in per cent. Only a share of 1 reads 100 %: 99.7 is "99 %".
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p >= 100.0 => "100 %".into(),
@@ -106,7 +108,7 @@ impl Describer<'_> {
         }
     }
 
-    /// What a window or buffer would have to be for a higher rate: "103 kB for 20 Mbit/s".
+    /// The window or buffer that a higher rate needs: "103 kB for 20 Mbit/s".
     fn for_more(&self, window_bytes: f64) -> String {
         match self.figures.allows_bps(window_bytes) {
             Some(rate_bps) if rate_bps > 0.0 => {
@@ -208,7 +210,7 @@ impl Describer<'_> {
                 "whole windows are lost, or the path is interrupted: look at the link, a firewall, the path MTU".into(),
             ),
             Limit::Pacing => {
-                // Packets do not tell the rate that is set, but the one that it makes.
+                // Packets do not show the rate that is set, but the one that results.
                 let known = f.pacing_rate_bps.is_finite() && f.pacing_rate_bps > 0.0;
                 let rate = text::rate(if known { f.pacing_rate_bps } else { self.rate_bps() });
                 if CcaKind::of(self.congestion_control) == Some(CcaKind::Model) {

@@ -1,4 +1,4 @@
-//! The loop.
+//! The loop that reads a source and distributes its items.
 
 use crate::{Requests, Sinks};
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use yuzuri_kernel::Watch;
 use yuzuri_trace::{Account, Item};
 
-/// Reads a source as long as `goes_on` says, and then to its end. After each look `take` may take what has
-/// gathered, and `rest` waits for as long as the source may be left alone, or does something else meanwhile.
-/// Returns what was not taken, the closing account last, and that account.
+/// Reads a source while `goes_on` returns true, then drains it. After each read, `take` may take
+/// the items gathered so far, and `rest` waits until the source is due again (or does other work
+/// meanwhile). Returns the items that were not taken, with the closing account last, and that
+/// account.
 pub fn drive(
     mut watch: Box<dyn Watch>,
     mut goes_on: impl FnMut() -> bool,
@@ -26,12 +27,12 @@ pub fn drive(
     (items, account)
 }
 
-/// How often the account so far is told.
+/// The interval at which the running account is reported.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 type Tell<'a> = dyn FnMut(&Account) + Send + 'a;
 
-/// The loop with sinks.
+/// The reading loop with sinks.
 pub struct Pump<'a> {
     sinks: &'a Sinks,
     stop: &'a AtomicBool,
@@ -42,32 +43,33 @@ pub struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    /// Reads until `stop` is set, or a sink has failed.
+    /// Reads until `stop` is set or a sink fails.
     pub fn new(sinks: &'a Sinks, stop: &'a AtomicBool) -> Pump<'a> {
         Pump { sinks, stop, requests: None, time: None, gather: Duration::ZERO, tell: None }
     }
 
-    /// Reads for so long at most.
+    /// Limits how long the loop reads.
     pub fn for_time(self, time: Option<Duration>) -> Pump<'a> {
         Pump { time, ..self }
     }
 
-    /// Does what is wished through a [`Remote`](crate::Remote).
+    /// Serves the requests of a [`Remote`](crate::Remote).
     pub fn with_requests(self, requests: Requests) -> Pump<'a> {
         Pump { requests: Some(requests), ..self }
     }
 
-    /// Hands on what has gathered only so often: to wake another thread at each look may cost more than the look.
+    /// Sets the least time between two batches: waking another thread at each read may cost more
+    /// than the read itself.
     pub fn gathering(self, gather: Duration) -> Pump<'a> {
         Pump { gather, ..self }
     }
 
-    /// Tells the account so far each second.
+    /// Reports the running account once a second.
     pub fn telling(self, tell: impl FnMut(&Account) + Send + 'a) -> Pump<'a> {
         Pump { tell: Some(Box::new(tell)), ..self }
     }
 
-    /// Reads the source to its end. Gives the account as it is in every sink.
+    /// Reads the source to its end. Returns the account that every sink received.
     pub fn run(self, watch: Box<dyn Watch>) -> Account {
         let Pump { sinks, stop, requests, time, gather, mut tell } = self;
         let until = time.and_then(|time| Instant::now().checked_add(time));

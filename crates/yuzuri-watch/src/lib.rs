@@ -1,9 +1,9 @@
-//! A live source is read here, and what it gives goes to [`Sinks`]: a [`Recorder`], the [`Live`]
-//! model that the page and the terminal screen show, and whatever else implements [`Sink`].
+//! Reads a live source and passes its items to [`Sinks`]: a [`Recorder`], the [`Live`] model that
+//! the page and the terminal screen show, and any other [`Sink`].
 //!
 //! [`source`] opens the best source that this machine allows. [`drive`] is the loop itself: it
-//! reads, hands on, rests, and takes the closing account. [`Pump`] is that loop with sinks and with
-//! a [`Remote`], through which a user interface changes filter and density while it runs.
+//! reads, distributes, waits, and takes the closing account. [`Pump`] is that loop with sinks and
+//! with a [`Remote`], through which a user interface changes filter and density at run time.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -41,10 +41,11 @@ pub use sinks::{For, Sink, Sinks};
 use anyhow::Context;
 use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};
 
-/// The best source there is: the kernel monitor, or without privilege or BTF polling, which its session tells.
+/// Opens the best available source: the kernel monitor, or polling without privilege or BTF. The
+/// session says which.
 ///
 /// # Errors
-/// If the filter names what does not exist, or if nothing can be asked.
+/// If the filter names something that does not exist, or if no source is available.
 pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> {
     let poll = |why: &str| -> anyhow::Result<Box<dyn Watch>> {
         let poller = Poller::start(&options.filter, options.density, why)?;
@@ -55,9 +56,9 @@ pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> 
     }
     match Monitor::start(options) {
         Ok(monitor) => Ok(Box::new(monitor)),
-        // A filter that names what does not exist is no better with polling.
+        // Polling does not help with a filter that names something that does not exist.
         Err(error @ MonitorError::Filter(_)) => Err(error.into()),
-        // The session's hooks say why, to the user and in the recording.
+        // The session's hooks give the reason, to the user and in the recording.
         Err(error) => poll(&error.to_string()).context("stepping down to polling sock_diag"),
     }
 }

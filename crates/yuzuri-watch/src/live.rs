@@ -1,4 +1,4 @@
-//! The live model behind the page and the screen as a sink.
+//! A sink that fills the live model behind the page and the screen.
 
 use crate::Sink;
 use parking_lot::Mutex;
@@ -8,7 +8,7 @@ use yuzuri_kernel::clock;
 use yuzuri_trace::{Item, Session};
 use yuzuri_view::{Ingest, Limits, LiveModel};
 
-/// A model that several threads share.
+/// A model shared by several threads.
 pub type SharedModel = Arc<Mutex<LiveModel>>;
 
 /// An empty model for a stream.
@@ -23,31 +23,31 @@ pub struct Live {
     time: Time,
 }
 
-/// Which time it is in a model.
+/// The source of a model's current time.
 enum Time {
-    /// Now.
+    /// The present.
     Now,
-    /// This one, `CLOCK_MONOTONIC` of the recording, nanoseconds.
+    /// The stored `CLOCK_MONOTONIC` of the recording, nanoseconds.
     At(Arc<AtomicU64>),
 }
 
 impl Live {
-    /// Of a stream that is live.
+    /// For a live stream.
     pub fn now(model: SharedModel) -> Live {
         Live { model, feed: None, time: Time::Now }
     }
 
-    /// Of a stream of a time of its own.
+    /// For a stream with its own time, such as a replay.
     pub fn at(model: SharedModel, time: Arc<AtomicU64>) -> Live {
         Live { model, feed: None, time: Time::At(time) }
     }
 
-    /// Feeds a page as well, which shows this model.
+    /// Also feeds a page that shows this model.
     pub fn feeding(self, feed: Option<Box<dyn Ingest>>) -> Live {
         Live { feed, ..self }
     }
 
-    /// Empties the model: it will be filled from the beginning.
+    /// Empties the model before it is filled from the beginning again.
     pub fn anew(&self, session: &Arc<Session>) {
         *self.model.lock() = LiveModel::new(session.clone(), Limits::default());
         if let Some(feed) = &self.feed {
@@ -56,7 +56,7 @@ impl Live {
     }
 }
 
-/// Items applied under one lock: a face waits at most about a millisecond for it.
+/// Items applied under one lock: a user interface waits for it at most about a millisecond.
 const AT_ONCE: usize = 4096;
 
 impl Sink for Live {

@@ -1,4 +1,4 @@
-//! The recording as a sink.
+//! A sink that writes a recording.
 
 use crate::Sink;
 use std::path::{Path, PathBuf};
@@ -7,54 +7,55 @@ use std::time::Instant;
 use yuzuri_trace::recording::{RecordError, Writer};
 use yuzuri_trace::{Account, Item, Session};
 
-/// Learns what becomes of a recording, and tells the user.
+/// Learns what happens to a recording, and informs the user.
 pub trait RecordingObserver: Send + 'static {
-    /// It cannot be written. What it misses is counted, and it is tried again.
+    /// The recording cannot be written. Missing records are counted, and the recorder retries.
     fn write_failed(&mut self, error: &RecordError);
 
-    /// It can be written again. Each failure has one end at most.
+    /// The recording can be written again. Called at most once per failure.
     fn resumed(&mut self, _missing: u64) {}
 
-    /// It has ended.
+    /// The recording has ended.
     ///
     /// # Errors
-    /// The program's closing error, if the recording is not whole.
+    /// The program's closing error, if the recording is not complete.
     fn ended(&mut self, ended: Ended) -> anyhow::Result<()>;
 }
 
-/// What became of a recording.
+/// How a recording ended.
 pub struct Ended {
     /// The file.
     pub path: PathBuf,
-    /// Rows in it.
+    /// Rows in the file.
     pub rows: u64,
-    /// Its length.
+    /// Length of the file, bytes.
     pub bytes: u64,
-    /// Records that are not in it.
+    /// Records missing from the file.
     pub lacks: u64,
-    /// It could not be written at some time.
+    /// Whether writing failed at any time.
     pub stood_still: bool,
-    /// It could not be written at its end.
+    /// The error with which writing failed at the end, if it did.
     pub failed: Option<RecordError>,
 }
 
-/// Writes a recording; goes on when the disk was full and has room again.
+/// Writes a recording, and continues after a full disk has room again.
 pub struct Recorder<T> {
     writer: Writer,
     observer: T,
     failing: bool,
     stood_still: bool,
-    /// Events that it never got, because writing was too slow.
+    /// Events that never reached the recorder because writing was too slow.
     missed: u64,
-    /// The last account that was written.
+    /// The last account written.
     account: Option<Arc<Account>>,
 }
 
-/// While nothing happens an account is written only this often: each costs the file a batch of its own (6 kB).
+/// How often an account is written while nothing else happens: each takes a batch of its own in the
+/// file (6 kB).
 const IDLE_ACCOUNT_NS: u64 = 60_000_000_000;
 
 impl<T: RecordingObserver> Recorder<T> {
-    /// Begins the file.
+    /// Creates the file.
     ///
     /// # Errors
     /// If it exists and may not be overwritten, or cannot be created.
@@ -68,7 +69,7 @@ impl<T: RecordingObserver> Recorder<T> {
         Ok(Recorder { writer, observer, failing: false, stood_still: false, missed: 0, account: None })
     }
 
-    /// Whether the item tells something new.
+    /// Whether the item is worth writing: all are, except an account like the last one.
     fn is_news(&mut self, item: &Item) -> bool {
         let Item::Account(account) = item else { return true };
         let same = |last: &Arc<Account>| {
@@ -81,7 +82,7 @@ impl<T: RecordingObserver> Recorder<T> {
         true
     }
 
-    /// A failure is told once, and its end is told: the rest of the program goes on.
+    /// Reports a failure once, and its end once. The rest of the program continues.
     fn note(&mut self, result: Result<(), RecordError>) {
         match result {
             Err(error) if !self.failing => {

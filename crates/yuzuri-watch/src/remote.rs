@@ -1,4 +1,4 @@
-//! What a user interface may ask of the source, carried to the thread that reads it.
+//! Requests of user interfaces to the source, carried to the thread that reads it.
 
 use parking_lot::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -7,25 +7,25 @@ use yuzuri_kernel::Watch;
 use yuzuri_trace::{Density, Filter};
 use yuzuri_view::{Control, Refused};
 
-/// A request, with where the answer goes.
+/// A request, with the channel for its answer.
 struct Request {
-    /// The new filter, or the one in force.
+    /// The new filter; `None` leaves it unchanged.
     filter: Option<Filter>,
-    /// The new density, or the one in force.
+    /// The new density; `None` leaves it unchanged.
     density: Option<Density>,
     answer: SyncSender<Result<(), Refused>>,
 }
 
-/// A live source as user interfaces see it.
+/// The user interfaces' end: a live source that accepts requests.
 pub struct Remote {
     requests: Mutex<Sender<Request>>,
 }
 
-/// The requests of a [`Remote`] as the loop sees them.
+/// The loop's end: the requests made through a [`Remote`].
 pub struct Requests(Receiver<Request>);
 
 impl Remote {
-    /// A remote and its requests.
+    /// Creates a remote and the receiver of its requests.
     pub fn new() -> (Remote, Requests) {
         let (requests, asked) = channel();
         (Remote { requests: Mutex::new(requests) }, Requests(asked))
@@ -36,7 +36,7 @@ impl Remote {
         let (answer, answered) = sync_channel(1);
         let requests = self.requests.lock();
         requests.send(Request { filter, density, answer }).map_err(|_| failed("watching has ended"))?;
-        // The source looks every 10 ms or so.
+        // The source reads about every 10 ms.
         answered.recv_timeout(Duration::from_secs(5)).unwrap_or(Err(failed("the source does not answer")))
     }
 }
@@ -52,18 +52,18 @@ impl Control for Remote {
 }
 
 impl Requests {
-    /// Leaves the source alone for as long as it may be, or until something is wished, and does that.
+    /// Waits until the source is due again, or until a request arrives and is served.
     pub(crate) fn rest(&self, watch: &mut dyn Watch) {
         match self.0.recv_timeout(watch.rest()) {
             Ok(request) => {
                 let filter = request.filter.unwrap_or_else(|| watch.filter().clone());
                 let density = request.density.unwrap_or(watch.density());
                 let result = watch.set(&filter, density);
-                // Who asked may have given up.
+                // The requester may have given up.
                 let _ = request.answer.send(result.map_err(|error| Refused::Failed(error.to_string())));
             }
             Err(RecvTimeoutError::Timeout) => {}
-            // Nobody can send requests any more.
+            // All remotes are gone: no more requests can come.
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(watch.rest()),
         }
     }

@@ -1,9 +1,11 @@
-//! Where items go: each sink on a thread of its own behind a bounded queue, so that a slow one neither holds up the
-//! reader of the kernel's rings nor its neighbours. What does not fit is counted.
+//! Distributes items. Each sink has its own thread behind a bounded queue, so that a slow sink
+//! delays neither the reader of the kernel's ring buffers nor the other sinks. Items that do not
+//! fit are counted.
 //!
-//! There is one account, and it is made here: the source's, from whose kept records those are taken that the recording
-//! lost. Every sink gets that account, and so does whoever prints the last line. What a face (page, screen, lines) could
-//! not show is no loss of the watching, only of that face: it is counted beside, by the face itself.
+//! There is one account, made here: the source's, less the records that the recording lost. Every
+//! sink receives that account, and it is the one printed at the end. Items that a user interface
+//! (page, screen, lines) could not show are not a loss of the observation: that interface counts
+//! them separately.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,31 +14,33 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_trace::{Account, Batch, Item, LossReason};
 
-/// Takes items.
+/// Consumes items.
 pub trait Sink: Send + 'static {
-    /// Takes a batch.
+    /// Consumes a batch.
     ///
     /// # Errors
-    /// One that ends watching.
+    /// An error ends the observation.
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()>;
 
     /// Called at least every 100 ms.
     ///
     /// # Errors
-    /// One that ends watching.
+    /// An error ends the observation.
     fn tick(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// What the sink itself could not keep, of a recording.
+    /// Records that a recording could not keep.
     fn lost(&self) -> u64 {
         0
     }
 
-    /// Writes what it holds, or gives it up: what [`Sink::lost`] says after this is final. The last account follows.
+    /// Writes or discards what is buffered: [`Sink::lost`] is final afterwards. The last account
+    /// follows.
     fn settle(&mut self) {}
 
-    /// Learns how many events, all in all, did not fit into its queue: it got none of them.
+    /// Reports the total number of events that did not fit into the sink's queue and never reached
+    /// it.
     fn missed(&mut self, _events: u64) {}
 
     /// Called once, at the end.
@@ -48,30 +52,31 @@ pub trait Sink: Send + 'static {
     }
 }
 
-/// Events that may wait for one sink. At 600,000 events/s it is a tenth of a second; in memory 12 MB at most.
+/// Events that may wait for one sink: a tenth of a second at 600,000 events/s; at most 12 MB of
+/// memory.
 const MAX_WAITING: usize = 64 * 1024;
 
-/// What a sink is for.
+/// The purpose of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum For {
-    /// Keeping: what it does not take is lost, and the account says so.
+    /// Records: what it does not take is lost, and the account counts it.
     Recording,
-    /// Showing, as what it is called.
+    /// Shows; with its name.
     Face(&'static str),
 }
 
 enum Job {
     Items(Batch),
-    /// Settle, and answer when that is done.
+    /// Settle, and answer when done.
     Settle(SyncSender<()>),
 }
 
 /// What a worker did not take.
 #[derive(Default)]
 struct Missing {
-    /// Events that its queue had no room for.
+    /// Events for which its queue had no room.
     dropped: AtomicU64,
-    /// What the sink itself lost.
+    /// Records that the sink itself lost.
     lost: AtomicU64,
 }
 
@@ -107,7 +112,7 @@ impl Sinks {
         self.workers.push(Worker { what, queue, waiting, missing, thread });
     }
 
-    /// Hands a batch to every sink, its accounts with what the recording lost so far.
+    /// Gives a batch to every sink. Accounts in it include what the recording has lost so far.
     pub fn give(&self, batch: &Batch) {
         let lost = self.lost_to_recording();
         if lost > 0 && batch.iter().any(|item| matches!(item, Item::Account(_))) {
@@ -117,7 +122,7 @@ impl Sinks {
         }
     }
 
-    /// How often the sinks were told who a flow is; 0: there was none.
+    /// How many flow identities the sinks received; 0: there was no flow.
     pub fn flows(&self) -> u64 {
         self.flows.load(Ordering::Relaxed)
     }
@@ -135,12 +140,12 @@ impl Sinks {
             } else {
                 batch.clone()
             };
-            // A sink that ended is noticed by `failed`.
+            // `failed` notices a sink that has ended.
             let _ = worker.queue.send(Job::Items(batch));
         }
     }
 
-    /// A source's account with what the recording lost so far.
+    /// Adds what the recording has lost so far to a source's account.
     pub fn with_losses(&self, mut account: Account) -> Account {
         account.lose(LossReason::Recording, self.lost_to_recording());
         account
@@ -150,15 +155,16 @@ impl Sinks {
         self.workers.iter().filter(|w| w.what == For::Recording).map(|w| w.missing.all()).sum()
     }
 
-    /// Hands out the last items of a source and its closing account, the last of them. What the recording still loses at
-    /// its end is in that account before anybody sees it. Gives the account as it is everywhere.
+    /// Gives the sinks the last items of a source, and its closing account last. That account
+    /// includes what the recording loses at its own end. Returns the account as every sink received
+    /// it.
     pub fn conclude(&self, mut items: Vec<Item>, mut account: Account) -> Account {
         items.pop_if(|last| matches!(last, Item::Account(_)));
         self.give(&Arc::new(items));
         for worker in self.workers.iter().filter(|w| w.what == For::Recording) {
             let (answer, answered) = sync_channel(1);
             if worker.queue.send(Job::Settle(answer)).is_ok() {
-                // An error says that the sink has ended, which `finish` tells.
+                // An error means that the sink has ended; `finish` reports it.
                 let _ = answered.recv();
             }
         }
@@ -167,12 +173,13 @@ impl Sinks {
         account
     }
 
-    /// Whether a sink has ended, which it does only with an error.
+    /// Whether a sink has ended. Sinks end early only with an error.
     pub fn failed(&self) -> bool {
         self.workers.iter().any(|w| w.thread.is_finished())
     }
 
-    /// Lets every sink finish what it has; the first error. Faces that missed something are named on standard error.
+    /// Lets every sink finish its queue, and returns the first error. Prints the name of each
+    /// interface that missed records on standard error.
     pub fn finish(self) -> anyhow::Result<()> {
         let mut result = Ok(());
         for worker in self.workers {
@@ -187,7 +194,8 @@ impl Sinks {
     }
 }
 
-/// Identities, accounts and settings are few and nothing makes sense without them: they are never dropped.
+/// Identities, accounts and settings are never dropped: they are few, and events mean nothing
+/// without them.
 fn without_events(batch: &Batch) -> Batch {
     Arc::new(batch.iter().filter(|item| !matches!(item, Item::Event(_))).cloned().collect())
 }
@@ -219,7 +227,7 @@ fn serve(
     }
 }
 
-/// The batch with its accounts telling what the recording lost.
+/// The batch, with the recording's loss added to its accounts.
 fn with_loss(batch: &Batch, lost: u64) -> Vec<Item> {
     let account = |account: &Arc<Account>| {
         let mut account = account.as_ref().clone();
@@ -237,7 +245,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use yuzuri_trace::{CpuAccount, Event};
 
-    /// Holds each batch until told to go on.
+    /// Takes each batch only after a signal.
     struct Slow(Receiver<()>, Arc<Mutex<Taken>>);
 
     #[derive(Default)]
@@ -270,7 +278,8 @@ mod tests {
         }
     }
 
-    /// The account is the same for a recording that is stalled, a face that is stalled and one that keeps up.
+    /// The account is the same for a stalled recording, a stalled user interface and a sink that
+    /// keeps up.
     #[test]
     fn a_slow_recording_is_in_the_one_account_and_a_slow_face_beside_it() {
         let mut sinks = Sinks::default();

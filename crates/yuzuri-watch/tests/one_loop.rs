@@ -1,5 +1,5 @@
-//! The loop on the kernel: what a recording, a live model and the account say of the same connections is the same,
-//! also when the filter is changed through the remote meanwhile.
+//! The loop on the kernel: a recording, a live model and the account agree about the same
+//! connections, even if the filter is changed through the remote meanwhile.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use yuzuri_trace::{Account, Density, Event, Item};
 use yuzuri_view::Control;
 use yuzuri_watch::{Ended, For, Live, Pump, Recorder, RecordingObserver, Remote, Sinks, model, source};
 
-/// Keeps what became of the recording.
+/// Keeps how the recording ended.
 struct Kept(mpsc::Sender<Ended>);
 
 impl RecordingObserver for Kept {
@@ -41,7 +41,7 @@ impl Pair {
         Pair { near, far: listener.accept().unwrap().0 }
     }
 
-    /// Sends, and returns when the last byte was answered: each of them has been acknowledged.
+    /// Sends, and returns once the peer answered the last byte: all bytes have been acknowledged.
     fn send(&self, bytes: usize) {
         let mut received = vec![0; bytes];
         std::thread::scope(|scope| {
@@ -57,7 +57,7 @@ impl Pair {
     }
 }
 
-/// Ends the loop, also when the test fails.
+/// Ends the loop even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -99,7 +99,8 @@ fn recording_model_and_account_agree_while_the_filter_changes() {
         let pump = Pump::new(&sinks, &stop).with_requests(requests).telling(tell);
         let pumping = scope.spawn(move || pump.run(watch));
         let ends = Stop(&stop);
-        // Until the hooks see it: connections of before are known from their next event on.
+        // Wait for the hooks to see it: connections opened earlier are known from their next event
+        // on.
         assert!(eventually(|| {
             first.send(10_000);
             acked_of(first.local()) > 0

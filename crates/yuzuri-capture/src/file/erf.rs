@@ -1,5 +1,5 @@
-//! The Extensible Record Format of Endace: records without a header of the file. "Extensible Record Format (ERF)",
-//! Endace EDM11-01; Wireshark's `wiretap/erf.c`.
+//! Endace's Extensible Record Format: records without a file header. "Extensible Record Format
+//! (ERF)", Endace EDM11-01; Wireshark's `wiretap/erf.c`.
 
 use super::{Head, LinkOf, Step, ending};
 use crate::buffer::Buffer;
@@ -9,16 +9,17 @@ use std::io::{self, Read};
 
 /// Time stamp, type, flags, length of the record, losses or colour, length on the wire.
 pub(crate) const RECORD_BYTES: usize = 16;
-/// No capture is older: seconds since 1970 at the beginning of 1990.
+/// The earliest plausible time: seconds since 1970 at the beginning of 1990.
 const MIN_SECONDS: u32 = 631_152_000;
-/// Records that must agree before bytes without a magic number count as this format; fewer if there are no more.
+/// Consecutive valid records required before bytes without a magic number count as ERF; fewer if
+/// the file has no more.
 const AGREEING: usize = 3;
-/// Records of one file lie no further apart: a week.
+/// The longest plausible time between two records of a file: a week.
 const MAX_GAP_SECONDS: u32 = 7 * 24 * 3600;
-/// Highest type that Endace has given (`ERF_TYPE_MAX`), and the one for padding.
+/// The highest type that Endace has assigned (`ERF_TYPE_MAX`), and the type for padding.
 const MAX_TYPE: u8 = 48;
 const ETHERNET: [u8; 4] = [2, 11, 16, 20];
-/// Bytes of check sequence that Ethernet's length on the wire counts.
+/// Bytes of the frame check sequence, which Ethernet's length on the wire includes.
 const ETHERNET_FCS_BYTES: usize = 4;
 
 pub(crate) struct Erf {
@@ -32,7 +33,7 @@ struct Record {
     fraction: u32,
     kind: u8,
     bytes: usize,
-    /// Packets lost before this one; means something only in types without a colour.
+    /// Packets lost before this one; only valid for types without a colour.
     lost: u16,
     on_wire: usize,
 }
@@ -58,12 +59,14 @@ impl Record {
     }
 }
 
-/// Whether a file's beginning is a row of records whose lengths lead from one to the next, close in time.
+/// Whether a file begins with a chain of records whose lengths lead from one to the next, close in
+/// time.
 pub(crate) fn recognise<S: Read>(buffer: &mut Buffer<S>) -> io::Result<bool> {
     let (mut at, mut former): (usize, Option<Record>) = (0, None);
     for number in 0..AGREEING {
         if !buffer.has(at + RECORD_BYTES)? {
-            // A whole record alone is enough, or two of which the second may be cut.
+            // One whole record suffices if nothing follows it, or two of which the second may be
+            // truncated.
             return Ok(number > 1 || number == 1 && buffer.ready().len() == at);
         }
         let Some(record) = Record::of(&buffer.ready()[at..]) else { return Ok(false) };
@@ -100,14 +103,14 @@ impl Erf {
             return Ok(Step::End(ending(buffer)));
         }
         let bytes = buffer.take(record.bytes);
-        // 2^-32 s.
+        // Units of 2^-32 s.
         let fraction_ns = ((u64::from(record.fraction) * 1_000_000_000) >> 32) as i64;
         let time_ns = i64::from(record.seconds) * 1_000_000_000 + fraction_ns;
         let kind = record.kind & 0x7f;
         if matches!(kind, 1..=5) && record.lost > 0 {
             facts.capture_drops = Some(facts.capture_drops.unwrap_or(0) + u64::from(record.lost));
         }
-        // Records are filled up to a multiple of 8 bytes: what is beyond the packet is not of it.
+        // Records are padded to a multiple of 8 bytes; the padding is not part of the packet.
         let before = header_bytes(bytes).unwrap_or(record.bytes);
         let fcs_bytes = if ETHERNET.contains(&kind) { ETHERNET_FCS_BYTES } else { 0 };
         let on_wire = before + record.on_wire.saturating_sub(fcs_bytes);
@@ -116,8 +119,8 @@ impl Erf {
     }
 }
 
-/// Bytes of a record before the frame: the fixed part, extension headers, and what Ethernet's types have before the
-/// frame; `None` where it is cut.
+/// Bytes of a record before the frame: the fixed part, extension headers, and the bytes that
+/// Ethernet types have before the frame; `None` if the record is truncated.
 pub(crate) fn header_bytes(record: &[u8]) -> Option<usize> {
     let kind = *record.get(8)?;
     let mut at = RECORD_BYTES;
@@ -130,7 +133,8 @@ pub(crate) fn header_bytes(record: &[u8]) -> Option<usize> {
     Some(at + pad)
 }
 
-/// The type of what a record holds, without the bit for extension headers; `None` where it is cut.
+/// The type of a record's content, without the bit for extension headers; `None` if the record is
+/// truncated.
 pub(crate) fn kind(record: &[u8]) -> Option<u8> {
     Some(record.get(8)? & 0x7f)
 }

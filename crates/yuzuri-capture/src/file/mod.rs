@@ -10,18 +10,18 @@ use crate::facts::{Ending, FileFacts, LinkTypeCount, Skip};
 use crate::link::Link;
 use std::io::{self, Read};
 
-/// Link types that are counted one by one.
+/// Link types that are counted separately.
 const MAX_LINK_TYPES: usize = 64;
 
-/// What a file says of a packet.
+/// A packet's header in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
-    /// ns since 1970-01-01 UTC; `None` where the packet is not stamped.
+    /// ns since 1970-01-01 UTC; `None` if the packet has no time stamp.
     pub time_ns: Option<i64>,
-    /// Length of the whole frame, without the check sequence at its end.
+    /// Length of the whole frame, without its check sequence.
     pub on_wire: u32,
     pub link: Link,
-    /// Place of the link type in [`FileFacts::link_types`], or past its end.
+    /// The link type's index in [`FileFacts::link_types`], or past its end.
     pub link_place: u32,
 }
 
@@ -29,14 +29,14 @@ pub(crate) struct Head {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkOf {
     pub link: Link,
-    /// Its place in [`FileFacts::link_types`], or past its end.
+    /// Its index in [`FileFacts::link_types`], or past its end.
     pub place: u32,
-    /// Bytes of check sequence at the end of each frame.
+    /// Bytes of the check sequence at the end of each frame.
     pub fcs_bytes: u32,
 }
 
 impl LinkOf {
-    /// Notes an interface with that link type.
+    /// Registers an interface with that link type.
     pub(crate) fn new(link_type: u32, fcs_bytes: u32, facts: &mut FileFacts) -> LinkOf {
         let link = Link::from_number(link_type);
         facts.interfaces += 1;
@@ -57,16 +57,16 @@ impl LinkOf {
     }
 }
 
-/// The next thing in a file.
+/// The next item of a file.
 pub(crate) enum Step<'a> {
-    /// What was captured of a packet; the rest of it stands in the caller's [`Head`].
+    /// The captured bytes of a packet; the caller's [`Head`] holds the rest.
     Packet(&'a [u8]),
     /// A packet that cannot be read.
     Skipped(Skip),
     End(Ending),
 }
 
-/// A file format, with what it has to remember between packets.
+/// A file format, with its state between packets.
 pub(crate) enum Format {
     Pcap(pcap::Pcap),
     PcapNg(pcapng::PcapNg),
@@ -97,7 +97,7 @@ impl Format {
 }
 
 impl Head {
-    /// Nothing said yet.
+    /// An empty header.
     pub(crate) const EMPTY: Head = Head { time_ns: None, on_wire: 0, link: Link::Unknown, link_place: 0 };
 
     #[inline(always)]
@@ -109,7 +109,7 @@ impl Head {
     }
 }
 
-/// How a stream ended of which no whole packet or block is left.
+/// How a stream ended that holds no further complete packet or block.
 pub(crate) fn ending<S: Read>(buffer: &Buffer<S>) -> Ending {
     if buffer.unsound() {
         Ending::BadCompression { offset_bytes: buffer.offset() + buffer.ready().len() as u64 }

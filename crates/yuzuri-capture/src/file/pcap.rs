@@ -1,4 +1,4 @@
-//! The format of libpcap: a header, then packets. draft-ietf-opsawg-pcap.
+//! The libpcap format: a header, then packets. draft-ietf-opsawg-pcap.
 
 use super::{Head, LinkOf, Step, ending, word};
 use crate::buffer::{Buffer, MAX_BYTES};
@@ -12,12 +12,12 @@ pub(crate) struct Pcap {
     swapped: bool,
     /// Bytes before each packet.
     record_bytes: usize,
-    /// Nanoseconds of one unit of the fraction.
+    /// Nanoseconds per unit of the fraction.
     unit_ns: i64,
     link: LinkOf,
 }
 
-/// Byte order and variant by the first four bytes.
+/// Byte order and variant, from the first four bytes.
 fn variant(header: &[u8; HEADER_BYTES]) -> Option<(bool, Format)> {
     [false, true].into_iter().find_map(|swapped| match word(header, 0, swapped) {
         0xa1b2_c3d4 => Some((swapped, Format::PcapMicro)),
@@ -27,7 +27,7 @@ fn variant(header: &[u8; HEADER_BYTES]) -> Option<(bool, Format)> {
     })
 }
 
-/// Which variant of the format it is, if it is this format.
+/// The variant, if the file has this format.
 pub(crate) fn recognise(header: &[u8; HEADER_BYTES]) -> Option<Format> {
     variant(header).map(|(_, format)| format)
 }
@@ -36,7 +36,8 @@ impl Pcap {
     pub(crate) fn new(header: &[u8; HEADER_BYTES], facts: &mut FileFacts) -> Option<Pcap> {
         let (swapped, format) = variant(header)?;
         let network = word(header, 20, swapped);
-        // The length of the check sequence counts only where the file says that it is known, in units of 16 bits.
+        // The length of the check sequence is valid only if the file marks it as known; in units of
+        // 16 bits.
         let fcs_bytes = if network & 1 << 26 == 0 { 0 } else { (network >> 28) * 2 };
         facts.sections = 1;
         Some(Pcap {

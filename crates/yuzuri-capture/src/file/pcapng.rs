@@ -1,14 +1,14 @@
-//! The format of Wireshark: sections of blocks. draft-ietf-opsawg-pcapng.
+//! Wireshark's format: sections of blocks. draft-ietf-opsawg-pcapng.
 
 use super::{Head, LinkOf, Step, ending, word};
 use crate::buffer::{Buffer, MAX_BYTES};
 use crate::facts::{Damage, Ending, FileFacts, Skip};
 use std::io::{self, Read};
 
-/// Most interfaces of a section; packets of further ones are counted as packets without interface.
+/// Interfaces kept per section; packets of further ones count as packets without interface.
 const MAX_INTERFACES: usize = 1 << 16;
 
-/// Beginning of a section; reads the same in both byte orders.
+/// Begins a section; it reads the same in both byte orders.
 pub(crate) const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
@@ -32,23 +32,23 @@ struct Interface {
     snaplen: u32,
     resolution: Resolution,
     offset_ns: i64,
-    /// Packets that it dropped, by its last statistics.
+    /// Packets that the interface dropped, by its latest statistics.
     drops: u64,
 }
 
-/// What one tick of an interface's clock is.
+/// The length of one tick of an interface's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resolution {
-    /// So many ns.
+    /// This many ns.
     Times(u64),
-    /// One of so many parts of a ns.
+    /// 1 ns divided by this.
     Parts(u64),
     /// 2^-n s.
     Binary(u32),
 }
 
 impl Resolution {
-    /// By the option `if_tsresol`.
+    /// From the option `if_tsresol`.
     fn new(option: u8) -> Resolution {
         let exponent = u32::from(option & 0x7f);
         if option & 0x80 != 0 {
@@ -56,7 +56,7 @@ impl Resolution {
         }
         match 9u32.checked_sub(exponent) {
             Some(zeros) => Resolution::Times(10u64.pow(zeros)),
-            // So fine that 64 bits of ticks do not come to a nanosecond: all are zero.
+            // So fine that 2^64 ticks are less than a nanosecond: all times are zero.
             None => 10u64.checked_pow(exponent - 9).map_or(Resolution::Times(0), Resolution::Parts),
         }
     }
@@ -98,7 +98,7 @@ impl PcapNg {
                 kind = SECTION;
             }
             let stated = word(frame, 4, self.swapped);
-            // Some programs do not pad; the next block begins at a multiple of 4 all the same.
+            // Some programs do not pad, yet the next block begins at a multiple of 4.
             let length = (stated as usize).next_multiple_of(4);
             let damage = match length {
                 0..FRAME_BYTES => Some(Damage::TooShort),
@@ -153,7 +153,8 @@ impl PcapNg {
         Ok(captured)
     }
 
-    /// A packet of the first interface, without time: as long as the block, the packet and the interface's limit allow.
+    /// A packet of the first interface, without time: its length is bounded by the block, the
+    /// packet and the interface's limit.
     fn simple_packet<'a>(&self, body: &'a [u8], head: &mut Head) -> Result<&'a [u8], Skip> {
         let (fixed, rest) = body.split_at_checked(4).ok_or(Skip::BadHeader)?;
         let interface = self.interfaces.first().ok_or(Skip::NoInterface)?;
@@ -194,7 +195,7 @@ impl PcapNg {
         let Some(drops) = drops.and_then(|(_, value)| self.long(value)) else { return };
         let number = word(fixed, 0, self.swapped) as usize;
         if let Some(interface) = self.interfaces.get_mut(number) {
-            // Each block counts from the beginning.
+            // Each block counts from the start of the capture.
             let before = facts.capture_drops.unwrap_or(0).saturating_sub(interface.drops);
             facts.capture_drops = Some(before.saturating_add(drops));
             interface.drops = drops;
@@ -211,7 +212,7 @@ impl PcapNg {
         Some(if self.swapped { long.swap_bytes() } else { long })
     }
 
-    /// Code and value of each option.
+    /// The code and value of each option.
     fn options<'a>(&self, mut bytes: &'a [u8]) -> impl Iterator<Item = (u16, &'a [u8])> {
         let swapped = self.swapped;
         std::iter::from_fn(move || {
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(ns(0x80 | 32, 3 << 31), 1_500_000_000);
         assert_eq!(ns(0x80 | 64, u64::MAX), 999_999_999);
         assert_eq!(ns(0x80 | 127, u64::MAX), 0);
-        // Past what 64 bits of ns hold.
+        // Beyond 64 bits of ns.
         assert_eq!(ns(0, u64::MAX), i64::MAX);
         assert_eq!(ns(0x80, u64::MAX), i64::MAX);
         assert_eq!(ns(9, u64::MAX), i64::MAX);

@@ -10,16 +10,16 @@ pub(crate) const HEADER_BYTES: usize = 16;
 const RECORD_BYTES: usize = 24;
 const MAGIC: &[u8] = b"snoop\0\0\0";
 
-/// `LINKTYPE_` number of what RFC 1761 has no counterpart for at tcpdump.org: this and its number there.
+/// Added to RFC 1761's link types that have no `LINKTYPE_` number at tcpdump.org.
 const NO_COUNTERPART: u32 = 0xffff_0000;
 
 pub(crate) struct Snoop {
     link: LinkOf,
-    /// Packets that the capturing machine had dropped before the last one: the count goes on from packet to packet.
+    /// Packets that the capturing machine had dropped before the latest one: a cumulative count.
     drops: u32,
 }
 
-/// Whether a file begins as one of version 2, the only one there is.
+/// Whether a file begins as version 2, the only version there is.
 pub(crate) fn recognise(beginning: &[u8]) -> bool {
     beginning.len() >= HEADER_BYTES && beginning.starts_with(MAGIC) && word(beginning, 8, true) == 2
 }

@@ -1,4 +1,4 @@
-//! Captures made in memory, and what is read from them.
+//! Captures made in memory, and the items read from them.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 pub mod odd;
@@ -13,14 +13,14 @@ use yuzuri_capture::{
 /// 2023-11-14, 22:13:20 UTC.
 pub const START_NS: i64 = 1_700_000_000_000_000_000;
 
-/// What a capture gave.
+/// An item read from a capture.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     Segment(Segment, FlowKey),
     Ended(FlowSlot, FlowKey),
 }
 
-/// Reads all that is there.
+/// Reads everything.
 pub fn read(bytes: &[u8]) -> (Vec<Told>, FileFacts) {
     read_with(bytes, &Options::default())
 }
@@ -42,7 +42,8 @@ pub fn read_from(reader: impl std::io::Read, options: &Options) -> (Vec<Told>, F
     (told, capture.facts().clone())
 }
 
-/// Reads the same by so many, each of which has a share: together they must give what one reader gave, each in its order, and know the same of the file.
+/// Reads the same with `of` readers, each with its own partition. Together they must return what
+/// one reader returned, each in its order, and agree about the file.
 pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(Vec<Told>, FileFacts)) {
     let shares = Partition::each(of).map(|partition| read_with(bytes, &Options { partition, ..*options }));
     let (told, mut known): (Vec<_>, Vec<FileFacts>) = shares.unzip();
@@ -61,7 +62,7 @@ pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(
     assert_eq!(all, *facts, "{of} shares");
 }
 
-/// The segments alone.
+/// Only the segments.
 pub fn segments(bytes: &[u8]) -> Vec<Segment> {
     let of = |told| match told {
         Told::Segment(segment, _) => Some(segment),
@@ -115,14 +116,14 @@ fn numbers(big_endian: bool) -> impl Fn(u32) -> Vec<u8> + Copy {
     move |number| if big_endian { number.to_be_bytes().to_vec() } else { number.to_le_bytes().to_vec() }
 }
 
-/// Puts a pcapng file together.
+/// Builds a pcapng file.
 pub struct PcapNg {
     pub big_endian: bool,
     pub bytes: Vec<u8>,
 }
 
 impl PcapNg {
-    /// With the beginning of a section.
+    /// Begins with a section.
     pub fn new(big_endian: bool) -> PcapNg {
         let mut file = PcapNg { big_endian, bytes: Vec::new() };
         file.section();
@@ -185,7 +186,7 @@ impl PcapNg {
         let mut body: Vec<u8> = fields.into_iter().flat_map(|field| self.number(field)).collect();
         body.extend(captured);
         body.resize(body.len().next_multiple_of(4), 0);
-        // A comment behind the packet.
+        // A comment after the packet.
         body.extend(self.option(1, b"seen"));
         self.block(6, &body);
     }

@@ -1,5 +1,5 @@
-//! Odd captures, each below 4 kB. They are committed in `tests/odd` for other tests and programs to try;
-//! `UPDATE_GOLDEN=1 cargo test -p yuzuri-capture --test odd` writes them anew.
+//! Odd captures, each below 4 kB. They are committed in `tests/odd` for other tests and programs;
+//! `UPDATE_GOLDEN=1 cargo test -p yuzuri-capture --test odd` rewrites them.
 
 use super::wrapped::{erf, snoop, tunnels};
 use super::{Packing, PcapNg, START_NS, end, frame, pack, pcap, pcap_header, pcap_of_frames, pcap_record};
@@ -91,14 +91,15 @@ fn no_tcp() -> Vec<u8> {
 
 fn wrong_checksums() -> Vec<u8> {
     let mut frames = frames();
-    // A bit of the payload; what a network card was to finish: the sum of the pseudo-header alone.
+    // A flipped bit of the payload; a checksum left to the network card: the sum of the
+    // pseudo-header alone.
     frames[3].1[80] ^= 1;
     let partial = partial_checksum(&frames[4].1[14..]);
     frames[4].1[50..52].copy_from_slice(&partial.to_be_bytes());
     pcap_of_frames(frames)
 }
 
-/// Sum of the pseudo-header of an IPv4 packet, in the plainest way.
+/// Sum of the pseudo-header of an IPv4 packet, in the simplest way.
 fn partial_checksum(packet: &[u8]) -> u16 {
     let words = packet[12..20].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
     let sum = words.sum::<u32>() + 6 + (packet.len() as u32 - 20);
@@ -256,7 +257,7 @@ fn statistics() -> Vec<u8> {
     let mut file = PcapNg::new(false);
     for interface in 0..2u32 {
         file.interface(1, 0);
-        // The second block of the first interface counts from the beginning, as the first one does.
+        // The second block of the first interface counts from the start, as the first one does.
         for drops in [3u64, 5].into_iter().take(2 - interface as usize) {
             let fields = [interface, 0, 0].into_iter().flat_map(|field| file.number(field));
             let options =
@@ -268,7 +269,7 @@ fn statistics() -> Vec<u8> {
     file.bytes
 }
 
-/// A pcapng file with one packet, then these bytes.
+/// A pcapng file with one packet, followed by these bytes.
 fn then(bytes: &[u8]) -> Vec<u8> {
     let mut file = PcapNg::new(false);
     file.interface(1, 0);
@@ -296,7 +297,7 @@ fn bomb() -> Vec<u8> {
     pack(Packing::Gzip, &[pcap_header(false, 0xa1b2_3c4d, 1), record, after].concat())
 }
 
-/// Two streams as `cat` joins them, the second one cut.
+/// Two streams joined as by `cat`, the second one truncated.
 fn truncated_xz() -> Vec<u8> {
     let whole = pcap(&download());
     let (first, second) = whole.split_at(600);

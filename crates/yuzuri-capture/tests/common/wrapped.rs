@@ -1,13 +1,13 @@
-//! The short download of `odd`, inside tunnels and in other file formats.
+//! The short download of `odd` inside tunnels and in other file formats.
 
 use super::odd::{download, frames};
 use super::{frame, pcap_of_frames};
 use yuzuri_capture::Framing;
 
-/// A packet that was sent through a tunnel: its name, and the frame outside.
+/// Sends a packet through a tunnel; returns the outer frame.
 type Wrap = fn(&[u8]) -> Vec<u8>;
 
-/// Every kind of tunnel that is read, with all that is optional in its header.
+/// Every supported kind of tunnel, with all optional parts of its header.
 pub const TUNNELS: [(&str, Wrap); 13] = [
     ("VXLAN", |inner| udp(4789, &[&[0x08, 0, 0, 0, 0, 0, 7, 0], inner].concat())),
     ("VXLAN as Linux had it", |inner| udp(8472, &[&[0x08, 0, 0, 0, 0, 0, 7, 0], inner].concat())),
@@ -36,7 +36,7 @@ pub const TUNNELS: [(&str, Wrap); 13] = [
     ("IP in IP", |inner| outside(4, &inner[14..])),
 ];
 
-/// PPP over Ethernet, in two VLAN tags; and two labels of MPLS.
+/// PPP over Ethernet, in two VLAN tags; and two MPLS labels.
 pub const BELOW_IP: [(&str, Wrap); 2] = [
     ("PPPoE in QinQ", |inner| {
         let length = (inner.len() - 14 + 2) as u16;
@@ -46,13 +46,13 @@ pub const BELOW_IP: [(&str, Wrap); 2] = [
     ("MPLS", |inner| [&inner[..12], &[0x88, 0x47, 0, 1, 0x10, 64, 0, 2, 0x11, 64], &inner[14..]].concat()),
 ];
 
-/// A GTP-U header without what is optional.
+/// A GTP-U header without optional fields.
 fn gtp(flags: u8, payload_bytes: usize) -> [u8; 8] {
     let [a, b] = (payload_bytes as u16).to_be_bytes();
     [flags, 255, a, b, 0, 0, 0, 7]
 }
 
-/// A frame with a packet of IPv4 that carries this, with a right checksum in its header.
+/// An IPv4 frame that carries `payload`, with a correct header checksum.
 pub fn outside(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = (20 + payload.len()) as u16;
     let [a, b] = length.to_be_bytes();
@@ -63,13 +63,13 @@ pub fn outside(protocol: u8, payload: &[u8]) -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0], &header[..], payload].concat()
 }
 
-/// The same with a UDP header to this port, without checksum, as tunnels of IPv4 may.
+/// The same with a UDP header to this port, without checksum, as IPv4 tunnels may have it.
 pub fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
     let ([a, b], [c, d]) = (port.to_be_bytes(), ((8 + payload.len()) as u16).to_be_bytes());
     outside(17, &[&[0xc0, 1, a, b, c, d, 0, 0], payload].concat())
 }
 
-/// The download once through each tunnel, one after the other.
+/// The download through each tunnel, one after the other.
 pub fn tunnels() -> Vec<u8> {
     let wraps = TUNNELS.iter().chain(&BELOW_IP);
     pcap_of_frames(wraps.zip(0_i64..).map(|((_, wrap), number)| {
@@ -78,7 +78,7 @@ pub fn tunnels() -> Vec<u8> {
     }))
 }
 
-/// The download as snoop of Solaris writes it; before the fourth packet two were dropped.
+/// The download as snoop writes it; two packets were dropped before the fourth.
 pub fn snoop() -> Vec<u8> {
     let mut file = [&b"snoop\0\0\0"[..], &2u32.to_be_bytes(), &4u32.to_be_bytes()].concat();
     for (place, (time_ns, frame)) in frames().into_iter().enumerate() {
@@ -99,7 +99,8 @@ pub fn snoop() -> Vec<u8> {
     file
 }
 
-/// The download as Endace's cards write it: Ethernet, from the sixth packet on with an extension header.
+/// The download as Endace's cards write it: Ethernet, from the sixth packet on with an extension
+/// header.
 pub fn erf() -> Vec<u8> {
     let mut file = Vec::new();
     for (place, (time_ns, frame)) in frames().into_iter().enumerate() {
