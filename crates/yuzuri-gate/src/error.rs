@@ -6,7 +6,9 @@ use yuzuri_kernel::MonitorError;
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// The kernel refuses BPF to us.
-    #[error("loading the gate: not permitted ({0}); run as root, or with CAP_BPF and CAP_NET_ADMIN")]
+    #[error(
+        "loading the gate: not permitted ({0}); run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+    )]
     NotPermitted(String),
     /// The kernel refuses a program or a map.
     #[error(

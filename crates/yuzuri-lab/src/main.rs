@@ -468,7 +468,10 @@ fn runs(
         let planned = all.len();
         all.retain(|planned| only.iter().any(|word| planned.name().contains(word)));
         match all.len() {
-            0 => bail!("no run name contains any of: {}; {planned} runs are planned, and `yuzuri lab list` shows their names", only.join(", ")),
+            0 => bail!(
+                "no run name contains any of: {}; {planned} runs are planned, and `yuzuri lab list` shows their names",
+                only.join(", ")
+            ),
             selected => eprintln!("yuzuri-lab: {selected} of {planned} runs selected"),
         }
     }

@@ -1,6 +1,7 @@
 //! Whether a window that is full and does not grow is at a bound.
 
-use crate::{Observation, State};
+use crate::Observation;
+use yuzuri_cca::CaState;
 use yuzuri_cca::CcaKind;
 
 /// CUBIC's plateau: within |t - K| < 1.36 s the curve W(t) = C (t - K)^3 + W_max is less than a segment from W_max, with
@@ -66,7 +67,7 @@ impl Bound {
         }
         // A bound that is raised lets the window grow.
         self.segments = self.segments.filter(|bound| now.cwnd_segments <= *bound);
-        let calm = |state| matches!(state, State::Open | State::Disorder);
+        let calm = |state| matches!(state, CaState::Open | CaState::Disorder);
         if !full || !calm(now.state) || !calm(last.state) || now.reduction.is_some() {
             self.flat = None;
             return;

@@ -5,8 +5,8 @@ use crate::buffer::{Buffer, wakes_writer_below};
 use crate::losses::{Held, Losses};
 use crate::pace::Pace;
 use crate::reader::Reader;
-use crate::{Limit, Moment, Observation, Reduction, State};
-use yuzuri_cca::CcaKind;
+use crate::{Limit, Moment, Observation, Reduction};
+use yuzuri_cca::{CaState, CcaKind};
 
 /// A stretch of a sender's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,9 +135,9 @@ impl Classifier {
 
     fn in_state(&self, seen: &Observation) -> Option<Limit> {
         match seen.state {
-            State::Recovery => Some(Limit::Recovery),
-            State::Loss => Some(Limit::Timeout),
-            State::Open | State::Disorder | State::Cwr => None,
+            CaState::Recovery => Some(Limit::Recovery),
+            CaState::Loss => Some(Limit::Timeout),
+            CaState::Open | CaState::Disorder | CaState::Cwr => None,
         }
     }
 
@@ -338,7 +338,7 @@ fn waits_for_a_larger_segment(seen: &Observation, room_bytes: u64, unsent_bytes:
 /// For how long after `last` the sender had nothing to send. Nothing was unsent then. What is outstanding now was sent
 /// within the last round trip; if anything had been outstanding in the time before that, an ACK would have come for it.
 fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
-    let calm = now.moment == Moment::Arrival && matches!(last.state, State::Open | State::Disorder);
+    let calm = now.moment == Moment::Arrival && matches!(last.state, CaState::Open | CaState::Disorder);
     // Where nothing is outstanding and something unsent, the receiver's window was closed, for nobody knows how long.
     let told = now.outstanding_bytes > 0 && last.unsent_bytes == Some(0);
     if !calm || !told || limit == Limit::Application {

@@ -1,22 +1,6 @@
 //! What is known of a sender at one moment.
 
-use yuzuri_cca::CcaKind;
-
-/// State of the congestion machine (`enum tcp_ca_state`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum State {
-    /// No sign of trouble.
-    #[default]
-    Open,
-    /// Duplicate ACKs or SACKs, no loss yet.
-    Disorder,
-    /// The window is being reduced, without loss.
-    Cwr,
-    /// Fast recovery.
-    Recovery,
-    /// After a retransmission timeout.
-    Loss,
-}
+use yuzuri_cca::{CaState, CcaKind};
 
 /// When, in the course of what TCP does, something was observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -56,7 +40,7 @@ pub struct Observation {
     /// The connection was established at this moment.
     pub begins: bool,
     /// State of the congestion machine until now.
-    pub state: State,
+    pub state: CaState,
     /// What its congestion control does with the window.
     pub cca: Option<CcaKind>,
     /// A reduction that this moment tells of.

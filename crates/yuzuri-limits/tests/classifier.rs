@@ -2,8 +2,9 @@
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
+use yuzuri_cca::CaState;
 use yuzuri_cca::CcaKind;
-use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, Stretch};
 
 const MSS: u32 = 1448;
 
@@ -338,9 +339,9 @@ fn from_the_middle_a_small_window_is_told_from_a_slow_reader_by_how_the_receiver
 
 #[test]
 fn recovery_and_timeouts_are_told_by_the_state() {
-    assert_eq!(steady(|t| Observation { state: State::Recovery, ..roomy(t) }), Limit::Recovery);
-    assert_eq!(steady(|t| Observation { state: State::Loss, ..roomy(t) }), Limit::Timeout);
-    let expired = Observation { moment: Moment::Timeout, state: State::Open, ..full_cwnd(250_000) };
+    assert_eq!(steady(|t| Observation { state: CaState::Recovery, ..roomy(t) }), Limit::Recovery);
+    assert_eq!(steady(|t| Observation { state: CaState::Loss, ..roomy(t) }), Limit::Timeout);
+    let expired = Observation { moment: Moment::Timeout, state: CaState::Open, ..full_cwnd(250_000) };
     assert_eq!(told(&[full_cwnd(0), expired]).0.share(Limit::Timeout), 1.0);
 }
 
@@ -514,11 +515,11 @@ fn any_observation() -> impl Strategy<Value = Observation> {
     let number = || prop_oneof![0u32..50, any::<u32>()];
     let bytes = || prop_oneof![Just(0u64), 0u64..200_000, any::<u64>()];
     let state = prop_oneof![
-        Just(State::Open),
-        Just(State::Disorder),
-        Just(State::Cwr),
-        Just(State::Recovery),
-        Just(State::Loss)
+        Just(CaState::Open),
+        Just(CaState::Disorder),
+        Just(CaState::Cwr),
+        Just(CaState::Recovery),
+        Just(CaState::Loss)
     ];
     let moment = prop_oneof![
         4 => Just(Moment::Arrival),
@@ -622,7 +623,7 @@ proptest! {
     /// What one does not know never makes another limit of it: it makes it unknown, or leaves it as it is.
     #[test]
     fn knowing_less_never_names_another_application_or_buffer(o in any_observation()) {
-        let known = Observation { moment: Moment::Arrival, state: State::Open, reduction: None, time_us: 0, ..o };
+        let known = Observation { moment: Moment::Arrival, state: CaState::Open, reduction: None, time_us: 0, ..o };
         let of = |o: Observation| told(&[o, Observation { time_us: 1, ..o }]).1[0].limit;
         let less = Observation { send_buffer_bytes: None, writer_waits: None, ..known };
         prop_assert!(of(less) == of(known) || of(less) == Limit::Unknown, "{} {}", of(less), of(known));

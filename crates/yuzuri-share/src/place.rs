@@ -164,7 +164,9 @@ pub fn new_key_file(file: &Path) -> Result<(), ShareError> {
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     let mut opened = opened.map_err(|e| match e.kind() {
         ErrorKind::AlreadyExists => wrong("it exists already; a key is never replaced".into()),
-        ErrorKind::NotFound => wrong("cannot create it: there is no such folder; create the folder first".into()),
+        ErrorKind::NotFound => {
+            wrong("cannot create it: there is no such folder; create the folder first".into())
+        }
         _ => wrong(e.to_string()),
     })?;
     let written = writeln!(opened, "{text}").and_then(|()| opened.sync_all());

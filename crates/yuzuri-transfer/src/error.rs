@@ -261,7 +261,9 @@ pub enum ReceiveError {
 
 fn attempts_text(target: &Target, attempts: &[(SocketAddr, io::Error)]) -> String {
     match attempts {
-        [(address, error)] if *address.to_string() == target.to_string() => format!("{error}; {}", advice(error)),
+        [(address, error)] if *address.to_string() == target.to_string() => {
+            format!("{error}; {}", advice(error))
+        }
         [(address, error)] => format!("{address}: {error}; {}", advice(error)),
         _ => {
             let each: Vec<String> = attempts.iter().map(|(address, e)| format!("{address}: {e}")).collect();

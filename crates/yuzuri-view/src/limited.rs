@@ -2,7 +2,7 @@
 //! each limit.
 
 use yuzuri_cca::CcaKind;
-use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, State, Stretch};
+use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, Stretch};
 use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Snapshot};
 
 /// Means over the time for which a limit held the flow.
@@ -253,7 +253,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         moment,
         cca: None,
         begins: event.kind == Kind::Open && !polled,
-        state: state(if polled { event.ca_state } else { event.ca_before }),
+        state: if polled { event.ca_state } else { event.ca_before },
         reduction,
         cwnd_segments: s.cwnd,
         ssthresh_segments: s.finite_ssthresh(),
@@ -294,14 +294,4 @@ fn observation(event: &Event, has_window: bool) -> Observation {
 fn reduced_between(before: &Counts, after: &Counts) -> Option<Reduction> {
     let reduced = after.ssthresh != Snapshot::SSTHRESH_INFINITE && after.ssthresh != before.ssthresh;
     (reduced && after.retransmitted > before.retransmitted).then_some(Reduction::Path)
-}
-
-fn state(state: CaState) -> State {
-    match state {
-        CaState::Open => State::Open,
-        CaState::Disorder => State::Disorder,
-        CaState::Cwr => State::Cwr,
-        CaState::Recovery => State::Recovery,
-        CaState::Loss => State::Loss,
-    }
 }

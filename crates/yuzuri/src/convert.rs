@@ -28,7 +28,9 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         ));
     };
     let Some(format) = Format::from_name(word) else {
-        bail!(UsageError::new(format!("unknown output format '{word}': choose csv, jsonl or parquet by --to")));
+        bail!(UsageError::new(format!(
+            "unknown output format '{word}': choose csv, jsonl or parquet by --to"
+        )));
     };
     let reader = Reader::open(&args.file)?;
     let length = std::fs::metadata(&args.file).map(|m| m.len()).unwrap_or(0);

@@ -4,7 +4,8 @@ use super::look::{Look, Looks};
 use super::runs::{MIN_RUNS, Runs};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
-use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reader, Reduction, State, Stretch};
+use yuzuri_cca::CaState;
+use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reader, Reduction, Stretch};
 
 /// Segments lie in the sender's own device for longer than TCP small queues let them (1 ms of the pacing
 /// rate), and than the millisecond of a timestamp blurs.
@@ -173,9 +174,9 @@ impl<'a> Teller<'a> {
             time_us,
             moment: Moment::Arrival,
             state: match (look.timeout, look.repair) {
-                (true, _) => State::Loss,
-                (false, true) => State::Recovery,
-                (false, false) => State::Open,
+                (true, _) => CaState::Loss,
+                (false, true) => CaState::Recovery,
+                (false, false) => CaState::Open,
             },
             reduction,
             // With nothing else in its way a window is full.

@@ -6,8 +6,8 @@ mod print;
 
 use crate::cli::{self, WhyArgs};
 use crate::watch::{announce, print::or_all};
-use flows::{Collector, Flows};
 use anyhow::bail;
+use flows::{Collector, Flows};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -120,7 +120,9 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
 fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let of_processes = [!filter.pids.is_empty(), !filter.names.is_empty(), !filter.netns.is_empty()];
     if of_processes.contains(&true) {
-        bail!(UsageError::new("a capture has no processes and namespaces: select flows by addresses and ports"));
+        bail!(UsageError::new(
+            "a capture has no processes and namespaces: select flows by addresses and ports"
+        ));
     }
     let (flows, broke) = captured::read(file, filter, stop)?;
     let complete = broke.is_none().then_some(true).or(Some(false));
