@@ -58,8 +58,9 @@ enum role {
 };
 
 #define NO_STACK 0xffffffffu
+#define RECORD_BYTES 160
 
-/* A sample or event. Both records are 152 bytes, and slots need no length. They are written
+/* A sample or event. Both records have RECORD_BYTES, and slots need no length. They are written
  * straight into the ring's slot; `seq` is written last and tells the reader that the rest is there. */
 struct event_record {
 	__u64 mono_ns;
@@ -92,6 +93,7 @@ struct event_record {
 	__u16 mss;
 	__u16 reordering;
 	__u32 stack; /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err; RECORD_OPEN: nothing */
+	__u32 room[2]; /* for the next fields; neither written nor read */
 	__u8 kind;
 	__u8 ca_state; /* RECORD_STATE: the new one; RECORD_OPEN: enum role */
 	__u8 ca_before;
@@ -118,7 +120,7 @@ struct flow_record {
 	__u8 undecided;   /* the filter asks for the owner, and nobody knows it yet */
 	__u16 local_port; /* host order */
 	__u16 remote_port;
-	__u32 spare[7];
+	__u32 spare[9];
 	__u8 kind;
 	__u8 role;
 	__u8 pad[2];
@@ -127,8 +129,8 @@ struct flow_record {
 	__u32 seq;
 };
 
-_Static_assert(sizeof(struct event_record) == 152, "of whole words");
-_Static_assert(sizeof(struct flow_record) == 152, "as struct event_record");
+_Static_assert(sizeof(struct event_record) == RECORD_BYTES, "of whole words");
+_Static_assert(sizeof(struct flow_record) == RECORD_BYTES, "as struct event_record");
 _Static_assert(__builtin_offsetof(struct event_record, kind) == __builtin_offsetof(struct flow_record, kind),
 	       "");
 _Static_assert(__builtin_offsetof(struct event_record, seq) == __builtin_offsetof(struct flow_record, seq), "");

@@ -14,8 +14,10 @@ pub(crate) union Record {
     pub(crate) flow: flow_record,
 }
 
-const _: () = assert!(size_of::<Record>() == 152);
-const _: () = assert!(size_of::<event_record>() == 152 && size_of::<flow_record>() == 152);
+/// Bytes of a record, `RECORD_BYTES` of `event.h`.
+pub(crate) const RECORD_BYTES: usize = size_of::<Record>();
+
+const _: () = assert!(size_of::<event_record>() == RECORD_BYTES && size_of::<flow_record>() == RECORD_BYTES);
 const _: () = assert!(size_of::<ring_control>() == 320);
 const _: () = assert!(std::mem::offset_of!(event_record, kind) == std::mem::offset_of!(flow_record, kind));
 const _: () = assert!(std::mem::offset_of!(event_record, seq) == std::mem::offset_of!(flow_record, seq));
@@ -23,8 +25,8 @@ const _: () = assert!(std::mem::offset_of!(event_record, seq) == std::mem::offse
 impl Record {
     /// A record of these bytes, as they might lie in a ring.
     #[cfg(test)]
-    pub(crate) fn from_bytes(bytes: [u8; 152]) -> Record {
-        // SAFETY: both variants are 152 bytes of integers without padding: every bit pattern is valid.
+    pub(crate) fn from_bytes(bytes: [u8; RECORD_BYTES]) -> Record {
+        // SAFETY: both variants are integers without padding: every bit pattern is valid.
         unsafe { std::mem::transmute(bytes) }
     }
 

@@ -210,8 +210,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode(low: [u8; 32], rest in prop::collection::vec(any::<u8>(), 120)) {
-            let mut bytes = [0u8; 152];
+        fn any_bytes_decode(low: [u8; 32], rest in prop::collection::vec(any::<u8>(), RECORD_BYTES - 32)) {
+            let mut bytes = [0u8; RECORD_BYTES];
             bytes[..32].copy_from_slice(&low);
             bytes[32..].copy_from_slice(&rest);
             let record = Record::from_bytes(bytes);

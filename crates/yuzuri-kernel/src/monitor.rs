@@ -33,7 +33,7 @@ pub struct Options {
     pub filter: Filter,
     /// How many samples of each.
     pub density: Density,
-    /// Bytes of each CPU's ring; rounded up to a power of two records of 152 bytes. `None`: 4 MiB for up to 4 CPUs,
+    /// Bytes of each CPU's ring; rounded up to a power of two of records (160 bytes each). `None`: 4 MiB for up to 4 CPUs,
     /// 16 MiB shared among more, at least 512 KiB each.
     pub ring_bytes: Option<usize>,
 }
