@@ -17,7 +17,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Rows of a row group. A group is in memory until it is written: its columns are written one after another.
-const GROUP_ROWS: usize = 64 << 10;
+const GROUP_ROWS: usize = 32 << 10;
 
 /// Rows as Parquet with zstd and dictionaries, the session in its key-value metadata, and Arrow's schema beside it,
 /// with the units and sources of columns.
