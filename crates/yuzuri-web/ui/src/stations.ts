@@ -59,7 +59,7 @@ export function removeStations(): void {
 }
 
 export function showStations(status: AccessPointStatus): void {
-  put(el("share-policy"), `${status.policy.name}, at this access point${status.dry_run ? ": only told, nothing is bounded" : ""}`);
+  put(el("share-policy"), `${status.policy.name}, at this access point${status.dry_run ? ": dry run: nothing is bounded" : ""}`);
   put(el("share-objective"), status.policy.objective);
   if (shown === undefined) {
     shown = new Stations();
