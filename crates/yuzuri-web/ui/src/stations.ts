@@ -1,4 +1,5 @@
-// The view of sharing on an access point: its stations, their shares, and what they had before and have now.
+// The sharing view of an access point: its stations, their shares, and what they had before and
+// have now.
 import { el, put } from "./dom";
 import { rate } from "./format";
 import { facts, type Lines, span, table } from "./sharetables";
