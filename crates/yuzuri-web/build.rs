@@ -1,18 +1,19 @@
-//! Says what to do when the page has not been built: `rust-embed` would only say that a folder is missing.
+//! Explains what to do if the page has not been built: `rust-embed` would only report a missing
+//! folder.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// The number of a file descriptor: the reading end of a pipe whose writers are making the page. `scripts/demo-build.sh` sets
-/// it, so that all other crates are compiled meanwhile.
+/// The number of a file descriptor: the read end of a pipe whose writers build the page.
+/// `scripts/demo-build.sh` sets it, so that all other crates are compiled meanwhile.
 const PAGE_PIPE: &str = "YUZURI_PAGE_PIPE";
 
 fn main() {
     println!("cargo:rerun-if-changed=ui/dist");
     if let Some(number) = std::env::var_os(PAGE_PIPE) {
         let pipe = Path::new("/proc/self/fd").join(number);
-        // Ends when nobody holds the writing end any more.
+        // Ends when the write end is closed everywhere.
         let waited = File::open(&pipe).and_then(|mut pipe| io::copy(&mut pipe, &mut io::sink()));
         if let Err(error) = waited {
             println!("cargo:warning=waiting for the page at {} ({PAGE_PIPE}): {error}", pipe.display());

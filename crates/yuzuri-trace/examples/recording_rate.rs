@@ -1,4 +1,5 @@
-//! How fast a recording is written and read, how large it gets, and how much memory the writer takes.
+//! Measures how fast a recording is written and read, how large it gets, and how much memory the
+//! writer takes.
 //!
 //! `cargo run --release -p yuzuri-trace --example recording_rate [ROWS] [FLOWS]`
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
@@ -17,7 +18,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rate.arrows");
 
-    // One flow gives a sample each millisecond, handed over as the monitor does: batches of 10 ms.
+    // One flow yields a sample each millisecond, passed on as by the monitor: in batches of 10 ms.
     let mut traffic = Traffic::new(flows, 1_000_000 / flows as u64);
     let slice = flows * 10;
     let pool: Vec<Vec<Item>> =

@@ -1,10 +1,12 @@
-//! Writes a recording whose every value follows from its row, for tests that read it with other tools.
+//! Writes a recording in which every value follows from its row, for tests that read it with other
+//! tools.
 //!
-//! `recording_writer PATH ROWS` writes that many events and ends; `recording_writer PATH` goes on, a thousand
-//! events each 10 ms, until it is killed. Event `n`: flow `0x1000 + n % 4`, `mono_ns` 86,400 s + `n` us, `cwnd`
-//! `10 + n % 100`, `ssthresh` infinite below 1000, then `n % 77`, `srtt_us` not measured where `n % 10 == 0`,
-//! else `20000 + n % 1000`, `bytes_acked` `n`, `ca_state` recovery where `n % 50 == 49`. The four flows come
-//! first, an account after each thousand events.
+//! `recording_writer PATH ROWS` writes that many events and ends; `recording_writer PATH` writes a
+//! thousand events each 10 ms until it is killed. Event `n`: flow `0x1000 + n % 4`, `mono_ns`
+//! 86,400 s + `n` us, `cwnd` `10 + n % 100`, `ssthresh` infinite below 1000, then `n % 77`,
+//! `srtt_us` not measured where `n % 10 == 0`, else `20000 + n % 1000`, `bytes_acked` `n`,
+//! `ca_state` recovery where `n % 50 == 49`. The four flows come first, an account after each
+//! thousand events.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/common/mod.rs"]

@@ -1,4 +1,4 @@
-//! What was seen, kept and lost: nothing disappears without a line here.
+//! Accounts of the records seen, kept and lost: no record disappears uncounted.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossReason {
-    /// The CPU's ring was full: the reader did not keep up.
+    /// The CPU's ring buffer was full: the reader did not keep up.
     RingFull,
-    /// The hook was entered on a CPU that was already inside it (the kernel skips it: `recursion_misses`).
+    /// The hook was entered on a CPU that was already inside it (the kernel skips it:
+    /// `recursion_misses`).
     Nested,
     /// The kernel had no memory for the flow's state.
     NoMemory,
     /// The recording could not be written (disk full) or did not keep up.
     Recording,
-    /// A face (page, screen) did not keep up. Only in recordings of before: what a face does not show is counted
-    /// beside the account, which is the same for all.
+    /// A user interface (page, screen) did not keep up. Only in older recordings: what an interface
+    /// does not show is now counted outside the account, which is the same for all.
     Face,
-    /// The filter asks for a process, and whose the flow was is not known, or was not known yet. Those of
-    /// flows that are found to be others' are taken out again.
+    /// The filter asks for a process, and the flow's owner was unknown, or not known yet. Records
+    /// of flows that turn out to be others' are subtracted again.
     OwnerUnknown,
-    /// A stack found no room in the kernel's table: its record is kept, with the tracepoint for its place.
+    /// The kernel's table had no room for a stack: the record is kept, with the tracepoint as its
+    /// place.
     StackTable,
 }
 
@@ -55,24 +57,26 @@ impl LossReason {
     }
 }
 
-/// One CPU's account since the start. `seen == kept + lost` once the source is quiet; while it runs, what
-/// lies in the ring is seen and not yet kept.
+/// One CPU's account since the start. `seen == kept + lost` once the source is quiet. While it
+/// runs, records in the ring buffer are seen and not yet kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CpuAccount {
-    /// Which CPU; `None` for what the kernel counts for all of them together.
+    /// The CPU; `None` for events that the kernel counts for all CPUs together.
     pub cpu: Option<u16>,
-    /// Records that were due: hook runs for chosen flows, less those merged into a later sample by the density.
+    /// Records due: hook runs for selected flows, less those merged into a later sample by the
+    /// density.
     pub seen: u64,
     /// Records that reached user space.
     pub kept: u64,
-    /// Records that did not, by reason; reasons with 0 may be left out.
+    /// Records that did not reach it, by reason; reasons with 0 may be omitted.
     pub lost: Vec<(LossReason, u64)>,
-    /// Hook runs merged into a later sample by the density: not lost, their counts are in that sample.
+    /// Hook runs merged into a later sample by the density: not lost, their counts are in that
+    /// sample.
     pub thinned: u64,
 }
 
 impl CpuAccount {
-    /// All that was lost.
+    /// All lost records.
     pub fn lost_total(&self) -> u64 {
         self.lost.iter().map(|(_, n)| *n).fold(0, u64::saturating_add)
     }
@@ -81,7 +85,7 @@ impl CpuAccount {
 /// The account of a source since its start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Account {
-    /// When it was drawn up, `CLOCK_MONOTONIC`, nanoseconds.
+    /// When it was made, `CLOCK_MONOTONIC`, nanoseconds.
     pub mono_ns: u64,
     /// Wall time minus monotonic time at that moment, nanoseconds (Unix epoch).
     pub wall_offset_ns: i64,
@@ -95,7 +99,7 @@ impl Account {
         self.cpus.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Records that were due.
+    /// Records due.
     pub fn seen(&self) -> u64 {
         self.sum(|c| c.seen)
     }
@@ -105,12 +109,12 @@ impl Account {
         self.sum(|c| c.kept)
     }
 
-    /// Records that did not.
+    /// Records that did not reach user space.
     pub fn lost(&self) -> u64 {
         self.sum(CpuAccount::lost_total)
     }
 
-    /// What was lost for that reason.
+    /// Records lost for that reason.
     pub fn lost_to(&self, reason: LossReason) -> u64 {
         let lost = self.cpus.iter().flat_map(|c| &c.lost).filter(|(r, _)| *r == reason);
         lost.map(|(_, n)| *n).fold(0, u64::saturating_add)
@@ -121,7 +125,7 @@ impl Account {
         self.sum(|c| c.thinned)
     }
 
-    /// Takes records from what was kept, because somebody behind the reader could not keep them.
+    /// Moves records from kept to lost, because a consumer behind the reader could not keep them.
     pub fn lose(&mut self, reason: LossReason, records: u64) {
         let mut left = records;
         for cpu in &mut self.cpus {

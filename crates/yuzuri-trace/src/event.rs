@@ -1,4 +1,4 @@
-//! What happened to a flow, why and where, and what the connection looked like then.
+//! What happened to a flow, why and where, and the state of the connection at that time.
 
 use crate::{CaState, Counts, FlowId, Place, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -31,24 +31,24 @@ macro_rules! words {
 words! {
     /// What kind of record an event is.
     Kind {
-        /// The state at an ACK (before the ACK is processed, as `tcp:tcp_probe` sees it) or at a poll.
+        /// The state at an ACK (before the ACK is processed, as in `tcp:tcp_probe`) or at a poll.
         #[default]
         Sample = 0 "sample",
         /// `ca_state` changed, from `ca_before` to `ca_state`.
         State = 1 "state",
-        /// A segment was sent again.
+        /// A segment was retransmitted.
         Retransmit = 2 "retransmit",
-        /// A retransmission timeout fired: a change of state from `ca_before` to Loss; while in Loss already, the
-        /// next timeout.
+        /// A retransmission timeout fired: a change of state from `ca_before` to Loss, or in Loss,
+        /// the next timeout.
         Timeout = 3 "timeout",
         /// The kernel found that segments were reordered, not lost (`reord_seen` grew).
         Reordering = 4 "reordering",
-        /// A reduction of the window was undone (`tcp_undo_cwnd_reduction`) without a change of state; where the
-        /// state changes with it, that record has [`Reason::Undo`].
+        /// A reduction of the window was undone (`tcp_undo_cwnd_reduction`) without a change of
+        /// state; where the state changes with it, that record has [`Reason::Undo`].
         Undo = 5 "undo",
         /// The connection was established.
         Open = 6 "open",
-        /// The connection is gone.
+        /// The connection is closed.
         Close = 7 "close",
         /// The congestion control was changed; the flow's new identity precedes the event.
         Control = 8 "control",
@@ -56,17 +56,17 @@ words! {
 }
 
 words! {
-    /// Why.
+    /// The cause.
     Reason {
-        /// Nothing to say: a plain sample, or the cause could not be told.
+        /// No cause: a plain sample, or the cause could not be determined.
         #[default]
         None = 0 "",
         /// Duplicate ACKs or SACKs arrived (state change to Disorder).
         DupAck = 1 "dup-ack",
         /// The other end echoed Congestion Experienced (ECE).
         Ecn = 2 "ecn",
-        /// The device's own queue refused a packet (`net_xmit` error in `__tcp_transmit_skb`): the papers'
-        /// *local device congestion*.
+        /// The device's own queue refused a packet (`net_xmit` error in `__tcp_transmit_skb`): the
+        /// papers' *local device congestion*.
         LocalCongestion = 3 "local-congestion",
         /// Loss was inferred from duplicate ACKs, SACKs or RACK: fast retransmission.
         FastRetransmit = 4 "fast-retransmit",
@@ -78,9 +78,9 @@ words! {
         LossRecovery = 7 "loss-recovery",
         /// The receiver dropped data that it had SACKed.
         SackReneging = 8 "sack-reneging",
-        /// All that was outstanding when the trouble began is acknowledged.
+        /// Everything outstanding at the start of the recovery has been acknowledged.
         Recovered = 9 "recovered",
-        /// The reduction was found to be needless (Eifel, DSACK, F-RTO).
+        /// The reduction was spurious (Eifel, DSACK, F-RTO).
         Undo = 10 "undo",
         /// Disorder ended without loss.
         Resolved = 11 "resolved",
@@ -98,13 +98,14 @@ words! {
         TimedOut = 17 "timed-out",
         /// A program or the kernel chose another congestion control.
         Chosen = 18 "chosen",
-        /// The record that told of the close was lost; a census found the connection gone. The event's time is that
-        /// of the census, at which all is unknown but the flow: it closed between its record before and then.
+        /// The record of the close was lost; a census found the connection closed. The event's time
+        /// is that of the census, and only the flow is known: it closed between its previous record
+        /// and then.
         CloseNotSeen = 19 "close-not-seen",
     }
 }
 
-/// Signs seen at this record or, where samples were thinned, since the flow's previous record.
+/// Marks at this record or, if samples were thinned, since the flow's previous record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Marks(pub u16);
@@ -122,22 +123,24 @@ impl Marks {
     pub const APP_LIMITED: Marks = Marks(16);
     /// `ssthresh` differs from the flow's previous record.
     pub const SSTHRESH: Marks = Marks(32);
-    /// The record was polled from `TCP_INFO`, not taken at an event: what happened between two polls shows
+    /// The record was polled from `TCP_INFO`, not taken at an event: changes between two polls show
     /// only as a difference.
     pub const SAMPLED: Marks = Marks(64);
     /// The application waits for room in the send buffer (SOCK_NOSPACE), and nothing is unsent.
     pub const NO_SPACE: Marks = Marks(128);
     /// The congestion window was full within the last round trip (`is_cwnd_limited`).
     pub const CWND_LIMITED: Marks = Marks(256);
-    /// TCP small queues hold segments back: enough of them lie in the device's queue (TSQ_THROTTLED).
+    /// TCP small queues hold segments back: enough of them lie in the device's queue
+    /// (TSQ_THROTTLED).
     pub const THROTTLED: Marks = Marks(512);
-    /// Those that belong to [`crate::Sender`]: they stand for nothing where [`crate::Sender::has_marks`] is false.
+    /// The marks that belong to [`crate::Sender`]: they are invalid if [`crate::Sender::has_marks`]
+    /// is false.
     pub const OF_SENDER: Marks = Marks(128 | 256 | 512);
-    /// The upper bound of the window control holds the congestion window. It stands for nothing without
+    /// The upper bound of the window control holds the congestion window. Only valid with
     /// [`Marks::TELLS_BOUND`].
     pub const AT_BOUND: Marks = Marks(1024);
-    /// The flow has a window control that tells whether its bound holds the window. It has no word: where it is missing,
-    /// [`Marks::AT_BOUND`] is unknown.
+    /// The flow's window control reports whether its bound holds the window. This mark has no word:
+    /// without it, [`Marks::AT_BOUND`] is unknown.
     pub const TELLS_BOUND: Marks = Marks(2048);
     /// Every mark with its word, in the order of their bits.
     pub const ALL: [(Marks, &'static str); 11] = [
@@ -159,7 +162,8 @@ impl Marks {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the upper bound of the window control holds the congestion window, where the control tells.
+    /// Whether the upper bound of the window control holds the congestion window, if the control
+    /// reports it.
     pub fn at_bound(self) -> Option<bool> {
         self.contains(Marks::TELLS_BOUND).then(|| self.contains(Marks::AT_BOUND))
     }
@@ -180,19 +184,19 @@ impl Marks {
 pub struct Event {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub mono_ns: u64,
-    /// Whose.
+    /// The flow.
     pub flow: FlowId,
-    /// What.
+    /// What happened.
     pub kind: Kind,
-    /// Why.
+    /// The cause.
     pub reason: Reason,
-    /// Where in the kernel.
+    /// Where in the kernel it happened.
     pub place: Place,
     /// State of the congestion machine: for [`Kind::State`] the new one.
     pub ca_state: CaState,
-    /// For [`Kind::State`] and [`Kind::Timeout`] the former one; else the same as `ca_state`.
+    /// For [`Kind::State`] and [`Kind::Timeout`] the previous state; else the same as `ca_state`.
     pub ca_before: CaState,
-    /// Signs since the previous record.
+    /// Marks since the previous record.
     pub marks: Marks,
     /// Counts since the previous record.
     pub counts: Counts,
@@ -203,15 +207,15 @@ pub struct Event {
 }
 
 impl Event {
-    /// The close of a flow that a census found gone.
+    /// The close of a flow that a census found closed.
     pub fn close_not_seen(flow: FlowId, mono_ns: u64, place: Place) -> Event {
         let kind = Kind::Close;
         let reason = Reason::CloseNotSeen;
         Event { mono_ns, flow, kind, reason, place, snapshot: Snapshot::UNKNOWN, ..Event::default() }
     }
 
-    /// Whether the connection's variables are known at this event; if not, [`Event::snapshot`] and the like stand
-    /// for nothing.
+    /// Whether the connection's variables are known at this event; if not, [`Event::snapshot`] and
+    /// the like are meaningless.
     pub fn has_snapshot(&self) -> bool {
         self.reason != Reason::CloseNotSeen
     }

@@ -1,9 +1,9 @@
-//! Which flows: the one syntax for the command line, the page and recordings.
+//! Selects flows: one syntax for the command line, the page and recordings.
 
 use crate::Flow;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// An address prefix; IPv4 is held as IPv4 also where it was written as an IPv4-mapped IPv6 address.
+/// An address prefix. An IPv4-mapped IPv6 address is held as IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Prefix {
     /// The address; bits beyond `len` are zero.
@@ -68,7 +68,7 @@ impl std::fmt::Display for Prefix {
     }
 }
 
-/// Which end of the flow a port or address term looks at.
+/// The end of a flow to which a port or address term applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     /// Either end.
@@ -89,11 +89,12 @@ impl End {
     }
 }
 
-/// Which flows are chosen. Terms of one kind are alternatives, kinds must all hold: `port:80 port:443 netns:a`
-/// chooses flows in namespace *a* with port 80 or 443 at either end. No term at all chooses every flow.
+/// Selects flows. Terms of one kind are alternatives, and all kinds must match:
+/// `port:80 port:443 netns:a` selects flows in namespace *a* with port 80 or 443 at either end. An
+/// empty filter selects every flow.
 ///
-/// A number alone is a port, an address or a prefix alone is `addr:`, and `port 443`, `host 192.0.2.1` and `net 10.0.0.0/8` are
-/// understood as tcpdump does.
+/// A bare number is a port, and a bare address or prefix is `addr:`. `port 443`, `host 192.0.2.1`
+/// and `net 10.0.0.0/8` work as in tcpdump.
 ///
 /// ```
 /// use yuzuri_trace::Filter;
@@ -111,9 +112,9 @@ pub struct Filter {
     pub prefixes: Vec<(End, Prefix)>,
     /// Process ids.
     pub pids: Vec<u32>,
-    /// Process names, whole (`/proc/PID/comm`, at most 15 bytes).
+    /// Whole process names (`/proc/PID/comm`, at most 15 bytes).
     pub names: Vec<String>,
-    /// Control groups: a path below the cgroup mount point (chosen with all its descendants).
+    /// Control groups: paths below the cgroup mount point; each includes its descendants.
     pub cgroups: Vec<String>,
     /// Network namespaces: a name in `/run/netns`, an inode number, or `self`.
     pub netns: Vec<String>,
@@ -147,54 +148,55 @@ pub enum FilterProblem {
     /// More terms of one kind than the kernel side has room for.
     #[error("more than {} terms of this kind", Filter::MAX_TERMS)]
     TooMany,
-    /// A number that is none, or out of range.
+    /// Not a number, or out of range.
     #[error("{what} is a number from 1 to {max}")]
     Number {
-        /// What it numbers.
+        /// What the number stands for.
         what: &'static str,
-        /// The largest.
+        /// The largest value.
         max: u32,
     },
-    /// Neither address nor prefix.
+    /// Neither an address nor a prefix.
     #[error("not an IPv4 or IPv6 address or prefix")]
     Address,
-    /// A host name that cannot be looked up.
+    /// A host name whose lookup failed.
     #[error("{0}")]
     LookUp(String),
     /// A host name without an address.
     #[error("it has no address")]
     NoAddress,
-    /// A process name that no process can have.
+    /// A process name that is too long to exist.
     #[error("the kernel keeps 15 bytes of a process name")]
     ProcessName,
     /// A control group that leaves the mount point.
     #[error("a control group is a path below the mount point, without '.' and '..'")]
     Cgroup,
-    /// A network namespace that is a path.
+    /// A network namespace given as a path.
     #[error("a network namespace is a name in /run/netns, a number or 'self', and no path")]
     Netns,
 }
 
 impl Filter {
-    /// The terms in short, for help texts and errors.
+    /// The syntax in short, for help texts and errors.
     pub const SYNTAX: &'static str = "[port:]N, [addr:]ADDRESS[/BITS], pid:N, name:PROCESS, cgroup:PATH, netns:NAME; lport, rport, laddr, raddr for one end";
-    /// Most terms of one kind (the kernel side has room for as many).
+    /// Terms of one kind at most (the limit of the kernel side).
     pub const MAX_TERMS: usize = 8;
     /// The longest text of a filter, bytes.
     pub const LONGEST: usize = 2048;
 
-    /// Whether every flow is chosen.
+    /// Whether every flow is selected.
     pub fn is_empty(&self) -> bool {
         *self == Filter::default()
     }
 
-    /// Whether deciding needs to know a flow's process.
+    /// Whether the decision depends on a flow's process.
     pub fn needs_owner(&self) -> bool {
         !self.pids.is_empty() || !self.names.is_empty()
     }
 
-    /// Whether the flow is chosen, as far as addresses, ports, process and namespace tell. Control groups form a
-    /// tree that only the kernel knows; `in_cgroup` says whether the flow's cgroup id lies below a path.
+    /// Whether the flow is selected by addresses, ports, process and namespace. Only the kernel
+    /// knows the tree of control groups; `in_cgroup` says whether the flow's cgroup id lies below a
+    /// path.
     pub fn chooses(&self, flow: &Flow, in_cgroup: impl Fn(u64, &str) -> bool) -> bool {
         fn any<T>(terms: &[T], holds: impl Fn(&T) -> bool) -> bool {
             terms.is_empty() || terms.iter().any(holds)
@@ -215,7 +217,8 @@ impl Filter {
             && any(&self.cgroups, |path| in_cgroup(flow.cgroup, path))
     }
 
-    /// Reads a filter in which `host` may be followed by a name, which `look_up` turns into addresses.
+    /// Parses a filter in which `host` may be followed by a name, which `look_up` resolves to
+    /// addresses.
     ///
     /// # Errors
     /// The first term that is not understood, or whose name is not found.
@@ -304,7 +307,7 @@ impl Filter {
             "pid" => push(&mut self.pids, number("a process id", u32::MAX)?),
             "name" if value.len() > 15 => Err(FilterProblem::ProcessName),
             "name" => push(&mut self.names, value.to_owned()),
-            // What these name is looked up by a process that others may ask through the page.
+            // A process that users of the page may query looks these up.
             "cgroup" if value.contains('\0') || value.split('/').any(|part| matches!(part, "." | "..")) => {
                 Err(FilterProblem::Cgroup)
             }

@@ -1,10 +1,10 @@
-//! Who talks to whom.
+//! The identity of flows.
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A flow's identity for as long as the machine runs: the kernel's socket cookie (`sock_gen_cookie`).
-/// Never reused before a reboot. Each end of a connection on one machine is a flow of its own.
+/// A flow's identity, the kernel's socket cookie (`sock_gen_cookie`): unique until the next reboot.
+/// Each end of a connection on one machine is a flow of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FlowId(pub u64);
@@ -19,7 +19,7 @@ impl std::fmt::Display for FlowId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// The flow was already open when watching began, so nobody saw who opened it.
+    /// The flow was already open when the observation began, so its opener is unknown.
     #[default]
     Unknown,
     /// This socket sent the SYN (`TCP_SYN_SENT`).
@@ -50,7 +50,7 @@ impl Role {
 /// The process that owns a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Owner {
-    /// Process id in the initial pid namespace (of the watcher, where the watcher polls).
+    /// Process id in the initial pid namespace (in the watcher's, if the watcher polls).
     pub pid: u32,
     /// The process' name (`/proc/PID/comm`, at most 15 bytes).
     pub name: String,
@@ -61,16 +61,16 @@ pub struct Owner {
 pub struct Flow {
     /// The socket cookie.
     pub id: FlowId,
-    /// This end's address and port. IPv4 over an IPv6 socket is shown as IPv4.
+    /// This end's address and port. IPv4 over an IPv6 socket appears as IPv4.
     pub local: SocketAddr,
     /// The other end's address and port.
     pub remote: SocketAddr,
     /// Inode number of the network namespace the socket lives in (`ls -iL /run/netns`).
     pub netns: u32,
-    /// The namespace's name in `/run/netns`, where it has one there.
+    /// The namespace's name in `/run/netns`, if it has one there.
     pub netns_name: Option<String>,
-    /// The owner, once known: at once for connections opened while watching, within about a second otherwise,
-    /// never for sockets that no process holds any more.
+    /// The owner, once known: immediately for connections opened during the observation, within
+    /// about a second otherwise, never for sockets that no process holds any more.
     pub owner: Option<Owner>,
     /// Id of the socket's cgroup (version 2; inode number of its folder); 0 where unknown.
     pub cgroup: u64,

@@ -13,9 +13,8 @@
 //! assert_eq!(event.snapshot.in_flight(), 0);
 //! ```
 //!
-//! See also: [`Session`] (where and how a stream was taken), [`Item`] (what flows through the house),
-//! [`recording`] (the same in a file),
-//! `docs/recording-format.md`.
+//! See also: [`Session`] (where and how a stream was recorded), [`Item`] (an element of a stream),
+//! [`recording`] (a stream in a file), `docs/recording-format.md`.
 
 mod account;
 mod event;
@@ -39,19 +38,20 @@ pub use yuzuri_cca::CaState;
 
 use std::sync::Arc;
 
-/// One thing that flows from a source (kernel, polling, recording) to the sinks (recording, page, screen).
+/// An item on its way from a source (kernel, polling, recording) to the sinks (recording, page,
+/// screen).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// A flow was seen for the first time, or something about its identity became known or changed.
+    /// A flow was seen for the first time, or something about its identity was learned or changed.
     Flow(Arc<Flow>),
-    /// A sample or an event of a flow. Its `Flow` comes before it, unless that very record was lost.
+    /// A sample or an event of a flow. Its `Flow` precedes it, unless that record was lost.
     Event(Event),
-    /// What was seen, kept and lost since the start; once a second and at the end.
+    /// Records seen, kept and lost since the start; once a second and at the end.
     Account(Arc<Account>),
     /// The filter or the density was changed.
     Setting(Arc<Setting>),
 }
 
-/// A batch of items in the order in which the source gave them. Events of one flow are in order of time;
-/// events of flows on different CPUs may be out of order by as much as one reading interval (10 ms).
+/// A batch of items in the order of the source. Events of one flow are in order of time; events of
+/// flows on different CPUs may be out of order by up to one reading interval (10 ms).
 pub type Batch = Arc<Vec<Item>>;

@@ -22,11 +22,12 @@ fn table() -> &'static RwLock<Table> {
 }
 
 impl Place {
-    /// Nobody knows where.
+    /// The place is unknown.
     pub const UNKNOWN: Place = Place(0);
     /// How many names are kept.
     pub const MAX: usize = 4096;
-    /// The longest name kept, in bytes (the kernel's own limit is 512, its TCP functions stay below 64).
+    /// The longest name kept, in bytes (the kernel's own limit is 512, its TCP functions stay below
+    /// 64).
     pub const LONGEST: usize = 128;
 
     /// The place of that name.
@@ -49,8 +50,8 @@ impl Place {
         Place(id)
     }
 
-    /// The name: a kernel function such as `tcp_enter_loss`, a tracepoint such as `tcp:tcp_probe`, `sock_diag`
-    /// for what was polled; empty where unknown.
+    /// The name: a kernel function such as `tcp_enter_loss`, a tracepoint such as `tcp:tcp_probe`,
+    /// or `sock_diag` for polled records; empty if unknown.
     pub fn name(self) -> &'static str {
         table().read().names.get(self.0 as usize).copied().unwrap_or("")
     }

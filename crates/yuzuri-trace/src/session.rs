@@ -1,25 +1,26 @@
-//! Where and how a stream of items was taken.
+//! Where and how a stream of items was recorded.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Where items come from.
+/// The source of items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// BPF programs in the kernel: a record at each event.
     Events,
-    /// `sock_diag` polling: what happened between two polls shows only as a difference.
+    /// `sock_diag` polling: changes between two polls show only as a difference.
     Sampled,
 }
 
-/// How many samples a flow gives.
+/// How many samples each flow produces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Density {
     /// One at every ACK.
     EveryAck,
-    /// At most one in this many nanoseconds, plus every change of state, ssthresh or congestion control.
+    /// At most one in this many nanoseconds, plus every change of state, ssthresh or congestion
+    /// control.
     Interval {
         /// The interval.
         ns: u64,
@@ -33,7 +34,7 @@ impl Default for Density {
 }
 
 impl Density {
-    /// The least distance of two samples of a flow; zero at every ACK.
+    /// The least time between two samples of a flow; zero at every ACK.
     pub fn interval(self) -> Duration {
         match self {
             Density::EveryAck => Duration::ZERO,
@@ -59,25 +60,25 @@ pub enum HookState {
     Used,
     /// Not attached.
     Missing {
-        /// Why, in the kernel's or our own words.
+        /// The reason, in the kernel's or our own words.
         why: String,
-        /// What gives the same information instead, or what is not seen without it.
+        /// What provides the same information instead, or what is missing without it.
         instead: String,
     },
 }
 
-/// A place in the kernel where we listen, or would.
+/// A place in the kernel where we attach, or would.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hook {
     /// Its name, such as `tp_btf/tcp_probe`.
     pub name: String,
-    /// What it tells.
+    /// What it observes.
     pub tells: String,
     /// Whether it is in use.
     pub state: HookState,
 }
 
-/// Where and how a stream was taken: written at the head of each recording.
+/// Where and how a stream was recorded: the head of each recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// Version of Yuzuri.
@@ -88,13 +89,13 @@ pub struct Session {
     pub kernel: String,
     /// Processor architecture (`uname -m`).
     pub machine: String,
-    /// Event by event, or polled.
+    /// Events or polling.
     pub source: Source,
     /// Samples per flow at the start.
     pub density: Density,
     /// The filter at the start, as text; empty for all flows.
     pub filter: String,
-    /// What was hooked and what could not be.
+    /// The hooks in use, and those that could not be attached.
     pub hooks: Vec<Hook>,
     /// Wall time at the start, nanoseconds since the Unix epoch.
     pub started_unix_ns: i64,
@@ -109,7 +110,7 @@ impl Session {
     }
 }
 
-/// A change of filter or density while watching.
+/// A change of filter or density during the observation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// When it took effect, `CLOCK_MONOTONIC`, nanoseconds.

@@ -1,12 +1,12 @@
-//! What a record says of a connection in numbers: one list, from which the structs, the columns of a recording, their table
-//! in the documentation and the lines of JSON are made.
+//! The numbers of a record: one list, from which the structs, a recording's columns, their table in
+//! the documentation and the JSON lines are generated.
 
 use crate::Event;
 use serde::{Deserialize, Serialize};
 
-/// Hands the list to a macro. An entry is the field and its type, then its column in a recording: name, unit, source (the
-/// kernel's field, of `struct tcp_sock` where nothing else is said), and if it can be missing, the value that stands for
-/// that and what null then means. The order is that of the file.
+/// Passes the list to a macro. An entry is the field and its type, then its column in a recording:
+/// name, unit, source (the kernel's field, of `struct tcp_sock` unless stated otherwise), and if it
+/// can be missing, the value for "missing" and the meaning of null. The order is that of the file.
 macro_rules! numbers {
     ($then:ident) => {
         $then! {
@@ -21,7 +21,8 @@ macro_rules! numbers {
                 srtt_us: u32 => srtt_us, "us", "srtt_us >> 3", null 0, "not measured yet";
                 /// Mean deviation of the RTT, as `TCP_INFO` reports `tcpi_rttvar`.
                 rttvar_us: u32 => rttvar_us, "us", "mdev_us >> 2";
-                /// Minimum RTT within the kernel's window (300 s by default); `u32::MAX` before the first.
+                /// Minimum RTT within the kernel's window (300 s by default); `u32::MAX` before the
+                /// first.
                 min_rtt_us: u32 => min_rtt_us, "us", "rtt_min", null u32::MAX, "not measured yet";
                 /// Delivery rate of the last sample, payload.
                 delivery_rate_bps: u64 => delivery_rate_bps, "bit/s", "rate_delivered * mss_cache * 8 / rate_interval_us";
@@ -31,7 +32,7 @@ macro_rules! numbers {
                 packets_out: u32 => packets_out, "segments", "packets_out";
                 /// Segments selectively acknowledged.
                 sacked_out: u32 => sacked_out, "segments", "sacked_out";
-                /// Segments held lost.
+                /// Segments marked lost.
                 lost_out: u32 => lost_out, "segments", "lost_out";
                 /// Retransmitted segments outstanding.
                 retrans_out: u32 => retrans_out, "segments", "retrans_out";
@@ -54,26 +55,29 @@ macro_rules! numbers {
                 /// Received in order since the start.
                 bytes_received: u64 => bytes_received, "bytes", "bytes_received";
             }
-            /// What keeps a sender from sending: its buffer, its pacing, what its windows once were. Polled sockets tell a part
-            /// of it, recordings of before nothing.
+            /// What keeps a sender from sending: its buffer, its pacing, the largest of its
+            /// windows. Polled sockets report a part of it, older recordings nothing.
             Sender (snapshot.sender) [] {
                 /// Limit of the send queue's memory; 0 where unknown.
                 sndbuf: u32 => sndbuf_bytes, "bytes", "sk_sndbuf: limit of wmem_queued_bytes", null 0, "unknown";
-                /// Memory of what lies in the device and its queueing discipline; `u32::MAX` where unknown.
+                /// Memory of the segments in the device and its queueing discipline; `u32::MAX`
+                /// where unknown.
                 wmem_alloc: u32 => wmem_alloc_bytes, "bytes", "sk_wmem_alloc: memory of what the device holds", null u32::MAX, "unknown";
                 /// Sent and not cumulatively acknowledged; `u32::MAX` where unknown.
                 outstanding_bytes: u32 => outstanding_bytes, "bytes", "snd_nxt - snd_una; not where polled", null u32::MAX, "unknown";
                 /// The largest window that the other end ever advertised; 0 where unknown.
                 max_window: u32 => max_window_bytes, "bytes", "max_window: the largest snd_wnd; not where polled", null 0, "unknown";
-                /// Congestion window before the last loss, 0 before the first; `u32::MAX` where unknown.
+                /// Congestion window before the last loss, 0 before the first; `u32::MAX` where
+                /// unknown.
                 prior_cwnd: u32 => prior_cwnd, "segments", "prior_cwnd: cwnd before the last loss, 0 before the first; not where polled", null u32::MAX, "unknown";
-                /// For how long pacing still holds the next segment, 0 where it does not; `u32::MAX` where unknown.
+                /// For how long pacing still delays the next segment; `u32::MAX` where unknown.
                 pacing_wait_us: u32 => pacing_wait_us, "us", "tcp_wstamp_ns: how long pacing still holds the next segment; not where polled", null u32::MAX, "unknown";
             }
             /// How often something happened since the flow's previous record (saturating).
             #[derive(Default)]
             Counts (counts) [] {
-                /// Segments received that passed `tcp:tcp_probe`: ACKs for a sender, data for a receiver.
+                /// Segments received that passed `tcp:tcp_probe`: ACKs for a sender, data for a
+                /// receiver.
                 acks: u16 => acks, "segments", "segments received since the flow's previous record, this one included";
                 /// Duplicate ACKs.
                 dup_acks: u16 => dup_acks, "segments", "duplicate ACKs since the previous record";
@@ -87,7 +91,7 @@ macro_rules! numbers {
 }
 pub(crate) use numbers;
 
-/// The value that stands for "not there": the entry's own, else 0.
+/// The value for "missing": the entry's own, else 0.
 macro_rules! absent {
     () => {
         0
@@ -130,7 +134,7 @@ macro_rules! structs {
             }
 
             impl $type {
-                /// Nothing is known.
+                /// All values unknown.
                 pub const UNKNOWN: $type = $type {
                     $($field: absent!($($null)?),)*
                     $($part: $part_type::UNKNOWN,)?
@@ -139,7 +143,8 @@ macro_rules! structs {
         )*
 
         impl Event {
-            /// Every number of the record under its column's name (docs/recording-format.md); `None` where it is missing.
+            /// Every number of the record by its column's name (docs/recording-format.md); `None`
+            /// where it is missing.
             pub fn numbers(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
                 [$($({
                     let value = of!(self, $path).$field;
@@ -151,7 +156,8 @@ macro_rules! structs {
                 .into_iter()
             }
 
-            /// Sets every number to what `value` gives for its column's name, cut to the field's type.
+            /// Sets every number to the result of `value` for its column's name, truncated to the
+            /// field's type.
             pub fn set_numbers(&mut self, mut value: impl FnMut(&'static str) -> u64) {
                 $({
                     let part = &mut of!(self, $path);
@@ -165,7 +171,7 @@ macro_rules! structs {
 numbers!(structs);
 
 impl Sender {
-    /// Whether whoever made the record also looked for [`crate::Marks::OF_SENDER`].
+    /// Whether the source of the record also checked [`crate::Marks::OF_SENDER`].
     pub fn has_marks(&self) -> bool {
         self.pacing_wait_us != u32::MAX
     }
@@ -189,17 +195,17 @@ impl Snapshot {
             .saturating_sub(self.sacked_out.saturating_add(self.lost_out))
     }
 
-    /// ssthresh where there is one.
+    /// ssthresh, if it is finite.
     pub fn finite_ssthresh(&self) -> Option<u32> {
         (self.ssthresh < Self::SSTHRESH_INFINITE).then_some(self.ssthresh)
     }
 
-    /// Smoothed RTT where one was measured.
+    /// Smoothed RTT, if it was measured.
     pub fn measured_srtt_us(&self) -> Option<u32> {
         (self.srtt_us > 0).then_some(self.srtt_us)
     }
 
-    /// Minimum RTT where one was measured.
+    /// Minimum RTT, if it was measured.
     pub fn measured_min_rtt_us(&self) -> Option<u32> {
         (self.min_rtt_us != u32::MAX && self.min_rtt_us > 0).then_some(self.min_rtt_us)
     }

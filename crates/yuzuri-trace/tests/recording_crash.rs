@@ -1,5 +1,5 @@
-//! A writer that is killed, and a disk that is full: the recording is readable, and at most the last second
-//! is missing.
+//! A killed writer and a full disk: the recording is readable, and at most the last second is
+//! missing.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -30,7 +30,7 @@ fn numbered(number: u64) -> Item {
     Item::Event(Event { mono_ns: mono_ns(), flow: FlowId(0x1000), snapshot, ..Event::default() })
 }
 
-/// The events of a recording without an end mark, whose batches must be whole.
+/// The events of a recording without an end mark, whose batches must be complete.
 fn events(path: &Path) -> Vec<Event> {
     events_ending(path, Tail::Unfinished)
 }
@@ -51,12 +51,12 @@ fn events_ending(path: &Path, tail: Tail) -> Vec<Event> {
 const TO: &str = "YUZURI_TEST_RECORD_TO";
 const HASTE: &str = "YUZURI_TEST_RECORD_IN_HASTE";
 
-/// What the process below lets pass between two writes, by the clock that it hands to the writer: its own, so that a busy
-/// machine changes nothing. A write has [`ROWS`] events.
+/// The time that the process below lets pass between two writes, by the clock that it passes to the
+/// writer. It is not the real time, so a busy machine changes nothing. A write has [`ROWS`] events.
 const STEP: Duration = Duration::from_millis(10);
 const ROWS: u64 = 20;
 
-/// Where the process below says how many writes it has done.
+/// The file in which the process below counts its writes.
 fn writes_of(path: &Path) -> PathBuf {
     path.with_extension("writes")
 }
@@ -76,7 +76,7 @@ fn a_writer_that_runs_until_it_is_killed() {
         writer.write(&items, now).unwrap();
         writes.write_all_at(&(number + 1).to_le_bytes(), 0).unwrap();
         if haste {
-            // A commit each time, so that kills fall into one.
+            // A commit after each write, so that kills interrupt some.
             writer.flush(now).unwrap();
         } else {
             std::thread::sleep(STEP);
@@ -85,7 +85,7 @@ fn a_writer_that_runs_until_it_is_killed() {
     }
 }
 
-/// Kills its process when dropped, so that none stays behind.
+/// Kills its process when dropped, so that none is left behind.
 struct Victim(Child, PathBuf);
 
 impl Victim {
@@ -98,7 +98,7 @@ impl Victim {
         }
         let victim = Victim(command.spawn().unwrap(), path);
         let patience = Instant::now() + Duration::from_secs(60);
-        // Killed within its head, a file would be no recording yet.
+        // A file whose writer was killed within its head would not be a recording yet.
         while Reader::open(&victim.1).is_err() {
             assert!(Instant::now() < patience, "the writer did not start");
             std::thread::sleep(Duration::from_millis(2));
@@ -106,14 +106,14 @@ impl Victim {
         victim
     }
 
-    /// `kill -9`, and what was recorded.
+    /// Kills it with `kill -9`, and returns the recorded events.
     fn kill(mut self) -> Vec<Event> {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
         events(&self.1)
     }
 
-    /// The writes that it has done.
+    /// The number of writes made.
     fn writes(path: &Path) -> u64 {
         std::fs::read(writes_of(path))
             .ok()
@@ -146,10 +146,10 @@ fn kill_9_loses_at_most_the_last_second() {
     let folder = tempfile::tempdir().unwrap();
     let victims: Vec<Victim> =
         (0..6).map(|n| Victim::start(folder.path().join(format!("{n}.arrows")), false)).collect();
-    // By the writers' clock: a row waits this long, and is written by the first write after it.
+    // By the writer's clock: a row waits this long, and is written by the first write after it.
     let waiting = (FLUSH_AFTER.as_millis() / STEP.as_millis()) as u64;
     for (victim, number) in victims.into_iter().zip(0..) {
-        // Each at another moment of its second, and all behind a first commit.
+        // Each at another moment of its second, and all after a first commit.
         victim.wait_for_writes(waiting * 3 / 2 + number * waiting / 4);
         let path = victim.1.clone();
         let events = victim.kill();
@@ -157,7 +157,7 @@ fn kill_9_loses_at_most_the_last_second() {
         // A commit may have come before its write was counted.
         let lost = Victim::writes(&path).saturating_sub(events.len() as u64 / ROWS);
         println!("killed after {} events, {:?} of them not kept", events.len(), STEP * lost as u32);
-        // A caller that comes each 100 ms, as the recording asks, loses less than a second.
+        // A caller that flushes every 100 ms, as required, loses less than a second.
         assert!(lost <= waiting, "{:?} lost", STEP * lost as u32);
         assert!(!events.is_empty());
     }
@@ -174,7 +174,7 @@ fn kill_9_within_a_commit_leaves_a_readable_file() {
         let path = victim.1.clone();
         let events = victim.kill();
         in_order(&events);
-        // A kill in the midst of a commit shows as bytes behind the end marker.
+        // A kill during a commit leaves bytes behind the end marker.
         let mut reader = Reader::open(&path).unwrap();
         while reader.next_batch().unwrap().is_some() {}
         behind_the_end += u32::from(path.metadata().unwrap().len() > reader.bytes_read());
@@ -183,7 +183,7 @@ fn kill_9_within_a_commit_leaves_a_readable_file() {
     yuzuri_testnet::attack("kill -9 within a commit", 30, "kills", "the file is readable");
 }
 
-/// Runs in a mount namespace of its own, with a small tmpfs at the path: nothing is left behind.
+/// Runs in its own mount namespace, with a small tmpfs at the path: nothing is left behind.
 fn on_a_small_disk(bytes: usize, test: impl FnOnce(&Path) + Send + 'static) {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: mounting a small tmpfs needs root");
@@ -228,12 +228,12 @@ fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room()
         assert!(error.to_string().contains("No space left"), "{error}");
         assert!(error.to_string().contains("free some space"), "{error}");
         assert!(writer.is_failing());
-        // Readable while it is full, and nothing of the failed batch takes room.
+        // The file is readable while the disk is full, and nothing of the failed batch takes room.
         let before = events(&path).len();
         assert!(before >= BATCH_ROWS);
         assert_eq!(path.metadata().unwrap().len(), writer.bytes());
 
-        // It stays full for some seconds: no more than one error in each, and what is lost is counted.
+        // The disk stays full for some seconds: at most one error in each, and losses are counted.
         let mut errors = 0;
         let setting = Setting { mono_ns: 1, filter: "port 80".into(), density: Default::default() };
         for round in 0..500 {
@@ -251,7 +251,7 @@ fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room()
         assert_eq!(events(&path).len(), before);
         assert!(writer.lost() > 400_000, "{}", writer.lost());
 
-        // There is room again: it goes on by itself, with what the rest cannot be understood without.
+        // There is room again: writing resumes without help, beginning with what later rows need.
         std::fs::remove_file(&ballast).unwrap();
         now += RETRY_AFTER;
         writer.flush_due(now).unwrap();
@@ -281,7 +281,7 @@ fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room()
 #[test]
 fn a_disk_that_stays_full_leaves_a_finished_file_that_tells_what_it_lacks() {
     on_a_small_disk(512 << 10, |folder| {
-        // Another program takes what is left once recording has begun.
+        // Another program takes the remaining room once recording has begun.
         let path = folder.join("a.arrows");
         let mut writer = Writer::create(&path, &common::session(), false).unwrap();
         let mut traffic = common::Traffic::new(50, 20_000);
@@ -293,8 +293,8 @@ fn a_disk_that_stays_full_leaves_a_finished_file_that_tells_what_it_lacks() {
     });
 }
 
-/// Concludes a recording that lost records, and finds the one account in what the writer says, in the file, in its end
-/// mark and in what a conversion says.
+/// Concludes a recording that lost records, and finds the same account in the writer's result, in
+/// the file, in its end mark and in a conversion.
 fn tells_what_it_lacks(path: &Path, writer: Writer, given: u64, min_kept: usize) {
     let cpu = CpuAccount { cpu: Some(0), seen: given + 7, kept: given, ..CpuAccount::default() };
     let cpu = CpuAccount { lost: vec![(LossReason::RingFull, 7)], ..cpu };
@@ -323,12 +323,12 @@ fn tells_what_it_lacks(path: &Path, writer: Writer, given: u64, min_kept: usize)
     let sums = [account.seen(), account.kept(), account.lost()].map(|n| n.to_string());
     assert_eq!(["seen", "kept", "lost"].map(value), [&sums[0], &sums[1], &sums[2]]);
     assert_eq!(path.metadata().unwrap().len(), summary.bytes);
-    // The room that was kept for the end was given back.
+    // The room reserved for the end was released.
     let allocated = std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap()) * 512;
     assert!(allocated <= summary.bytes.next_multiple_of(4096) + 4096, "{allocated} for {}", summary.bytes);
 }
 
-/// Not a test: writes under a limit on file sizes, which is a process's own.
+/// Not a test: writes under a limit on file sizes, which applies to a process.
 #[test]
 #[ignore = "the test below starts it itself, in a process of its own"]
 fn a_writer_under_a_limit() {
@@ -343,7 +343,7 @@ fn a_writer_under_a_limit() {
     tells_what_it_lacks(path, writer, items.len() as u64, 1);
 }
 
-/// A write beyond `ulimit -f` would bring SIGXFSZ, which ends a process.
+/// A write beyond `ulimit -f` would raise SIGXFSZ, which ends a process.
 #[test]
 fn a_limit_on_file_sizes_leaves_a_finished_file_that_tells_what_it_lacks() {
     let folder = tempfile::tempdir().unwrap();
@@ -353,7 +353,8 @@ fn a_limit_on_file_sizes_leaves_a_finished_file_that_tells_what_it_lacks() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// The rows of a finish without an account that knew of the loss: the writer sets the last one right.
+/// The rows of a finish whose account did not include the loss: the writer corrects the last
+/// account.
 #[test]
 fn what_the_last_batch_loses_is_in_the_account_that_is_in_the_file() {
     on_a_small_disk(128 << 10, |folder| {

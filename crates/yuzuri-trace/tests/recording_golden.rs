@@ -1,7 +1,8 @@
-//! The format as it was committed: today's reader reads it, today's writer writes it.
+//! The committed format: today's reader reads it, today's writer writes it.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p yuzuri-trace --test recording_golden` writes the files anew: only with a new
-//! format version, or for what is added to this one. `v1.arrows` and its conversions stay as they are.
+//! `UPDATE_GOLDEN=1 cargo test -p yuzuri-trace --test recording_golden` rewrites the files: only
+//! for a new format version, or for additions to this one. `v1.arrows` and its conversions stay as
+//! they are.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,15 +16,16 @@ use yuzuri_trace::{
     Reason, Sender, Setting, Snapshot,
 };
 
-/// A recording of before the end mark and the checksums: it is read for ever, and not written any more.
+/// A recording from before the end mark and the checksums: readable for ever, and never written
+/// again.
 const OLD: &str = "v1.arrows";
-/// One of before the columns that tell what keeps a sender from sending.
+/// A recording from before the columns about what keeps a sender from sending.
 const BEFORE_SENDER: &str = "v1-end.arrows";
-/// One of before the column that tells of a bound.
+/// A recording from before the mark that reports a bound.
 const BEFORE_BOUND: &str = "v1-sender.arrows";
-/// What is written today.
+/// Today's format.
 const TODAY: &str = "v1-bound.arrows";
-/// The marks that there were at first, and before the bound.
+/// The number of marks at first.
 const FORMER_MARKS: usize = 7;
 const MARKS_BEFORE_BOUND: usize = 10;
 
@@ -31,7 +33,7 @@ fn golden(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name].iter().collect()
 }
 
-/// Every kind, reason, state and mark, values at the edges, an account with all that it can have.
+/// Every kind, reason, state and mark, extreme values, and an account with every field.
 fn items() -> Vec<Item> {
     let start = common::STARTED_MONO_NS;
     let mut items: Vec<Item> = (0..4).map(|n| Item::Flow(Arc::new(common::flow(n)))).collect();
@@ -64,7 +66,7 @@ fn items() -> Vec<Item> {
         pacing_rate_bps: u64::MAX,
         ..Snapshot::default()
     };
-    // Those that there were when the old recording was made.
+    // The reasons that existed when the old recording was made.
     let reasons = Reason::ALL.iter().take_while(|reason| **reason != Reason::CloseNotSeen);
     for (n, &reason) in reasons.enumerate() {
         let kind = Kind::ALL[n % Kind::ALL.len()];
@@ -101,7 +103,7 @@ fn items() -> Vec<Item> {
                 cpu: Some(0),
                 seen: 30,
                 kept: 15,
-                // Those of the first version.
+                // The reasons of the first version.
                 lost: LossReason::ALL[..5].iter().zip(1..).map(|(reason, n)| (*reason, n)).collect(),
                 thinned: 7,
             },
@@ -151,7 +153,7 @@ fn items_before_bound() -> Vec<Item> {
     items
 }
 
-/// The same as at first, and what came later.
+/// The same as at first, and later additions.
 fn items_before_sender() -> Vec<Item> {
     let start = common::STARTED_MONO_NS;
     let close = Event::close_not_seen(FlowId(0x1001), start + 24_000_000, Place::named("sock_diag"));
@@ -206,8 +208,9 @@ fn the_recording_reads_as_it_did() {
     }
 }
 
-/// Byte by byte: the same schema, the same rows in the same form, packed by the same zstd. If only the last
-/// has changed (a newer zstd), the conversions below still agree, and the file may be written anew.
+/// Byte by byte: the same schema, the same rows in the same encoding, compressed by the same zstd.
+/// If only the last has changed (a newer zstd), the conversions below still agree, and the file may
+/// be rewritten.
 #[test]
 fn the_recording_is_written_as_it_was() {
     if update() {
@@ -240,7 +243,8 @@ fn conversion(recording: &str, name: &str, format: Format) {
     assert_eq!(now.len(), then.len());
 }
 
-/// The CSV with only those columns that an older one has: later ones may have been added. No value has a comma.
+/// The CSV with only the columns that an older one has: later ones may have been added. No value
+/// contains a comma.
 fn with_columns_of(older: &str, csv: &str) -> String {
     let columns = |csv: &str| csv.lines().next().unwrap().split(',').map(str::to_owned).collect::<Vec<_>>();
     let all = columns(csv);
@@ -270,7 +274,7 @@ fn conversions_are_as_they_were() {
     conversion(TODAY, "v1-bound.jsonl", Format::JsonLines);
 }
 
-/// Parquet's bytes are the library's business; what is in them is ours.
+/// Parquet's bytes depend on the library; their content is ours.
 #[test]
 fn parquet_holds_the_same_rows_and_the_session() {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -285,7 +289,7 @@ fn parquet_holds_the_same_rows_and_the_session() {
     let columns = arrow_ipc::reader::StreamReader::try_new(std::fs::File::open(golden(OLD)).unwrap(), None);
     let columns = columns.unwrap().schema();
     for column in builder.schema().fields() {
-        // Columns that the recording is too old to have were added since.
+        // Columns that this old recording lacks were added since.
         if let Ok(recorded) = columns.field_with_name(column.name()) {
             assert_eq!(
                 (column.data_type(), column.is_nullable()),
@@ -303,7 +307,7 @@ fn parquet_holds_the_same_rows_and_the_session() {
     for batch in builder.build().unwrap() {
         let batch = batch.unwrap();
         rows += batch.num_rows() as u64;
-        // All but the time, whose zone CSV has in another form.
+        // All but the time, whose zone CSV formats differently.
         csv.write(&batch.project(&(1..batch.num_columns()).collect::<Vec<_>>()).unwrap()).unwrap();
     }
     assert_eq!(rows, done.rows);

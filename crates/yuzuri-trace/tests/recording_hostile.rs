@@ -1,4 +1,4 @@
-//! Files that are cut off, changed, newer, or something else: an error in words, never a panic.
+//! Truncated, changed, newer and foreign files: an error message, never a panic.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -32,12 +32,13 @@ fn small() -> &'static [u8] {
     })
 }
 
-/// A recording of before the checksums: with them, hardly a changed byte would come as far as the decoder.
+/// A recording from before the checksums: with them, hardly any changed byte would reach the
+/// decoder.
 fn old() -> &'static [u8] {
     include_bytes!("golden/v1.arrows")
 }
 
-/// Everything the code does with a file that it is given.
+/// Everything that the code does with a file.
 fn all_of_it(bytes: &[u8]) -> Result<(Vec<Item>, Option<Tail>), ReadError> {
     for format in Format::ALL {
         if let Ok(reader) = Reader::new(bytes, "input") {
@@ -116,7 +117,7 @@ proptest! {
         yuzuri_testnet::attack("recording with changed bytes", 1, "files", "read or refused");
     }
 
-    /// Lengths and offsets are where harm is done: 32 and 64 bit numbers at aligned places.
+    /// Lengths and offsets do the most harm: 32 and 64 bit numbers at aligned positions.
     #[test]
     fn changed_numbers_do_not_panic(
         changes in prop::collection::vec(
@@ -143,7 +144,7 @@ proptest! {
     }
 }
 
-/// Files that once made a reader panic (the fuzzer found them).
+/// Files that once made a reader panic (found by the fuzzer).
 #[test]
 fn what_once_did_harm_does_none() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile");
@@ -178,7 +179,7 @@ fn other_files_are_named() {
     }
 }
 
-/// A recording from somewhere else: same format, other columns.
+/// A recording of another origin: same format, other columns.
 fn foreign(metadata: Metadata, columns: Vec<(Field, ArrayRef)>) -> Vec<u8> {
     let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     let schema = Arc::new(Schema::new(fields).with_metadata(metadata));
@@ -228,7 +229,7 @@ fn a_later_minor_version_is_read_as_far_as_it_is_known() {
         })
         .collect();
     assert_eq!(known, [("sample", 1, ""), ("state", 4, "")]);
-    // The unknown kind, and the account without a beginning.
+    // The unknown kind, and the account without a first row.
     assert_eq!(reader.unknown_rows(), 2);
 }
 
@@ -256,7 +257,7 @@ fn wrong_types_and_missing_columns_are_named() {
     assert!(text.ends_with("it is an Arrow stream of another kind"), "{text}");
 }
 
-/// An account whose CPUs lost for several reasons keeps its sum when rows are added up.
+/// An account with losses for several reasons keeps its sum when rows are added up.
 #[test]
 fn account_rows_add_up() {
     let items = all_of_it(small()).unwrap().0;

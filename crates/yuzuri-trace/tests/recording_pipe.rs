@@ -1,4 +1,4 @@
-//! A recording in a pipe is read while it is made.
+//! A recording in a pipe can be read while it is written.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use yuzuri_trace::recording::{FLUSH_AFTER, PipeWriter, Reader, Tail};
 use yuzuri_trace::{Event, Flow, FlowId, Item};
 
-/// What is in the pipe.
+/// The pipe's content.
 #[derive(Clone, Default)]
 struct Pipe(Arc<Mutex<Vec<u8>>>);
 

@@ -1,7 +1,8 @@
-//! What a power cut, a broken copy or a dying disk leaves of a recording: cut at any byte, with pages that never reached
-//! the disk, with flipped bits. Every whole batch before the place is read, what is wrong is said, and no row is invented.
+//! Recordings after a power cut, a broken copy or a disk error: truncated at any byte, with pages
+//! that never reached the disk, with flipped bits. Every complete batch before the damage is read,
+//! the damage is reported, and no row is invented.
 //!
-//! The random places come from a seed that is printed; `YUZURI_SEED=N` takes another.
+//! The random positions come from a seed that is printed; `YUZURI_SEED=N` sets it.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,18 +15,18 @@ use yuzuri_trace::recording::{BATCH_ROWS, ReadError, Reader, Tail, Writer};
 /// A recording and where its batches end.
 struct Recorded {
     bytes: Vec<u8>,
-    /// Up to which byte and how many items, batch by batch; the last batch is the end mark.
+    /// The end of each batch, as its byte and its number of items; the last batch is the end mark.
     batches: Vec<(usize, usize)>,
     items: Vec<Item>,
 }
 
-/// One that begins with a full batch; small ones follow, an account after each.
+/// A recording that begins with a full batch; small ones follow, with an account after each.
 fn long() -> &'static Recorded {
     static RECORDED: OnceLock<Recorded> = OnceLock::new();
     RECORDED.get_or_init(|| record(&[BATCH_ROWS, 500, 50, 5]))
 }
 
-/// The same without the full batch: reading it takes a moment, so that it can be read often.
+/// The same without the full batch: it takes little time to read, and is read often.
 fn short() -> &'static Recorded {
     static RECORDED: OnceLock<Recorded> = OnceLock::new();
     RECORDED.get_or_init(|| record(&[100, 20, 5]))
@@ -60,7 +61,7 @@ fn record(batches: &[usize]) -> Recorded {
     Recorded { bytes, batches, items }
 }
 
-/// What is read of bytes that were done harm.
+/// The result of reading damaged bytes.
 struct Read {
     count: usize,
     tail: Option<Tail>,
@@ -68,7 +69,7 @@ struct Read {
     complete: Option<bool>,
 }
 
-/// `None`: it is not taken for a recording any more.
+/// `None`: the bytes are no longer recognised as a recording.
 fn read(of: &Recorded, bytes: &[u8]) -> Option<Read> {
     let all = &of.items;
     let mut reader = match Reader::new(bytes, "input") {
@@ -80,7 +81,7 @@ fn read(of: &Recorded, bytes: &[u8]) -> Option<Read> {
     let broke = loop {
         match reader.next_batch() {
             Ok(Some(items)) => {
-                // No row that was not written, and none in another place.
+                // No row that was not written, and none out of order.
                 assert!(all[count..].starts_with(&items), "invented a row after {count}");
                 count += items.len();
             }
@@ -91,7 +92,7 @@ fn read(of: &Recorded, bytes: &[u8]) -> Option<Read> {
     Some(Read { count, tail: reader.tail(), broke, complete: reader.complete() })
 }
 
-/// The items of all batches that end at or before a byte.
+/// The number of items in all batches that end at or before a byte.
 fn whole_before(of: &Recorded, at: usize) -> usize {
     of.batches.iter().take_while(|(end, _)| *end <= at).map(|(_, count)| *count).last().unwrap_or(0)
 }
@@ -116,8 +117,8 @@ fn cut_at(of: &Recorded, at: usize) {
     assert_eq!(complete, Some(false));
 }
 
-/// At random places, all over the end mark, and at the ends of batches and beside them. `recording_hostile` cuts a small
-/// recording at every byte.
+/// At random positions, at every byte of the end mark, and at the ends of batches and next to them.
+/// `recording_hostile` truncates a small recording at every byte.
 #[test]
 fn cut_anywhere_the_whole_batches_are_read_and_it_is_said() {
     let mut random = random();
@@ -139,7 +140,8 @@ fn cut_anywhere_the_whole_batches_are_read_and_it_is_said() {
     }
 }
 
-/// A killed writer or a machine that went down between two batches: the stream ends in good order, without an end mark.
+/// A killed writer or a crash between two batches: the stream ends in good order, without an end
+/// mark.
 #[test]
 fn a_stream_that_ends_between_batches_is_not_taken_for_a_finished_one() {
     let Recorded { bytes, batches, .. } = long();
@@ -152,7 +154,7 @@ fn a_stream_that_ends_between_batches_is_not_taken_for_a_finished_one() {
     }
 }
 
-/// Pages of 4 kB that the file system had promised and not written read as zeros.
+/// Pages of 4 kB that the file system had allocated but not written read as zeros.
 #[test]
 fn pages_that_never_reached_the_disk_are_said() {
     const PAGE: usize = 4096;
@@ -181,14 +183,15 @@ fn pages_that_never_reached_the_disk_are_said() {
     );
 }
 
-/// A flipped bit anywhere but in the head never changes a row: the batch in which it is, and all behind it, are refused.
-/// In the head it spoils either that, or every checksum that begins from it.
+/// A flipped bit anywhere but in the head never changes a row: its batch and all later ones are
+/// refused. In the head it invalidates either the head, or every checksum that continues from it.
 #[test]
 fn a_flipped_bit_never_changes_a_row() {
     let Recorded { bytes, batches, .. } = short();
     let mut random = random();
     let mut flips: Vec<usize> = (0..1000).map(|_| random.below(bytes.len() as u64 * 8) as usize).collect();
-    // Every bit of a small batch's beginning, where lengths lie, and every one of the end mark and what ends the stream.
+    // Every bit of a small batch's beginning, which holds lengths, and every one of the end mark
+    // and the end-of-stream marker.
     let small = batches[batches.len() - 3].0;
     flips.extend((small * 8..(small + 64) * 8).chain((bytes.len() - 24) * 8..bytes.len() * 8));
     println!("{} flips in {} bytes", flips.len(), bytes.len());
@@ -196,7 +199,7 @@ fn a_flipped_bit_never_changes_a_row() {
         let at = flip / 8;
         let mut bytes = bytes.clone();
         bytes[at] ^= 1 << (flip % 8);
-        // The head is no recording any more, or a newer one: that is said.
+        // The head is no longer a recording's, or a newer format's: that is reported.
         let Some(Read { count, tail, complete, .. }) = read(short(), &bytes) else { continue };
         assert!(count <= whole_before(short(), at), "bit {flip}: {count} items");
         assert_eq!(complete, Some(false), "bit {flip}: {tail:?}");

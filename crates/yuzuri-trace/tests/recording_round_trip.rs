@@ -1,4 +1,4 @@
-//! What is written comes back, exactly.
+//! Recordings survive a round trip exactly.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -21,7 +21,7 @@ fn read(path: &Path) -> (Session, Vec<Item>) {
     read_ending(path, Tail::Complete)
 }
 
-/// A recording whose writer lives, or was not told to finish.
+/// A recording whose writer is running, or did not finish.
 fn so_far(path: &Path) -> Vec<Item> {
     read_ending(path, Tail::Unfinished).1
 }
@@ -37,7 +37,7 @@ fn read_ending(path: &Path, tail: Tail) -> (Session, Vec<Item>) {
     (reader.session().clone(), items)
 }
 
-/// The numbers that matter at the edges, and any other.
+/// Extreme numbers, and any other.
 fn u32s() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(u32::MAX), Just(Snapshot::SSTHRESH_INFINITE), any::<u32>()]
 }
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// A writer may live in a thread of its own.
+/// A writer may run in its own thread.
 #[test]
 fn a_writer_can_move_to_a_thread() {
     fn moves<T: Send>() {}
@@ -183,7 +183,7 @@ fn batches_are_written_when_full_or_due() {
     assert_eq!(so_far(&path), []);
     writer.flush_due(start + FLUSH_AFTER).unwrap();
     assert_eq!(writer.due(), None);
-    // While the writer lives, a reader sees a whole recording.
+    // While the writer is running, a reader sees a valid recording.
     assert_eq!(so_far(&path), expected);
 
     let many: Vec<Item> = (0..BATCH_ROWS * 2 + 5).map(|_| Item::Event(traffic.next())).collect();
@@ -233,7 +233,7 @@ fn a_file_that_is_there_is_not_overwritten_unasked() {
     assert!(matches!(refused, RecordError::Exists { .. }), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     let writer = Writer::create(&path, &common::session(), true).unwrap();
-    // Nor is a recording that is being written, even if asked.
+    // Nor is a recording replaced that is being written, even on request.
     let refused = Writer::create(&path, &common::session(), true).err().unwrap();
     assert!(matches!(refused, RecordError::Busy { .. }), "{refused}");
     writer.finish();
@@ -262,11 +262,11 @@ fn a_converted_row_has_its_flows_identity() {
     let now = Instant::now();
     writer.write(&traffic.identities(), now).unwrap();
     writer.write(&[Item::Event(traffic.next()), Item::Event(traffic.next())], now).unwrap();
-    // The identity changes: records from here on have the new one.
+    // The identity changes: later records have the new one.
     let mut changed = common::flow(0);
     changed.congestion_control = "reno".into();
     writer.write(&[Item::Flow(Arc::new(changed)), Item::Event(traffic.next())], now).unwrap();
-    // A flow whose identity was lost has none, and is there all the same.
+    // A flow whose identity was lost has none, and is recorded nevertheless.
     writer.write(&[Item::Event(Event { flow: FlowId(9), ..traffic.next() })], now).unwrap();
     writer.finish();
 

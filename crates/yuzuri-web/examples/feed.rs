@@ -1,5 +1,6 @@
-//! Serves a page from made-up flows, for tests of the page and for work on its looks. What it shows is generated,
-//! never measured: congestion windows that follow CUBIC's algorithm with losses, timeouts, ECN and reordering.
+//! Serves a page with artificial flows, for tests of the page and work on its appearance. The data
+//! is generated, never measured: congestion windows that follow CUBIC with losses, timeouts, ECN
+//! and reordering.
 //!
 //! `cargo run --release -p yuzuri-web --example feed -- --flows 200 --rate 1000 --port 8080`
 
@@ -91,7 +92,7 @@ impl Random {
     }
 }
 
-/// A made-up connection.
+/// An artificial connection.
 struct Sender {
     flow: Arc<Flow>,
     random: Random,
@@ -233,7 +234,7 @@ impl Sender {
         out.push(Item::Event(event));
     }
 
-    /// One sample further.
+    /// Advances by one sample.
     fn step(&mut self, step_ns: u64, out: &mut Vec<Item>) {
         self.mono_ns += step_ns;
         if self.receives {
@@ -327,11 +328,11 @@ impl Sender {
     }
 }
 
-/// All of them, in order of time.
+/// All senders, merged in order of time.
 struct World {
     senders: Vec<Sender>,
     step_ns: u64,
-    /// Made, but of a time that is still to come (a timeout is decided before it fires).
+    /// Items generated ahead of their time (a timeout is decided before it fires).
     early: Vec<Item>,
     made: u64,
     lost: u64,

@@ -1,4 +1,4 @@
-//! The requests.
+//! Request handlers.
 
 use crate::client::LiveBody;
 use crate::daemon_status::{DaemonAnswer, DaemonStatus};
@@ -21,24 +21,24 @@ use tokio::sync::Notify;
 use yuzuri_trace::{Density, Filter, FlowId};
 use yuzuri_view::{Control, Refused};
 
-/// Bytes of a request's body at most.
+/// Largest request body, bytes.
 const MAX_BODY: usize = 16 * 1024;
 /// How long a request may take until its response begins.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Points of a history at most.
+/// Most points of a history.
 const MAX_POINTS: usize = 4096;
 
-/// What the handlers need.
+/// The handlers' state.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) shared: Arc<Shared>,
     pub(crate) guard: Arc<Guard>,
-    /// Rung when a browser came, so that it need not wait for the next turn.
+    /// Notified when a browser connects, so that it need not wait for the next turn.
     pub(crate) came: Arc<Notify>,
     pub(crate) share: Arc<DaemonStatus>,
 }
 
-/// A refusal: a status and one line of JSON.
+/// A refused request: a status and one line of JSON.
 struct Refusal(StatusCode, String);
 
 impl Refusal {
@@ -235,8 +235,8 @@ async fn choose(
     let Choice { client, flows } = body(bytes)?;
     let flows = flow_ids(flows.iter().map(String::as_str))?;
     let known = app.shared.limits_of(&flows);
-    // Subscribed before it is chosen, and under the hub's lock, so that a browser that leaves just now takes the
-    // right flows off.
+    // Subscribe before choosing, and under the hub's lock: then a browser that leaves at this
+    // moment unsubscribes the right flows.
     let mut hub = app.shared.hub.lock();
     let former = hub.choose(&client, flows.clone()).ok_or_else(|| {
         Refusal(StatusCode::NOT_FOUND, "no such browser looks on (any more): open /api/live".into())
@@ -278,7 +278,7 @@ fn window(
     Ok(write(base, &model, row, from, to, points))
 }
 
-/// The flow's row of the model.
+/// The model's row of the flow.
 fn row_of(model: &yuzuri_view::LiveModel, id: FlowId) -> Result<&yuzuri_view::Row, Refusal> {
     model.row(id).ok_or_else(|| Refusal(StatusCode::NOT_FOUND, format!("there is no flow {id} (any more)")))
 }
@@ -299,7 +299,7 @@ async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> An
             .log_after(0)
             .filter(|l| l.event.flow == row.flow.id && (from..=to).contains(&l.event.mono_ns));
         encode::list(&mut out, own, |out, logged| encode::event(out, base, logged));
-        // From when on the list of events is whole.
+        // The time from which the list of events is complete.
         let whole = match model.log_after(0).next() {
             Some(first) if first.number > 1 => first.event.mono_ns,
             _ => model.session().started_mono_ns,
@@ -328,7 +328,8 @@ async fn history_csv(State(app): State<App>, Path(id): Path<String>, uri: Uri) -
     Ok(response)
 }
 
-/// Runs what may block elsewhere, so that no browser waits for another one's request.
+/// Runs requests that may block on another thread, so that no browser waits for another one's
+/// request.
 async fn ask(app: App, request: impl FnOnce(&dyn Control) -> Result<(), Refused> + Send + 'static) -> Answer {
     let control = app.shared.control.clone();
     let asked = tokio::task::spawn_blocking(move || request(&*control)).await;
@@ -406,7 +407,7 @@ async fn replay(
     .await
 }
 
-/// The sharing daemon's status as it says it, or `running: false` with the reason.
+/// The sharing daemon's status unchanged, or `running: false` with the reason.
 async fn share(State(app): State<App>) -> Answer {
     match app.share.ask().await {
         DaemonAnswer::Status(text) => Ok(json(StatusCode::OK, text.to_string())),

@@ -1,4 +1,4 @@
-//! The page's own files, built from `ui/` and carried in the program.
+//! The page's own files, built from `ui/` and embedded in the program.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -8,12 +8,12 @@ use rust_embed::RustEmbed;
 #[folder = "ui/dist"]
 struct Dist;
 
-/// Whether a path names one of them.
+/// Whether a path names an asset.
 pub(crate) fn has(path: &str) -> bool {
     name(path).is_some_and(|(name, _)| Dist::get(name).is_some())
 }
 
-/// The file that a path names, and its kind.
+/// The file that a path names, and its type.
 fn name(path: &str) -> Option<(&str, &'static str)> {
     let name = if path == "/" { "index.html" } else { path.strip_prefix('/')? };
     let (stem, extension) = name.rsplit_once('.')?;
@@ -27,7 +27,7 @@ fn name(path: &str) -> Option<(&str, &'static str)> {
     (!stem.is_empty()).then_some((name, kind))
 }
 
-/// The file at a path, compressed where the browser takes that; `None` where there is none.
+/// The file at a path, compressed if the browser accepts that; `None` if it does not exist.
 pub(crate) fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let (name, kind) = name(path)?;
     let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();

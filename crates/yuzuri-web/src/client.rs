@@ -1,4 +1,4 @@
-//! One browser that looks on: its queue of messages and what it wants to see.
+//! A connected browser: its queue of messages and what it wants to see.
 
 use crate::page::Shared;
 use axum::body::Bytes;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use yuzuri_trace::FlowId;
 
-/// Messages waiting for a browser at most: about three seconds' worth.
+/// Most messages waiting for a browser: about three seconds' worth.
 const QUEUE: usize = 64;
-/// How long a full queue is borne with.
+/// How long a full queue is tolerated.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The hub's side of a browser.
@@ -21,9 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Client {
     pub(crate) id: String,
     pub(crate) flows: Vec<FlowId>,
-    /// Rows are sent as changes; this one has missed some (or has none yet) and needs all of them.
+    /// Rows are sent as changes. This browser has missed some (or has none yet) and needs all of
+    /// them.
     pub(crate) needs_all: bool,
-    /// It missed buckets or events of its flows and should ask for their history.
+    /// The browser missed buckets or events of its flows and should request their history.
     pub(crate) gap: bool,
     queue: mpsc::Sender<Bytes>,
     full_since: Option<Instant>,
@@ -60,7 +61,7 @@ pub(crate) fn message(name: &str, data: &str) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-/// The response's body; leaving it ends the subscription.
+/// The response's body; dropping it ends the subscription.
 pub(crate) struct LiveBody {
     outlet: mpsc::Receiver<Bytes>,
     id: String,

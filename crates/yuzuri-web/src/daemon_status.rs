@@ -1,5 +1,6 @@
-//! The sharing daemon's state: asked at its socket and passed on as it is. What the fields mean is the daemon's matter
-//! (`yuzuri share status --json`); here it only has to be a JSON object of bounded length that came in time.
+//! The sharing daemon's state, requested at its socket and passed on unchanged. The daemon defines
+//! the fields (`yuzuri share status --json`); here the answer only has to be a JSON object of
+//! bounded length that arrives in time.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -12,29 +13,30 @@ use tokio::time::Instant;
 
 /// How long the daemon may take from the first to the last byte.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of its answer at most: some thousand flows.
+/// Most bytes of its answer: some thousand flows.
 const MAX: u64 = 1024 * 1024;
-/// An answer this old is given again. The daemon works each half second and answers one after the other: many browsers
-/// shall not keep others from it.
+/// An answer is reused for this long. The daemon works every half second and answers one client at
+/// a time: many browsers must not keep others from it.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// What is known of the daemon.
+/// What is known about the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DaemonAnswer {
     /// Its status, a JSON object.
     Status(Arc<str>),
-    /// No daemon answers: why, and the command that helps where one does.
+    /// No daemon answers: the reason, and the command that may help.
     Nobody { why: String, help: Option<String> },
-    /// Something answers that is not understood.
+    /// The answer is not understood.
     Unclear(String),
 }
 
-/// How the daemon's socket is reached, by a process that may not do so itself.
+/// Connects to the daemon's socket on behalf of a process that may not do so itself.
 #[derive(Clone)]
 pub struct Reach(Arc<dyn Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync>);
 
 impl Reach {
-    /// Reached by a call, which gives a connection that no question can be written to any more. It may take a while.
+    /// Connects by a call that returns a connection with its writing side closed. The call may
+    /// block.
     pub fn by(
         call: impl Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync + 'static,
     ) -> Reach {
@@ -48,7 +50,7 @@ impl std::fmt::Debug for Reach {
     }
 }
 
-/// Where the daemon is asked, and what it said last.
+/// The daemon's socket, and its last answer.
 #[derive(Debug)]
 pub(crate) struct DaemonStatus {
     socket: Option<PathBuf>,
@@ -57,12 +59,14 @@ pub(crate) struct DaemonStatus {
 }
 
 impl DaemonStatus {
-    /// At a socket; `None`: what is shown is not of this host and this time, so no daemon belongs to it.
+    /// With a socket; `None` if what is shown is not of this host and this time, so that no daemon
+    /// belongs to it.
     pub(crate) fn at(socket: Option<PathBuf>, reach: Option<Reach>) -> DaemonStatus {
         DaemonStatus { socket, reach, last: Mutex::new(None) }
     }
 
-    /// Asks, or gives what was said a moment ago. One asks at a time, the others wait for its answer.
+    /// Requests the status, or returns a recent answer. One request runs at a time; the others wait
+    /// for its answer.
     pub(crate) async fn ask(&self) -> DaemonAnswer {
         let Some(socket) = &self.socket else {
             let why = "what is shown here is not live, and sharing is a matter of now";
@@ -107,7 +111,7 @@ async fn ask(socket: &Path, reach: Option<&Reach>) -> DaemonAnswer {
     }
 }
 
-/// An empty question asks for the status.
+/// An empty request asks for the status.
 async fn exchange(socket: &Path, reach: Option<&Reach>) -> io::Result<Vec<u8>> {
     let stream = match reach.cloned() {
         None => {
@@ -126,7 +130,7 @@ async fn exchange(socket: &Path, reach: Option<&Reach>) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// The text, if it is one JSON object.
+/// The text, if it is a JSON object.
 fn object(bytes: Vec<u8>) -> Option<String> {
     let text = String::from_utf8(bytes).ok()?;
     let whole = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();

@@ -1,5 +1,6 @@
-//! The messages' form. Rows, buckets and events are arrays ([`places`]), ids are hexadecimal text (JavaScript's numbers
-//! end at 2^53), times are microseconds since the session's start. `ui/src/wire.ts` has the types of the messages.
+//! Encodes messages. Rows, buckets and events are arrays ([`places`]), ids are hexadecimal text
+//! (JavaScript's numbers are exact up to 2^53), times are microseconds since the session's start.
+//! `ui/src/wire.ts` has the types of the messages.
 
 use crate::places::{self, At};
 use serde_json::json;
@@ -9,7 +10,7 @@ use yuzuri_trace::recording::COLUMNS;
 use yuzuri_trace::{CaState, Density, Flow, Kind, LossReason, Marks, Reason};
 use yuzuri_view::{Bucket, LiveModel, Logged, Replay, Row};
 
-/// What times are counted from.
+/// The origin of times.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TimeBase {
     start_ns: u64,
@@ -20,12 +21,12 @@ impl TimeBase {
         TimeBase { start_ns: model.session().started_mono_ns }
     }
 
-    /// Microseconds since the session's start; below 0 for what was before.
+    /// Microseconds since the session's start; negative before it.
     pub(crate) fn us(self, mono_ns: u64) -> i64 {
         (mono_ns as i64).wrapping_sub(self.start_ns as i64).div_euclid(1000)
     }
 
-    /// The other way; times before the boot are the boot.
+    /// The inverse; times before the boot become the boot.
     pub(crate) fn mono_ns(self, us: i64) -> u64 {
         (self.start_ns as i64).saturating_add(us.saturating_mul(1000)).max(0) as u64
     }
@@ -36,7 +37,7 @@ pub(crate) fn text(out: &mut String, value: &str) {
     out.push_str(&serde_json::to_string(value).unwrap_or_else(|_| "\"\"".into()));
 }
 
-/// Who a flow is.
+/// A flow's identity.
 pub(crate) fn flow(out: &mut String, base: TimeBase, flow: &Flow, first_ns: u64) {
     let who = json!({
         "id": flow.id.to_string(),
@@ -54,7 +55,7 @@ pub(crate) fn flow(out: &mut String, base: TimeBase, flow: &Flow, first_ns: u64)
     let _ = write!(out, "{who}");
 }
 
-/// All numbers of the flow's last record, with unit and source as the columns of a recording have them.
+/// All numbers of the flow's last record, with unit and source as in the columns of a recording.
 pub(crate) fn numbers(base: TimeBase, row: &Row) -> String {
     let known = row.last.has_snapshot();
     let numbers: Vec<_> = row
@@ -91,7 +92,7 @@ pub(crate) fn spark(out: &mut String, row: &Row) {
     out.push_str("]]");
 }
 
-/// Values with commas between.
+/// Values separated by commas.
 pub(crate) fn list<T>(
     out: &mut String,
     values: impl Iterator<Item = T>,
@@ -125,7 +126,7 @@ pub(crate) fn interval_us(density: Density) -> u64 {
     density.interval().as_micros() as u64
 }
 
-/// The account, the settings, and where a replay stands.
+/// The account, the settings, and the state of a replay.
 pub(crate) fn status(
     model: &LiveModel,
     replay: Option<Replay>,
@@ -138,7 +139,7 @@ pub(crate) fn status(
     let reasons: Vec<(&str, u64)> = account
         .map(|a| a.lost_by_reason().into_iter().map(|(r, n): (LossReason, u64)| (r.name(), n)).collect())
         .unwrap_or_default();
-    // Unix time of the moment that times are counted from, microseconds.
+    // Unix time of the origin of times, microseconds.
     let zero = model.session().started_mono_ns as i128 + i128::from(model.wall_offset_ns());
     json!({
         "now": base.us(model.now_ns()),
@@ -164,7 +165,7 @@ pub(crate) fn status(
     .to_string()
 }
 
-/// Where and how the stream was taken, and the words that numbers in other messages stand for.
+/// Where and how the stream was recorded, and the words for numbers in other messages.
 pub(crate) fn session(model: &LiveModel) -> String {
     let s = model.session();
     json!({
@@ -186,7 +187,7 @@ pub(crate) fn session(model: &LiveModel) -> String {
     .to_string()
 }
 
-/// The head of [`csv_line`]'s lines.
+/// The header of [`csv_line`]'s lines.
 pub(crate) fn csv_head(out: &mut String) {
     list(out, places::CSV.iter(), |out, column| out.push_str(column.name));
     out.push('\n');

@@ -1,4 +1,4 @@
-//! The fine past of those flows that somebody looks at.
+//! The fine-grained history of subscribed flows.
 
 use std::collections::HashMap;
 use yuzuri_trace::{Event, FlowId, Item};
@@ -7,17 +7,18 @@ use yuzuri_view::{Bucket, Level, RecordLimits};
 
 /// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
 pub(crate) const FINE_NS: u64 = 4_000_000;
-/// Fine buckets kept per flow until they are handed on: 16 s, or a tenth of a second of a replay at 160 times.
+/// Fine buckets kept per flow until they are sent: 16 s, or a tenth of a second of a replay at 160
+/// times.
 const MAX_FINE: usize = 4096;
-/// Buckets of a flow in one message at most; more (a fast replay) are merged.
+/// Most buckets of a flow in one message; more (a fast replay) are merged.
 const MAX_MESSAGE_BUCKETS: usize = 256;
 
-/// A flow that somebody looks at.
+/// A subscribed flow.
 #[derive(Debug)]
 struct Fed {
     users: u32,
     level: Level,
-    /// What is known of its limits from before it was looked at, and since.
+    /// Its limits: the model's state from before the subscription, updated since.
     limits: FlowLimits,
 }
 
@@ -32,7 +33,7 @@ impl Feed {
         self.flows.is_empty()
     }
 
-    /// Forgets all that was seen.
+    /// Forgets all history.
     pub(crate) fn clear(&mut self) {
         for fed in self.flows.values_mut() {
             fed.level = Level::new(FINE_NS, MAX_FINE);
@@ -40,8 +41,8 @@ impl Feed {
         }
     }
 
-    /// Adds those flows; `known` says what the model knows of a flow's limits. Records that it has taken in already say
-    /// nothing new here.
+    /// Adds flows; `known` returns the model's knowledge of a flow's limits. Records that it
+    /// already includes add nothing new.
     pub(crate) fn subscribe(&mut self, flows: &[FlowId], known: impl Fn(FlowId) -> FlowLimits) {
         for flow in flows {
             let new = || Fed { users: 0, level: Level::new(FINE_NS, MAX_FINE), limits: known(*flow) };
@@ -62,7 +63,7 @@ impl Feed {
 
     pub(crate) fn push(&mut self, items: &[Item]) {
         for item in items {
-            // Of a close that was not seen there is nothing to draw.
+            // A close that was not seen has nothing to draw.
             if let Item::Event(event) = item
                 && event.has_snapshot()
             {
@@ -78,8 +79,8 @@ impl Feed {
         }
     }
 
-    /// Takes out the buckets that ended before `now_ns`, for each flow that has some, and whether there were so many
-    /// that older ones have been dropped.
+    /// Removes and returns, for each flow that has some, the buckets that ended before `now_ns`,
+    /// and whether older ones were dropped because there were too many.
     pub(crate) fn take_finished(&mut self, now_ns: u64) -> Vec<(FlowId, Vec<Bucket>, bool)> {
         let taken = self.flows.iter_mut().map(|(id, Fed { level, .. })| {
             let buckets = level.take_finished(now_ns);

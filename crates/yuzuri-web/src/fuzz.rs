@@ -1,4 +1,5 @@
-//! For the fuzzer: a connection's bytes without a socket, through the same HTTP and the same checks.
+//! For the fuzzer: handles a connection's bytes without a socket, with the same HTTP code and the
+//! same checks.
 
 use crate::api::{self, App};
 use crate::daemon_status::DaemonStatus;
@@ -17,11 +18,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Turns without a request under way after which the other end says that no more will come: by then what was answered
-/// is written.
+/// Turns without a pending request after which the other end closes: by then the answers have been
+/// written.
 const QUIET_TURNS: u32 = 8;
 
-/// A page that answers whatever it is given.
+/// A page that answers any input.
 #[derive(Debug)]
 pub struct Fuzzed {
     runtime: tokio::runtime::Runtime,
@@ -30,11 +31,11 @@ pub struct Fuzzed {
 }
 
 impl Fuzzed {
-    /// Serves a page, to everybody at a loopback address, or, where a token is given, to those who have it at any other
-    /// address. `patience` is for requests that are not whole.
+    /// Serves a page to everybody at a loopback address, or with a token, to its holders at any
+    /// other address. `patience` limits incomplete requests.
     ///
     /// # Errors
-    /// Where the runtime cannot be built.
+    /// If the runtime cannot be built.
     pub fn new(page: Page, secret: Option<&str>, patience: Duration) -> io::Result<Fuzzed> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ip = if secret.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
@@ -44,7 +45,7 @@ impl Fuzzed {
         Ok(Fuzzed { runtime, router: api::router(app), patience })
     }
 
-    /// What is answered to these bytes.
+    /// The answer to these bytes.
     pub fn answer(&self, bytes: &[u8]) -> Vec<u8> {
         let answer = Arc::new(Mutex::new(Vec::new()));
         let under_way = Arc::new(AtomicUsize::new(0));
@@ -66,7 +67,7 @@ impl Fuzzed {
             }
         });
         self.runtime.block_on(async {
-            // An error is how HTTP ends with who does not speak it.
+            // HTTP returns an error to clients that do not speak it.
             let served = http1().serve_connection(wire, service);
             let _ = tokio::time::timeout(self.patience, served).await;
         });
@@ -79,7 +80,7 @@ struct Wire {
     input: Vec<u8>,
     at: usize,
     output: Arc<Mutex<Vec<u8>>>,
-    /// Requests that wait for their answer: HTTP gives up on them when the other end goes.
+    /// Requests waiting for their answer: HTTP abandons them when the other end closes.
     under_way: Arc<AtomicUsize>,
     quiet_turns: u32,
 }
@@ -157,7 +158,7 @@ mod tests {
         std::str::from_utf8(&line[..3]).unwrap().parse().unwrap()
     }
 
-    /// What the fuzzer begins from reaches every request, and is let in only with the token.
+    /// The fuzzer's corpus reaches every request, and is admitted only with the token.
     #[test]
     fn the_seeds_are_requests() {
         let (open, guarded) = (fuzzed(None), fuzzed(Some(SECRET)));
@@ -166,7 +167,7 @@ mod tests {
         for seed in std::fs::read_dir(folder).unwrap().flatten() {
             let (name, bytes) = (seed.file_name(), std::fs::read(seed.path()).unwrap());
             let expected = match name.to_str().unwrap() {
-                // Nothing can be changed here, and nobody looks on.
+                // Nothing can be changed here, and no browser is connected.
                 "filter" | "density" | "replay" | "chunked" => 409,
                 "choose" => 404,
                 "options" => 403,
@@ -174,7 +175,7 @@ mod tests {
             };
             assert_eq!(status(&open.answer(&bytes)), expected, "{name:?}");
             let expected = match name.to_str().unwrap() {
-                // With the token, or one of the page's own files.
+                // With the token, or for one of the page's own files.
                 "token" | "bearer" | "page" | "asset" => 200,
                 _ if expected == 403 => 403,
                 _ => 401,

@@ -1,5 +1,6 @@
-//! Who may ask: only whoever has the token, against other users of this machine and others on the network; and not other
-//! sites in the same browser, nor names that others control (DNS rebinding).
+//! Access control. Only holders of the token are admitted, which keeps out other users of this
+//! machine and of the network. Other sites in the same browser are refused, and so are names that
+//! others control (DNS rebinding).
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use std::fmt;
@@ -11,17 +12,17 @@ use subtle::ConstantTimeEq as _;
 pub struct Token(String);
 
 impl Token {
-    /// A new one from the kernel's random source.
+    /// A new token from the kernel's random source.
     ///
     /// # Errors
-    /// Where the kernel gives no random numbers (`getrandom(2)`).
+    /// If the kernel provides no random numbers (`getrandom(2)`).
     pub fn random() -> std::io::Result<Token> {
         let mut bytes = [0u8; 16];
         getrandom::fill(&mut bytes)?;
         Ok(Token(bytes.iter().map(|b| format!("{b:02x}")).collect()))
     }
 
-    /// One that is known.
+    /// A token with a known secret.
     #[cfg(any(fuzzing, debug_assertions))]
     pub(crate) fn of(secret: &str) -> Token {
         Token(secret.to_owned())
@@ -32,7 +33,7 @@ impl Token {
         &self.0
     }
 
-    /// Whether `guess` is the secret, in a time that does not tell how much of it is right.
+    /// Compares `guess` with the secret in constant time.
     pub(crate) fn is(&self, guess: &str) -> bool {
         self.0.as_bytes().ct_eq(guess.as_bytes()).into()
     }
@@ -44,15 +45,15 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What is checked of each request.
+/// The checks of each request.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     pub(crate) bound: SocketAddr,
-    /// `None` lets everybody in: for the fuzzer alone.
+    /// `None` admits everybody: only for the fuzzer.
     pub(crate) token: Option<Token>,
 }
 
-/// A request that passes, and how.
+/// An admitted request, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// For one of the page's own files, which are the same for everybody.
@@ -61,7 +62,7 @@ pub(crate) enum Passed {
     Proved,
 }
 
-/// A request that does not.
+/// A refused request.
 pub(crate) type Turned = (StatusCode, String);
 
 impl Guard {
@@ -91,8 +92,9 @@ impl Guard {
         if name.is_empty() {
             return Err(turned(StatusCode::BAD_REQUEST, "the Host header is not a host and port"));
         }
-        // Names that others control may be made to point here (DNS rebinding), so on loopback only its own names
-        // count. Where the page listens wider its names are not known; there the token protects.
+        // Attackers may make their own names resolve to this address (DNS rebinding), so on
+        // loopback only loopback names are accepted. With other addresses the names are not known;
+        // there the token protects.
         let own = name.eq_ignore_ascii_case("localhost")
             || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip == self.bound.ip());
         if self.bound.ip().is_loopback() && !own {
@@ -104,9 +106,10 @@ impl Guard {
         Ok(host)
     }
 
-    /// The page's own files hold no secrets, and a browser cannot show the token before it has loaded them: the token is
-    /// in the address's fragment, which is not sent. It is no cookie, since a browser sends the cookies of one port to
-    /// all others of the same host, so to servers of other users of this machine.
+    /// The page's own files hold no secrets, and a browser cannot send the token before it has
+    /// loaded them: the token is in the address's fragment, which is not sent. It is not a cookie,
+    /// since a browser sends the cookies of one port to all ports of the same host, and so to
+    /// servers of other users of this machine.
     fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Turned> {
         let Some(token) = &self.token else { return Ok(Passed::Proved) };
         let in_query =
@@ -131,7 +134,7 @@ fn turned(status: StatusCode, why: &str) -> Turned {
     (status, why.to_string())
 }
 
-/// Browsers say where a request comes from; what comes from another site is refused.
+/// Browsers state the origin of a request; requests from other sites are refused.
 fn check_site(method: &Method, uri: &Uri, headers: &HeaderMap, host: &str) -> Result<(), Turned> {
     let other = || turned(StatusCode::FORBIDDEN, "requests from other sites are refused");
     if method != Method::GET

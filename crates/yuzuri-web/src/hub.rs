@@ -1,4 +1,5 @@
-//! What the browsers are told, and when. Each message is made once and shared by all who get it.
+//! Decides what browsers are sent, and when. Each message is encoded once and shared by its
+//! receivers.
 
 use crate::client::{Client, message};
 use crate::encode::{self, TimeBase};
@@ -11,16 +12,16 @@ use tokio::sync::mpsc;
 use yuzuri_trace::{Flow, FlowId};
 use yuzuri_view::{LiveModel, Logged};
 
-/// Browsers at most.
+/// Most browsers.
 pub(crate) const MAX_BROWSERS: usize = 32;
-/// Flows that one browser may look at closely.
+/// Most flows that one browser may watch closely.
 pub(crate) const MAX_FLOWS: usize = 16;
-/// Events of flows that a browser does not look at closely, per message.
+/// Events per message of flows that a browser does not watch closely.
 const OTHER_EVENTS: usize = 100;
-/// Events of different CPUs may be out of order by this much; buckets are handed on once it has passed.
+/// Events of different CPUs may be out of order by this much; buckets are sent once it has passed.
 const SETTLE_NS: u64 = 10_000_000;
 
-/// The browsers, and what they were told last.
+/// The browsers, and what they were sent last.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     clients: Vec<Client>,
@@ -85,19 +86,19 @@ impl Hub {
         Ok(outlet)
     }
 
-    /// Takes a browser off; gives the flows it was subscribed to.
+    /// Removes a browser; returns the flows it was subscribed to.
     pub(crate) fn leave(&mut self, id: &str) -> Vec<FlowId> {
         let place = self.clients.iter().position(|client| client.id == id);
         place.map(|n| self.clients.swap_remove(n).flows).unwrap_or_default()
     }
 
-    /// Gives a browser other flows; the former ones, or `None` where there is no such browser.
+    /// Changes a browser's flows; returns the previous ones, or `None` if there is no such browser.
     pub(crate) fn choose(&mut self, id: &str, flows: Vec<FlowId>) -> Option<Vec<FlowId>> {
         let client = self.clients.iter_mut().find(|client| client.id == id)?;
         Some(std::mem::replace(&mut client.flows, flows))
     }
 
-    /// Takes off the browsers that are gone or stuck; gives the flows they were subscribed to.
+    /// Removes browsers that are gone or stuck; returns the flows they were subscribed to.
     fn sweep(&mut self) -> Vec<FlowId> {
         let mut flows = Vec::new();
         self.clients.retain(|client| {
@@ -115,7 +116,8 @@ impl Hub {
     }
 }
 
-/// The latest events, for a browser that has just come. It may be told some of them again; they are numbered.
+/// The latest events, for a browser that has just connected. It may receive some of them twice;
+/// they are numbered.
 pub(crate) fn latest_events(model: &LiveModel) -> Bytes {
     let base = TimeBase::of(model);
     let newest = model.log_after(0).next_back().map_or(0, |logged| logged.number);
@@ -127,7 +129,7 @@ pub(crate) fn latest_events(model: &LiveModel) -> Bytes {
     message("events", &data)
 }
 
-/// Fine buckets of the flows that are looked at, and events.
+/// Sends fine buckets of subscribed flows, and events.
 pub(crate) fn tell_chart(shared: &Shared) {
     let (event, wanted) = {
         let mut hub = shared.hub.lock();
@@ -162,11 +164,11 @@ pub(crate) fn tell_chart(shared: &Shared) {
 
     let mut hub = shared.hub.lock();
     if now_ns < hub.now_ns {
-        // Time went back: the model was filled anew.
+        // Time went back: the model was refilled.
         hub.reset();
     }
     hub.now_ns = now_ns;
-    // What fell out of the model's list before it could be told is skipped too.
+    // Events that fell out of the model's list before they could be sent count as skipped, too.
     let missed = events.first().map_or(0, |first| first.number - 1 - event.min(first.number - 1));
     hub.event = events.last().map_or(hub.event, |last| last.number);
     let now = base.us(now_ns);
@@ -213,9 +215,10 @@ pub(crate) fn tell_chart(shared: &Shared) {
     hub.browsers_lost += lost;
 }
 
-/// The rows that changed; all of them for browsers that are new or missed some.
+/// Sends changed rows, and all rows to browsers that are new or missed some.
 pub(crate) fn tell_rows(shared: &Shared) {
-    // Not under the hub's lock while the model's is held: whoever fills the model may call `Page::reset`.
+    // Not under the hub's lock while the model's is held: the thread that fills the model may call
+    // `Page::reset`.
     let (mut told, all_for_some, epoch) = {
         let mut hub = shared.hub.lock();
         if hub.clients.is_empty() {
@@ -271,7 +274,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
     for client in &mut hub.clients {
         let (data, records) = match (&whole_message, client.needs_all) {
             (Some(data), true) => (data, whole.count),
-            // Came after all was gathered: next turn.
+            // It connected after the rows were gathered: next turn.
             (None, true) => continue,
             _ => (&part_message, part.count),
         };
@@ -283,7 +286,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
     hub.browsers_lost += lost;
 }
 
-/// A message of rows in the making.
+/// A message of rows under construction.
 #[derive(Default)]
 struct Rows {
     flows: String,
@@ -321,7 +324,7 @@ fn comma(out: &mut String) {
     }
 }
 
-/// Account, settings, replay.
+/// Sends account, settings and replay state.
 pub(crate) fn tell_status(shared: &Shared) {
     if shared.hub.lock().clients.is_empty() {
         return;

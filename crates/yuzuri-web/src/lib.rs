@@ -1,7 +1,8 @@
 //! The live page: HTTP, server-sent events, and the page itself.
 //!
-//! A [`Page`] looks at a [`yuzuri_view::LiveModel`] that somebody else fills; [`serve()`] puts it on a port. What the page
-//! may change goes through a [`Control`]. The page costs next to nothing while no browser looks at it.
+//! A [`Page`] reads a [`yuzuri_view::LiveModel`] that another thread fills; [`serve()`] serves it
+//! on a port. The page makes changes through a [`Control`]. It costs next to nothing while no
+//! browser is connected.
 //!
 //! ```no_run
 //! use parking_lot::Mutex;
@@ -13,7 +14,7 @@
 //! let page = Page::new(model.clone(), Arc::new(NoControl));
 //! let server = serve(Options::new(([127, 0, 0, 1], 8080).into()), page.clone())?;
 //! println!("{}", server.url());
-//! // In the thread that reads the source: model.lock()...apply(item) for each item, then page.ingest(&items).
+//! // The source thread applies each item to the model, then calls page.ingest(&items).
 //! server.stop();
 //! # Ok::<(), yuzuri_web::ServeError>(())
 //! ```

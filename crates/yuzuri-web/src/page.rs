@@ -1,4 +1,4 @@
-//! What the page looks at: the model, the fine feed, and the browsers that look.
+//! What the page serves: the model, the fine feed, and the connected browsers.
 
 use crate::feed::Feed;
 use crate::hub::Hub;
@@ -10,7 +10,7 @@ use yuzuri_trace::{FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
 use yuzuri_view::{Control, Ingest, LiveModel};
 
-/// The live page of one model. Cheap to clone; all clones are the same page.
+/// The live page of one model. Clones are cheap and refer to the same page.
 #[derive(Clone)]
 pub struct Page {
     pub(crate) shared: Arc<Shared>,
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) control: Arc<dyn Control>,
     pub(crate) hub: Mutex<Hub>,
     feed: Mutex<Feed>,
-    /// Whether anybody is subscribed to a flow, so that [`Page::ingest`] costs nothing when nobody is.
+    /// Whether any browser is subscribed to a flow; otherwise [`Page::ingest`] costs nothing.
     wanted: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Page {
 }
 
 impl Page {
-    /// A page over a model that somebody else fills.
+    /// A page over a model that another thread fills.
     pub fn new(model: Arc<Mutex<LiveModel>>, control: Arc<dyn Control>) -> Page {
         Page {
             shared: Arc::new(Shared {
@@ -45,38 +45,40 @@ impl Page {
         }
     }
 
-    /// Takes in the items that were just applied to the model, for the finest view of those flows that somebody
-    /// looks at. Without a browser this is a single load. Call it without holding the model's lock.
+    /// Processes items that were just applied to the model, for the finest view of subscribed
+    /// flows. Without a browser this is a single load. Do not hold the model's lock when calling
+    /// it.
     pub fn ingest(&self, items: &[Item]) {
         if self.shared.wanted.load(Ordering::Relaxed) {
             self.shared.feed.lock().push(items);
         }
     }
 
-    /// Tells every browser to forget what it has and to ask anew. Call it once the model has been filled anew (a
-    /// replay's seek).
+    /// Tells every browser to discard its data and request it again. Call it after the model was
+    /// refilled (a replay's seek).
     pub fn reset(&self) {
         self.shared.feed.lock().clear();
         self.shared.hub.lock().reset();
     }
 
-    /// How many browsers look on.
+    /// The number of connected browsers.
     pub fn browsers(&self) -> usize {
         self.shared.hub.lock().len()
     }
 
-    /// Tells browsers that so many events, all in all, never reached this page.
+    /// Reports the total number of events that never reached this page.
     pub fn missed(&self, events: u64) {
         self.shared.hub.lock().set_missed(events);
     }
 
-    /// Records that some browser does not show: those of [`Page::browsers_lost`], and those that never reached the page.
+    /// Records missing in some browser: those of [`Page::browsers_lost`], and those that never
+    /// reached the page.
     pub fn face_lost(&self) -> u64 {
         self.shared.hub.lock().face_lost()
     }
 
-    /// Records (rows, buckets, events) that were due to a browser and skipped because it did not keep up.
-    /// Nothing else is touched by that: the model and recordings have them.
+    /// Records (rows, buckets, events) that were due to a browser and skipped because it did not
+    /// keep up. The model and recordings do have them.
     pub fn browsers_lost(&self) -> u64 {
         self.shared.hub.lock().browsers_lost()
     }
@@ -101,7 +103,8 @@ impl Ingest for Page {
 }
 
 impl Shared {
-    /// What the model knows of the limits of those flows. Not under the feed's lock: whoever fills the model may wait for that.
+    /// The model's knowledge of the flows' limits. Not under the feed's lock: the thread that fills
+    /// the model may wait for that.
     pub(crate) fn limits_of(&self, flows: &[FlowId]) -> HashMap<FlowId, FlowLimits> {
         let model = self.model.lock();
         flows.iter().filter_map(|id| Some((*id, model.row(*id)?.limits.clone()))).collect()

@@ -1,8 +1,8 @@
-//! What stands where in the arrays of the page's messages: one list for each kind of array.
+//! The layout of the arrays in the page's messages: one list for each kind of array.
 //!
-//! Rows, buckets and events are arrays of numbers, because a name for each number would double the bytes. Rust writes them from
-//! these lists, and `ui/src/places.ts`, from which the page reads them, is generated from the same lists
-//! (`UPDATE_GOLDEN=1 cargo test -p yuzuri-web places`).
+//! Rows, buckets and events are arrays of numbers, because a name for each number would double the
+//! bytes. Rust writes them from these lists, and `ui/src/places.ts`, with which the page reads
+//! them, is generated from the same lists (`UPDATE_GOLDEN=1 cargo test -p yuzuri-web places`).
 
 use crate::encode::{TimeBase, text};
 use std::fmt::Write as _;
@@ -14,17 +14,17 @@ use yuzuri_view::{Bucket, Logged, Row};
 pub(crate) struct Place<T> {
     /// The name of its index in TypeScript, or of its column.
     pub(crate) name: &'static str,
-    /// What it is, with its unit; empty where the name says it.
+    /// A description, with the unit; empty where the name suffices.
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the generator, which is a test"))]
     pub(crate) note: &'static str,
     pub(crate) value: fn(&mut String, At, &T),
 }
 
-/// What values depend on beside their subject.
+/// What values depend on besides their subject.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct At {
     pub(crate) base: TimeBase,
-    /// `CLOCK_MONOTONIC`, at which rates end.
+    /// `CLOCK_MONOTONIC`, the end of the interval for rates.
     pub(crate) now_ns: u64,
 }
 
@@ -54,7 +54,7 @@ macro_rules! places {
     };
 }
 
-/// 0 for the kernel's `TCP_INFINITE_SSTHRESH`: none yet.
+/// 0 for the kernel's `TCP_INFINITE_SSTHRESH`.
 fn finite_ssthresh(ssthresh: u32) -> u32 {
     if ssthresh >= Snapshot::SSTHRESH_INFINITE { 0 } else { ssthresh }
 }
@@ -122,7 +122,8 @@ pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
     "LIMIT_PART" "for which part of that time, per cent; 0: unknown": "{:.0}" row.limited_by(at.now_ns).map_or(0.0, |(_, part)| part * 100.0);
 };
 
-/// What happened to a flow in a stretch of time. `merge` of `ui/src/ring.ts` joins them as [`Bucket::merge`] does.
+/// What happened to a flow in a stretch of time. `merge` in `ui/src/ring.ts` merges them as
+/// [`Bucket::merge`] does.
 pub(crate) const BUCKET: &[Place<Bucket>] = places! { |b: Bucket, at|
     "START" "µs": "{}" at.us(b.start_ns);
     "LAST" "time of the last record, µs": "{}" at.us(b.last_ns);
@@ -293,7 +294,7 @@ mod tests {
         out
     }
 
-    /// The golden file of a text; `UPDATE_GOLDEN=1` writes it.
+    /// Compares a text with its golden file; `UPDATE_GOLDEN=1` rewrites it.
     fn assert_golden(path: &str, made: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -332,7 +333,7 @@ mod tests {
         assert_golden("ui/src/places.ts", &typescript());
     }
 
-    /// Buckets in which each value is now and then unmeasured, and some of which come late.
+    /// Buckets in which each value is sometimes unmeasured, and some of which are late.
     fn buckets() -> Vec<Bucket> {
         let mut drawn = 20_u32;
         let mut draw = |below: u32| {
@@ -345,7 +346,7 @@ mod tests {
                 let (cwnd, wider, srtt_us) = (1 + draw(100), draw(9), draw(3) * (1000 + draw(90_000)));
                 let last_us = 1000 + n * 10 + u64::from(draw(40));
                 Bucket {
-                    // Now and then later than what was before it.
+                    // Sometimes later than an earlier one.
                     start_ns: [0, (last_us - 5) * 1000][if n == 0 { 0 } else { draw(2) as usize }],
                     last_ns: last_us * 1000,
                     events: 1 + draw(5),
@@ -372,7 +373,8 @@ mod tests {
             .collect()
     }
 
-    /// The page's own test (`ui/test/merge.test.ts`) joins the same buckets and compares with the same file.
+    /// The page's own test (`ui/test/merge.test.ts`) merges the same buckets and compares with the
+    /// same file.
     #[test]
     fn both_sides_join_buckets_alike() {
         let at = At::default();

@@ -1,6 +1,7 @@
-//! Who may hold a connection. One that has not shown the token is worth little: there are few of them, each has little
-//! time, and the oldest goes when another one comes. So whoever opens thousands pushes out their own, while one with the
-//! token needs a place only for as long as its first request takes to arrive; from then on it has room of its own.
+//! Limits connections. Connections that have not shown the token are cheap to lose: there are few
+//! of them, each has little time, and a new one displaces the oldest. So a client that opens
+//! thousands displaces its own, while a client with the token needs a place only until its first
+//! request has arrived; from then on it counts against a limit of its own.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -11,18 +12,18 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Connections that have shown the token; more are answered 503.
+/// Connections that have shown the token; further ones are answered with 503.
 pub(crate) const MAX_PROVED: usize = 128;
 /// Connections that have not.
 const MAX_UNPROVED: usize = 512;
-/// The same of one address.
+/// Of these, connections from one address.
 const MAX_OF_ONE_SOURCE: usize = MAX_UNPROVED / 4;
-/// Descriptors left to everything else in this process.
+/// Descriptors reserved for the rest of this process.
 const RESERVED_DESCRIPTORS: usize = 256;
-/// How long a connection that has not shown the token may take for a whole request head.
+/// How long a connection without the token may take for a complete request head.
 pub(crate) const HEAD_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whom an address belongs to, as far as it tells: whoever has one IPv6 address has its whole /64.
+/// The owner of an address, as far as it shows: the owner of one IPv6 address has its whole /64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Source(IpAddr);
 
@@ -74,7 +75,7 @@ impl Unproved {
 }
 
 impl Room {
-    /// Room for as many as the process may have descriptors.
+    /// Room for as many connections as the process may have descriptors.
     pub(crate) fn new(descriptors: u64) -> Arc<Room> {
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let left = descriptors.saturating_sub(MAX_PROVED + RESERVED_DESCRIPTORS);
@@ -87,12 +88,14 @@ impl Room {
         })
     }
 
-    /// After so many, those that were accepted are looked at: well before the first of them has to make way.
+    /// After this many accepts, accepted connections are served: well before the first of them
+    /// could be displaced.
     pub(crate) fn accepts_in_a_row(&self) -> usize {
         self.max_of_one_source / 4
     }
 
-    /// Takes a new connection in; where there is no room, the oldest of its source or of the source that has most goes.
+    /// Admits a new connection. If there is no room, it displaces the oldest connection of its own
+    /// source, or of the source with the most.
     pub(crate) fn admit(self: &Arc<Room>, ip: IpAddr) -> Arc<Seat> {
         let source = Source::of(ip);
         let mut unproved = self.unproved.lock();
@@ -125,14 +128,14 @@ impl Room {
     }
 }
 
-/// A connection's place; given up when dropped.
+/// A connection's place; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     room: Arc<Room>,
     number: u64,
     evicted: Arc<Notify>,
     proved: AtomicBool,
-    /// Since when a request head is waited for; `None` while a request is answered.
+    /// Since when the connection has waited for a request head; `None` while a request is answered.
     waiting_since: Mutex<Option<Instant>>,
 }
 
@@ -141,7 +144,7 @@ pub(crate) struct Seat {
 pub(crate) struct NoRoom;
 
 impl Seat {
-    /// The token was shown.
+    /// The client has shown the token.
     pub(crate) fn prove(&self) -> Result<(), NoRoom> {
         if self.proved.load(Ordering::Acquire) {
             return Ok(());
@@ -155,18 +158,18 @@ impl Seat {
         Ok(())
     }
 
-    /// A request head is there.
+    /// A request head has arrived.
     pub(crate) fn asked(&self) {
         *self.waiting_since.lock() = None;
     }
 
-    /// It was answered; the next one is waited for.
+    /// The request was answered; the connection waits for the next one.
     pub(crate) fn answered(&self) {
         *self.waiting_since.lock() = Some(Instant::now());
     }
 
-    /// Returns once the connection is to be closed: it had to make way, or has been without a request head for too long.
-    /// With the token that never happens.
+    /// Returns once the connection must close: it was displaced, or has been without a request head
+    /// for too long. With the token this never returns.
     pub(crate) async fn leave(&self) {
         loop {
             let since = *self.waiting_since.lock();
@@ -174,7 +177,7 @@ impl Seat {
             tokio::select! {
                 () = self.evicted.notified() => {}
                 () = tokio::time::sleep_until(until) => {
-                    // Asked or answered meanwhile: another time counts.
+                    // A request came or was answered meanwhile: another time counts.
                     if *self.waiting_since.lock() != since || since.is_none() {
                         continue;
                     }
@@ -198,11 +201,11 @@ impl Drop for Seat {
     }
 }
 
-/// Raises the limit of descriptors to what this process may have at most; gives it.
+/// Raises the limit of descriptors to this process's maximum; returns it.
 pub(crate) fn raise_descriptor_limit() -> u64 {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
-    // Where it stays as it is there is less room.
+    // If that fails, there is less room.
     if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
 }
 
@@ -227,7 +230,7 @@ mod tests {
         assert!(
             held[..5].iter().all(|seat| is_evicted(seat)) && !is_evicted(&held[5]) && !is_evicted(&other)
         );
-        // All addresses of a /64 are one source, and IPv4 is IPv4 however it is written.
+        // All addresses of a /64 are one source, and IPv4 is IPv4 in any notation.
         assert_eq!(
             Source::of("2001:db8::1".parse().unwrap()),
             Source::of("2001:db8::2:0:1".parse().unwrap())

@@ -1,4 +1,4 @@
-//! The server: its port, its thread, its end.
+//! The server: its port, its thread, its shutdown.
 
 use crate::api::{self, App};
 use crate::daemon_status::{DaemonStatus, Reach};
@@ -20,31 +20,32 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-/// Connections that the kernel has completed and that wait to be accepted; it takes less where `net.core.somaxconn` does.
+/// Established connections waiting to be accepted; the kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
-/// How long a connection that has shown the token may stand without a whole request head, and how long a write may wait.
+/// How long a connection with the token may lack a complete request head, and how long a write may
+/// block.
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
-/// How often browsers are told.
+/// Intervals at which browsers are updated.
 const CHART_TURN: Duration = Duration::from_millis(100);
 const ROWS_TURN: Duration = Duration::from_millis(250);
 const STATUS_TURN: Duration = Duration::from_millis(500);
 
-/// Where and for whom to serve.
+/// Where to serve, and for whom.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The address to listen at; port 0 chooses a free one.
     pub addr: SocketAddr,
-    /// Who does not bring it is turned away. `None`: a random one.
+    /// Clients without it are refused. `None`: a random one.
     pub token: Option<Token>,
     /// The sharing daemon's unix socket. `None`: no daemon belongs to what is shown (a recording).
     pub share_socket: Option<PathBuf>,
-    /// How that socket is reached where this process may not do so itself. `None`: it may.
+    /// How to connect to that socket if this process may not do so itself. `None`: it may.
     pub share_reach: Option<Reach>,
 }
 
 impl Options {
-    /// At an address, with a random token and without a sharing daemon.
+    /// Serves at an address, with a random token and without a sharing daemon.
     pub fn new(addr: SocketAddr) -> Options {
         Options { addr, token: None, share_socket: None, share_reach: None }
     }
@@ -53,7 +54,7 @@ impl Options {
 /// Why the page cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody has the port.
+    /// The port is in use.
     #[error(
         "serving the page at {addr}: port {} is in use: choose another with --web ADDRESS:PORT, or find who has it with `ss -ltnp 'sport = :{}'`",
         addr.port(), addr.port()
@@ -62,7 +63,7 @@ pub enum ServeError {
         /// The address.
         addr: SocketAddr,
     },
-    /// The port or address is not to be had.
+    /// The port or address is unavailable.
     #[error("serving the page at {addr}: {why}: {}", hint(why))]
     Bind {
         /// The address.
@@ -83,7 +84,7 @@ fn hint(why: &io::Error) -> &'static str {
     }
 }
 
-/// A server at work. Dropping it stops it.
+/// A running server. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -93,12 +94,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// The address it listens at, with the port that was chosen.
+    /// The address it listens at, with the actual port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The address to open in a browser, with the token in its fragment: that part a browser keeps to itself.
+    /// The URL to open in a browser, with the token in its fragment, which a browser does not send.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -122,8 +123,9 @@ impl Drop for Server {
     }
 }
 
-/// The address under which other machines see this one, for a socket bound to all addresses. Nothing is sent:
-/// connecting a UDP socket only asks the routing table (the far addresses are for documentation, RFC 5737, 3849).
+/// The address under which other machines see this one, for a socket bound to all addresses.
+/// Nothing is sent: connecting a UDP socket only consults the routing table (the remote addresses
+/// are for documentation, RFC 5737, 3849).
 fn outward(unspecified: IpAddr) -> IpAddr {
     let (far, loopback): (SocketAddr, IpAddr) = match unspecified {
         IpAddr::V4(_) => ((Ipv4Addr::new(192, 0, 2, 1), 9).into(), Ipv4Addr::LOCALHOST.into()),
@@ -138,15 +140,15 @@ fn outward(unspecified: IpAddr) -> IpAddr {
     asked.map_or(loopback, |addr| addr.ip())
 }
 
-/// Serves a page from a thread of its own until the [`Server`] is stopped or dropped.
+/// Serves a page from its own thread until the [`Server`] is stopped or dropped.
 ///
 /// # Errors
-/// [`ServeError`] where the port is busy or cannot be had, or the thread cannot be started.
+/// [`ServeError`] if the port is busy or unavailable, or the thread cannot be started.
 pub fn serve(options: Options, page: Page) -> Result<Server, ServeError> {
     Bound::at(options)?.serve(page)
 }
 
-/// A port that is taken and not served yet. What comes after needs no privilege and opens no file.
+/// A bound port that is not served yet. Later steps need no privilege and open no file.
 #[derive(Debug)]
 pub struct Bound {
     listener: std::net::TcpListener,
@@ -158,10 +160,10 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Listens, and raises the process's limit of descriptors as far as it may.
+    /// Listens, and raises the process's limit of descriptors as far as possible.
     ///
     /// # Errors
-    /// [`ServeError`] where the port is busy or cannot be had.
+    /// [`ServeError`] if the port is busy or unavailable.
     pub fn at(options: Options) -> Result<Bound, ServeError> {
         let addr = options.addr;
         let listener = listen(addr).map_err(|why| match why.kind() {
@@ -178,10 +180,10 @@ impl Bound {
         Ok(Bound { listener, addr, url, token, options, descriptors: room::raise_descriptor_limit() })
     }
 
-    /// Serves a page there; see [`serve`].
+    /// Serves a page at this port; see [`serve`].
     ///
     /// # Errors
-    /// [`ServeError::Start`] where the thread cannot be started.
+    /// [`ServeError::Start`] if the thread cannot be started.
     pub fn serve(self, page: Page) -> Result<Server, ServeError> {
         let Bound { listener, addr, url, token, options, descriptors } = self;
         let guard = Arc::new(Guard { bound: addr, token: Some(token) });
@@ -212,9 +214,9 @@ impl Bound {
 fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // Connections of a former run that are in TIME_WAIT do not hold the port.
+    // Connections of a previous run in TIME_WAIT do not block the port.
     socket.set_reuse_address(true)?;
-    // For all connections that are accepted.
+    // Inherited by all accepted connections.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&addr.into())?;
     socket.listen(BACKLOG)?;
@@ -237,7 +239,7 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
     let router = api::router(app.clone());
     let teller = tokio::spawn(tell(app.shared.clone(), app.came.clone()));
     let mut stop = stopped.clone();
-    // Each connection holds one end; when all are gone the other hears it.
+    // Each connection holds a sender; the receiver ends once all are gone.
     let (open, mut all_closed) = mpsc::channel::<()>(1);
     let mut accepted_in_a_row = 0;
     loop {
@@ -276,7 +278,7 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
                 http1().serve_connection(Stall::new(TokioIo::new(stream), WRITE_PATIENCE), service);
             tokio::pin!(connection);
             tokio::select! {
-                // What has come is looked at before the connection may have to go.
+                // Serve what has arrived before the connection may have to go.
                 biased;
                 _ = connection.as_mut() => return,
                 () = seat.leave() => return,
@@ -284,8 +286,8 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
             }
             let _ = tokio::time::timeout(Duration::from_millis(500), connection).await;
         });
-        // The request of whoever has the token has usually come with the connection: it is read before so many more are
-        // accepted that they could take its place.
+        // The request of a client with the token has usually arrived with the connection: read it
+        // before accepting so many more that they could displace it.
         accepted_in_a_row = (accepted_in_a_row + 1) % room.accepts_in_a_row();
         if accepted_in_a_row == 0 {
             tokio::task::yield_now().await;

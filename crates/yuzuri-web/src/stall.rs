@@ -1,4 +1,4 @@
-//! A connection whose other end has stopped reading is cut, so that it cannot hold memory for ever.
+//! Closes a connection whose other end has stopped reading, so that it cannot hold memory for ever.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::future::Future;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// An HTTP transport that fails once a write has waited for longer than `patience`.
+/// An HTTP transport that fails once a write has waited longer than `patience`.
 pub(crate) struct Stall<T> {
     inner: T,
     patience: Duration,

@@ -1,5 +1,6 @@
-//! Connections that ask for nothing, or never finish asking, from somebody without the token: who has it is answered
-//! all the same. A process of its own, since it needs thousands of descriptors.
+//! Connections without the token that request nothing, or never complete a request: clients with
+//! the token are answered nevertheless. Runs in its own process, since it needs thousands of
+//! descriptors.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 use yuzuri_web::{NoControl, Options, Page, Server, serve};
 
 const HELD: usize = 10_000;
-/// Connections made anew each 10 ms while answers are waited for. Without a bound this measures who gets more of the
-/// processors, the test or the server.
+/// New connections each 10 ms while waiting for answers. Without a limit this would measure whether
+/// the test or the server gets more CPU time.
 const NEW_AT_ONCE: usize = 5;
-/// Descriptors of the server and the test's own beside those.
+/// Descriptors of the server and of the test itself besides those.
 const OTHERS: u64 = 2_000;
 
 fn open(ip: impl Into<std::net::IpAddr>) -> (Server, String) {
@@ -26,7 +27,7 @@ fn open(ip: impl Into<std::net::IpAddr>) -> (Server, String) {
     (server, token)
 }
 
-/// Asks for the session; the status and how long it took from the first SYN to the last byte.
+/// Requests the session; returns the status and the time from the first SYN to the last byte.
 fn ask(addr: SocketAddr, token: &str) -> std::io::Result<(u16, Duration)> {
     let start = Instant::now();
     let mut stream = TcpStream::connect_timeout(&addr, Duration::from_secs(20))?;
@@ -56,15 +57,15 @@ fn raise_limit() -> Option<u64> {
     (hard >= HELD as u64 + OTHERS).then_some(hard)
 }
 
-/// Holds half-open connections and goes on making new ones for those that the server closes, while somebody with the
-/// token asks again and again.
+/// Holds half-open connections and replaces those that the server closes, while a client with the
+/// token makes requests.
 fn flooded(ip: std::net::IpAddr, local: std::net::IpAddr) {
     if raise_limit().is_none() {
         return println!("skipped: it needs {HELD} descriptors, and the hard limit is lower (ulimit -Hn)");
     }
     let (server, token) = open(ip);
     let addr = SocketAddr::new(local, server.addr().port());
-    // Those who look on already go on doing so.
+    // Connected browsers stay connected.
     let mut stream = TcpStream::connect(addr).unwrap();
     write!(stream, "GET /api/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n")
         .unwrap();
@@ -105,7 +106,7 @@ fn flooded(ip: std::net::IpAddr, local: std::net::IpAddr) {
     );
     assert!(worst < Duration::from_secs(1), "{worst:?}");
     assert_eq!(ask(addr, &"0".repeat(32)).unwrap().0, 401);
-    // The stream goes on: what was said meanwhile, and what is said now.
+    // The stream continues: earlier and new messages arrive.
     let mut said = 0;
     let until = Instant::now() + Duration::from_secs(10);
     let mut buffer = [0; 65536];

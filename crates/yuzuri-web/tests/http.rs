@@ -1,4 +1,4 @@
-//! The server over real sockets: who gets in, what is answered to rubbish, what a browser is told.
+//! The server over real sockets: access, answers to invalid input, and messages to browsers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -32,7 +32,7 @@ fn fixture_with(control: Arc<dyn Control>) -> Fixture {
     Fixture { model, page, addr: server.addr(), server: Some(server), token }
 }
 
-/// As the address that is printed has it.
+/// From the printed URL.
 fn token(server: &Server) -> String {
     server.url().split_once("/#token=").unwrap().1.to_owned()
 }
@@ -54,12 +54,12 @@ impl Fixture {
         self.exchange(bytes, false)
     }
 
-    /// The same; `and_leave` says with a FIN that no more will come (the server then need not wait for the rest of
-    /// an unfinished request).
+    /// The same; `and_leave` sends a FIN, so that the server need not wait for the rest of an
+    /// incomplete request.
     fn exchange(&self, bytes: &[u8], and_leave: bool) -> String {
         let mut stream = TcpStream::connect(self.addr).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        // The server may have answered and closed before all of it is written.
+        // The server may have answered and closed before everything is written.
         let _ = stream.write_all(bytes);
         if and_leave {
             let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -69,7 +69,7 @@ impl Fixture {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Asks with the token.
+    /// Sends a request with the token.
     fn get(&self, path: &str) -> String {
         self.ask(path, &format!("Authorization: Bearer {}\r\n", self.token))
     }
@@ -143,7 +143,7 @@ impl Stream {
         Stream { stream, text: String::new() }
     }
 
-    /// Reads on until `found` finds something in what has come, for at most ten seconds.
+    /// Reads until `found` finds something in the messages so far, for at most ten seconds.
     fn until<T>(&mut self, mut found: impl FnMut(&[(String, serde_json::Value)]) -> Option<T>) -> T {
         let start = Instant::now();
         let mut buffer = [0u8; 65536];
@@ -243,7 +243,7 @@ fn strangers_are_turned_away() {
 /// Numbers of a bucket (`places.rs`).
 const STRIDE: usize = 26;
 
-/// Every route, and what only looks like one.
+/// Every route, and paths that only look like one.
 const ROUTES: [&str; 15] = [
     "/api/flows/1",
     "/api/session",
@@ -262,7 +262,8 @@ const ROUTES: [&str; 15] = [
     "//api/session",
 ];
 
-/// All that somebody without the token may have: the page's own files, which are the same for everybody.
+/// All that a client without the token may have: the page's own files, which are the same for
+/// everybody.
 fn nobody_gets_in(fixture: &Fixture) {
     for path in ROUTES {
         for method in ["GET", "POST", "HEAD", "PUT", "DELETE"] {
@@ -270,7 +271,7 @@ fn nobody_gets_in(fixture: &Fixture) {
                 String::new(),
                 "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n".to_owned(),
                 format!("Authorization: Basic {}\r\n", fixture.token),
-                // A cookie goes to all ports of a host: it opens nothing.
+                // A browser sends a cookie to all ports of a host, so a cookie admits nobody.
                 format!(
                     "Cookie: yuzuri_{}={}; token={}\r\n",
                     fixture.addr.port(),
@@ -307,7 +308,7 @@ fn on_loopback_every_route_needs_the_token() {
     nobody_gets_in(&fixture);
     assert_eq!(status(&fixture.get("/api/session")), 200);
     assert_eq!(status(&fixture.ask(&format!("/api/session?token={}", fixture.token), "")), 200);
-    // Another page's token opens nothing here.
+    // Another page's token is not valid here.
     let other = self::fixture();
     assert_ne!(other.token, fixture.token);
     assert_eq!(
@@ -403,7 +404,7 @@ fn fuzzed() -> &'static Fixture {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Whatever bytes come, the server answers with a refusal or closes, and goes on serving.
+    /// Whatever bytes arrive, the server refuses or closes, and continues to serve.
     #[test]
     fn any_bytes_leave_the_server_well(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let fixture = fuzzed();
@@ -456,7 +457,7 @@ fn a_browser_is_told_rows_then_changes_buckets_and_events() {
     assert_eq!(row["rows"][0][4], 0, "no ssthresh yet");
     assert_eq!(row["rows"][0][18], 0, "unlimited pacing");
     wait("subscribed", || fixture.page.browsers() == 1);
-    // A window that falls and comes back within a pixel must not vanish.
+    // A window that falls and recovers within a pixel must not vanish.
     let items: Vec<Item> = (2..400).map(|ms| sample(0x2a, ms, if ms == 101 { 3 } else { 50 })).collect();
     fixture.feed(&items);
     let recovery = Event {
@@ -502,7 +503,7 @@ fn a_browser_is_told_rows_then_changes_buckets_and_events() {
             .map(|(_, v)| v.clone())
     });
     assert_eq!(changed["flows"].as_array().unwrap().len(), 0, "who it is was told before");
-    // Another choice without another stream.
+    // A new choice on the same stream.
     let client = stream.until(|m| {
         m.iter().find(|(n, _)| n == "hello").map(|(_, v)| v["client"].as_str().unwrap().to_string())
     });
@@ -581,7 +582,7 @@ fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
     let refused = fixture.get("/api/live");
     assert_eq!(status(&refused), 503);
     assert!(error(&refused).contains("close one"));
-    // None but the last reads on; rows of 400 flows fill the others' queues and sockets.
+    // Only the last one keeps reading; rows of 400 flows fill the others' queues and sockets.
     let mut reader = streams.pop().unwrap();
     let start = Instant::now();
     let mut ms = 0;

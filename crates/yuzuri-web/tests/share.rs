@@ -1,4 +1,4 @@
-//! The sharing daemon's status as the page gets it, over a real unix socket.
+//! The sharing daemon's status as the page receives it, over a real unix socket.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_web::{NoControl, Options, Page, Server, serve};
 
-/// A status as the daemon writes it; `yuzuri` tests that its type is the same.
+/// A status as the daemon writes it; a test of `yuzuri` checks that its type is the same.
 const STATUS: &str = include_str!("data/share-status.json");
 
 struct Fixture {
@@ -38,7 +38,7 @@ impl Fixture {
         self.folder.path().join("share.sock")
     }
 
-    /// Asks with the token.
+    /// Sends a request with the token.
     fn ask(&self, head: &str) -> (u16, String) {
         let token = self.server.url().split_once("token=").unwrap().1;
         self.ask_as(&format!("Authorization: Bearer {token}\r\n{head}"))
@@ -69,7 +69,7 @@ impl Fixture {
     }
 }
 
-/// What stands in for a daemon: gives each who asks the next answer, the last one again and again, and counts.
+/// A stand-in for a daemon: gives each client the next answer, repeats the last one, and counts.
 fn daemon(socket: &Path, answers: Vec<Vec<u8>>) -> Arc<AtomicUsize> {
     let listener = UnixListener::bind(socket).unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
@@ -80,7 +80,7 @@ fn daemon(socket: &Path, answers: Vec<Vec<u8>>) -> Arc<AtomicUsize> {
             let mut question = Vec::new();
             stream.read_to_end(&mut question).unwrap();
             assert_eq!(question, b"", "an empty question asks for the status");
-            // Who has heard enough goes away.
+            // A client may close early.
             let _ = stream.write_all(&answers[turn.min(answers.len() - 1)]);
         }
     });
@@ -101,12 +101,12 @@ fn without_a_daemon_that_is_said_with_the_command_that_starts_one() {
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
     assert!(answer["why"].as_str().unwrap().contains("share.sock"), "{answer}");
     assert!(answer["help"].as_str().unwrap().contains("yuzuri share"), "{answer}");
-    // It died and left its socket.
+    // The daemon died and left its socket behind.
     let fixture = self::fixture();
     drop(UnixListener::bind(fixture.socket()).unwrap());
     let (status, answer) = fixture.json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
-    // What is no live view has no daemon, and nothing to start.
+    // A view that is not live has no daemon, and nothing to start.
     let (status, answer) = fixture_at([127, 0, 0, 1], |_| None).json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
     assert!(answer["help"].is_null());
@@ -170,7 +170,8 @@ fn who_may_not_see_the_page_may_not_see_the_sharing() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Whatever the daemon says: it is passed on where it is a JSON object, else refused in one line.
+    /// Any answer of the daemon is passed on if it is a JSON object, and refused in one line
+    /// otherwise.
     #[test]
     fn any_answer_of_the_daemon_is_judged(text in prop_oneof![
         "\\PC{0,60}",

@@ -1,5 +1,6 @@
-//! One account: whatever goes wrong, the recording, the last line, the lines of JSON, a replay and a conversion say the
-//! same, it adds up, and the exit code agrees. With real faults: full and frozen disks, limits, stalled readers, kills.
+//! One account: whatever goes wrong, the recording, the last line, the JSON lines, a replay and a
+//! conversion agree, the account adds up, and the exit code matches it. The faults are real: full
+//! and frozen disks, limits, stalled readers, kills.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use nix::sys::signal::{Signal, kill};
@@ -15,7 +16,8 @@ use yuzuri_testnet::{Net, Side, eventually};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 
-/// `yuzuri watch --json` on side A, recording. Its standard output is read only when the test says so.
+/// `yuzuri watch --json` on side A, with a recording. Its standard output is read only when the
+/// test starts to.
 struct Watch {
     child: Child,
     stdout: Option<ChildStdout>,
@@ -57,7 +59,7 @@ impl Watch {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    /// Reads standard output from now on.
+    /// Starts reading standard output.
     fn read_on(&mut self) -> std::thread::JoinHandle<String> {
         let mut stdout = self.stdout.take().unwrap();
         std::thread::spawn(move || {
@@ -67,7 +69,7 @@ impl Watch {
         })
     }
 
-    /// Ends it by a Ctrl-C and finds one account everywhere.
+    /// Ends the process with Ctrl-C and checks that every account is the same.
     fn end(mut self, reading: std::thread::JoinHandle<String>) -> Ended {
         self.signal(Signal::SIGINT);
         let printed = reading.join().unwrap();
@@ -89,7 +91,7 @@ impl Watch {
         assert_eq!(recorded.complete, Value::Bool(true), "{said}");
         assert_eq!(recorded.lost_to_recording, lost_to_recording);
         assert_eq!(recorded.convert_code, Some(0));
-        // The exit code says the same as the account.
+        // The exit code matches the account.
         assert_eq!(code, i32::from(lost_to_recording > 0), "{said}");
         assert_eq!(said.contains("is readable but lacks"), lost_to_recording > 0, "{said}");
         if lost_to_recording > 0 {
@@ -118,9 +120,9 @@ struct Ended {
     sums: Sums,
     lost_to_recording: u64,
     not_printed: u64,
-    /// Printed as JSON.
+    /// Events printed as JSON.
     events: u64,
-    /// In the recording.
+    /// Events in the recording.
     recorded: u64,
     said: String,
 }
@@ -149,14 +151,14 @@ impl Sums {
         Sums { seen: number("seen"), kept: number("kept"), lost: number("lost") }
     }
 
-    /// `1204 = kept 1200 + lost 4 (...)`, behind `seen `.
+    /// Parses `1204 = kept 1200 + lost 4 (...)`, the text after `seen `.
     fn of_words(words: &str) -> Sums {
         let numbers: Vec<u64> = words.split([' ', ';']).filter_map(|word| word.parse().ok()).collect();
         Sums { seen: numbers[0], kept: numbers[1], lost: numbers[2] }
     }
 }
 
-/// What a recording says of itself.
+/// The contents of a recording.
 struct Recorded {
     replayed: Option<Sums>,
     converted: Option<Sums>,
@@ -186,7 +188,7 @@ impl Recorded {
         let csv = folder.path().join("out.csv");
         let converted = yuzuri(&["convert", recording, csv.to_str().unwrap(), "--json"]);
         let summary: Value = serde_json::from_slice(&converted.stdout).unwrap();
-        // A head line, and all rows, whatever was wrong.
+        // A header line, and all rows, whatever was wrong.
         let rows = std::fs::read_to_string(&csv).unwrap().lines().count() as u64 - 1;
         assert_eq!(summary["rows"].as_u64(), Some(rows));
         assert_eq!(summary["complete"], end["complete"]);
@@ -202,7 +204,7 @@ impl Recorded {
     }
 }
 
-/// Connections from A to B: a byte there, a byte back, as often as asked.
+/// Opens connections from A to B one after the other; each carries one byte each way.
 fn exchange(net: &Net, times: u64) {
     let listener = net.inside(Side::B, || TcpListener::bind((net.v4(Side::B), 0)).unwrap());
     let to = listener.local_addr().unwrap();
@@ -219,9 +221,10 @@ fn exchange(net: &Net, times: u64) {
     }
 }
 
-/// Sends in tiny segments from A to B: an ACK, and so a record, for each of them. Ends once `enough` says so.
+/// Sends tiny segments from A to B; each causes an ACK, and so a record. Stops once `enough`
+/// returns true.
 fn blast(net: &Net, mut enough: impl FnMut(u64) -> bool) {
-    // B acknowledges each segment at once.
+    // B acknowledges each segment immediately.
     let routes = net.command(Side::B, "ip").args(["-4", "route", "show", "scope", "link"]).output().unwrap();
     for route in String::from_utf8(routes.stdout).unwrap().lines() {
         let mut change = net.command(Side::B, "ip");
@@ -250,7 +253,7 @@ fn blast(net: &Net, mut enough: impl FnMut(u64) -> bool) {
     reading.join().unwrap();
 }
 
-/// Something mounted for a test.
+/// A file system mounted for a test.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -286,7 +289,7 @@ fn a_disk_that_fills_up_and_stays_full() {
     let mut watch = Watch::start(&net, &disk.0.path().join("a.arrows"), &[], &[]);
     let reading = watch.read_on();
     let mut stands_still = false;
-    // Some more after that, so that more is lost than the recorder holds.
+    // Send more after that, so that more is lost than the recorder can buffer.
     let mut after = 0;
     blast(&net, |_| {
         stands_still = stands_still
@@ -316,7 +319,8 @@ fn a_limit_on_file_sizes() {
     assert!(ended.lost_to_recording > 0, "{}", ended.said);
 }
 
-/// Writes to a frozen file system wait: the queue of the recorder fills up, while reading and printing go on.
+/// Writes to a frozen file system block: the recorder's queue fills while reading and printing
+/// continue.
 #[test]
 fn a_disk_that_stands_still_for_a_while() {
     let Some(net) = Net::or_skip("a_disk_that_stands_still") else { return };
@@ -340,7 +344,8 @@ fn a_disk_that_stands_still_for_a_while() {
     exchange(&net, 10);
     assert!(Command::new("fsfreeze").arg("-f").arg(disk.0.path()).status().unwrap().success());
     let frozen = Frozen(disk.0.path());
-    // More records than may wait for the recorder: a receiver that is slow acknowledges several segments at once.
+    // More records than may wait for the recorder: a slow receiver acknowledges several segments at
+    // a time.
     blast(&net, |sent| sent > 20 * 65_536 * 88);
     drop(frozen);
     let ended = watch.end(reading);
@@ -348,17 +353,19 @@ fn a_disk_that_stands_still_for_a_while() {
     assert!(ended.said.contains("disk was too slow"), "{}", ended.said);
 }
 
-/// Nobody reads what is printed: that loses nothing of the recording, and is told where it is missing.
+/// Nobody reads the output. The recording loses nothing, and the loss is reported where it occurs.
 #[test]
 fn a_reader_of_the_output_that_stalls() {
     let Some(net) = Net::or_skip("a_reader_of_the_output_that_stalls") else { return };
-    // As many records a second as a recorder on a busy machine can write: what is tested is the printer.
+    // Fewer records a second than a recorder on a busy machine can write: the subject of this test
+    // is the printer.
     net.shape(Side::A, 20, 100_000).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.arrows");
     let mut watch = Watch::start(&net, &file, &[], &[]);
-    // More rows than may wait to be printed (65,536 and what a pipe holds), of 25 bytes each or more: on a busy
-    // machine one ACK stands for many segments, so that what was sent tells nothing.
+    // More rows than may wait for the printer (65,536 and the capacity of a pipe), at least 25
+    // bytes each. The bytes sent do not give the number of rows: on a busy machine one ACK covers
+    // many segments.
     blast(&net, |sent| sent > 1 << 30 || std::fs::metadata(&file).is_ok_and(|file| file.len() > 4 << 20));
     let reading = watch.read_on();
     let ended = watch.end(reading);
@@ -368,7 +375,7 @@ fn a_reader_of_the_output_that_stalls() {
     assert!(ended.said.contains("standard output was too slow"), "{}", ended.said);
 }
 
-/// The process that reads the rings stands still, and they are small.
+/// The process that reads the ring buffers is stopped, and they are small.
 #[test]
 fn a_burst_through_a_small_ring_that_nobody_reads() {
     let Some(net) = Net::or_skip("a_burst_through_a_small_ring") else { return };
@@ -385,7 +392,8 @@ fn a_burst_through_a_small_ring_that_nobody_reads() {
     assert_eq!((ended.lost_to_recording, ended.events), (0, ended.recorded), "{}", ended.said);
 }
 
-/// `kill -9`: what is in the file adds up, it says that it was not finished, and all of it is converted.
+/// `kill -9`: the file's account adds up, the file is marked as unfinished, and all of it can be
+/// converted.
 #[test]
 fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     let Some(net) = Net::or_skip("a_kill_leaves_an_account") else { return };
@@ -394,7 +402,7 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     let mut watch = Watch::start(&net, &path, &[], &[]);
     let _reading = watch.read_on();
     exchange(&net, 200);
-    // An account is in the file.
+    // Wait until the file holds an account.
     assert!(eventually(|| Recorded::of(&path)
         .converted
         .is_some_and(|sums| sums.seen > 200 && sums.seen == sums.kept + sums.lost)));
@@ -410,7 +418,7 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     let said = String::from_utf8(replayed.stderr).unwrap();
     assert!(said.contains("was never finished"), "{said}");
 
-    // Cut, it is said to be; damaged, too.
+    // A truncated file is reported as truncated, and a damaged one as damaged.
     let bytes = std::fs::read(&path).unwrap();
     let other = folder.path().join("cut.arrows");
     std::fs::write(&other, &bytes[..bytes.len() - 20]).unwrap();
@@ -432,7 +440,8 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
     assert_eq!((&summary["complete"], &summary["ending"]), (&Value::Bool(false), &"damaged".into()));
 }
 
-/// A recording of before the end mark: nothing is known of its end, and nothing is claimed.
+/// A recording made before end marks existed: nothing is known about its end, and nothing is
+/// claimed.
 #[test]
 fn an_older_recording_does_not_tell_whether_it_is_complete() {
     let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-trace/tests/golden/v1.arrows");

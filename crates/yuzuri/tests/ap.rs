@@ -1,4 +1,5 @@
-//! `yuzuri ap` at a forwarding access point, beside nobody: the same uploads, less queue.
+//! `yuzuri ap` at a forwarding access point, without other users: the same uploads, with a shorter
+//! queue.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod ap_net;
@@ -22,7 +23,7 @@ fn rtt_ms(socket: &TcpStream) -> f64 {
     f64::from(u32::from_ne_bytes(info[68..72].try_into().unwrap())) / 1e3
 }
 
-/// What uploads of all stations came to.
+/// The result of uploads from all stations.
 #[derive(Debug)]
 struct Figures {
     mbps: Vec<f64>,
@@ -41,7 +42,8 @@ impl Figures {
     }
 }
 
-/// An upload from each station at once; the figures after `settle`, over `measured`. `then` runs while they go on.
+/// Uploads from all stations at the same time; measures for `measured` after `settle`. `then` runs
+/// during the uploads.
 fn uploads<T>(
     net: &AccessPoint,
     settle: Duration,
@@ -51,7 +53,7 @@ fn uploads<T>(
     uploads_to(net, &vec![net.v4(Host::Server); STATIONS.into()], settle, measured, then)
 }
 
-/// The same, to this address of the server from each station.
+/// The same, with a server address for each station.
 fn uploads_to<T>(
     net: &AccessPoint,
     to: &[IpAddr],
@@ -65,13 +67,13 @@ fn uploads_to<T>(
         .zip(to)
         .map(|(n, to)| {
             let near = net.inside(Host::Station(n), || TcpStream::connect((*to, port)).unwrap());
-            // Whatever the host's default is.
+            // Independent of the host's default.
             socket2::SockRef::from(&near).set_tcp_congestion(b"cubic").unwrap();
             (near, listener.accept().unwrap().0, AtomicU64::new(0))
         })
         .collect();
     let stop = AtomicBool::new(false);
-    // Also where an assertion fails: the scope waits for its threads.
+    // Also when an assertion fails: the scope waits for its threads.
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -129,7 +131,7 @@ fn status(runtime: &Path) -> Option<ApStatus> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Whether this machine can have the gate; else why not is printed.
+/// Whether this machine supports the gate; otherwise prints why not.
 fn can(test: &str, net: &AccessPoint) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let mut command = net.command(Host::AccessPoint, YUZURI);
@@ -159,7 +161,7 @@ fn stations_that_run_nothing_share_and_queues_are_short() {
     let (shared, (told, text, code)) = uploads(&net, settle, measured, || {
         let told = status(&runtime).unwrap();
         let text = String::from_utf8(asked(&runtime, &[]).stdout).unwrap();
-        // It lets the uploads go, and takes the gate away; they go on.
+        // The daemon releases the uploads and removes the gate; the uploads continue.
         let code = daemon.end();
         (told, text, code)
     });
@@ -172,8 +174,9 @@ fn stations_that_run_nothing_share_and_queues_are_short() {
         plain.fairness(),
         shared.fairness()
     );
-    // An idle machine gives 175 -> 22 ms, and the same total, evenly; figures are `make ap-figures`'. One that stands still at times must
-    // not fail: 176 -> 100 ms and an index of 0.89 have been seen beside other work.
+    // An idle machine yields 175 -> 22 ms, and the same total, evenly (`make ap-figures` prints
+    // figures). A machine that stalls at times must not fail: 176 -> 100 ms and an index of 0.89
+    // have been seen under load.
     assert!(shared.rtt_ms < 0.8 * plain.rtt_ms, "{plain:?} {shared:?}");
     assert!(shared.total() > 0.7 * plain.total(), "{plain:?} {shared:?}");
     assert!(shared.fairness() > 0.7, "{shared:?}");
@@ -191,7 +194,7 @@ fn stations_that_run_nothing_share_and_queues_are_short() {
     assert_eq!(errors, 0);
 }
 
-/// A tunnel in UDP from a station to the server (VXLAN); the server's address in it.
+/// A tunnel in UDP from a station to the server (VXLAN); returns the server's address in it.
 fn tunnel(net: &AccessPoint, n: u8) -> IpAddr {
     let ends = [
         (Host::Station(n), "eth0", 1, net.v4(Host::Server)),
@@ -211,8 +214,8 @@ fn tunnel(net: &AccessPoint, n: u8) -> IpAddr {
     IpAddr::from([10, 99, n, 2])
 }
 
-/// Two stations whose uploads the gate bounds, two that upload through a tunnel, which it cannot, and a call of 100 kbit/s
-/// beside one of these.
+/// Two stations with uploads that the gate can bound, two that upload through a tunnel, which it
+/// cannot bound, and a call of 100 kbit/s on one of the latter.
 #[test]
 fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
     let test = "what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing";
@@ -224,7 +227,7 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
     let to = [server, server, tunnel(&net, 2), tunnel(&net, 3)];
     let folder = tempfile::tempdir().unwrap();
     let (settle, measured) = (Duration::from_secs(8), Duration::from_secs(10));
-    // What is missing without it.
+    // The effect without the policer.
     let daemon = Daemon::start(&net, folder.path(), &["--no-police"]);
     let (before, told) = uploads_to(&net, &to, settle, measured, || status(folder.path()).unwrap());
     assert_eq!((told.segments.dropped, daemon.end()), (0, Some(0)));
@@ -247,7 +250,7 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
         });
         let listener = scope.spawn(|| {
             let mut heard = 0u32;
-            // Until half a second after the last.
+            // Until half a second after the last packet.
             while ear.recv(&mut [0; 300]).is_ok() {
                 heard += 1;
             }
@@ -271,7 +274,7 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
     assert_eq!((heard, sent > 700), (sent, true), "the call");
     let policed = told.stations.iter().filter(|s| s.other_bps > 1_000_000).collect::<Vec<_>>();
     assert_eq!(policed.len(), 2, "{told:?}");
-    // On an idle machine 0.99 and more; beside other work thirds have been seen.
+    // 0.99 and more on an idle machine; thirds have been seen under load.
     assert!(figures.fairness() > 0.8, "{figures:?}");
 }
 
@@ -291,7 +294,7 @@ fn a_dry_run_tells_and_touches_nothing() {
     assert!(told.dry_run);
     assert_eq!(told.segments.lowered, 0);
     assert!(told.segments.down > 1000 && told.segments.up > 1000);
-    // Another one beside it is refused, and told which command shows the first.
+    // A second daemon is refused; the error names the command that shows the first.
     let mut second = net.command(Host::AccessPoint, YUZURI);
     let second = second.args(["ap", "-i", "br0", "--runtime"]).arg(folder.path()).output().unwrap();
     assert_eq!(second.status.code(), Some(1));
@@ -327,7 +330,7 @@ fn it_gives_up_its_privileges() {
     }
 }
 
-/// The settings' file: what it says holds, SIGHUP reads it again, and one that is wrong changes nothing.
+/// The settings' file takes effect, SIGHUP reads it again, and an invalid file changes nothing.
 #[test]
 fn settings_come_from_a_file_and_are_read_again() {
     let test = "settings_come_from_a_file_and_are_read_again";
@@ -360,7 +363,8 @@ fn settings_come_from_a_file_and_are_read_again() {
         let least = told().stations.iter().flat_map(|s| &s.flows).all(|f| f.bound_bytes == Some(4 * 1460));
         assert!(least, "{:?}", told().stations);
     });
-    // On a path without delay no window is small enough for 2 Mbit/s: each has the least one, of four segments.
+    // On a path without delay no window is small enough for 2 Mbit/s: each flow has the smallest
+    // one, of four segments.
     println!("{test}: {:.2?} Mbit/s, {:.1} ms", figures.mbps, figures.rtt_ms);
     assert!(figures.rtt_ms < 30.0, "{figures:?}");
 
@@ -382,7 +386,8 @@ fn settings_come_from_a_file_and_are_read_again() {
     assert_eq!(daemon.end(), Some(0));
 }
 
-/// A device that goes away takes the gate along: the daemon says so and ends, so that a service manager starts it anew.
+/// When a device disappears, the gate goes with it: the daemon reports it and exits, so that a
+/// service manager restarts it.
 #[test]
 fn it_ends_when_its_device_is_gone() {
     let test = "it_ends_when_its_device_is_gone";
@@ -408,12 +413,12 @@ fn it_ends_when_its_device_is_gone() {
     }
 }
 
-/// The example in the package says what the program reads.
+/// The packaged example contains exactly what the program reads.
 #[test]
 fn the_package_s_settings_are_right() {
     let example =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/ap.toml")).unwrap();
-    // Every setting, without the sign in front of it.
+    // Every setting, without its comment sign.
     let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line.len() > 1;
     let used: String = example
         .lines()
@@ -429,7 +434,7 @@ fn the_package_s_settings_are_right() {
     }
 }
 
-/// What a killed daemon leaves behind, its lock and its status, keeps no other one from starting.
+/// The lock and status left by a killed daemon do not prevent another one from starting.
 #[test]
 fn after_a_kill_another_one_starts() {
     let test = "after_a_kill_another_one_starts";

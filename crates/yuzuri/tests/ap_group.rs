@@ -1,4 +1,5 @@
-//! `yuzuri ap` leads the group of the stations that run `yuzuri share`: real daemons in network namespaces.
+//! `yuzuri ap` leads the group of the stations that run `yuzuri share`: real daemons in network
+//! namespaces.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod ap_net;
@@ -19,7 +20,7 @@ use yuzuri_testnet::{AccessPoint, Host, eventually};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const STATIONS: u8 = 4;
-/// Of these, the first ones run `yuzuri share`.
+/// The first stations run `yuzuri share`.
 const MEMBERS: u8 = 2;
 fn key(folder: &Path, name: &str) -> String {
     let file = folder.join(name).to_str().unwrap().to_owned();
@@ -27,7 +28,7 @@ fn key(folder: &Path, name: &str) -> String {
     file
 }
 
-/// A bulk transfer to the server; dropping it ends it.
+/// A bulk transfer to the server; dropping it stops it.
 struct Upload {
     near: TcpStream,
     received: Arc<AtomicU64>,
@@ -40,7 +41,8 @@ impl Upload {
         let to = SocketAddr::new(net.v4(Host::Server), listener.local_addr().unwrap().port());
         let near = net.inside(Host::Station(station), || TcpStream::connect(to).unwrap());
         if station >= MEMBERS {
-            // Whatever the machine's default is. A member leaves alone whoever chooses for itself.
+            // Independent of the machine's default. A member does not touch flows that choose their
+            // own algorithm.
             socket2::SockRef::from(&near).set_tcp_congestion(b"cubic").unwrap();
         }
         let mut far = listener.accept().unwrap().0;
@@ -76,7 +78,7 @@ fn asked(what: &str, runtime: &Path) -> Option<Vec<u8>> {
     output.status.success().then_some(output.stdout)
 }
 
-/// The access point's daemon on a device of a host.
+/// The access point's daemon on a host's device.
 struct Ap {
     daemon: Daemon,
     runtime: std::path::PathBuf,
@@ -105,7 +107,7 @@ impl Ap {
     }
 }
 
-/// A station's membership, uploads and how many of them the gate bounds.
+/// A station's membership, its uploads, and how many of them the gate bounds.
 fn of_station(status: &ApStatus, net: &AccessPoint, n: u8) -> Option<(MembershipState, u32, u32)> {
     let address: IpAddr = net.v4(Host::Station(n));
     let station = status.stations.iter().find(|s| s.addresses.contains(&address))?;
@@ -119,7 +121,7 @@ struct Share {
 }
 
 impl Share {
-    /// `None`, with a word why, where the kernel has no struct_ops for us.
+    /// `None`, with a printed reason, if the kernel does not allow struct_ops.
     fn or_skip(test: &str, net: &AccessPoint, n: u8, folder: &Path, words: &[&str]) -> Option<Share> {
         let folder = folder.join(format!("share-{n}"));
         let runtime = folder.join("run");
@@ -139,7 +141,7 @@ impl Share {
             println!("{test}: skipped: {why}");
             return None;
         }
-        // Nobody reads what it says, and it must not wait for that.
+        // Drain its output, since the daemon must not block on it.
         let mut said = daemon.0.stderr.take().unwrap();
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Some(Share { _daemon: daemon, runtime })
@@ -158,7 +160,7 @@ impl Share {
         state
     }
 
-    /// Whether this flow has a share of the group as its bound.
+    /// Whether the flow's bound is a share of the group's capacity.
     fn is_shared(state: &Value, flow: SocketAddr) -> bool {
         let flows = state["flows"].as_array().into_iter().flatten();
         flows.into_iter().any(|f| {
@@ -173,7 +175,7 @@ fn led_by<'a>(node: &'a str) -> impl Fn(&Value) -> bool + 'a {
     move |state| state["leader"] == node
 }
 
-/// Waits until two members have one of them as their leader.
+/// Waits until the two members have elected one of themselves as leader.
 fn lead_themselves(members: &[Share; 2]) {
     let agree = || {
         let states = members.each_ref().map(Share::state);
@@ -218,7 +220,8 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
     });
     assert_eq!(status.groups[0].members.len(), 2, "{status:#?}");
     assert!(status.problems.is_empty(), "{status:#?}");
-    // A member's bounds follow from what the access point tells, of stations that it cannot hear itself.
+    // A member's bounds follow from the access point's summary, which covers stations that the
+    // member cannot hear.
     for (member, upload) in members.iter().zip(&uploads) {
         member.until("a share among four", |state| {
             state["summary"]["senders"] == 4
@@ -232,7 +235,7 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
     .unwrap();
     assert!(text.contains("leads group") && text.contains("(member: bounds itself)"), "{text}");
 
-    // All have about as much. Members have two uploads each, of which one began before the gate.
+    // All have about the same. Members have two uploads each, one of which began before the gate.
     let count = |of: &[&Upload]| of.iter().map(|u| u.received.load(Ordering::Relaxed)).sum::<u64>();
     let each =
         || (0..STATIONS.into()).map(|n| count(&[&uploads[n]]) + _before.get(n).map_or(0, |u| count(&[u])));
@@ -243,10 +246,11 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
     let (sum, squares): (f64, f64) = (mbps.iter().sum(), mbps.iter().map(|x| x * x).sum());
     let fairness = sum * sum / (squares * mbps.len() as f64);
     println!("{test}: {mbps:.1?} Mbit/s, Jain {fairness:.3}");
-    // 0.99 on an idle machine; beside other work thirds have been seen.
+    // 0.99 on an idle machine; thirds have been seen under load.
     assert!(fairness > 0.7 && sum > 0.6 * f64::from(RATE_MBIT), "{mbps:?} {:#?}", ap.status());
 
-    // It dies: members elect one among them. It is there again, and leads; it leaves, and they do so at once.
+    // The access point dies: the members elect a leader. It returns, and leads; it leaves, and they
+    // elect one immediately.
     drop(ap);
     lead_themselves(&members);
     let ap = Ap::start(&net, Host::AccessPoint, "br0", &runtime, &words);
@@ -256,7 +260,8 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
     lead_themselves(&members);
 }
 
-/// A member that carried everything before hears of two stations more from the access point alone: they say nothing to it.
+/// A member that used to carry everything learns about two more stations only from the access
+/// point: they send it no messages.
 #[test]
 fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     let test = "a_member_believes_its_access_point_of_stations_that_say_nothing";
@@ -274,7 +279,7 @@ fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     member.until("the whole wire", alone);
     let _others = [2, 3].map(|n| Upload::begin(&net, n));
     ap.until("three that send", |s| s.summary.as_ref().is_some_and(|s| s.senders == 3));
-    // For longer than it takes to refute a leader that is not believed.
+    // Longer than a member takes to refute a leader that it does not believe.
     let mut rules = std::collections::BTreeMap::new();
     for _ in 0..60 {
         let state = member.state();
@@ -289,7 +294,8 @@ fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     member.until("a part of the wire", fair);
 }
 
-/// The settings give a member and a station that runs nothing three times the others' weight, while all send.
+/// The settings give a member and a station without yuzuri three times the others' weight, while
+/// all of them send.
 #[test]
 fn members_have_the_weights_of_the_settings() {
     let test = "members_have_the_weights_of_the_settings";
@@ -363,7 +369,8 @@ fn who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point() {
     let _uploads = [0, 1].map(|n| Upload::begin(&net, n));
     lead_themselves(&members);
     let before = members[0].state()["leader"].clone();
-    // The real daemon with another key, and a neighbour who claims it without any.
+    // The real daemon with another key, and a neighbour without a key that claims to be the access
+    // point.
     let ap = Ap::start(&net, Host::AccessPoint, "br0", &folder.path().join("ap"), &["--key-file", &wrong]);
     let group: [u8; 8] = {
         let text = members[0].state()["group"].as_str().unwrap().to_owned();
@@ -404,7 +411,7 @@ fn who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point() {
     }
     lead_themselves(&members);
     assert_eq!(members[0].state()["leader"], before);
-    // To it they are stations that run nothing.
+    // To that daemon they are stations without yuzuri.
     let status = ap.until("it leads nobody", |s| s.groups.len() == 1);
     assert!(status.groups[0].members.is_empty(), "{status:#?}");
     assert!(status.stations.iter().all(|s| s.membership == MembershipState::None), "{status:#?}");
@@ -432,7 +439,7 @@ fn of_two_access_points_one_leads_and_the_other_says_so() {
     follower.until("clear words", |s| s.problems.iter().any(|p| p.contains(&words) && p.contains(&node)));
     assert!(leader.status().unwrap().problems.is_empty());
     member.until("the one that leads", led_by(&node));
-    // Where it ends, the other one takes over.
+    // Once it ends, the other daemon takes over.
     let node = follower.status().unwrap().groups[0].node.clone();
     assert_eq!(leader.daemon.end(), Some(0));
     member.until("the other one", led_by(&node));

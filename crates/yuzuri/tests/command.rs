@@ -42,11 +42,11 @@ fn spawn(command: &mut Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A child that is ended with the test, whatever happens.
+/// A child process that ends with the test, however the test ends.
 struct Running(Child, Option<JoinHandle<Vec<u8>>>);
 
 impl Running {
-    /// Starts it and takes in its standard output, so that it never waits for us.
+    /// Starts it and reads its standard output, so that it never blocks on us.
     fn start(command: &mut Command) -> Running {
         let mut child = spawn(command);
         let mut stdout = child.stdout.take().unwrap();
@@ -62,7 +62,7 @@ impl Running {
         kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
     }
 
-    /// Reads standard error up to a line that contains the words.
+    /// Reads standard error up to a line that contains `words`.
     fn says(&mut self, words: &str) -> String {
         let stderr = self.0.stderr.as_mut().unwrap();
         let mut line = Vec::new();
@@ -129,7 +129,7 @@ fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn wrong_words_are_refused_with_what_to_do() {
+fn usage_errors_say_what_to_do() {
     assert_eq!(yuzuri(&["wath"]).status.code(), Some(2));
     assert_eq!(yuzuri(&["watch", "--density", "soon"]).status.code(), Some(2));
     assert!(error(&yuzuri(&["watch", "--poll", "prot:80"])).contains("unknown kind 'prot'"));
@@ -159,8 +159,8 @@ fn wrong_words_are_refused_with_what_to_do() {
     assert!(error(&yuzuri(&["top", "--poll"])).contains("terminal"));
 }
 
-/// Both directions at once, and in reverse alone; a receiver that was not told to refuses, and ends the
-/// direction that it could make.
+/// Both directions at once, and reverse alone. A receiver without the option refuses, and ends the
+/// direction that it could serve.
 #[test]
 fn a_transfer_goes_both_ways() {
     let Some(net) = Net::or_skip("a_transfer_goes_both_ways") else { return };
@@ -215,14 +215,14 @@ fn a_receiver_listens_where_it_is_told_and_ends_at_its_limit() {
     let address: std::net::SocketAddr = listening["address"].as_str().unwrap().parse().unwrap();
     assert!(address.ip().is_loopback() && address.is_ipv4(), "{address}");
     let mut sender = TcpStream::connect(address).unwrap();
-    // It may be closed before all of it is written.
+    // The connection may close before everything is written.
     let _ = sender.write_all(&[0; 1_000_000]);
     let rest: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
     assert_eq!(receiver.0.wait().unwrap().code(), Some(0));
     let summary = rest.last().unwrap();
     assert_eq!((&summary["type"], &summary["bytes"]), (&"summary".into(), &300_000.into()), "{rest:?}");
     assert_eq!(summary["limit_reached"], true, "{rest:?}");
-    // A line, that there are more, and how many; then the summary.
+    // A line, a note that there are more, and their number; then the summary.
     assert_eq!(rest.iter().filter(|line| line["type"] == "note").count(), 2, "{rest:?}");
     assert_eq!(rest.len(), 4, "{rest:?}");
 }
@@ -294,7 +294,7 @@ fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
     let replay = || yuzuri(&["replay", recording, "--json", "--speed", "1000"]);
     let samples = |replayed: &Output| of_kind(&json_lines(&replayed.stdout), "sample").len();
     send(&net, 20);
-    // Until a batch with samples is in the file: a file that grew may hold the flow's opening alone.
+    // Until the file holds a batch with samples: a file that grew may hold only the flow's opening.
     let mut written = 0;
     assert!(eventually(|| {
         written = samples(&replay());
@@ -310,7 +310,7 @@ fn a_recording_survives_kill_9_and_what_is_no_recording_is_named() {
     std::fs::write(&other, "no recording at all, but long enough to look into").unwrap();
     let refused = error(&yuzuri(&["replay", other.to_str().unwrap(), "--json"]));
     assert!(refused.contains("other") && refused.lines().count() == 1, "{refused}");
-    // Cut in the middle: what is whole is shown, and that it was cut is said.
+    // Truncated in the middle: the complete part is shown, and the truncation is reported.
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&other, &bytes[..bytes.len() * 2 / 3]).unwrap();
     let cut = yuzuri(&["replay", other.to_str().unwrap(), "--json", "--speed", "1000"]);
@@ -405,7 +405,7 @@ fn without_btf_it_steps_down_and_the_doctor_knows() {
     if !Path::new("/sys/kernel/btf").exists() {
         return println!("{TEST}: skipped: this kernel has none anyway");
     }
-    // The kernel's BTF lies under an empty folder, for this command alone.
+    // The kernel's BTF is hidden under an empty folder, for this command only.
     let hidden = |words: &str| {
         let script = format!("mount -t tmpfs none /sys/kernel/btf && exec {YUZURI} {words}");
         Command::new("unshare").args(["--mount", "sh", "-c", &script]).stdin(Stdio::null()).output().unwrap()
@@ -462,7 +462,8 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     let mut first = String::new();
     BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.contains("session"));
-    // The pipe is closed now: the next line, at the latest the account after a second, finds it so.
+    // The pipe is closed now. The next line finds it closed, at the latest the account after a
+    // second.
     let mut ended = None;
     assert!(eventually(|| {
         ended = watch.0.try_wait().unwrap();
@@ -476,7 +477,7 @@ fn a_sender_records_its_own_connections_without_privilege() {
     let Some(net) = Net::or_skip("a_sender_records_its_own_connections") else { return };
     net.shape(Side::A, 20, 100_000).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    // Whoever has no privilege may write here.
+    // Any user may write here.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(folder.path(), open).unwrap();
     let path = folder.path().join("own.arrows");
@@ -528,8 +529,8 @@ fn a_sender_records_its_own_connections_without_privilege() {
     drop(receiver);
 }
 
-/// A transfer's JSON lines, where the recording asked for beside it failed: it was made to its end, and the
-/// failure was told once.
+/// A transfer's JSON lines when the recording requested with it failed: the transfer was completed,
+/// and the failure was reported once.
 fn told_of_recording(sent: &Output) -> Vec<Value> {
     let lines = json_lines(&sent.stdout);
     assert_eq!(sent.status.code(), Some(3), "{}", text(&sent.stderr));
@@ -550,7 +551,7 @@ fn a_recording_that_cannot_be_begun_does_not_hold_a_transfer_up() {
     let Some(net) = Net::or_skip(TEST) else { return };
     let _receiver = receiver(&net);
     let to = net.v4(Side::B).to_string();
-    // Of root, who alone may write there.
+    // Owned by root, who alone may write there.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let there = folder.path().join("there.arrows");
@@ -579,8 +580,8 @@ fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept.arrows");
     std::fs::create_dir(folder.path().join("small")).unwrap();
-    // A small disk that nobody else sees: it goes with the process that mounted it, so that what it holds is
-    // copied before.
+    // A small disk in a mount namespace of its own. It disappears with the process that mounted it,
+    // so its content is copied before.
     let script = "mount -t tmpfs -o size=64k none \"$1/small\" || exit 77\n\
         \"$2\" send --json --time 5s --buffer 100kB --record \"$1/small/a.arrows\" \"$3\"\n\
         code=$?; cp \"$1/small/a.arrows\" \"$1/kept.arrows\"; exit $code";
@@ -595,12 +596,12 @@ fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
     assert!(lines[at]["message"].as_str().unwrap().contains("No space left"), "{}", lines[at]);
     let buffers = |lines: &[Value]| lines.iter().filter(|line| line["type"] == "buffer").count();
     assert!(buffers(&lines[..at]) > 0 && buffers(&lines[at..]) > 20, "it was told in the middle: {at}");
-    // The path carries 47 Mbit/s of payload; a busy machine may take some of it, but a recorder that the
-    // transfer waits for would leave little.
+    // The path carries 47 Mbit/s of payload. A busy machine may lose some of it, but a transfer
+    // that waited for its recorder would reach little.
     let summary = lines.iter().find(|line| line["type"] == "summary").unwrap();
     assert!(summary["throughput_bps"].as_u64() > Some(25_000_000), "{summary}");
     assert!(text(&sent.stderr).contains("readable but lacks"), "{}", text(&sent.stderr));
-    // What had found room is readable.
+    // The part that fit is readable.
     let replayed = yuzuri(&["replay", kept.to_str().unwrap(), "--json", "--speed", "1000"]);
     assert!(replayed.status.success(), "{}", text(&replayed.stderr));
     assert!(!of_kind(&json_lines(&replayed.stdout), "sample").is_empty());
@@ -629,8 +630,8 @@ fn failures_of_a_transfer_have_a_kind() {
     }
 }
 
-/// The command in a folder of its own, without the programs beside it. A link: a copy could not be called
-/// while a process that another test starts still holds it open for writing.
+/// The command in a folder of its own, without the accompanying programs. It is a link: a copy
+/// could not be executed while a process started by another test still holds it open for writing.
 fn alone() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir_in(Path::new(YUZURI).parent().unwrap()).unwrap();
     let program = folder.path().join("yuzuri");
@@ -645,12 +646,12 @@ fn lab_becomes_the_program_beside_it_or_says_what_is_missing() {
         || Command::new(&program).args(["lab", "run", "--help"]).env("PATH", folder.path()).output().unwrap();
     let missing = error(&lab());
     assert!(missing.contains("yuzuri-lab") && missing.contains("make build"), "{missing}");
-    // Any program of that name is given all words as they are.
+    // Any program of that name receives all arguments unchanged.
     std::os::unix::fs::symlink("/bin/echo", folder.path().join("yuzuri-lab")).unwrap();
     assert_eq!(text(&lab().stdout), "run --help\n");
 }
 
-/// The program beside the command under test; a test of both is skipped where only one was built.
+/// The program next to the command under test; a test of both is skipped if only one was built.
 fn beside(program: &str, test: &str) -> bool {
     let built = Path::new(YUZURI).with_file_name(program).exists();
     if !built {
@@ -666,7 +667,7 @@ fn what_is_watched_is_identified_while_it_goes_on_and_at_the_end() {
     if !is_root(TEST) || !beside("yuzuri-identify", TEST) {
         return;
     }
-    // A queue of 70 segments, that Reno fills anew every second or so.
+    // A queue of 70 segments, which Reno fills again every second or so.
     net.shape(Side::A, 20, 100_000).unwrap();
     let receiver = receiver(&net);
     // Other namespaces have flows of other tests.
@@ -707,14 +708,14 @@ fn without_the_program_that_identifies_watching_says_what_is_missing() {
     };
     let missing = error(&watch());
     assert!(missing.contains("yuzuri-identify") && missing.contains("make build"), "{missing}");
-    // One that ends at once does not end watching; that it failed is said.
+    // A program that exits immediately does not end the watch; its failure is reported.
     std::os::unix::fs::symlink("/bin/false", folder.path().join("yuzuri-identify")).unwrap();
     let failed = error(&watch());
     assert!(failed.contains("yuzuri-identify ended with exit status: 1"), "{failed}");
     assert!(failed.contains("seen"), "the account is given all the same: {failed}");
 }
 
-/// A link of 20 Mbit/s with a queue of 100 ms: CUBIC fills it, and what is sent beside waits in it.
+/// A link of 20 Mbit/s with a queue of 100 ms: CUBIC fills it, and other traffic waits in it.
 #[test]
 fn latency_beside_the_load_is_that_of_the_queue() {
     let Some(net) = Net::or_skip("latency_beside_the_load_is_that_of_the_queue") else { return };

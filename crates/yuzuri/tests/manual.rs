@@ -1,4 +1,4 @@
-//! Completions and manual pages of `yuzuri` are its help's own.
+//! Completions and manual pages of `yuzuri` match its help.
 
 #[path = "../../yuzuri-manual/tests/common/mod.rs"]
 mod common;

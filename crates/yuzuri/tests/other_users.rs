@@ -1,5 +1,5 @@
-//! What other users of this machine may do with what root runs: `nobody`, with the kernel's own user ids, against the real
-//! page, relay and receiver; and what those processes keep.
+//! What other users of this machine may do to processes that root runs: `nobody`, with real user
+//! ids, against the real page, relay and receiver; and which privileges those processes keep.
 
 #![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -26,11 +26,12 @@ fn is_root(test: &str) -> bool {
     root
 }
 
-/// Does it as `nobody`: user ids are a thread's own to the kernel.
+/// Runs `what` as `nobody`: the kernel has user ids per thread.
 fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let nobody = scope.spawn(|| {
-            // SAFETY: integers. The C library's own calls would change all threads.
+            // SAFETY: the arguments are integers. The C library's own calls would change all
+            // threads.
             unsafe {
                 assert_eq!(libc::syscall(libc::SYS_setgroups, 0, 0), 0);
                 assert_eq!(libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY), 0);
@@ -42,7 +43,8 @@ fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// A child that is ended with the test; what it says on standard error is read line by line, its output is thrown away.
+/// A child process that ends with the test. Its standard error is read line by line; its output is
+/// discarded.
 struct Running(Child, BufReader<std::process::ChildStderr>);
 
 impl Running {
@@ -69,7 +71,7 @@ impl Running {
         Pid::from_raw(self.0.id() as i32)
     }
 
-    /// Ends it by SIGTERM; what it still said.
+    /// Ends it with SIGTERM; returns the rest of its standard error.
     fn end(mut self) -> String {
         kill(self.pid(), Signal::SIGTERM).unwrap();
         let mut rest = String::new();
@@ -92,7 +94,7 @@ fn field(status: &str, name: &str) -> String {
     line.split_once(':').unwrap().1.trim().to_owned()
 }
 
-/// No thread of a process has a capability, root's user id or all system calls.
+/// Asserts that no thread of a process has a capability, root's user id or all system calls.
 fn assert_confined(pid: Pid) {
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
         // A thread may end meanwhile.
@@ -124,7 +126,7 @@ fn children(pid: Pid) -> Vec<(String, u64, u32, Pid)> {
     list.split_whitespace().map(child).collect()
 }
 
-/// Nobody but root may signal it, look into it or follow it.
+/// Asserts that only root may signal, inspect or trace it.
 fn assert_out_of_reach(pid: Pid) {
     as_nobody(|| {
         for signal in [None, Some(Signal::SIGTERM), Some(Signal::SIGKILL), Some(Signal::SIGSTOP)] {
@@ -150,7 +152,7 @@ fn ask(address: SocketAddr, method: &str, path: &str, more: &str, body: &str) ->
     (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
 }
 
-/// Follows the stream until all these words have come.
+/// Reads the stream until all these words have appeared.
 fn hears(address: SocketAddr, bearer: &str, words: &[&str]) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -165,14 +167,14 @@ fn hears(address: SocketAddr, bearer: &str, words: &[&str]) {
     assert!(all, "{words:?} in {heard}");
 }
 
-/// Address and token of a line that tells where the page is.
+/// Address and token, from the line that announces the page.
 fn page(said: &str) -> (SocketAddr, String) {
     let url = said.split("http://").nth(1).unwrap().split([';', ' ']).next().unwrap();
     let (address, token) = url.split_once("/#token=").unwrap();
     (address.parse().unwrap(), token.to_owned())
 }
 
-/// A daemon's socket as `yuzuri share` has it: root's, of mode 0660.
+/// A daemon's socket as `yuzuri share` creates it: root's, with mode 0660.
 fn daemon(socket: &Path) {
     let listener = UnixListener::bind(socket).unwrap();
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o660)).unwrap();
@@ -206,7 +208,7 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
         return;
     }
     let Some(net) = Net::or_skip(TEST) else { return };
-    // A connection that is silent and in namespaces that only somebody with CAP_SYS_ADMIN enters.
+    // A silent connection, in namespaces that only a process with CAP_SYS_ADMIN can enter.
     let listener = net.inside(Side::B, || TcpListener::bind((net.v4(Side::B), 7001))).unwrap();
     let _silent = net.inside(Side::A, || TcpStream::connect((net.v4(Side::B), 7001))).unwrap();
     let _other = listener.accept().unwrap();
@@ -238,10 +240,10 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
     });
     assert_out_of_reach(watch.pid());
     assert_eq!(ask(address, "GET", "/api/session", &bearer, "").0, 200);
-    // The filter stands as root chose it.
+    // The filter stays as root chose it.
     hears(address, &bearer, &["\"filter\":\"port:1\""]);
 
-    // The process that listens, and the two that do its errands.
+    // The listening process, and its two helper processes.
     assert_confined(watch.pid());
     let mut helpers = children(watch.pid());
     helpers.sort();
@@ -252,7 +254,7 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
     assert!(helpers[0].2 == 0 && helpers[1].2 > 60_000, "{helpers:?}");
     helpers.iter().for_each(|(.., pid)| assert_out_of_reach(*pid));
 
-    // Who has the token chooses, within what can be chosen.
+    // Holders of the token choose, within the permitted range.
     let filter = |text: &str| {
         let body = serde_json::json!({ "filter": text }).to_string();
         let (status, answer) = ask(address, "POST", "/api/filter", &bearer, &body);
@@ -268,7 +270,8 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
     }
     assert_eq!(filter("cgroup:no-such-group").0, 422);
     assert_eq!(ask(address, "GET", "/api/share", &bearer, ""), (200, "{\"secret\":1}".into()));
-    // A census in another namespace, and an owner that another user's process is: both by the helpers.
+    // A census in another namespace, and an owner whose process belongs to another user: the
+    // helpers do both.
     assert_eq!(filter(&format!("netns:{} port:7001", net.name(Side::A))), (200, "{}".into()));
     hears(address, &bearer, &[":7001", &format!("\"pid\":{}", std::process::id())]);
     assert_confined(watch.pid());
@@ -280,7 +283,7 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
         Command::new(YUZURI).arg("replay").arg(&recording).args(["--json", "--speed", "1000"]).output();
     assert!(String::from_utf8_lossy(&replayed.unwrap().stdout).contains(":7001"));
 
-    // A replay is served likewise, and goes back to its beginning.
+    // A replay is served in the same way, and can be rewound.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut replay =
         Running::start(Command::new(YUZURI).arg("replay").arg(&recording).args(["--web", "127.0.0.1:0"]));
@@ -351,7 +354,7 @@ fn the_receiver_and_the_relay_run_without_privilege() {
     assert_out_of_reach(relay.pid());
     assert!(relay.end().contains("datagrams came"));
 
-    // As somebody who is named.
+    // As a named user.
     let mut relay = Running::start(net.command(Side::A, YUZURI).args([
         "share",
         "rendezvous",

@@ -1,5 +1,5 @@
-//! With which capabilities, and as which user, the program works: by capabilities on the file, and as the
-//! service's unit has it.
+//! The capabilities and users with which the program works: with capabilities on the file, and as
+//! in the service's unit.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
@@ -15,14 +15,14 @@ use yuzuri_testnet::eventually;
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/yuzuri-share.service");
 const AP_UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/yuzuri-ap.service");
-/// A user without any right; any but root does.
+/// A user without privileges; any user but root does.
 const NOBODY: u32 = 65534;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether a program can be called; says so where it cannot.
+/// Whether a program can be executed; prints a note if not.
 fn has(test: &str, program: &str) -> bool {
     let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if there.is_err() {
@@ -31,7 +31,7 @@ fn has(test: &str, program: &str) -> bool {
     there.is_ok()
 }
 
-/// The values of a setting of the unit, all lines of it.
+/// The values of a setting of the unit, from all of its lines.
 fn unit(setting: &str) -> Vec<String> {
     let unit = std::fs::read_to_string(UNIT).unwrap();
     let values = unit.lines().filter_map(|line| line.strip_prefix(setting)?.strip_prefix('='));
@@ -41,7 +41,7 @@ fn unit(setting: &str) -> Vec<String> {
 #[test]
 fn the_units_are_as_tight_as_they_are_said_to_be() {
     const TEST: &str = "the_units_are_as_tight_as_they_are_said_to_be";
-    // Of at most 10.0, in tenths.
+    // Tenths, of at most 10.0.
     const MAX_EXPOSURE_TENTHS: &str = "15";
     if !has(TEST, "systemd-analyze") {
         return;
@@ -60,8 +60,8 @@ fn the_units_are_as_tight_as_they_are_said_to_be() {
     }
 }
 
-/// A copy of the program that this user may call, with capabilities on it; `None`, with a word why, where
-/// files cannot have any.
+/// A copy of the program that this user may execute, with capabilities on it; `None`, with a
+/// printed reason, if files cannot have any.
 fn copy_with(test: &str, folder: &Path, capabilities: &str) -> Option<PathBuf> {
     let copy = folder.join("yuzuri");
     std::fs::copy(YUZURI, &copy).unwrap();
@@ -76,8 +76,8 @@ fn copy_with(test: &str, folder: &Path, capabilities: &str) -> Option<PathBuf> {
     }
 }
 
-/// A command in a host's network namespace and nothing else of it: `ip netns exec` mounts /sys anew, without
-/// control groups.
+/// A command only in a host's network namespace: `ip netns exec` mounts /sys again, without control
+/// groups.
 fn inside(cell: &Cell, host: u32, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/run/netns/{}", cell.name(host))).arg(program);
@@ -92,7 +92,7 @@ fn as_nobody(cell: &Cell, host: u32, program: &Path) -> Command {
     command
 }
 
-/// A process that ends with the test, however that ends.
+/// A process that ends with the test, however the test ends.
 struct Ended(Option<Child>);
 
 impl Ended {
@@ -122,7 +122,7 @@ fn watch_needs_three_capabilities_and_not_root() {
     let Some(copy) = copy_with(TEST, folder.path(), capabilities) else { return };
     let traffic = cell.traffic(1);
     let filter = format!("lport:{}", traffic.local().port());
-    // Root knows whether this kernel has what the monitor needs.
+    // Root knows whether this kernel supports the monitor.
     let by_root = cell.command(1, YUZURI).args(["watch", &filter, "--json", "--for", "2s"]).output().unwrap();
     if text(&by_root.stderr).contains("SAMPLED") {
         println!("{TEST}: skipped: {}", text(&by_root.stderr));
@@ -136,9 +136,9 @@ fn watch_needs_three_capabilities_and_not_root() {
         text(&watch.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |kind: &str| lines.iter().filter(|line| line["kind"] == kind).count();
     assert!(of("sample") > 10, "{} samples: {said}", of("sample"));
-    // CAP_SYSLOG: the places are functions of the kernel.
+    // CAP_SYSLOG: places are named after functions of the kernel.
     assert!(!said.contains("kallsyms"), "{said}");
-    // Less is not enough, and is told.
+    // Fewer capabilities are not enough, and that is reported.
     let Some(copy) = copy_with(TEST, folder.path(), "cap_bpf") else { return };
     let watch =
         as_nobody(&cell, 1, &copy).args(["watch", &filter, "--json", "--for", "1s"]).output().unwrap();
@@ -146,7 +146,7 @@ fn watch_needs_three_capabilities_and_not_root() {
     assert!(said.contains("SAMPLED") || said.contains("not permitted"), "{said}");
 }
 
-/// A daemon at host 1 that is nobody; its folders are nobody's, too.
+/// A daemon at host 1 that runs as nobody and owns its folders.
 fn daemon(folder: &Path, mut command: Command) -> (Ended, PathBuf) {
     let runtime = folder.join("run");
     for path in [&runtime, &folder.join("state")] {
@@ -165,7 +165,7 @@ fn status(runtime: &Path) -> Option<Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Shares as nobody, with nothing missing, and leaves nothing that is not nobody's.
+/// Shares as nobody, lacks nothing, and leaves behind only files owned by nobody.
 fn shares_as_nobody(test: &str, cell: &Cell, folder: &Path, command: Command) {
     let traffic = cell.traffic(1);
     let (mut daemon, runtime) = daemon(folder, command);
@@ -239,7 +239,7 @@ fn share_works_with_capabilities_on_the_file() {
     shares_as_nobody(TEST, &cell, folder.path(), command);
 }
 
-/// Where the daemon is looked for, as told by an error.
+/// The socket path at which the client looks for the daemon, from its error.
 fn socket(mut command: Command) -> String {
     let output = command.args(["share", "status"]).output().unwrap();
     let said = text(&output.stderr);
@@ -260,7 +260,7 @@ fn who_asks_finds_the_folder_of_the_namespace_with_and_without_privilege() {
     assert_eq!(by_root, by_nobody);
     assert_ne!(by_root[0], by_root[1]);
     assert!(by_root[0].contains("/netns-"), "{by_root:?}");
-    // In a container process 1 is the container's own, and in its namespace.
+    // In a container, process 1 is the container's own and in its namespace.
     let contained = || {
         let mut command = Command::new("unshare");
         command.args(["--net", "--pid", "--fork", "--mount-proc"]).arg(&copy);

@@ -1,4 +1,4 @@
-//! `yuzuri share` as people use it: the program itself, on the machine's own kernel.
+//! `yuzuri share` as users run it: the program itself, on the machine's kernel.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
@@ -20,9 +20,10 @@ use std::time::{Duration, Instant};
 use yuzuri_testnet::eventually;
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
-/// From the kill on, a flow is free within this time.
+/// Within this time after the kill, a flow is free.
 const FREE_WITHIN: Duration = Duration::from_secs(2);
-/// A window that is free is beyond all that its bound may have been in the last tick (a probe is 1.25 of a share) within this time.
+/// Within this time, the window of a free flow exceeds the largest bound that the last tick may
+/// have set (a probe is 1.25 of a share).
 const TO_GROW: Duration = Duration::from_secs(1);
 
 fn yuzuri(words: &[&str]) -> Output {
@@ -33,7 +34,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A daemon in a host's namespace with folders of its own; killed when dropped.
+/// A daemon in a host's namespace with its own folders; killed when dropped.
 struct Daemon {
     child: Child,
     runtime: PathBuf,
@@ -59,7 +60,8 @@ impl Daemon {
         Daemon { child, runtime, said }
     }
 
-    /// As [`Daemon::spawn`]; waits until it shares. `None`, with a word why, where the kernel has no struct_ops for us.
+    /// As [`Daemon::spawn`], and waits until it shares. `None`, with a printed reason, if the
+    /// kernel does not allow struct_ops.
     fn or_skip(test: &str, cell: &Cell, folder: &Path, words: &[&str]) -> Option<Daemon> {
         let mut daemon = Daemon::spawn(cell, 1, folder, words);
         let ended = |daemon: &mut Daemon| daemon.child.try_wait().unwrap().is_some();
@@ -81,7 +83,7 @@ impl Daemon {
     }
 
     fn signal(&self, signal: nix::sys::signal::Signal) {
-        // `ip netns exec` becomes the program: the process is the daemon itself.
+        // `ip netns exec` becomes the program, so the child process is the daemon itself.
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
@@ -151,7 +153,7 @@ fn a_daemon_from_its_start_to_its_end() {
         "{table}"
     );
 
-    // No privilege is left, in no thread.
+    // No thread has any privilege left.
     for thread in std::fs::read_dir(format!("/proc/{}/task", daemon.child.id())).unwrap().flatten() {
         let lines = std::fs::read_to_string(thread.path().join("status")).unwrap();
         for set in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
@@ -160,13 +162,13 @@ fn a_daemon_from_its_start_to_its_end() {
         assert!(lines.contains("NoNewPrivs:\t1"), "{lines}");
     }
 
-    // A second one, in other words and in the same folder.
+    // A second daemon, with other arguments and the same folder.
     let mut second = Daemon::spawn(&cell, 1, folder.path(), &["--keyless", "--control", &control_name()]);
     assert_eq!(second.child.wait().unwrap().code(), Some(1));
     let named = || second.said(&format!("running as process {}", daemon.child.id()));
     assert!(eventually(named), "{}", second.all());
 
-    // Metrics, of this very moment.
+    // The current metrics.
     let all = daemon.all();
     let address = all.split("http://").nth(1).unwrap().split("/metrics").next().unwrap();
     let scraped = cell.inside(1, || {
@@ -192,7 +194,7 @@ fn a_daemon_from_its_start_to_its_end() {
     let table = daemon.until_rule(&traffic, &["count", "rtt-table"]);
     assert_eq!(table["id"], flow["id"], "the flow went on");
 
-    // The end: the flow is as it was before, and goes on.
+    // After the end, the flow is as before, and continues.
     assert_eq!(traffic.control(), name);
     daemon.signal(nix::sys::signal::SIGTERM);
     assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
@@ -204,7 +206,7 @@ fn a_daemon_from_its_start_to_its_end() {
     let asked = daemon.ask(&["status"]);
     assert_eq!(asked.status.code(), Some(1));
     assert!(text(&asked.stderr).contains("no daemon runs there"), "{}", text(&asked.stderr));
-    // Who it is was kept.
+    // The node's identity was kept.
     let node = status["interfaces"][0]["node"].as_str().unwrap().to_owned();
     assert_eq!(std::fs::read_to_string(folder.path().join("state/node")).unwrap().trim(), node);
 }
@@ -229,7 +231,7 @@ fn the_next_daemon_takes_the_flows_that_the_last_one_gave_back() {
     }
 }
 
-/// Each line is a comment or NAME{LABELS} NUMBER, and what must be there is.
+/// Each line is a comment or NAME{LABELS} NUMBER, and all mandatory metrics are present.
 fn check_metrics(answer: &str) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
@@ -282,7 +284,7 @@ fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
             eventually(|| u64::from(traffic.cwnd()) * 10 > upper * 13),
             "round {round}: bounded by {upper} for ever"
         );
-        // It is free before it has grown so far.
+        // The flow is free before it has grown that far.
         assert!(killed.elapsed() < FREE_WITHIN + TO_GROW, "round {round}: {:?}", killed.elapsed());
         println!("{TEST}: round {round}: beyond its bound after {:?}", killed.elapsed());
         assert!(
@@ -290,7 +292,7 @@ fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
             "round {round}: the flow stands still"
         );
     }
-    // Nothing of it is left once its last flow ended and another one came and went.
+    // Nothing of it remains once its last flow has ended and another one has come and gone.
     let Some(mut last) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
     last.signal(nix::sys::signal::SIGTERM);
     assert_eq!(last.child.wait().unwrap().code(), Some(0));
@@ -319,7 +321,7 @@ fn who_was_suspended_begins_anew() {
     let _other = cell.traffic(2);
     let leader = |daemon: &Daemon| daemon.status()["interfaces"][0]["leader"].as_str().map(str::to_owned);
     assert!(eventually(|| leader(&second).is_some() && leader(&second) == leader(&first)));
-    // As far as the others and the kernel can tell a process that is stopped is a machine that is suspended.
+    // To the other members and the kernel, a stopped process is a suspended machine.
     first.signal(nix::sys::signal::Signal::SIGSTOP);
     let upper = flow["bound"]["upper"].as_u64().unwrap();
     assert!(
@@ -336,7 +338,8 @@ fn who_was_suspended_begins_anew() {
     first.signal(nix::sys::signal::Signal::SIGCONT);
     let follows = || leader(&first).is_some() && leader(&first) == leader(&second);
     assert!(eventually(follows), "{:#}", first.status());
-    // Its flow was plain meanwhile: to the group that was traffic that takes no part, behind which windows are wide for 30 s.
+    // Its flow was unbounded meanwhile. To the group that was traffic that takes no part, which
+    // keeps windows wide for 30 s.
     first.until_rule(&traffic, &["start-up", "share", "probe", "contend"]);
     assert!(first.status()["late_ticks"].as_u64().unwrap() >= 1);
 }
@@ -356,7 +359,7 @@ fn keys_are_read_again_and_a_terminal_is_shut_out() {
     for name in ["one", "two"] {
         authority(&["issue", &at("authority"), name, &at(name)]);
     }
-    // Too wide: it is said, and it works.
+    // Too wide permissions: a warning, and it works.
     let mode = |mode| std::fs::set_permissions(at("one"), PermissionsExt::from_mode(mode)).unwrap();
     mode(0o644);
     let write = |lines: &str| std::fs::write(at("share.toml"), lines).unwrap();
@@ -375,7 +378,7 @@ fn keys_are_read_again_and_a_terminal_is_shut_out() {
     let checked = yuzuri(&["share", "check", &config]);
     assert!(checked.status.success() && text(&checked.stdout).contains("chmod 0640"), "{checked:?}");
 
-    // A key that cannot be used changes nothing.
+    // An unusable key changes nothing.
     std::fs::write(at("weak"), [0; 32]).unwrap();
     write(&format!("key_file = {:?}\n", at("weak")));
     assert_eq!(yuzuri(&["share", "check", &config]).status.code(), Some(1));
@@ -395,7 +398,7 @@ fn keys_are_read_again_and_a_terminal_is_shut_out() {
     let same = daemon.until_rule(&traffic, &["share", "probe"]);
     assert_eq!((&same["id"], &same["control"]), (&flow["id"], &flow["control"]));
 
-    // The next start knows the key without being told again.
+    // The next start knows the notice without receiving it again.
     assert!(eventually(|| Path::new(&at("state/notice")).exists()));
     daemon.signal(nix::sys::signal::SIGTERM);
     assert!(daemon.child.wait().unwrap().success());
@@ -405,7 +408,7 @@ fn keys_are_read_again_and_a_terminal_is_shut_out() {
 }
 
 #[test]
-fn wrong_words_and_files_are_refused_with_reasons() {
+fn usage_errors_and_bad_files_are_refused_with_reasons() {
     let says = |words: &[&str], code: i32, parts: &[&str]| {
         let output = yuzuri(&[&["share"], words].concat());
         let error = text(&output.stderr);
@@ -461,7 +464,7 @@ fn without_privilege_it_says_so_and_touches_nothing() {
     assert_eq!(traffic.control(), before);
 }
 
-/// A process that ends with the test, however that ends.
+/// A process that ends with the test, however the test ends.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -471,7 +474,7 @@ impl Drop for Ended {
     }
 }
 
-/// `yuzuri send --share` without any privilege, at a host; what it said in the end.
+/// Runs `yuzuri send --share` without any privilege, at a host; returns its output.
 fn send_sharing(cell: &Cell, host: u32, words: &[&str]) -> Ended {
     let mut command = cell.command(host, "setpriv");
     command.args([
@@ -512,7 +515,7 @@ fn programs_without_privilege_share_for_their_own_connections() {
         assert!(!end.contains("bounded for 0.0 of") && !end.contains("; 0 of"), "{said}");
     }
     drop(receiver);
-    // Without a key nobody is joined, and that is said before a byte is sent.
+    // Without a key it joins no group, and says so before sending a byte.
     let none =
         cell.command(1, YUZURI).args(["send", "--share", "--time", "1s", "10.88.0.100"]).output().unwrap();
     assert_eq!(none.status.code(), Some(1));
@@ -560,7 +563,7 @@ fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
 fn a_daemon_under_slow_clients_answers_and_ends_at_once() {
     const TEST: &str = "a_daemon_under_slow_clients_answers_and_ends_at_once";
     const CLIENTS: usize = 1000;
-    /// What a machine that is busy with other tests may add.
+    /// The delay that a machine busy with other tests may add.
     const BUSY: Duration = Duration::from_secs(2);
     raise_open_files();
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
@@ -598,7 +601,8 @@ fn a_daemon_under_slow_clients_answers_and_ends_at_once() {
     assert!(ended < Duration::from_secs(1) + BUSY, "{ended:?}");
 }
 
-/// Prints what sharing costs at 8 flows: `cargo test --release -p yuzuri --test share -- --ignored --nocapture`.
+/// Prints the cost of sharing with 8 flows: `cargo test --release -p yuzuri --test share --
+/// --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement of a minute; its figures are worth something on a quiet machine only"]
 fn what_it_costs_at_eight_flows() {
@@ -618,7 +622,7 @@ fn what_it_costs_at_eight_flows() {
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
-    // Finer than ticks: time on the processor of each thread, ns.
+    // Finer than ticks: CPU time of each thread, ns.
     let on_cpu_ns = || -> u64 {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
         tasks

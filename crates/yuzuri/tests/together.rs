@@ -1,4 +1,4 @@
-//! `yuzuri why` tells which flows share a bottleneck, on the kernel's own queues.
+//! `yuzuri why` reports which flows share a bottleneck, on the kernel's own queues.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use serde_json::Value;
@@ -12,7 +12,7 @@ use yuzuri_testnet::{Net, Path, Side, Way};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 
-/// Bulk transfers over a path of their own, until they are dropped.
+/// Bulk transfers over their own path, until they are dropped.
 struct Bulk {
     sockets: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
@@ -63,7 +63,7 @@ impl Drop for Bulk {
     }
 }
 
-/// Two flows share a queue, and a third has one of its own, in other namespaces of the same host.
+/// Two flows share a queue, and a third has its own, in other namespaces of the same host.
 #[test]
 fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     let test = "flows_of_one_queue_share_a_bottleneck";
@@ -71,7 +71,7 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.arrows");
     let (two, one) = (Bulk::start(&net, 2, 10_000_000), Bulk::start(&other, 1, 10_000_000));
-    // From packets as well, where there is something that captures.
+    // From packets as well, if a capturing program is installed.
     let packets = folder.path().join("a.pcapng");
     let mut dumpcap = net.command(Side::A, "dumpcap");
     dumpcap.args(["-q", "-i", "path", "-s", "120", "-a", "duration:15", "-w"]).arg(&packets);
@@ -113,7 +113,7 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
         }
         Err(_) => println!("{test}: captures are skipped: dumpcap is not installed"),
     }
-    // Of one of them alone there is nothing to say.
+    // One flow alone shares with nobody.
     let alone = why(&["--json", &format!("lport:{}", two.locals[0].port())]);
     assert!(!alone.contains("shared-bottleneck"), "{alone}");
 }

@@ -1,5 +1,5 @@
-//! `yuzuri why` tells the limit that a transfer was made to have, live and from a recording, and ends as it
-//! should.
+//! `yuzuri why` names the limit that a transfer was given, live and from a recording, and exits
+//! with the right code.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod faults;
@@ -27,7 +27,7 @@ fn json_lines(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What is said of the flow from this address.
+/// The answer about the flow from this address.
 fn of(lines: &[Value], local: std::net::SocketAddr) -> &Value {
     let found = lines.iter().find(|line| line["flow"]["local"] == local.to_string());
     found.unwrap_or_else(|| panic!("no flow from {local} in {lines:#?}"))
@@ -37,14 +37,14 @@ fn share(told: &Value, limit: &str) -> f64 {
     told["shares"][limit].as_f64().unwrap_or(0.0)
 }
 
-/// `yuzuri why` at work.
+/// A running `yuzuri why`.
 struct Asked {
     child: Child,
     stderr: std::io::Lines<BufReader<ChildStderr>>,
 }
 
 impl Asked {
-    /// Of the flows of side A; it watches once this returns.
+    /// Asks about the flows of side A; it is watching once this returns.
     fn start(net: &Net, more: &[&str]) -> Asked {
         let filter = format!("netns:{}", net.name(Side::A));
         let mut command = Command::new(YUZURI);
@@ -65,12 +65,12 @@ impl Asked {
     }
 }
 
-/// What is told of a transfer, from its beginning or from its middle.
+/// The answer about a transfer, watched from its beginning or from its middle.
 fn told(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<Value> {
     told_and_late(test, fault, begins, more).map(|(told, _)| told)
 }
 
-/// The same, with the part of the time for which the transfer's own threads waited for a processor.
+/// The same, with the share of time for which the transfer's threads waited for a processor.
 fn told_and_late(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<(Value, f64)> {
     let net = Net::or_skip(test)?;
     let early = (!begins).then(|| Transfer::start(&net, fault));
@@ -80,7 +80,7 @@ fn told_and_late(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Optio
     let lines = asked.end();
     let end = lines.last().unwrap();
     assert_eq!(end["kind"], "end");
-    // What the kernel skips where a program interrupts itself is lost, and counted.
+    // Events that the kernel skips when a program interrupts itself are lost, and counted.
     let account = |key: &str| end["account"][key].as_u64().unwrap();
     assert_eq!(account("seen"), account("kept") + account("lost"), "{end}");
     let told = of(&lines, transfer.local).clone();
@@ -107,7 +107,7 @@ fn a_program_that_reads_slowly_is_the_receiving_application() {
     for begins in [true, false] {
         let Some(told) = told("a_program_that_reads_slowly", fault, begins, &[]) else { return };
         assert_eq!(told["limit"], "slow-reader");
-        // From the beginning it is slow start at first.
+        // Watched from the beginning, the flow is in slow start at first.
         assert!(share(&told, "slow-reader") > if begins { 0.7 } else { 0.9 });
     }
 }
@@ -124,8 +124,8 @@ fn a_program_that_writes_now_and_then_is_the_application() {
 fn a_small_send_buffer_is_the_send_buffer() {
     let test = "a_small_send_buffer";
     let Some((told, late)) = told_and_late(test, Fault::SendBuffer(4_608), false, &[]) else { return };
-    // A writer that waits for a processor is an application that does not write, and a reader that does reads
-    // slowly: of so much of the time these words are right.
+    // A writer that waits for a processor is an application that does not write, and a reader that
+    // waits for one reads slowly: for that share of the time, these answers are right.
     if late > 0.2 {
         println!(
             "{test}: skipped: its programs waited for a processor for {:.0} % of the time",
@@ -133,8 +133,8 @@ fn a_small_send_buffer_is_the_send_buffer() {
         );
         return;
     }
-    // The kernel fills a large segment whatever the buffer's limit is: until the window has grown to that,
-    // the window limits.
+    // The kernel fills a large segment regardless of the buffer's limit. Until the window has grown
+    // to that size, the window limits.
     assert!(share(&told, "send-buffer") > 0.3);
     let wrong = ["application", "receiver-window", "slow-reader", "pacing"].map(|limit| share(&told, limit));
     assert!(wrong.iter().sum::<f64>() < 0.05 + late, "{wrong:?}, late {late:.3}");
@@ -143,7 +143,7 @@ fn a_small_send_buffer_is_the_send_buffer() {
 #[test]
 fn a_pacing_rate_is_pacing_with_its_rate() {
     let Some(told) = told("a_pacing_rate", Fault::Paced(1_250_000), false, &[]) else { return };
-    // A busy machine carries the path's packets late: a queue, which then is what limits.
+    // A busy machine delivers the path's packets late: a queue, which then is the limit.
     assert!(share(&told, "pacing") > 0.15);
     let wrong =
         ["application", "receiver-window", "slow-reader", "send-buffer"].map(|limit| share(&told, limit));
@@ -155,12 +155,13 @@ fn polling_tells_the_same() {
     let fault = Fault::ReceiveBuffer(8_192);
     let Some(told) = told("polling_tells_the_same", fault, false, &["--poll"]) else { return };
     assert_eq!(told["limit"], "receiver-window");
-    // A busy machine polls late, and what happens in between is unknown.
+    // A busy machine polls late, and the time between polls is unknown.
     let known = 1.0 - share(&told, "unknown");
     assert!(known > 0.0 && share(&told, "receiver-window") > 0.8 * known);
 }
 
-/// The kernel's own chronograph tells how long the receiver's window was full; it knows nothing of our rules.
+/// The kernel's own chronograph measures for how long the receiver's window was full; it is
+/// independent of our rules.
 #[test]
 fn a_recording_tells_the_same_as_the_kernels_chronograph() {
     let Some(net) = Net::or_skip("a_recording_tells_the_same") else { return };
@@ -179,17 +180,17 @@ fn a_recording_tells_the_same_as_the_kernels_chronograph() {
     let told = of(&lines, transfer.local);
     let rwnd_limited =
         (after.rwnd_limited_us - before.rwnd_limited_us) as f64 / (after.busy_us - before.busy_us) as f64;
-    // Whatever fills it: a busy machine makes ACKs late.
+    // Whatever fills the window: a busy machine delays ACKs.
     let ours = ["receiver-window", "slow-reader", "path"].map(|limit| share(told, limit)).iter().sum::<f64>();
     println!("ss: {rwnd_limited:.3}, ours: {ours:.3}");
     assert!((ours - rwnd_limited).abs() < 0.1, "{ours} and {rwnd_limited}: {told}");
     assert_eq!(lines.last().unwrap()["complete"], true);
-    // Of other flows it holds nothing.
+    // The recording holds no other flows.
     assert_eq!(yuzuri(&["why", file, "port:1"]).status.code(), Some(3));
-    // In words.
+    // As text.
     let words = yuzuri(&["why", file]);
     assert!(text(&words.stdout).contains("% the receiver's window: "), "{}", text(&words.stdout));
-    // Cut short, it is told as far as it goes, and that it is not all.
+    // A truncated recording is explained as far as it goes, and reported as incomplete.
     let bytes = std::fs::read(file).unwrap();
     let cut = folder.path().join("cut.arrows");
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
@@ -198,8 +199,8 @@ fn a_recording_tells_the_same_as_the_kernels_chronograph() {
     assert!(text(&output.stderr).contains("is cut"), "{}", text(&output.stderr));
 }
 
-/// The same words from packets, from both ends.
-/// A program that captures until it is dropped, also by a test that fails: it would hold the test's output open.
+/// A capturing program that ends when dropped, even in a failing test: it would hold the test's
+/// output open.
 struct Capturing(Child);
 
 impl Drop for Capturing {
@@ -223,7 +224,7 @@ fn a_capture_tells_the_same() {
             println!("{test}: skipped: dumpcap is not installed");
             return;
         };
-        // Capturing has begun once the file is named; whoever cannot write any more would end.
+        // Capturing has begun once the file is named. A program that can no longer write would end.
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         assert!(said.by_ref().any(|line| line.starts_with("File:")));
         std::thread::spawn(move || said.for_each(drop));
@@ -244,7 +245,7 @@ fn a_capture_tells_the_same() {
         let window = share(told, "receiver-window") + share(told, "slow-reader");
         assert!(window > 0.8, "{told:#}");
         assert_eq!(lines.last().unwrap()["source"], "capture");
-        // Of other flows it holds nothing, and of processes neither.
+        // The capture holds no other flows, and no processes.
         assert_eq!(yuzuri(&["why", file.to_str().unwrap(), "port:1"]).status.code(), Some(3));
         assert_eq!(yuzuri(&["why", file.to_str().unwrap(), "pid:1"]).status.code(), Some(2));
     }
@@ -255,7 +256,7 @@ fn ctrl_c_ends_it_early_with_the_answer_so_far() {
     let Some(net) = Net::or_skip("ctrl_c_ends_it_early") else { return };
     let transfer = Transfer::start(&net, Fault::ReceiveBuffer(8_192));
     let asked = Asked::start(&net, &["--for", "1h"]);
-    // So that there is something to tell.
+    // So that there is something to explain.
     let sent = transfer.acked_bytes();
     assert!(yuzuri_testnet::eventually(|| transfer.acked_bytes() > sent + 150_000));
     kill(Pid::from_raw(asked.child.id() as i32), Signal::SIGINT).unwrap();
@@ -275,7 +276,7 @@ fn what_cannot_be_told_has_its_exit_code() {
     assert!(text(&nothing.stderr).contains("no flow of lport:1 sent anything"));
 }
 
-/// A reader that ends early ends it, too, without a word.
+/// A reader that closes the pipe early ends it, too, silently.
 #[test]
 fn a_reader_that_is_gone_is_no_error() {
     let Some(net) = Net::or_skip("a_reader_that_is_gone") else { return };

@@ -1,4 +1,4 @@
-//! `yuzuri why` knows the bound of a sharing group as a fact, also where it moves every half second.
+//! `yuzuri why` knows the bound of a sharing group as a fact, also if it moves every half second.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
@@ -17,7 +17,7 @@ use yuzuri_trace::{Flow, Item, Marks};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 
-/// The part of the flow's time for which its bound is told as its limit.
+/// The share of the flow's time for which its bound is named as its limit.
 fn sharing(file: &Path, local: SocketAddr) -> f64 {
     let why = Command::new(YUZURI).arg("why").arg(file).arg("--json").stdin(Stdio::null()).output().unwrap();
     assert!(why.status.success(), "{}", String::from_utf8_lossy(&why.stderr));
@@ -28,8 +28,8 @@ fn sharing(file: &Path, local: SocketAddr) -> f64 {
     of.unwrap()["shares"]["sharing"].as_f64().unwrap_or(0.0)
 }
 
-/// The same records as they were before the control told of its bound, when a bound was known by the control's name and by a
-/// window that does not grow.
+/// The same records as written before the control reported its bound, when a bound was recognised
+/// by the control's name and by a window that does not grow.
 fn as_before(file: &Path, older: &Path) {
     let mut reader = Reader::open(file).unwrap();
     let mut writer = Writer::create(older, reader.session(), false).unwrap();
@@ -48,13 +48,14 @@ fn as_before(file: &Path, older: &Path) {
     writer.finish();
 }
 
-/// Two daemons share a link, and the bound of each moves. What is told of one flow is compared with the daemon's own bound and
-/// the window that the kernel reports.
+/// Two daemons share a link, and each daemon's bound moves. The explanation of one flow is compared
+/// with the daemon's own bound and the window that the kernel reports.
 #[test]
 fn a_bound_that_moves_is_told_as_such() {
     const TEST: &str = "a_bound_that_moves_is_told_as_such";
     let Some(cell) = Cell::or_skip(TEST, 3) else { return };
-    // The queue is in the network, so that no sender's own device holds segments: what holds a sender is its window alone.
+    // The queue is in the network, so no sender's own device holds segments: only the window holds
+    // a sender.
     for host in [1, 2] {
         ip(&format!("netns exec {} tc qdisc del dev eth0 root", cell.name(host)));
     }
@@ -99,7 +100,7 @@ fn a_bound_that_moves_is_told_as_such() {
     let seen = f64::from(at) / f64::from(looks);
     println!("bounds {uppers:?}, window at one of them in {seen:.3} of {looks} looks");
     assert!(uppers.len() >= 3 && seen > 0.5, "the bound did not move, or hardly held: {uppers:?}");
-    // In the rest of the time the daemon set no bound, or the window was below it.
+    // For the rest of the time the daemon set no bound, or the window was below it.
     let told = sharing(&file, local);
     assert!((told - seen).abs() < 0.1, "{told} of the time, and at its bound for {seen}");
     let older = folder.path().join("older.arrows");

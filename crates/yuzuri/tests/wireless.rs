@@ -1,5 +1,7 @@
-//! `yuzuri share` on stations of real access points, as the kernel's mac80211 has them: two access points and two stations in a guest, over radios
-//! that hear each other without any air between them (mac80211_hwsim). So it shows what nl80211 says and what is made of it, not how fast anything is.
+//! `yuzuri share` on stations of real access points, with the kernel's mac80211: two access points
+//! and two stations in a guest, over radios that hear each other without a medium between them
+//! (mac80211_hwsim). So it tests what nl80211 reports and what the daemon makes of it, not
+//! performance.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use serde_json::Value;
@@ -10,13 +12,13 @@ use yuzuri_vm::{Equipment, Guest, Image, Kernel};
 
 const KERNEL: Kernel = Kernel::Linux6_12Amd64;
 
-/// The lines "STEP JSON" of what a guest said, by step.
+/// The lines "STEP JSON" of a guest's output, by step.
 fn steps(output: &str) -> HashMap<&str, Value> {
     let parted = output.lines().filter_map(|line| line.split_once(" {"));
     parted.map(|(step, rest)| (step, serde_json::from_str(&format!("{{{rest}")).unwrap())).collect()
 }
 
-/// What a station sends alone at this rate.
+/// The rate of a station that sends alone at this rate of its radio.
 fn alone(rate_mbps: u64, aggregation: Aggregation) -> u64 {
     RadioHint::of_link(rate_mbps * 1_000_000, aggregation).alone_bps
 }
@@ -48,19 +50,19 @@ fn stations_share_by_bssid_and_rate_and_roam() {
     };
     let members = |step: &str| link(step)["members"].as_array().unwrap().len();
 
-    // One access point, one group; each knows its own rate.
+    // One access point, one group; each station knows its own rate.
     let [two, three] = ["together 2", "together 3"].map(&link);
     assert_eq!((&two["group_from"], &two["group"]), (&"bssid".into(), &three["group"]));
     assert_eq!((two["alone_bps"].as_u64(), three["alone_bps"].as_u64()), (Some(at_65), Some(at_26)));
     assert_eq!((members("together 2"), members("together 3")), (2, 2));
 
-    // Over these radios as over any network: one leads, and both have its summary.
+    // Over these radios as over any network: one member leads, and both have its summary.
     let [two, three] = ["sending 2", "sending 3"].map(&link);
     assert_eq!(two["leader"], three["leader"]);
     assert_ne!(two["leads"], three["leads"]);
     assert_eq!((&two["summary"]["senders"], &three["summary"]["senders"]), (&2.into(), &2.into()));
 
-    // Another access point is another group, and who stayed behind knows it.
+    // Another access point means another group, and the station that stayed knows it.
     let roamed = link("roamed 3");
     assert_eq!((&roamed["group_from"], roamed["alone_bps"].as_u64()), (&"bssid".into(), Some(at_54_g)));
     assert_ne!(roamed["group"], two["group"]);
@@ -71,8 +73,9 @@ fn stations_share_by_bssid_and_rate_and_roam() {
     assert_ne!(link("without 2")["group_from"], "bssid");
 }
 
-/// `yuzuri ap` leads the member of its BSS, at the radio's device and at a bridge with another hardware address, reads the stations' rates from nl80211,
-/// and bounds the station that runs nothing.
+/// `yuzuri ap` leads the member of its BSS, at the radio's device and at a bridge with another
+/// hardware address, reads the stations' rates from nl80211, and bounds the station that does not
+/// run yuzuri.
 #[test]
 #[ignore = "boots guests with radios: make test-kernels"]
 fn an_access_point_leads_the_group_of_its_radio() {
@@ -108,7 +111,8 @@ fn an_access_point_leads_the_group_of_its_radio() {
         let led = ap["groups"].as_array().unwrap().iter().find(|led| led["group"] == *group).unwrap();
         assert_eq!((&led["leads"], &led["node"]), (&true.into(), &link["leader"]), "{device}");
         assert_eq!(link["summary"]["senders"], 2);
-        // Its rate and the other's are those of their radios; the wire limits, so that both have the same.
+        // Its rate and the other station's are those of their radios. The wire limits, so both
+        // stations have the same rate.
         let station = |address: &str| {
             let mut stations = ap["stations"].as_array().unwrap().iter();
             stations.find(|s| s["addresses"].as_array().unwrap().contains(&address.into())).unwrap()

@@ -1,10 +1,11 @@
-//! A checksum in each batch, so that a flipped bit or a page that never reached the disk is told from data.
+//! A checksum in each batch, which distinguishes data from flipped bits and from pages that never
+//! reached the disk.
 //!
-//! Arrow's stream has none of its own, but each message has room for custom metadata, which readers that do not
-//! know it pass over. There stands `crc32`: eight hexadecimal digits, the CRC-32 of zlib and PNG over the whole
-//! message as it lies in the file, with `00000000` in the place of the digits. It begins from the checksum of the
-//! message before (the first batch: from that of the schema's message), so it vouches for all that lies before it,
-//! too: the schema, and that no batch is missing or twice there.
+//! Arrow's stream has no checksums, but each message has room for custom metadata, which readers
+//! that do not know it skip. It holds `crc32`: eight hexadecimal digits, the CRC-32 of zlib and PNG
+//! over the whole message as in the file, with `00000000` in place of the digits. It continues from
+//! the checksum of the previous message (for the first batch: of the schema's message). So it
+//! covers everything before it, too: the schema, and that no batch is missing or repeated.
 
 use arrow_ipc::{
     BodyCompression, BodyCompressionArgs, KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader,
@@ -20,12 +21,12 @@ pub(super) const KEY: &str = "crc32";
 const DIGITS: usize = 8;
 const PLACEHOLDER: [u8; DIGITS] = *b"00000000";
 
-/// The checksum of a whole message without one of its own: the schema's.
+/// The checksum of a whole message that does not contain one: the schema's.
 pub(super) fn of(message: &[u8]) -> u32 {
     crc32fast::hash(message)
 }
 
-/// The description of a batch once more, with room for the checksum.
+/// A copy of a batch's description with room for the checksum.
 pub(super) fn with_room(description: &[u8]) -> Result<Vec<u8>, ArrowError> {
     let failed = |why: &str| ArrowError::IpcError(why.to_owned());
     let message = root_as_message(description).map_err(|e| ArrowError::IpcError(e.to_string()))?;
@@ -44,7 +45,7 @@ pub(super) fn with_room(description: &[u8]) -> Result<Vec<u8>, ArrowError> {
         nodes,
         buffers,
         compression,
-        // Of view types alone, which no column has.
+        // Only for view types, which no column has.
         variadicBufferCounts: None,
     };
     let header = RecordBatch::create(&mut out, &args);
@@ -64,7 +65,7 @@ pub(super) fn with_room(description: &[u8]) -> Result<Vec<u8>, ArrowError> {
     Ok(out.finished_data().to_vec())
 }
 
-/// Where the digits lie in a description.
+/// The range of the digits in a description.
 fn digits(description: &[u8], message: &Message) -> Option<Range<usize>> {
     let mut pairs = message.custom_metadata().into_iter().flatten();
     let value = pairs.find(|pair| pair.key() == Some(KEY))?.value()?;
@@ -72,8 +73,8 @@ fn digits(description: &[u8], message: &Message) -> Option<Range<usize>> {
     (value.len() == DIGITS).then_some(start..start + DIGITS)
 }
 
-/// Fills in the checksum of a whole message, its eight bytes of prefix first; `before` is that of the message before
-/// it. Gives the checksum.
+/// Fills in the checksum of a whole message, which starts with its eight bytes of prefix. `before`
+/// is the previous message's checksum. Returns the checksum.
 pub(super) fn seal(message: &mut [u8], before: u32) -> Result<u32, ArrowError> {
     let failed = || ArrowError::IpcError("a batch without room for its checksum".into());
     let description = message.get(8..).ok_or_else(failed)?;
@@ -87,18 +88,18 @@ pub(super) fn seal(message: &mut [u8], before: u32) -> Result<u32, ArrowError> {
     Ok(checksum)
 }
 
-/// What a message's checksum says.
+/// The state of a message's checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Checked {
-    /// There is none.
+    /// The message has none.
     Absent,
-    /// It is another than the bytes have.
+    /// It does not match the bytes.
     Wrong,
-    /// It is right.
+    /// It matches.
     Right(u32),
 }
 
-/// Looks whether a batch's bytes are those that were written.
+/// Checks whether a batch's bytes are those that were written.
 pub(super) fn check(
     prefix: [u8; 8],
     description: &[u8],

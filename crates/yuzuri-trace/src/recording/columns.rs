@@ -1,4 +1,5 @@
-//! The columns of a recording: one list, from which the schema and the documentation's table are made.
+//! The columns of a recording: one list, from which the schema and the documentation's table are
+//! generated.
 
 use crate::Session;
 use crate::snapshot::numbers;
@@ -11,7 +12,7 @@ pub const FORMAT: &str = "yuzuri-recording";
 /// The version this code writes, and the newest it reads (metadata key `format_version`).
 pub const FORMAT_VERSION: u32 = 1;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
     /// Wall time, nanoseconds since the Unix epoch, UTC.
@@ -44,7 +45,7 @@ impl ColumnType {
         }
     }
 
-    /// The type's word in the documentation.
+    /// The type's name in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             ColumnType::Time => "timestamp[ns, UTC]",
@@ -58,7 +59,7 @@ impl ColumnType {
     }
 }
 
-/// In which rows a column has a value.
+/// The rows in which a column has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InRows {
     /// In every row; never null.
@@ -69,7 +70,7 @@ pub enum InRows {
     Event,
     /// In a flow's records and in `account` rows.
     EventAndAccount,
-    /// In `flow` rows; in a converted recording in a flow's records, too.
+    /// In `flow` rows; in a converted recording also in a flow's records.
     Flow,
     /// In `account` rows.
     Account,
@@ -80,7 +81,7 @@ pub enum InRows {
 }
 
 impl InRows {
-    /// The words in the documentation.
+    /// The wording in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             InRows::All => "all",
@@ -100,16 +101,16 @@ impl InRows {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnType,
-    /// In which rows.
+    /// The rows that have it.
     pub rows: InRows,
-    /// The unit, empty where there is none.
+    /// The unit; empty if there is none.
     pub unit: &'static str,
-    /// What null means in the rows that have the column; empty where it is never null there.
+    /// The meaning of null in the rows that have the column; empty if it is never null there.
     pub null: &'static str,
-    /// Where the value comes from: the kernel's field (`struct tcp_sock` where nothing else is said), or how
-    /// it is formed.
+    /// The source of the value: the kernel's field (of `struct tcp_sock` unless stated otherwise),
+    /// or how it is formed.
     pub source: &'static str,
 }
 
@@ -155,11 +156,11 @@ const IN_FLIGHT: Column = column(
     "packets_out + retrans_out - sacked_out - lost_out, at least 0",
 );
 
-/// What an event's numbers are in Arrow.
+/// How an event's number is stored in Arrow.
 pub(super) trait Number {
     /// The array's type.
     type Arrow: ArrowPrimitiveType;
-    /// The word for it here.
+    /// Its column type.
     const KIND: ColumnType;
 }
 
@@ -294,7 +295,7 @@ const AFTER: [Column; 32] = [
     ),
 ];
 
-/// `in_flight` is derived and stands beside the windows.
+/// `in_flight` is derived and placed next to the windows.
 const SPLIT: (&[Column], &[Column]) = NUMBERS.split_at(2);
 
 const fn joined<const N: usize>(parts: &[&[Column]]) -> [Column; N] {
@@ -321,9 +322,10 @@ pub const COLUMNS: &[Column] = &joined::<{ BEFORE.len() + NUMBERS.len() + 1 + AF
     &AFTER,
 ]);
 
-/// The metadata key that says how a reader can tell whether the recording is whole, in words separated by blanks.
+/// The metadata key that lists how a reader can verify that the recording is complete, as words
+/// separated by blanks.
 pub(super) const INTEGRITY: &str = "integrity";
-/// A recording that was finished ends with a row of kind `end`.
+/// A finished recording ends with a row of kind `end`.
 pub(super) const END_ROW: &str = "end-row";
 /// Every batch has a checksum.
 pub(super) const CHECKSUM: &str = "crc32";
@@ -344,7 +346,8 @@ pub fn schema(session: &Session) -> Schema {
     Schema::new(fields).with_metadata(metadata(session))
 }
 
-/// The session as key and value: whole, as JSON, and its chief parts by themselves for readers without JSON.
+/// The session as key and value: all of it as JSON, and its main parts separately for readers
+/// without JSON.
 fn metadata(session: &Session) -> Metadata {
     let hooks: Vec<&str> = session
         .hooks
@@ -356,7 +359,7 @@ fn metadata(session: &Session) -> Metadata {
     pairs.insert("format", FORMAT);
     pairs.insert("format_version", FORMAT_VERSION.to_string());
     pairs.insert(INTEGRITY, format!("{END_ROW} {CHECKSUM}"));
-    // A Session is numbers, text and lists: turning it into JSON cannot fail.
+    // A Session consists of numbers, text and lists, so converting it to JSON cannot fail.
     pairs.insert("session", serde_json::to_string(session).unwrap_or_default());
     pairs.insert("yuzuri", session.yuzuri.as_str());
     pairs.insert("host", session.host.as_str());
@@ -389,7 +392,7 @@ mod tests {
         assert_eq!(columns, marks);
     }
 
-    /// The documentation's table and the code say the same, row by row; `UPDATE_GOLDEN=1` writes it.
+    /// The documentation's table matches the code, row by row; `UPDATE_GOLDEN=1` rewrites it.
     #[test]
     fn the_documentation_lists_every_column() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recording-format.md");

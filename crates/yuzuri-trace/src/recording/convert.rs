@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-/// What to make of a recording.
+/// The output format of a conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Comma-separated values with a head line; null is nothing between two commas.
+    /// Comma-separated values with a header line; null is empty.
     Csv,
-    /// A JSON object per line; null is left out.
+    /// A JSON object per line; null is omitted.
     JsonLines,
     /// Parquet with zstd and dictionaries, the session in its key-value metadata.
     Parquet,
@@ -48,45 +48,47 @@ impl Format {
     }
 }
 
-/// What became of a conversion.
+/// The result of a conversion.
 #[derive(Debug)]
 pub struct Converted {
     /// Rows written.
     pub rows: u64,
-    /// Rows left out because this version does not know their kind.
+    /// Rows skipped because this version does not know their kind.
     pub unknown_rows: u64,
-    /// How the recording ended; `None` where it could not be read to an end.
+    /// How the recording ended; `None` if it could not be read to an end.
     pub tail: Option<Tail>,
-    /// Why not. What came before is converted.
+    /// Why it could not. Everything before that was converted.
     pub broke: Option<ReadError>,
     /// The recording's last account.
     pub account: Option<Arc<Account>>,
 }
 
 impl Converted {
-    /// Whether the recording was whole; `None` where that is not known.
+    /// Whether the recording was complete; `None` if that is unknown.
     pub fn complete(&self) -> Option<bool> {
         if self.broke.is_some() { Some(false) } else { self.tail.and_then(Tail::complete) }
     }
 }
 
-/// A column that is not in the recording, and that a conversion has beside the recording's own, as the last one.
+/// An additional column of a conversion, placed after the recording's own.
 pub struct Beside<'a> {
     /// Its name.
     pub name: &'static str,
-    /// Where its values come from.
+    /// The source of its values.
     pub source: &'static str,
-    /// The value of an event. All items are told, in their order, since some say what later ones mean.
+    /// The value for an event. It receives all items in order, since some determine the meaning of
+    /// later ones.
     pub tell: &'a mut dyn FnMut(&Item) -> Option<&'static str>,
 }
 
-/// Converts a recording. The columns are the recording's own, in the same order; a flow's records have the
-/// flow's identity beside them, so that each row tells everything. Memory does not grow with the recording's
-/// length, only with the flows open at a time.
+/// Converts a recording. The columns are the recording's own, in the same order. Records include
+/// their flow's identity, so each row is self-contained. Memory grows with the flows open at a
+/// time, not with the recording's length.
 ///
-/// `beside` is a column more. `progress` is called after each batch with the bytes read and the rows written so far.
+/// `beside` is an additional column. `progress` is called after each batch with the bytes read and
+/// the rows written so far.
 ///
-/// A recording that is cut or damaged is converted up to that place; [`Converted`] says so.
+/// A truncated or damaged recording is converted up to that position; [`Converted`] says so.
 ///
 /// # Errors
 /// If the result cannot be written.
@@ -144,7 +146,7 @@ pub fn convert<R: Read, W: Write + Send>(
     Ok(Converted { rows: written, unknown_rows: reader.unknown_rows(), tail, broke, account: last_account })
 }
 
-/// The recording's rows on their way into a batch, with the column beside them.
+/// The recording's rows on their way into a batch, with the additional column.
 struct Table<'a> {
     rows: Rows,
     beside: Option<Beside<'a>>,
@@ -169,14 +171,14 @@ impl<'a> Table<'a> {
         Table { rows: Rows::new(own, session), beside, told: Texts::default(), schema }
     }
 
-    /// Tells the column beside the rows of the item whose row comes next.
+    /// Determines the additional column of the next item's row.
     fn tell(&mut self, item: &Item) {
         if let Some(text) = self.beside.as_mut().and_then(|beside| (beside.tell)(item)) {
             self.told.set(self.rows.len(), text);
         }
     }
 
-    /// All rows as a batch; none are left.
+    /// Returns all rows as a batch, and leaves none.
     fn take(&mut self) -> Result<RecordBatch, ConvertError> {
         let count = self.rows.len();
         let batch = self.rows.take().map_err(failed)?;
@@ -193,7 +195,7 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ConvertError {
     ConvertError::Write(error.to_string())
 }
 
-/// Where converted rows go.
+/// The destination of converted rows.
 enum Sink<W: Write + Send> {
     Csv(Box<Csv<W>>),
     Json(JsonLines<W>),
@@ -209,7 +211,7 @@ impl<W: Write + Send> Sink<W> {
         })
     }
 
-    /// Writes the rows and says how many there were.
+    /// Writes the rows and returns their number.
     fn write(&mut self, table: &mut Table<'_>) -> Result<u64, ConvertError> {
         if table.rows.is_empty() {
             return Ok(0);

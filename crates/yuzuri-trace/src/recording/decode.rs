@@ -1,4 +1,4 @@
-//! Rows become items again.
+//! Turns rows back into items.
 
 use super::events::{EventView, typed};
 use super::rows::{ACCOUNT, END, FLOW, SETTING};
@@ -58,7 +58,7 @@ struct View<'a> {
     density_interval_ns: Option<&'a UInt64Array>,
 }
 
-/// What a batch holds.
+/// The content of a batch.
 pub(super) struct Decoded {
     pub(super) items: Vec<Item>,
     /// Rows of a kind that this version does not know.
@@ -148,7 +148,7 @@ impl<'a> View<'a> {
         number(Some(self.mono_ns), row).unwrap_or_default()
     }
 
-    /// `None` where the congestion machine is in a state this version does not know.
+    /// `None` if the congestion state is one that this version does not know.
     fn event(&self, row: usize, kind: Kind, last_place: &mut (&'a str, Place)) -> Option<Item> {
         let place = text(self.place, row);
         if place != last_place.0 {
@@ -185,7 +185,7 @@ impl<'a> View<'a> {
         Some(Item::Event(event))
     }
 
-    /// `None` where the addresses are none.
+    /// `None` if the addresses are invalid.
     fn flow(&self, row: usize) -> Option<Item> {
         let netns_name = text(self.netns_name, row);
         Some(Item::Flow(Arc::new(Flow {
@@ -211,8 +211,8 @@ impl<'a> View<'a> {
         }))
     }
 
-    /// Adds the row to the open account, or closes that and opens another. `false` where that is not possible:
-    /// a loss for an unknown reason, a further row without a first one.
+    /// Adds the row to the open account, or closes that and opens another. `false` if that is
+    /// impossible: a loss for an unknown reason, or a further row without a first one.
     fn account(&self, row: usize, open: &mut Option<Account>, items: &mut Vec<Item>) -> bool {
         if let Some(wall_offset_ns) = number(self.wall_offset_ns, row) {
             items.extend(open.take().map(account));
@@ -237,7 +237,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// An address as the writer puts it; `fe80::1%2` has scope 2.
+/// An address as the writer formats it; `fe80::1%2` has scope 2.
 fn address(ip: &str, port: u16) -> Option<SocketAddr> {
     if let Some((ip, scope)) = ip.split_once('%') {
         let ip: Ipv6Addr = ip.parse().ok()?;

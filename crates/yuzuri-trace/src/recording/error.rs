@@ -1,4 +1,4 @@
-//! What can go wrong with a recording, in words for the person at the terminal.
+//! Errors of recordings, worded for the user.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A recording could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// There is a file already and overwriting was not asked for.
+    /// The file exists and overwriting was not requested.
     #[error("{} exists already: choose another name, remove it, or ask to overwrite it", path.display())]
     Exists {
         /// The file.
@@ -18,13 +18,14 @@ pub enum RecordError {
         /// The file.
         path: PathBuf,
     },
-    /// The path names a folder, a pipe or a device: the format needs a file that can be written in place.
+    /// The path names a folder, a pipe or a device: the format needs a file that can be written in
+    /// place.
     #[error("cannot record to {}: it is not a regular file; choose the name of a file", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("cannot create the recording {}: {source}; {}", path.display(), advice(source))]
     Create {
         /// The file.
@@ -32,7 +33,7 @@ pub enum RecordError {
         /// Why.
         source: io::Error,
     },
-    /// The file could not be added to. What was written before is whole and readable.
+    /// The file could not be extended. Everything written before is complete and readable.
     #[error("cannot add to the recording {}: {source}; what it holds so far is readable; {}", path.display(), advice(source))]
     Write {
         /// The file.
@@ -40,12 +41,12 @@ pub enum RecordError {
         /// Why.
         source: io::Error,
     },
-    /// Rows could not be put into Arrow's form: a fault in Yuzuri.
+    /// Rows could not be converted to Arrow: a bug in Yuzuri.
     #[error("cannot encode rows for {}: {source}; this is a bug in yuzuri; please report it", path.display())]
     Encode {
         /// The file.
         path: PathBuf,
-        /// Arrow's words.
+        /// Arrow's error.
         source: arrow_schema::ArrowError,
     },
 }
@@ -81,12 +82,12 @@ pub enum ReadError {
     Io {
         /// The file.
         name: String,
-        /// How far reading came.
+        /// How far reading got.
         at: u64,
         /// Why.
         source: io::Error,
     },
-    /// It is something else.
+    /// The file is not a recording.
     #[error("{name} is not a yuzuri recording: {why}")]
     NotARecording {
         /// The file.
@@ -94,7 +95,7 @@ pub enum ReadError {
         /// What it looks like.
         why: String,
     },
-    /// A later Yuzuri wrote it in a form this one does not know.
+    /// A later Yuzuri wrote it in a format unknown to this one.
     #[error(
         "{name} has recording format {found}, written by yuzuri {by}; this yuzuri reads up to {}: update yuzuri, \
          or open the file with any tool that reads Arrow streams",
@@ -108,12 +109,12 @@ pub enum ReadError {
         /// The version of Yuzuri that wrote it.
         by: String,
     },
-    /// The bytes contradict themselves. Everything before that place was read.
+    /// The bytes contradict each other. Everything before that position was read.
     #[error("{name} is damaged at byte {at}: {why}; everything before that position is readable")]
     Damaged {
         /// The file.
         name: String,
-        /// Where the message begins that makes no sense.
+        /// Where the invalid message begins.
         at: u64,
         /// What is wrong with it.
         why: String,

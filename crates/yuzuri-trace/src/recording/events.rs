@@ -45,17 +45,17 @@ macro_rules! event_columns {
                 $($(self.$name.push(of!(event, $path).$field);)*)*
             }
 
-            /// Adds a row that has none of these columns.
+            /// Adds a row without these columns.
             pub(super) fn push_absent(&mut self) {
                 $($(self.$name.push(absent!($($null)?));)*)*
             }
 
-            /// Makes room.
+            /// Reserves room.
             pub(super) fn reserve(&mut self, rows: usize) {
                 $($(self.$name.reserve_exact(rows);)*)*
             }
 
-            /// The columns by name, in their order; `present` says which rows are events.
+            /// The columns by name, in order; `present` marks the rows that are events.
             pub(super) fn take(&mut self, present: &Option<NullBuffer>) -> Vec<(&'static str, ArrayRef)> {
                 vec![$($({
                     let values = std::mem::take(&mut self.$name);
@@ -89,7 +89,7 @@ macro_rules! event_columns {
     };
 }
 
-/// Null where the value is the one that stands for "not there", in events as in other rows.
+/// Null where the value is the one for "missing", in events as in other rows.
 fn nulls_where<T: PartialEq + Copy>(values: &[T], null: T) -> Option<NullBuffer> {
     let valid = BooleanBuffer::collect_bool(values.len(), |row| values[row] != null);
     Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)

@@ -1,5 +1,5 @@
-//! The messages of an Arrow stream from bytes that nobody vouches for: every length is checked against a
-//! bound and against what is there before Arrow's own decoder sees it.
+//! Reads the messages of an Arrow stream from untrusted bytes: every length is checked against a
+//! limit and against the bytes available before Arrow's own decoder sees it.
 
 use super::ReadError;
 use super::checksum::{self, Checked};
@@ -17,10 +17,11 @@ use std::sync::Arc;
 /// A batch of a recording holds at most this many rows.
 pub const MAX_BATCH_ROWS: usize = 65_536;
 
-/// A batch of a recording takes at most this many bytes, packed or unpacked.
+/// A batch of a recording takes at most this many bytes, compressed or not.
 pub const MAX_BATCH_BYTES: usize = 64 << 20;
 
-/// The description of a message (for the first: the schema with the session) takes at most this many bytes.
+/// The description of a message (for the first: the schema with the session) takes at most this
+/// many bytes.
 const MAX_METADATA: usize = 4 << 20;
 
 /// How the bytes ended.
@@ -28,7 +29,7 @@ const MAX_METADATA: usize = 4 << 20;
 pub(super) enum BytesEnd {
     /// With the end-of-stream marker.
     Marker,
-    /// In the midst of the message that begins there.
+    /// Within the message that begins there.
     Cut { at: u64 },
 }
 
@@ -41,11 +42,11 @@ struct Frame {
 
 pub(super) struct Frames<R> {
     read: R,
-    /// What to call the input in errors.
+    /// The input's name in errors.
     pub(super) name: String,
     at: u64,
     end: Option<BytesEnd>,
-    /// Of the message before.
+    /// The previous message's checksum.
     checksum: u32,
 }
 
@@ -72,8 +73,8 @@ impl<R: Read> Frames<R> {
         ReadError::NotARecording { name: self.name.clone(), why: why.to_string() }
     }
 
-    /// Reads `length` bytes, or fewer where the input ends. Memory grows with what arrives, not with what is
-    /// promised.
+    /// Reads `length` bytes, or fewer if the input ends. Memory grows with the bytes that arrive,
+    /// not with the claimed length.
     fn take(&mut self, length: usize) -> Result<Vec<u8>, ReadError> {
         let mut bytes = Vec::with_capacity(length.min(64 << 10));
         let result = (&mut self.read).take(length as u64).read_to_end(&mut bytes);
@@ -86,7 +87,7 @@ impl<R: Read> Frames<R> {
         ReadError::Io { name: self.name.clone(), at: self.at, source }
     }
 
-    /// The next message's description; `None` at the end, of which [`Frames::end`] then tells.
+    /// The next message's description; `None` at the end: see [`Frames::end`].
     fn frame(&mut self) -> Result<Option<Frame>, ReadError> {
         if self.end.is_some() {
             return Ok(None);
@@ -203,12 +204,12 @@ pub(super) enum BatchError {
     Panic,
 }
 
-/// The columns of a recording, of which some are read.
+/// A recording's columns, and which of them to read.
 pub(super) struct Columns {
     schema: SchemaRef,
-    /// Those to read.
+    /// The columns to read.
     projection: Vec<usize>,
-    /// For each buffer of a batch, in their order, the size of what lies in it.
+    /// For each buffer of a batch, in order, the size of its elements.
     widths: Vec<usize>,
     /// Whether every batch has a checksum.
     checksums: bool,
@@ -216,7 +217,8 @@ pub(super) struct Columns {
 
 impl Columns {
     /// # Errors
-    /// If a column has a type that no version of the format has: the buffers of a batch could not be told apart.
+    /// If a column has a type that no version of the format has: the batch's buffers could not be
+    /// assigned.
     pub(super) fn new(
         schema: Schema,
         projection: Vec<usize>,
@@ -260,8 +262,9 @@ fn decode(message: &Message, body: &Buffer, columns: &Columns) -> Result<RecordB
     })
 }
 
-/// The last resort against a panic in Arrow's decoder that our checks did not foresee: damage, not the end of
-/// the program. Tests and the fuzzer, which run with debug assertions, shall see it.
+/// The last resort against a panic in Arrow's decoder that our checks did not foresee: it is
+/// reported as damage, and does not end the program. Tests and the fuzzer, which run with debug
+/// assertions, do see it.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, BatchError> {
     let decoded = if cfg!(debug_assertions) {
         decode()
@@ -271,8 +274,8 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, Batch
     decoded.map_err(BatchError::Arrow)
 }
 
-/// What Arrow's decoder takes for granted: that buffers lie within the body and hold whole values, and that
-/// sizes are sane.
+/// Checks what Arrow's decoder assumes: that buffers lie within the body and hold whole values, and
+/// that sizes are sane.
 fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Result<(), BatchError> {
     let rows = |number: i64| usize::try_from(number).ok().filter(|rows| *rows <= MAX_BATCH_ROWS);
     if rows(batch.length()).is_none() {
@@ -307,7 +310,7 @@ fn check(batch: &arrow_ipc::RecordBatch, body: &Buffer, widths: &[usize]) -> Res
     Ok(())
 }
 
-/// What a packed buffer says it unpacks to: its first eight bytes, where -1 stands for "as it is".
+/// The uncompressed size that a buffer states: its first eight bytes, where -1 means uncompressed.
 fn unpacked_size(bytes: &[u8]) -> Option<usize> {
     if bytes.is_empty() {
         return Some(0);

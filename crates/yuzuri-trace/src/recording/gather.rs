@@ -1,4 +1,4 @@
-//! Columns that fill up row by row.
+//! Columns filled row by row.
 
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{ArrayRef, PrimitiveArray, StringArray};
@@ -6,8 +6,8 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::ArrowError;
 use std::sync::Arc;
 
-/// Numbers that only some rows have. Rows without are filled in late, so that a batch without any such row
-/// costs nothing here.
+/// Numbers that only some rows have. Rows without a value are filled in late, so that a batch
+/// without any such row costs nothing here.
 pub(super) struct Numbers<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
     valid: Vec<bool>,
@@ -53,11 +53,11 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     }
 }
 
-/// Texts; the empty text and the missing one are the same, null.
+/// Texts; an empty text and a missing one are both null.
 #[derive(Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
-    /// Where each row's text ends.
+    /// The end of each row's text.
     ends: Vec<i32>,
 }
 
@@ -92,7 +92,7 @@ impl Texts {
         let valid = BooleanBuffer::collect_bool(rows, |row| offsets[row] != offsets[row + 1]);
         let nulls = Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0);
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        // Not taken: the next batch will need about as much again.
+        // Copied, not moved: the next batch will need about as much again.
         let bytes = Buffer::from(self.bytes.as_slice());
         self.bytes.clear();
         Ok(Arc::new(StringArray::try_new(offsets, bytes, nulls)?))

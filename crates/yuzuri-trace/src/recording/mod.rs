@@ -1,14 +1,15 @@
-//! Recordings: what was watched, in a file.
+//! Recordings: an observation in a file.
 //!
-//! A recording is an Arrow IPC stream with one schema (`.arrows`), compressed with zstd, that pandas, Polars,
-//! DuckDB and everything else that reads Arrow opens without this code. Each row is a flow's record, a flow's
+//! A recording is an Arrow IPC stream with one schema (`.arrows`), compressed with zstd. pandas,
+//! Polars, DuckDB and all other readers of Arrow open it without this code. Each row is a flow's
+//! record, a flow's
 //! identity, an account or a setting, told apart by the column `kind`; see [`COLUMNS`] and
 //! `docs/recording-format.md`.
 //!
-//! - [`Writer`] keeps the file whole at every moment, and marks its end.
+//! - [`Writer`] keeps the file valid at every moment, and marks its end.
 //! - [`PipeWriter`] writes the same stream into a pipe.
-//! - [`Reader`] gives the [`crate::Session`] and the [`crate::Item`]s back, from files of unknown origin, too.
-//! - [`convert`] makes CSV, JSON lines or Parquet of it.
+//! - [`Reader`] returns the [`crate::Session`] and the [`crate::Item`]s, also from untrusted files.
+//! - [`convert`] writes it as CSV, JSON lines or Parquet.
 
 mod checksum;
 mod columns;

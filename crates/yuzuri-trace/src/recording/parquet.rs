@@ -16,11 +16,12 @@ use parquet::schema::types::ColumnDescPtr;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Rows of a row group. A group is in memory until it is written: its columns are written one after another.
+/// Rows of a row group. A group is in memory until it is written, since its columns are written one
+/// after another.
 const GROUP_ROWS: usize = 32 << 10;
 
-/// Rows as Parquet with zstd and dictionaries, the session in its key-value metadata, and Arrow's schema beside it,
-/// with the units and sources of columns.
+/// Rows as Parquet with zstd and dictionaries, with the session in its key-value metadata, and
+/// Arrow's schema with the units and sources of columns.
 pub(super) struct Parquet<W: Write + Send> {
     file: SerializedFileWriter<W>,
     group: Vec<Waiting>,
@@ -69,9 +70,10 @@ impl<W: Write + Send> Parquet<W> {
     }
 }
 
-/// A column's values on their way into a row group: those that are not null, and for each row whether it has one.
+/// A column's values on their way into a row group: the non-null values, and for each row whether
+/// it has one.
 struct Waiting {
-    /// Parquet's definition levels: 1 for a value, 0 for null. `None` where no row may be null.
+    /// Parquet's definition levels: 1 for a value, 0 for null. `None` if no row may be null.
     levels: Option<Vec<i16>>,
     values: Physical,
 }
@@ -118,7 +120,7 @@ impl Waiting {
         }
     }
 
-    /// Writes and forgets the values.
+    /// Writes the values and clears them.
     fn write(&mut self, mut column: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = self.levels.as_deref();
         match &mut self.values {

@@ -1,4 +1,5 @@
-//! A recording into a pipe: the same stream, for a program that reads it while it is made.
+//! Writes a recording into a pipe: the same stream, for a program that reads it while it is
+//! written.
 
 use super::columns::schema;
 use super::rows::{BATCH_ROWS, Rows};
@@ -9,7 +10,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Writes the stream of a recording to whatever takes bytes. A row waits [`FLUSH_AFTER`] at most, if
+/// Writes the stream of a recording to any writer. A row waits [`FLUSH_AFTER`] at most, if
 /// [`PipeWriter::flush_due`] is called.
 pub struct PipeWriter<W: Write> {
     out: W,
@@ -17,7 +18,7 @@ pub struct PipeWriter<W: Write> {
     rows: Rows,
     /// Since when the oldest row has waited.
     oldest: Option<Instant>,
-    /// The last account that was written.
+    /// The last account written.
     account: Option<Arc<Account>>,
 }
 
@@ -34,10 +35,10 @@ impl<W: Write> PipeWriter<W> {
         Ok(PipeWriter { out, encoder, rows, oldest: None, account: None })
     }
 
-    /// Takes items, and writes what is due by `now`.
+    /// Takes items, and writes what is due at `now`.
     ///
     /// # Errors
-    /// If the pipe cannot be written: who read from it is gone.
+    /// If the pipe cannot be written: its reader is gone.
     pub fn write(&mut self, items: &[Item], now: Instant) -> io::Result<()> {
         for item in items {
             if self.rows.is_full() {
@@ -52,7 +53,7 @@ impl<W: Write> PipeWriter<W> {
         self.flush_due(now)
     }
 
-    /// Writes what has waited long enough by `now`.
+    /// Writes what has waited long enough at `now`.
     ///
     /// # Errors
     /// As [`PipeWriter::write`].

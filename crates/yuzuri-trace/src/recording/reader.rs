@@ -1,4 +1,4 @@
-//! Reading a recording, whoever wrote it.
+//! Reads recordings, including untrusted ones.
 
 use super::columns::{CHECKSUM, COLUMNS, END_ROW, FORMAT, FORMAT_VERSION, INTEGRITY};
 use super::frames::{BytesEnd, Columns, Frames};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// Reads a recording batch by batch; its memory is bounded by [`super::MAX_BATCH_ROWS`] and
+/// Reads a recording batch by batch. Its memory is bounded by [`super::MAX_BATCH_ROWS`] and
 /// [`super::MAX_BATCH_BYTES`], whatever the file holds.
 ///
 /// A recording that is still being written reads as unfinished, up to the last batch.
@@ -19,9 +19,9 @@ pub struct Reader<R> {
     frames: Frames<R>,
     session: Session,
     columns: Columns,
-    /// Whether a finished recording of this form has an end mark.
+    /// Whether a finished recording in this format has an end mark.
     has_end_mark: bool,
-    /// The last row so far is the end mark.
+    /// Whether the last row read is the end mark.
     ended: bool,
     unknown_rows: u64,
     failed: bool,
@@ -42,7 +42,7 @@ impl Reader<BufReader<File>> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the recording's head; `name` stands for the input in errors.
+    /// Reads the recording's head; `name` is the input's name in errors.
     ///
     /// # Errors
     /// If it is not a recording, or has a newer format.
@@ -57,7 +57,7 @@ impl<R: Read> Reader<R> {
         Ok(Reader { frames, session, columns, has_end_mark, ended: false, unknown_rows: 0, failed: false })
     }
 
-    /// Where and how the recording was taken.
+    /// Where and how the recording was made.
     pub fn session(&self) -> &Session {
         &self.session
     }
@@ -65,7 +65,8 @@ impl<R: Read> Reader<R> {
     /// The items of the next batch, in the order in which they were written; `None` at the end.
     ///
     /// # Errors
-    /// If the file cannot be read or is damaged; what came before is good. After an error there is nothing more.
+    /// If the file cannot be read or is damaged; earlier batches are valid. After an error there
+    /// are no more.
     pub fn next_batch(&mut self) -> Result<Option<Vec<Item>>, ReadError> {
         if self.failed {
             return Ok(None);
@@ -74,7 +75,7 @@ impl<R: Read> Reader<R> {
             Ok(Some(batch)) => {
                 let decoded = decode::batch(&batch);
                 self.unknown_rows += decoded.unknown_rows;
-                // Nothing follows the end mark; a batch of no rows changes nothing.
+                // Nothing follows the end mark; an empty batch changes nothing.
                 if batch.num_rows() > 0 {
                     self.ended = decoded.ends;
                 }
@@ -98,8 +99,8 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Whether all of the recording is there, once its end or a damaged place is reached; `None` also where the
-    /// recording is of an older format that has no end mark.
+    /// Whether the recording is complete, once its end or a damaged position is reached; `None`
+    /// also if the recording has an older format without end mark.
     pub fn complete(&self) -> Option<bool> {
         if self.failed { Some(false) } else { self.tail().and_then(Tail::complete) }
     }
@@ -109,7 +110,8 @@ impl<R: Read> Reader<R> {
         self.frames.at()
     }
 
-    /// Rows left out because a later version of Yuzuri wrote them and this one does not know their kind.
+    /// Rows skipped because a later version of Yuzuri wrote them and this one does not know their
+    /// kind.
     pub fn unknown_rows(&self) -> u64 {
         self.unknown_rows
     }
@@ -134,7 +136,7 @@ impl<R: Read> Reader<R> {
 
 /// Whether a writer holds the file: a recording without an end mark may then still get one.
 pub fn is_being_written(path: &Path) -> bool {
-    // The writer's lock is exclusive. A shared one that is had is given back at once.
+    // The writer's lock is exclusive. A shared lock that succeeds is released immediately.
     File::open(path).is_ok_and(|file| {
         Flock::lock(file, FlockArg::LockSharedNonblock).is_err_and(|(_, errno)| errno == Errno::EWOULDBLOCK)
     })
@@ -160,7 +162,7 @@ fn session(schema: &Schema, name: &str) -> Result<Session, ReadError> {
     serde_json::from_str(session).map_err(|e| not(format!("its session cannot be read ({e})")))
 }
 
-/// The columns we know; others come from a later version and do not matter to this one.
+/// The columns we know; others come from a later version and are ignored.
 fn columns(schema: Schema, checksums: bool, name: &str) -> Result<Columns, ReadError> {
     let not = |why: String| ReadError::NotARecording { name: name.to_owned(), why };
     let mut projection = Vec::with_capacity(COLUMNS.len());

@@ -1,5 +1,5 @@
-//! Room for the end: blocks that are taken from the disk before they are needed, so that a disk that fills up later
-//! does not keep a recording from telling what it lacks.
+//! Reserves room for the end of a recording: blocks are allocated before they are needed, so that a
+//! recording can state its losses even after the disk has filled up.
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
@@ -7,16 +7,17 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use std::fs::File;
 use std::io;
 
-/// Room for the last account and the end mark: a description of 6 kB, and rows of about 30 bytes for each CPU and
-/// reason.
+/// Room for the last account and the end mark: a description of 6 kB, and rows of about 30 bytes
+/// for each CPU and reason.
 pub(super) const RESERVE_BYTES: u64 = 32 << 10;
 
-/// Makes sure that the file can hold `bytes` bytes without asking the disk again; its length stays.
+/// Ensures that the file can hold `bytes` bytes without further allocation; its length does not
+/// change.
 ///
 /// # Errors
-/// Where there is no room, or the process may not write files that long.
+/// If there is no room, or the process may not write files of that length.
 pub(super) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
-    // Writing beyond the limit would also bring the signal SIGXFSZ, which ends a process.
+    // Writing beyond the limit would also raise SIGXFSZ, which ends the process.
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
     if limit != RLIM_INFINITY && bytes > limit {
         return Err(Errno::EFBIG.into());
@@ -30,7 +31,7 @@ pub(super) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
         return match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, from, length) {
             Ok(()) => Ok(()),
             Err(Errno::EINTR) => continue,
-            // Not every file system can promise room: there a full disk may cost the end.
+            // Not every file system can reserve room: there a full disk may cost the end mark.
             Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
             Err(errno) => Err(errno.into()),
         };

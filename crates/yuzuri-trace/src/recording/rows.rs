@@ -1,4 +1,4 @@
-//! Items become rows: what a writer gathers until a batch is due.
+//! Turns items into rows, and gathers them until a batch is due.
 
 use super::columns::COLUMNS;
 use super::events::EventColumns;
@@ -11,11 +11,11 @@ use arrow_schema::{ArrowError, SchemaRef};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Rows of a full batch: small enough that a writer holds few megabytes, large enough that a batch's own
-/// description (6 kB) does not count.
+/// Rows of a full batch: few enough that a writer holds few megabytes, and enough that a batch's
+/// own description (6 kB) does not matter.
 pub const BATCH_ROWS: usize = 8_192;
 
-/// Filters are of any length: a batch is also full when it holds this many bytes of them.
+/// Filters have any length: a batch is also full when it holds this many bytes of them.
 const MAX_FREE_TEXT: usize = 1 << 20;
 
 /// The value of `kind` in rows that are not a flow's record.
@@ -30,7 +30,7 @@ pub(super) struct Rows {
     /// Wall time minus monotonic time.
     wall_offset_ns: i64,
     last_mono_ns: u64,
-    /// The last place and its name: nearly all rows in a row have the same.
+    /// The last place and its name: most consecutive rows have the same.
     last_place: (Place, &'static str),
     time: Vec<i64>,
     mono_ns: Vec<u64>,
@@ -121,12 +121,12 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Whether they are enough for a batch.
+    /// Whether the rows fill a batch.
     pub(super) fn is_full(&self) -> bool {
         self.len() >= BATCH_ROWS || self.filter.size() >= MAX_FREE_TEXT
     }
 
-    /// Makes room for a batch, once.
+    /// Reserves room for a batch, once.
     pub(super) fn reserve(&mut self, rows: usize) {
         self.time.reserve_exact(rows);
         self.mono_ns.reserve_exact(rows);
@@ -146,7 +146,7 @@ impl Rows {
         }
     }
 
-    /// Adds an event with its flow's identity beside it.
+    /// Adds an event together with its flow's identity.
     #[cfg(feature = "convert")]
     pub(super) fn push_with_identity(&mut self, event: &Event, flow: Option<&Flow>) {
         let row = self.event(event);
@@ -188,7 +188,7 @@ impl Rows {
         row
     }
 
-    /// What is not known is null.
+    /// Unknown values are null.
     fn event_without_snapshot(&mut self, event: &Event) -> usize {
         let row = self.other(event.mono_ns, event.kind.name());
         self.flow.set(row, event.flow.0);
@@ -276,7 +276,7 @@ impl Rows {
         self.density_interval_ns.set_some(row, interval);
     }
 
-    /// All rows as a batch; none are left.
+    /// Returns all rows as a batch, and leaves none.
     pub(super) fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = self.len();
         let is_event = BooleanBuffer::from(self.is_event.as_slice());

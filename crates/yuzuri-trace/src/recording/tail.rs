@@ -3,23 +3,23 @@
 /// How a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// With its end mark, a row of kind `end`: whoever wrote it finished it, and all of it is there.
+    /// With its end mark, a row of kind `end`: its writer finished it, and it is complete.
     Complete,
-    /// With a whole batch, but without the end mark: the writer was killed or lost power, could not write to the
-    /// end, or is still at work.
+    /// After a complete batch, but without the end mark: the writer was killed or lost power, could
+    /// not write to the end, or is still running.
     Unfinished,
-    /// In the midst of things: the file was cut off after it was written, or the power failed. A killed writer or a
-    /// full disk does not do that.
+    /// Within a message: the file was truncated after it was written, or the power failed. A killed
+    /// writer or a full disk does not cause this.
     Truncated {
-        /// Where the first message begins that is not whole.
+        /// Where the first incomplete message begins.
         at: u64,
     },
-    /// With a whole batch, and a Yuzuri wrote it that knew no end mark: it may be all there was, or not.
+    /// After a complete batch, written by a Yuzuri without end marks: it may be complete, or not.
     Unknown,
 }
 
 impl Tail {
-    /// Whether all of the recording is there; `None` where that is not known.
+    /// Whether the recording is complete; `None` if that is unknown.
     pub fn complete(self) -> Option<bool> {
         match self {
             Tail::Complete => Some(true),
@@ -28,7 +28,7 @@ impl Tail {
         }
     }
 
-    /// What it is called where programs read it.
+    /// Its name in machine-readable output.
     pub fn name(self) -> &'static str {
         match self {
             Tail::Complete => "finished",

@@ -8,14 +8,14 @@ use arrow_schema::Schema;
 use chrono::{DateTime, SecondsFormat};
 use std::io::Write;
 
-/// Rows as CSV with a head line; null is nothing between two commas.
+/// Rows as CSV with a header line; null is empty.
 pub(super) struct Csv<W: Write> {
     out: csv::Writer<W>,
     cell: Vec<u8>,
 }
 
 impl<W: Write> Csv<W> {
-    /// Writes the head line.
+    /// Writes the header line.
     pub(super) fn new(schema: &Schema, out: W) -> Result<Self, ConvertError> {
         let mut out = csv::Writer::from_writer(out);
         out.write_record(schema.fields().iter().map(|field| field.name())).map_err(failed)?;
@@ -48,7 +48,7 @@ impl<W: Write> Csv<W> {
     }
 }
 
-/// Rows as JSON objects, one per line; null is left out.
+/// Rows as JSON objects, one per line; null is omitted.
 pub(super) struct JsonLines<W: Write> {
     out: W,
     /// The name of each column as JSON, with the colon after it.

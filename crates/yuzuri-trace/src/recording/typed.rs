@@ -1,7 +1,8 @@
-//! The columns of a batch by their types, for what writes them in other formats.
+//! The columns of a batch by type, for the writers of other formats.
 //!
-//! A recording's columns have seven types. Writers that take any of Arrow's have code for dictionaries, runs, nested
-//! values, casts and comparisons, which made the command larger by two megabytes.
+//! A recording's columns have seven types. Writers for all of Arrow's types contain code for
+//! dictionaries, runs, nested values, casts and comparisons, which made the command larger by two
+//! megabytes.
 
 use super::ConvertError;
 use super::convert::failed;
@@ -11,7 +12,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, TimeUnit};
 
-/// A column: as what knows where null is, and as what knows the type.
+/// A column: as an array that knows its nulls, and as values of its type.
 pub(super) type Column<'a> = (&'a dyn Array, Values<'a>);
 
 /// The values of a column of one of [`super::ColumnType`]'s types.
@@ -28,7 +29,7 @@ pub(super) enum Values<'a> {
 /// The columns of a batch.
 ///
 /// # Errors
-/// If one has another type.
+/// If a column has another type.
 pub(super) fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, ConvertError> {
     let fields = batch.schema_ref().fields().iter();
     fields.zip(batch.columns()).map(|(field, array)| column(field, array)).collect()

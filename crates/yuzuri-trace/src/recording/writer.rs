@@ -1,4 +1,4 @@
-//! Writing a recording so that it is whole at every moment.
+//! Writes a recording that is valid at every moment.
 
 use super::columns::schema;
 use super::reserve::{RESERVE_BYTES, reserve};
@@ -19,80 +19,84 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A row waits at most this long for its batch: with the caller's own beat of up to 100 ms well below the
-/// second that may be lost.
+/// A row waits at most this long for its batch. With the caller's interval of up to 100 ms this is
+/// well below the second that may be lost.
 pub const FLUSH_AFTER: Duration = Duration::from_millis(800);
 
-/// After an error, writing is tried again this often.
+/// After an error, writing is retried at this interval.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Identities and settings kept for the time after an error, so that what follows can be understood.
+/// Identities and settings kept after an error, so that later rows can be understood.
 const MAX_OWED: usize = 10_000;
 
-/// Fast enough for 600,000 rows a second on a part of a core; higher levels gain little on these columns.
+/// Fast enough for 600,000 rows a second on a fraction of a core; higher levels gain little on
+/// these columns.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What ends an Arrow stream.
+/// The end-of-stream marker of Arrow.
 pub(super) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 const PREFIX: u64 = END_OF_STREAM.len() as u64;
 
 /// Writes a recording.
 ///
-/// The file is a whole Arrow stream at every moment, so that neither `kill -9` nor a full disk can spoil it: a
-/// batch is first written *behind* the end-of-stream marker, with a new marker after it, where no reader
-/// looks; then four aligned bytes turn the old marker into the batch's beginning. Behind that, room for the last
-/// account and the end mark is kept, so that also a recording whose disk became full says what it lacks.
+/// The file is a valid Arrow stream at every moment, so that neither `kill -9` nor a full disk can
+/// corrupt it. A batch is first written *after* the end-of-stream marker, followed by a new marker,
+/// where no reader looks; then four aligned bytes turn the old marker into the batch's beginning.
+/// Behind that, the writer reserves room for the last account and the end mark, so that a recording
+/// can state its losses even on a full disk.
 ///
-/// The clock is handed in: call [`Writer::flush_due`] at least each 100 ms while nothing comes to be written.
+/// The caller supplies the time: call [`Writer::flush_due`] at least every 100 ms while there is
+/// nothing to write.
 pub struct Writer {
     file: Flock<File>,
     path: PathBuf,
     encoder: Encoder,
     rows: Rows,
-    /// Since when the oldest row that is not in the file has waited.
+    /// Since when the oldest row outside the file has waited.
     oldest: Option<Instant>,
-    /// A message that could not be written yet, with its end-of-stream marker, and how many items it holds.
+    /// A message that could not be written yet, with its end-of-stream marker, and its number of
+    /// items.
     pending: Vec<u8>,
     pending_records: u64,
     pending_rows: u64,
     /// Records in `rows`: events and identities.
     records: u64,
-    /// The last account that was taken.
+    /// The last account taken.
     account: Option<Arc<Account>>,
     /// Where the end-of-stream marker lies.
     end: u64,
     /// The checksum of the message before it.
     checksum: u32,
     retry_at: Option<Instant>,
-    /// Identities and settings that came while nothing could be written.
+    /// Identities and settings that arrived while writing failed.
     owed: Vec<Item>,
     lost: u64,
-    /// Why the last attempt to write failed, once the rows at stake were given up.
+    /// Why the last attempt to write failed, once the affected rows were discarded.
     failed: Option<RecordError>,
     written_rows: u64,
 }
 
-/// What became of a recording.
+/// How a recording ended.
 #[derive(Debug)]
 pub struct Summary {
     /// Rows in the file.
     pub rows: u64,
     /// The file's length.
     pub bytes: u64,
-    /// Events and identities that are not in it because it could not be written.
+    /// Events and identities missing because writing failed.
     pub lost: u64,
     /// Whether it has its end mark.
     pub finished: bool,
-    /// Why something could not be written at the end; the file is readable all the same.
+    /// Why writing failed at the end; the file is readable nevertheless.
     pub failed: Option<RecordError>,
 }
 
 impl Writer {
-    /// Begins a recording at `path`. A file that is there is replaced only if `overwrite` is set.
+    /// Begins a recording at `path`. An existing file is replaced only if `overwrite` is set.
     ///
     /// # Errors
-    /// If the file exists (and is not to be replaced), is being written by another process, is not a regular
-    /// file, or cannot be made.
+    /// If the file exists (and is not to be replaced), is being written by another process, is not
+    /// a regular file, or cannot be created.
     pub fn create(path: &Path, session: &Session, overwrite: bool) -> Result<Writer, RecordError> {
         let failed = |source: io::Error| RecordError::Create { path: path.to_owned(), source };
         let existed = path.exists();
@@ -151,12 +155,12 @@ impl Writer {
         })
     }
 
-    /// Takes the items and writes what is due by `now`.
+    /// Takes the items and writes what is due at `now`.
     ///
     /// # Errors
-    /// If the file could not be written. The recording stays usable: up to two batches are held back, what does
-    /// not fit is counted in [`Writer::lost`], and one of the calls after each [`RETRY_AFTER`] tries again (and
-    /// gives the error again).
+    /// If the file could not be written. The recording stays usable: up to two batches are held,
+    /// the rest is counted in [`Writer::lost`], and after each [`RETRY_AFTER`] one of the calls
+    /// retries (and returns the error again).
     pub fn write(&mut self, items: &[Item], now: Instant) -> Result<(), RecordError> {
         let mut result = Ok(());
         for item in items {
@@ -184,13 +188,13 @@ impl Writer {
         self.oldest.get_or_insert(now);
     }
 
-    /// When [`Writer::flush_due`] has something to do, if nothing more is written.
+    /// When [`Writer::flush_due`] is due, if nothing more is written.
     pub fn due(&self) -> Option<Instant> {
         let due = self.oldest? + FLUSH_AFTER;
         Some(self.retry_at.map_or(due, |retry| retry.max(due)))
     }
 
-    /// Writes what has waited long enough by `now`.
+    /// Writes what has waited long enough at `now`.
     ///
     /// # Errors
     /// As [`Writer::write`].
@@ -201,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// Writes all that is held, unless an error lies back less than [`RETRY_AFTER`].
+    /// Writes everything held, unless an error occurred less than [`RETRY_AFTER`] ago.
     ///
     /// # Errors
     /// As [`Writer::write`].
@@ -228,7 +232,7 @@ impl Writer {
             if self.owed.is_empty() {
                 return Ok(());
             }
-            // There is room again: first what the coming rows cannot be understood without.
+            // There is room again: first write what later rows need to be understood.
             for item in std::mem::take(&mut self.owed) {
                 self.lost -= records(&item);
                 self.push(&item, now);
@@ -236,7 +240,7 @@ impl Writer {
         }
     }
 
-    /// Puts the rows into a message.
+    /// Encodes the rows as a message.
     fn encode(&mut self) -> Result<(), RecordError> {
         let rows = self.rows.len() as u64;
         let records = std::mem::take(&mut self.records);
@@ -254,7 +258,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the message that is pending, if there is one, and keeps room for the end.
+    /// Writes the pending message, if any, and reserves room for the end.
     fn commit(&mut self) -> Result<(), RecordError> {
         self.commit_with(RESERVE_BYTES)
     }
@@ -264,17 +268,19 @@ impl Writer {
             return Ok(());
         }
         let (prefix, rest) = self.pending.split_at(PREFIX as usize);
-        // The room for the end is had before any of this takes room: where the disk has none, nothing is written.
+        // The room for the end is reserved before this takes any: on a full disk nothing is
+        // written.
         let needed = self.end + self.pending.len() as u64 + room_behind;
         let written = reserve(&self.file, self.end, needed).and_then(|()| {
             let written = self.file.write_all_at(rest, self.end + PREFIX).and_then(|()| {
-                // The first four bytes of a message and of the end marker are the same. These four are aligned,
-                // so they are on one page and change at once, for other readers and for a kill in between.
+                // The first four bytes of a message and of the end marker are the same. These four
+                // are aligned, so they lie on one page and change atomically, for other readers and
+                // for a kill in between.
                 self.file.write_all_at(&prefix[4..], self.end + 4)
             });
             if written.is_err() {
-                // What was written lies where no reader looks. Cutting it off gives back the room for the end,
-                // too: that is asked for again.
+                // The bytes written lie where no reader looks. Truncating them also releases the
+                // room for the end; that is reserved again.
                 let _ = self.file.set_len(self.end + PREFIX);
                 let _ = reserve(&self.file, self.end, self.end + PREFIX + RESERVE_BYTES);
             }
@@ -291,7 +297,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Events and identities that did not get into the file because it could not be written.
+    /// Events and identities that are not in the file because writing failed.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -316,8 +322,8 @@ impl Writer {
         &self.path
     }
 
-    /// Writes all that is held, or else gives it up: what [`Writer::lost`] says after this is final, unless more is
-    /// written. For the account that goes in last.
+    /// Writes everything held, or discards it: [`Writer::lost`] is final afterwards, unless more is
+    /// written. Call it before the last account is made.
     pub fn settle(&mut self) -> u64 {
         if let Err(error) = self.try_flush(Instant::now()) {
             self.failed = Some(error);
@@ -327,20 +333,20 @@ impl Writer {
         self.lost
     }
 
-    /// Settles, writes the account, from whose kept records those are taken that this recording lost, and finishes.
-    /// Gives the account as it stands in the file.
+    /// Settles, writes the account with this recording's losses added, and finishes. Returns the
+    /// account as in the file.
     pub fn conclude(mut self, mut account: Account) -> (Account, Summary) {
         account.lose(LossReason::Recording, self.settle());
         self.push(&Item::Account(Arc::new(account.clone())), Instant::now());
         (account, self.finish())
     }
 
-    /// Writes the rest and the end mark, asks the disk to keep it, and says what became of the recording.
+    /// Writes the rest and the end mark, syncs the file, and reports how the recording ended.
     pub fn finish(mut self) -> Summary {
         if self.pending_records + self.records > 0 || !self.pending.is_empty() {
             let before = self.lost;
             let given_up = self.settle() - before;
-            // The room that is kept for the end holds the last account, which tells of what was given up just now.
+            // The reserved room holds the last account, which includes what was discarded just now.
             if self.rows.is_empty()
                 && self.failed.is_some()
                 && let Some(last) = self.account.take()
@@ -356,7 +362,7 @@ impl Writer {
         if let Err(error) = ended {
             self.failed = Some(error);
         }
-        // Also gives back the room that was kept for the end.
+        // Also releases the room reserved for the end.
         let kept = self.file.set_len(self.bytes()).and_then(|()| self.file.sync_data());
         if let Err(source) = kept {
             self.failed.get_or_insert(RecordError::Write { path: self.path.clone(), source });
@@ -373,7 +379,7 @@ impl Writer {
 
     fn forget(&mut self) {
         self.pending.clear();
-        // The next message follows the last one that is in the file.
+        // The next message follows the last one in the file.
         self.encoder.checksum = self.checksum;
         self.pending_records = 0;
         self.owed.clear();
@@ -384,16 +390,16 @@ impl Writer {
     }
 }
 
-/// How many records of a source an item is: accounts and settings are none.
+/// The number of records in an item: accounts and settings are not records.
 fn records(item: &Item) -> u64 {
     u64::from(matches!(item, Item::Event(_) | Item::Flow(_)))
 }
 
 impl Drop for Writer {
-    /// Keeps what can be kept where a caller goes without [`Writer::finish`]: a recording without an end mark.
+    /// Keeps what it can if the caller skips [`Writer::finish`]: a recording without end mark.
     fn drop(&mut self) {
         let _ = self.try_flush(Instant::now());
-        // The room for the end is given back.
+        // Releases the room for the end.
         let _ = self.file.set_len(self.bytes());
     }
 }
@@ -409,13 +415,13 @@ pub(super) struct Encoder {
     tracker: DictionaryTracker,
     options: IpcWriteOptions,
     context: IpcWriteContext,
-    /// Of the last message.
+    /// The last message's checksum.
     checksum: u32,
 }
 
 impl Encoder {
     pub(super) fn new(schema: arrow_schema::Schema) -> Result<Encoder, ArrowError> {
-        // Buffers begin at multiples of 8, not 64: batches of few rows stay small.
+        // Buffers begin at multiples of 8, not 64, which keeps batches of few rows small.
         let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?
             .try_with_compression(Some(CompressionType::ZSTD))?
             .try_with_compression_level(Some(ZSTD_LEVEL))?;

@@ -1,5 +1,5 @@
-//! Traffic that looks like a monitor's: flows whose windows walk, grow and are cut. Used by the tests and by
-//! the examples; the same seed gives the same items.
+//! Traffic like a monitor's: flows whose windows vary, grow and shrink. For the tests and examples;
+//! the same seed yields the same items.
 
 #![allow(dead_code, clippy::unwrap_used, missing_docs)]
 
@@ -63,7 +63,7 @@ pub fn flow(number: u64) -> Flow {
     }
 }
 
-/// xorshift64*: enough for samples, and the same everywhere.
+/// xorshift64*: good enough for samples, and the same everywhere.
 pub struct Random(pub u64);
 
 impl Random {
@@ -88,7 +88,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// `flows` flows; one of them gives a record each `step_ns`, in turn.
+    /// `flows` flows, which take turns; one record every `step_ns`.
     pub fn new(flows: usize, step_ns: u64) -> Traffic {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let place = Place::named("tcp:tcp_probe");

@@ -1,4 +1,4 @@
-//! What the tests of the server share.
+//! Shared by the server's tests.
 #![allow(dead_code)]
 
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use yuzuri_view::{Limits, LiveModel};
 /// When the session below began, monotonic time, ns.
 pub const STARTED_NS: u64 = 5_000_000_000;
 
-/// An empty model of a session of an imagined machine.
+/// An empty model of a session on a fictitious machine.
 pub fn model() -> Arc<Mutex<LiveModel>> {
     let session = Session {
         yuzuri: "0.1.0".into(),

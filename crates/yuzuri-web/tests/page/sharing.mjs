@@ -240,7 +240,7 @@ test("sharing: on an access point its stations, who bounds them, and what they h
   // A station goes, another one carries more; then a terminal's daemon answers instead.
   told.status = { ...status, dry_run: true, stations: [status.stations[0], { ...status.stations[3], rate_bps: 20e6 }] };
   await eventually(page, async () => (await rows()).map((row) => row[0]).join(), (now) => now === "10.0.0.14,10.0.0.11");
-  assert.match(await text(page, "#share-policy"), /only told, nothing is bounded/);
+  assert.match(await text(page, "#share-policy"), /dry run: nothing is bounded/);
   told.status = golden();
   await until(page, () => document.querySelector('#share-interfaces table[aria-label="Stations"]') === null && document.querySelectorAll("#share-interfaces section").length > 0);
   told.status = status;

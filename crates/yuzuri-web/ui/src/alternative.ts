@@ -1,4 +1,4 @@
-// The chart in words, for people who do not see it. It is read when asked for, not whenever it changes.
+// The chart as text, for people who do not see it. It is read on request, not whenever it changes.
 import type { Drawn } from "./drawn";
 import { el, put } from "./dom";
 import { rate, timeUs } from "./format";
@@ -40,7 +40,7 @@ function values(flow: Drawn, panel: Panel | undefined, n: number): string {
   return `${when}: cwnd ${reading.cwnd}, ssthresh ${reading.ssthresh}, ${reading.bounds === "–" ? "" : `bounds ${reading.bounds}, `}throughput ${reading.rate}, srtt ${reading.srtt}, min RTT ${reading.minRtt}, in flight ${reading.inFlight}, state ${reading.state}.`;
 }
 
-/** Writes what the panels show, every two seconds or when something else is shown. */
+/** Describes the panels, every two seconds or when something else is shown. */
 export function describeChart(drawn: readonly Drawn[], panels: readonly Panel[]): void {
   const key = [state.mode, state.follow, state.span, state.cursor, ...drawn.map((flow) => flow.id)].join();
   const time = performance.now();

@@ -1,4 +1,4 @@
-// The bars at the top: whose device this is, the account of records, the connection, the replay.
+// The bars at the top: the observed device, the account of records, the connection, the replay.
 import { el, put, say } from "./dom";
 import { count, elapsed, whole } from "./format";
 import { showFollow } from "./follow";
@@ -30,7 +30,7 @@ export function showSession(session: Session): void {
   el<HTMLInputElement>("filter").title = session.filter_syntax;
 }
 
-/** What is shown: what happens now, a recording, or what was before the connection was lost. */
+/** The state of the view: live, a recording, or the data from before the connection was lost. */
 function showPill(): void {
   const pill = el("link");
   const shown = state.link.state !== "open" ? state.link.state : inReplay() ? "replay" : "live";
@@ -45,7 +45,7 @@ export function showLink(): void {
   if (state.link.state === "lost") {
     const lost = state.link;
     const since = newest() > 0 ? ` What you see is from ${timeText(newest(), 0)}.` : "";
-    // Read out when it changes, so the count of seconds is not in it.
+    // A screen reader announces each change, so the count of seconds is not in it.
     put(el("banner-why"), `${lost.again === undefined ? "Not connected" : "Connection lost"}: ${lost.why}.${since}`);
     const tell = (again: number): void => {
       const left = Math.max(Math.ceil((again - Date.now()) / 1000), 0);
@@ -65,7 +65,7 @@ export function showLink(): void {
   state.dirty = true;
 }
 
-/** The account's parts: made once, for they change twice a second. */
+/** The account's parts: created once, since they change twice a second. */
 const account = el("account");
 const [seen, kept, lostCount] = ["b", "b", "b"].map((name) => document.createElement(name));
 const accountMore = document.createElement("span");

@@ -1,9 +1,11 @@
-// The bounds of a flow's window over time, as the sharing daemon was heard to say: steps, known from when to when.
+// The bounds of a flow's window over time, as reported by the sharing daemon: steps, each known for
+// some time.
 import type { Grid } from "./thin";
 
-/** A bound holds in the kernel for this long after it was set, microseconds; beyond that it is not known. */
+/** How long a bound holds in the kernel after it was set, microseconds; after that it is
+ * unknown. */
 export const HOLD_US = 1_500_000;
-/** Steps kept of a flow: at one a second more than half an hour. */
+/** Steps kept per flow: more than half an hour at one a second. */
 const MAX_STEPS = 2048;
 
 export interface Bound {
@@ -22,7 +24,7 @@ type Values = (number | null)[];
 export class Bounds {
   private readonly steps: Step[] = [];
 
-  /** What was said at a time, microseconds since the session's start. */
+  /** Records a report at a time, microseconds since the session's start. */
   tell(time: number, { lower, upper }: Bound): void {
     const last = this.steps[this.steps.length - 1];
     if (last !== undefined && time <= last.from) return;
@@ -37,13 +39,14 @@ export class Bounds {
     if (this.steps.length > MAX_STEPS) this.steps.splice(0, MAX_STEPS / 4);
   }
 
-  /** What held at a time, if that is known. */
+  /** The bound at a time, if it is known. */
   at(time: number): Bound | undefined {
     const step = this.steps[this.upTo(time) - 1];
     return step !== undefined && time < step.until ? step : undefined;
   }
 
-  /** Fills two points per pixel up to `end`, with null where there is no bound or none is known; the largest bound. */
+  /** Fills two points per pixel up to `end`, with null where there is no bound or none is known;
+   * returns the largest bound. */
   fill(lower: Values, upper: Values, g: Grid, end: number): number {
     let most = 0;
     let n = Math.max(this.upTo(g.start) - 1, 0);

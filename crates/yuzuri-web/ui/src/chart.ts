@@ -1,4 +1,4 @@
-// The chart's panels: made for the flows in it, drawn, or told why there are none.
+// The chart's panels: created for its flows, drawn, or replaced by an explanation.
 import { describeChart } from "./alternative";
 import { charted, drawn } from "./charted";
 import { el, put } from "./dom";
@@ -19,7 +19,8 @@ function heights(): { main: number; rtt: number } {
   return state.mode === "over" ? { main: Math.round(room * 0.76), rtt: Math.round(room * 0.3) } : { main: Math.round(room * 0.66), rtt: Math.round(room * 0.32) };
 }
 
-/** Measured when it changes: to ask at each drawing would lay out the lists that have just changed. */
+/** Measured when it changes: reading it at each drawing would force a layout of the lists that have
+ * just changed. */
 let chartWidth = 0;
 
 /** Brings the panels to the window's size. */
@@ -33,10 +34,10 @@ function fit(): void {
 /** Width of a pixel of the lines, microseconds. */
 export const pixelUs = (): number => state.span / Math.max(panels[0]?.edges.width ?? 1000, 100);
 
-/** Makes the panels anew, for other flows or in another mode. */
+/** Rebuilds the panels, for other flows or in another mode. */
 export function rebuild(): void {
   readAgain();
-  // What is below the chart stays where it is until the new one is drawn.
+  // Content below the chart stays in place until the new chart is drawn.
   chart.style.minHeight = `${chart.offsetHeight}px`;
   for (const panel of panels) panel.destroy();
   panels.length = 0;
@@ -60,7 +61,7 @@ export function rebuild(): void {
   state.dirty = true;
 }
 
-/** Draws what is to be seen now. */
+/** Draws the current view. */
 export function draw(): void {
   if (state.follow) {
     const pixel = pixelUs();
@@ -98,7 +99,7 @@ export function draw(): void {
   describeChart(all, panels);
 }
 
-/** Says why there is no chart, where there is none. */
+/** Explains why there is no chart. */
 function showEmpty(empty: boolean): void {
   const box = el("empty");
   box.hidden = !empty;

@@ -1,11 +1,11 @@
-// The flows in the chart, and what is known of them.
+// The flows in the chart, and their data.
 import { isSingle, type Drawn } from "./drawn";
 import { bounds, flows, state, stores } from "./state";
 import { endedAt } from "./flows";
 import { BEHIND_US, now } from "./time";
 import { R } from "./wire";
 
-/** Flows over each other or side by side at most: the server sends no more of them closely. */
+/** Most flows in the overlay or the multiples: the server sends no more of them closely. */
 export const MAX_CHOSEN = 16;
 
 /** Ids of the flows in the chart. */
@@ -23,5 +23,5 @@ export function drawnOf(id: string): Drawn | undefined {
   return { id, name: flow.name, store, receives: flow.receives, srttUs: Number(flow.row[R.SRTT] ?? 0), mss: Number(flow.row[R.MSS] ?? 0) || 1448, bounds: bounds.get(id), end: ended ?? latest };
 }
 
-/** The flows of which something is known, in the order of the chart. */
+/** The flows with data, in the order of the chart. */
 export const drawn = (): Drawn[] => charted().map(drawnOf).filter((flow): flow is Drawn => flow !== undefined);

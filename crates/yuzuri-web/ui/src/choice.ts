@@ -1,4 +1,4 @@
-// Choosing flows: which are in the chart, and their past.
+// Chooses flows: which are in the chart, and their history.
 import { rebuild } from "./chart";
 import { MAX_CHOSEN, charted } from "./charted";
 import { say } from "./dom";
@@ -11,10 +11,10 @@ import { newest } from "./time";
 import { isSingle, type PanelKind } from "./drawn";
 
 let subscribed = "";
-/** Whether flows that appear are chosen by themselves: until the reader chooses. */
+/** Whether new flows are chosen automatically, until the reader chooses. */
 let choosesAll = false;
 
-/** Asks for what the chart needs, where that has changed. */
+/** Subscribes to the chart's flows if they have changed. */
 export function subscribe(): void {
   const wanted = charted();
   const key = wanted.join();
@@ -30,7 +30,7 @@ export function subscribe(): void {
   rebuild();
 }
 
-/** Takes in the past of a flow, from fine and recent to coarse and long ago. */
+/** Loads the history of a flow, from fine and recent to coarse and old. */
 async function load(id: string): Promise<void> {
   const store = stores.get(id);
   if (store === undefined) return;
@@ -49,12 +49,13 @@ async function load(id: string): Promise<void> {
     state.listDirty = true;
     state.dirty = true;
   } catch (error) {
-    // Gone meanwhile, or the connection was lost: then all is asked for again once it is back.
+    // The flow is gone, or the connection was lost: then everything is requested again after
+    // reconnecting.
     if (error instanceof Refusal && stores.get(id) === store) store.filled = true;
   }
 }
 
-/** Forgets the past of all flows in the chart and asks for it again. */
+/** Discards the history of all flows in the chart and requests it again. */
 export function reload(): void {
   for (const [id, store] of stores) {
     store.clear();
@@ -91,25 +92,25 @@ export function setFocus(id: string): void {
 
 const fastest = (): string[] => [...flows.all.values()].sort((a, b) => flowRate(b) - flowRate(a)).map((flow) => flow.who.id);
 
-/** Looks at the fastest flow where none is looked at, or the one that was is gone. */
+/** Focuses the fastest flow if no flow is focused, or the focused one is gone. */
 export function focusSome(): void {
   if (state.focus === undefined || (!flows.all.has(state.focus) && isSingle(state.mode))) state.focus = fastest()[0];
 }
 
-/** Begins with all flows over each other or side by side. */
+/** Starts with all flows in the overlay or the multiples. */
 export function beginWith(mode: PanelKind): void {
   choosesAll = !isSingle(mode);
   setMode(mode);
 }
 
-/** Chooses the flows that have appeared, where the address wants all to be shown. */
+/** Chooses new flows, if the address asks for all. */
 export function chooseNew(): void {
   if (!choosesAll || state.chosen.size >= MAX_CHOSEN) return;
   const all = [...flows.all.keys()].filter((id) => !state.chosen.has(id));
   if (all.length > 0) state.chosen = new Set([...state.chosen, ...all].slice(0, MAX_CHOSEN));
 }
 
-/** Looks at the flow so many lines further down the list. */
+/** Moves the focus down the list by a number of lines. */
 export function step(by: number): void {
   if (list.listed.length === 0) return;
   const at = list.listed.indexOf(state.focus ?? "");
@@ -119,7 +120,7 @@ export function step(by: number): void {
 export function setMode(next: PanelKind): void {
   state.mode = next;
   if (!isSingle(next) && state.chosen.size < 2 && !choosesAll) {
-    // Something to look at: the focus and the fastest.
+    // A useful start: the focus and the fastest.
     const some = new Set([...state.chosen, ...(state.focus === undefined ? [] : [state.focus]), ...fastest()]);
     state.chosen = new Set([...some].slice(0, next === "over" ? 3 : 6));
   }
@@ -129,7 +130,7 @@ export function setMode(next: PanelKind): void {
   subscribed = "?";
   state.listDirty = true;
   events.touch();
-  // Builds the panels anew.
+  // Rebuilds the panels.
   subscribe();
 }
 

@@ -23,7 +23,7 @@ export function put(element: Element | null | undefined, text: string): void {
 
 export const svg = <K extends keyof SVGElementTagNameMap>(name: K): SVGElementTagNameMap[K] => document.createElementNS("http://www.w3.org/2000/svg", name);
 
-/** Tells people who do not see the page what they have just done; the same words again are read again. */
+/** Announces the reader's last action to a screen reader; the same text is announced again. */
 export const say = (text: string): void => {
   el("say").textContent = text;
 };

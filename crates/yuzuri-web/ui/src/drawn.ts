@@ -1,20 +1,20 @@
-// What a chart is told to draw.
+// The input of a chart.
 import type { Bounds } from "./bounds";
 import type { Store } from "./ring";
 
-/** What is needed of a flow to draw it. */
+/** The data needed to draw a flow. */
 export interface Drawn {
   id: string;
   name: string;
   store: Store;
-  /** Whether its throughput is what it receives. */
+  /** Whether its throughput is received data. */
   receives: boolean;
   srttUs: number;
   /** Bytes per segment. */
   mss: number;
-  /** Its window's bounds, where the sharing daemon was heard to set some. */
+  /** Its window's bounds, if the sharing daemon reported any. */
   bounds: Bounds | undefined;
-  /** After this nothing is known. */
+  /** After this time nothing is known. */
   end: number;
 }
 

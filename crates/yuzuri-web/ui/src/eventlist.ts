@@ -6,10 +6,10 @@ import { E, Kind, Mark, STATES, type EventData, type Session } from "./wire";
 
 const MAX_KEPT = 2000;
 const MAX_SHOWN = 150;
-/** Newest events that are looked at for these lines: most of them may repeat each other. */
+/** Newest events considered for the list: most of them may repeat each other. */
 const MAX_FOLDED = 1000;
 
-/** What happened in words. */
+/** An event in words. */
 export function describe(event: EventData, session: Session | undefined): { what: string; why: string } {
   const kind = session?.kinds[event[E.KIND]] ?? String(event[E.KIND]);
   const why = session?.reasons[event[E.REASON]] ?? "";
@@ -18,7 +18,7 @@ export function describe(event: EventData, session: Session | undefined): { what
   return { what: kind, why };
 }
 
-/** An event, and how many of its kind came right before it. */
+/** An event, and how many of its kind directly preceded it. */
 export interface Folded {
   event: EventData;
   count: number;
@@ -61,14 +61,16 @@ export class EventList {
   private readonly body = document.createElement("tbody");
   private readonly note = document.createElement("div");
   private readonly table = document.createElement("table");
-  /** Rows by what stands in them. A row stays with its event, and serves a newer one once that has left: what is new costs, not what is listed. */
+  /** Rows by content. A row stays with its event, and is reused for a newer one once that has left:
+   * the cost is that of new events, not of the list. */
   private rows = new Map<string, HTMLTableRowElement>();
 
-  /** What choosing an event does. */
+  /** Called when an event is chosen. */
   onChoice: (event: EventData) => void = () => undefined;
 
   constructor(root: HTMLElement, private readonly skippedNote: HTMLElement) {
-    // The roles are said because the rows are laid out as grids, which some browsers do not take for a table.
+    // Roles are explicit because the rows are grids, which some browsers do not recognise as a
+    // table.
     this.table.setAttribute("role", "table");
     this.table.setAttribute("aria-label", "Events");
     const head = document.createElement("tr");
@@ -87,7 +89,7 @@ export class EventList {
     this.table.append(thead, this.body);
     this.note.className = "note";
     root.append(this.table, this.note);
-    // One listener for all rows: of these there are up to MAX_SHOWN.
+    // One listener for all rows, since there are up to MAX_SHOWN.
     this.body.addEventListener("click", ({ target }) => {
       const number = target instanceof Element ? Number(target.closest("tr")?.dataset["number"]) : NaN;
       const found = this.shown.find(({ event }) => event[E.NUMBER] === number);
@@ -117,7 +119,7 @@ export class EventList {
     this.changed = true;
   }
 
-  /** Shows those of some flows (each oldest first), or of all as far as they came. */
+  /** Shows the events of some flows (each oldest first), or of all as far as they have arrived. */
   update(only: EventData[][] | undefined, session: Session | undefined, time: (us: number) => string, name: (id: string) => string): void {
     if (!this.changed) return;
     this.changed = false;
@@ -175,10 +177,11 @@ export class EventList {
 }
 
 const ICON_SIZE = 17;
-/** The ground of a state's letter. */
+/** The background of a state's letter. */
 const STATE_GROUND = "M1 2h15v13h-15z";
 
-/** The place of an event's mark: SVG, because each canvas would be a layer of its own to the browser. */
+/** The icon for an event's mark: SVG, because each canvas would be a layer of its own in the
+ * browser. */
 function icon(): SVGSVGElement {
   const root = svg("svg");
   root.setAttribute("viewBox", `0 0 ${ICON_SIZE} ${ICON_SIZE}`);

@@ -1,4 +1,4 @@
-// Saving what is shown: a picture, or the data.
+// Saves the view: as a picture, or as data.
 import { limitName } from "./limits";
 import { B, Mark, STATES } from "./wire";
 import type { Drawn, View } from "./drawn";
@@ -16,7 +16,7 @@ function save(blob: Blob, name: string): void {
 
 const stamp = (unixUs: number): string => new Date(unixUs / 1000).toISOString().replace(/[:.]/g, "-").slice(0, 19);
 
-/** A picture of the panels with a head and a foot line. */
+/** A picture of the panels with a header and a footer. */
 export function savePng(panels: { panel: Panel; title: string }[], head: string, foot: string, unixUs: number): void {
   const box = panels[0]?.panel.root.parentElement?.getBoundingClientRect();
   if (box === undefined) return;
@@ -58,7 +58,7 @@ export function savePng(panels: { panel: Panel; title: string }[], head: string,
 const HEAD =
   "time_unix_us,since_start_us,flow,local,remote,cwnd_min,cwnd_max,cwnd,ssthresh,throughput_bps,srtt_min_us,srtt_max_us,srtt_us,min_rtt_us,in_flight_max,bytes_acked,bytes_received,state,gravest_state,marks,retransmits,samples,limited_by";
 
-/** A field of CSV; text that a spreadsheet would take for a formula is made harmless. */
+/** A field of CSV; text that a spreadsheet would treat as a formula is escaped. */
 function field(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;

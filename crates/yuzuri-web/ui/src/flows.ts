@@ -1,4 +1,4 @@
-// All flows that the server tells of, and what they are called.
+// All flows that the server reports, and their names.
 import { nameAll } from "./names";
 import { R, type RowData, type RowsMessage, type Who } from "./wire";
 
@@ -6,22 +6,22 @@ import { R, type RowData, type RowsMessage, type Who } from "./wire";
 export interface Flow {
   who: Who;
   row: RowData;
-  /** What it is called, by what tells it from the others. */
+  /** Its name: what distinguishes it from the others. */
   name: string;
   /** Process, namespace and congestion control. */
   owner: string;
-  /** All that the name lacks. */
+  /** What the name leaves out. */
   more: string;
   /** Whether it mostly receives. */
   receives: boolean;
-  /** What the text filter looks in. */
+  /** The text that the text filter searches. */
   text: string;
   rates: number[];
   windows: number[];
   sparkAt: number;
 }
 
-/** Points of a flow's small picture, and the time between two. */
+/** Points of a flow's sparkline, and the time between two. */
 export const SPARK_POINTS = 60;
 const SPARK_US = 500_000;
 
@@ -29,10 +29,10 @@ const SPARK_US = 500_000;
 export const number = (flow: Flow, place: number): number => Number(flow.row[place] ?? 0);
 export const flowRate = (flow: Flow): number => number(flow, R.SENT) + number(flow, R.RECEIVED);
 export const closedAt = (flow: Flow): number | null => (flow.row[R.CLOSED] ?? null) as number | null;
-/** When it ended for whoever watches: closed, or no longer selected by the filter. */
+/** When the flow ended for the viewer: closed, or no longer selected by the filter. */
 export const endedAt = (flow: Flow): number | null => closedAt(flow) ?? ((flow.row[R.UNWATCHED] ?? null) as number | null);
 
-/** All flows, as the server tells of them. */
+/** All flows, as the server reports them. */
 export class Flows {
   readonly all = new Map<string, Flow>();
 

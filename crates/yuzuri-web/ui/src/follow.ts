@@ -2,11 +2,11 @@
 import { el, put } from "./dom";
 import { inReplay, state } from "./state";
 
-/** In a replay there is another button for halting, so this one is there only while the view is frozen. */
+/** A replay has its own button to pause, so this one is shown only while the view is frozen. */
 export function showFollow(): void {
   const button = el("pause");
   const replay = inReplay();
-  // Its words change, so it is not a button that stays pressed.
+  // Its label changes, so it is not a toggle button.
   put(button, state.follow ? "Pause" : replay ? "Follow" : "Go live");
   button.hidden = replay && state.follow;
   button.classList.toggle("frozen", !state.follow);

@@ -1,4 +1,4 @@
-// Quantities as people read them, the same as in `yuzuri-view`'s text.
+// Formats quantities, as `yuzuri-view`'s text does.
 
 function three(value: number): string {
   const size = Math.abs(value);

@@ -1,8 +1,8 @@
-// Flows in groups, and what those of a group do together.
+// Groups of flows, and their totals.
 import { endedAt, flowRate, number, type Flow } from "./flows";
 import { R } from "./wire";
 
-/** What flows may be grouped by. */
+/** The keys by which flows may be grouped. */
 export type GroupKey = "" | "terminal" | "remote" | "process" | "control";
 
 const host = (end: string): string => end.slice(0, Math.max(end.lastIndexOf(":"), 0)) || end;
@@ -19,19 +19,19 @@ export function groupOf(flow: Flow, by: GroupKey): string {
   }
 }
 
-/** What flows do together. */
+/** Totals of flows. */
 export interface Sum {
   flows: number;
-  /** Of those that are open and watched. */
+  /** Flows that are open and watched. */
   open: number;
   /** Bits per second. */
   rate: number;
   /** Segments, of those that are open and watched. */
   cwnd: number;
-  /** The median of what is measured, microseconds; 0: nothing is. */
+  /** The median of the measured ones, microseconds; 0: none is measured. */
   srtt: number;
   resent: number;
-  /** The limit of most of them, index into `LIMITS`; below 0: none is told. */
+  /** The limit of most of them, index into `LIMITS`; below 0: unknown. */
   limit: number;
 }
 

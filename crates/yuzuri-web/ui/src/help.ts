@@ -1,4 +1,4 @@
-// Keys and meanings, and the change between dark and light that redraws them.
+// The help, and the switch between dark and light, which redraws the page.
 import { rebuild } from "./chart";
 import { el } from "./dom";
 import { LOWER_DASH, UPPER_DASH } from "./plots";

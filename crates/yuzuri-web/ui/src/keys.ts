@@ -1,4 +1,4 @@
-// What keys do.
+// Keyboard commands.
 import { choose, setMode, step } from "./choice";
 import { el, say } from "./dom";
 import { openHelp, toggleTheme } from "./help";
@@ -9,7 +9,7 @@ import { setSide, toggleSide } from "./sharing";
 import { inReplay, state } from "./state";
 import { fitAll, goLive, moveCursor, nextEvent, pan, setCursor, setFollow, toggleClock, zoom } from "./view";
 
-/** What stands beside the list of flows cannot be used while sharing is shown. */
+/** The controls next to the list of flows cannot be used while sharing is shown. */
 function focusIn(id: string): void {
   if (el("side-flows").hidden) setSide("flows");
   el(id).focus();

@@ -1,7 +1,7 @@
-// What limits a flow: its names, its colours, and the vote that joins stretches of time.
+// What limits a flow: names, colours, and the vote that merges stretches of time.
 import { LIMITS } from "./wire";
 
-/** Nothing is told. */
+/** Unknown. */
 export const UNTOLD = 255;
 
 /** Colour properties, by index into `LIMITS`. */
@@ -44,7 +44,7 @@ const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
 
 export const limitName = (limit: number): string | undefined => LIMITS[limit]?.[0];
 export const limitShort = (limit: number): string | undefined => LIMITS[limit]?.[1];
-/** The short name of what has this name. */
+/** The short form of a limit's name. */
 export const shortOf = (name: string): string => LIMITS.find(([long]) => long === name)?.[1] ?? name;
 export const limitColor = (limit: number): string => COLORS[LIMITS[limit as 0][0]];
 export const limitMeaning = (limit: number): string => MEANINGS[LIMITS[limit as 0][0]];

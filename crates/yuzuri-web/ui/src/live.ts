@@ -1,4 +1,4 @@
-// The connection: server-sent events in, requests out.
+// The connection: receives server-sent events, sends requests.
 import { Events, type Sent } from "./stream";
 import { credentials, takeToken } from "./token";
 import type { ShareAnswer } from "./sharewire";
@@ -16,7 +16,7 @@ export interface Listener {
   gap(): void;
 }
 
-/** A refusal of the server, in its words. */
+/** A refusal by the server, with its message. */
 export class Refusal extends Error {
   constructor(
     why: string,
@@ -64,13 +64,14 @@ export const numbers = (id: string): Promise<{ time: number; numbers: NumberOfRe
 export const history = (id: string, from: number, points: number): Promise<History> =>
   ask(`/api/flows/${id}/history?from=${Math.floor(from)}&points=${points}`);
 
-/** No message for this long means that the connection is dead even if nobody said so (the server speaks twice a second). */
+/** Silence after which the connection counts as dead even without an error (the server sends twice
+ * a second). */
 const SILENCE_MS = 6000;
 
-/** Keeps a stream open, again and again with growing pauses. */
+/** Keeps a stream open, and reopens it with growing pauses. */
 class Live {
   private listener: Listener | undefined;
-  /** Ends the stream that is open. */
+  /** Aborts the open stream. */
   private stream: AbortController | undefined;
   private client: string | undefined;
   private flows: string[] = [];
@@ -78,7 +79,7 @@ class Live {
   private heard = 0;
   private timer: number | undefined;
 
-  /** Opens the stream; what it brings goes to the listener. */
+  /** Opens the stream; messages go to the listener. */
   start(listener: Listener): void {
     this.listener = listener;
     window.setInterval(() => {
@@ -87,7 +88,8 @@ class Live {
     window.addEventListener("online", () => {
       if (this.stream === undefined) this.open();
     });
-    // The address was opened once more, with another token: the browser does not load the page anew for that.
+    // The address was opened again with another token: the browser does not reload the page for
+    // that.
     window.addEventListener("hashchange", () => {
       if (takeToken()) this.open();
     });
@@ -155,11 +157,11 @@ class Live {
         this.listener?.gap();
         break;
       default:
-      // Of a newer server.
+      // From a newer server.
     }
   }
 
-  /** Tries again after a while, unless that cannot help: the token is not the server's. */
+  /** Retries after a while, unless that cannot help because the token is not the server's. */
   private lost(why: string, again = true): void {
     this.stream?.abort();
     this.stream = undefined;
@@ -171,12 +173,12 @@ class Live {
     if (again) this.timer = window.setTimeout(() => this.open(), pause);
   }
 
-  /** Says which flows are looked at closely. */
+  /** Sets the flows to watch closely. */
   choose(flows: string[]): void {
     this.flows = flows;
     if (this.client === undefined) return;
     request("/api/live", { client: this.client, flows }).catch(() => {
-      // The stream was cut meanwhile: it comes back with the right flows in its address.
+      // The stream was lost meanwhile: it is reopened with the right flows in its address.
       if (this.stream !== undefined) this.open();
     });
   }

@@ -1,4 +1,4 @@
-// The page: its parts are put together, and drawn in turn with the screen.
+// The page: combines its parts, and draws them in turn with the screen.
 import "./main.css";
 import { chart, draw, pixelUs } from "./chart";
 import { beginWith, choose, setFocus } from "./choice";
@@ -15,7 +15,8 @@ import { takeToken, viewIn } from "./token";
 import { goTo } from "./view";
 import "./requests";
 
-/** Pauses between two drawings: one chart each frame, several a dozen times a second; the lists five times. */
+/** Pauses between two drawings, ms: one chart each frame, several a dozen times a second; the lists
+ * five times. */
 const MANY_PAUSE_MS = 80;
 const LISTS_PAUSE_MS = 200;
 
@@ -27,10 +28,10 @@ function frame(at: number): void {
     state.listDirty = false;
     lastLists = at;
     updateLists();
-    // The chart has the next frame: both in one would take longer than a frame has.
+    // The chart gets the next frame: both would exceed a frame's time.
     return;
   }
-  // A view that follows is drawn anew once it has moved by a pixel: less cannot be seen and costs as much.
+  // A following view is redrawn once it has moved by a pixel: less is invisible and costs as much.
   const moves = state.follow && state.link.state === "open" && speed() > 0 && flows.all.size > 0 && now() - BEHIND_US - state.view.to >= pixelUs();
   if (!state.dirty && !moves) return;
   if (!isSingle(state.mode) && at - lastDrawn < MANY_PAUSE_MS) return;
@@ -41,7 +42,7 @@ function frame(at: number): void {
 
 list.onFocus = (id) => {
   setFocus(id);
-  // Where the list comes first, the chart is out of sight.
+  // If the list comes first, the chart is out of sight.
   if (window.innerWidth <= 860) chart.scrollIntoView({ block: "nearest" });
 };
 list.onChoice = choose;

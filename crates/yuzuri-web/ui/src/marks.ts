@@ -1,4 +1,4 @@
-// Event marks and state strips: told apart by letter, shape and pattern as well as by colour.
+// Event marks and state strips: distinguished by letter, shape and pattern as well as by colour.
 import { E, Kind, Reason, type EventData } from "./wire";
 
 export type Shape = "up" | "down" | "diamond" | "circle" | "square" | "hexagon";
@@ -9,7 +9,7 @@ export interface Glyph {
   shape: Shape;
   /** Custom property of the colour. */
   color: string;
-  /** Line in the lane of marks: 0 sent again, 1 signs in ACKs, 2 other. */
+  /** The lane of marks: 0 retransmissions, 1 marks in ACKs, 2 other. */
   line: 0 | 1 | 2;
 }
 
@@ -33,7 +33,7 @@ export const GLYPHS = {
   control: glyph("C", "Congestion control changed", "hexagon", "--muted-strong", 2),
 } as const satisfies Record<string, Glyph>;
 
-/** The mark of an event; none for changes of state that the strip shows. */
+/** The mark of an event; none for state changes that the strip shows. */
 export function glyphOf(event: EventData): Glyph | undefined {
   const reason = event[E.REASON];
   switch (event[E.KIND]) {
@@ -57,7 +57,7 @@ export function glyphOf(event: EventData): Glyph | undefined {
   }
 }
 
-/** Marks that a bucket's kinds tell, where the events themselves are no longer known. */
+/** Marks from a bucket's kinds, where the events themselves are no longer known. */
 export function glyphsOfKinds(kinds: number): Glyph[] {
   const found: Glyph[] = [];
   const has = (kind: number): boolean => (kinds & (1 << kind)) !== 0;
@@ -88,7 +88,7 @@ export function outline(shape: Shape, x: number, y: number, r: number): string {
   }
 }
 
-/** How far below a shape's point its letter stands. */
+/** How far below a shape's point its letter is placed. */
 export const letterShift = (shape: Shape, r: number): number => 0.5 + (shape === "up" ? r * 0.25 : shape === "down" ? -r * 0.2 : 0);
 
 export function drawGlyph(c: CanvasRenderingContext2D, g: Glyph, x: number, y: number, r: number, color: string, ink: string): void {

@@ -1,17 +1,17 @@
-// What flows are called: by what tells them apart. Eight flows of one server are not called by the server.
+// Names flows by what distinguishes them: eight flows of one server are not named after the server.
 import type { Flow } from "./flows";
 
-/** Longest part of a name, characters; longer ones lose their middle. */
+/** Longest part of a name, characters; longer parts lose their middle. */
 const MAX_PART = 26;
 
-/** Both ends of a long text: what differs is mostly there. */
+/** Keeps both ends of a long text: differences are mostly there. */
 export function shorten(text: string, max: number): string {
   if (text.length <= max) return text;
   const head = Math.ceil((max - 1) / 2);
   return `${text.slice(0, head)}…${text.slice(text.length - (max - 1 - head))}`;
 }
 
-/** Length of the beginning that all texts share, up to its last separator; something is left of each. */
+/** Length of the common prefix of all texts, up to its last separator; each keeps a rest. */
 export function commonPrefix(texts: readonly string[]): number {
   if (texts.length < 2) return 0;
   let length = 0;
@@ -43,7 +43,7 @@ export function nameAll(flows: readonly Flow[]): void {
   const cut = commonPrefix([...new Set(spaces)]);
   const byTerminal = distinct(flows, terminal);
   const byProcess = distinct(flows, process);
-  // Somebody must be named: where all is the same, the other end is.
+  // A name must not be empty: if nothing differs, it is the other end.
   const byRemote = distinct(flows, remote) || !(byTerminal || byProcess);
   const names = flows.map((flow) => {
     const parts = [

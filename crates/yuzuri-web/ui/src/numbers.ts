@@ -1,10 +1,10 @@
-// All numbers of the newest record of the flow that is looked at, in a dialog, as the recording has them.
+// A dialog with all numbers of the focused flow's newest record, as in a recording.
 import { el, put } from "./dom";
 import { whole } from "./format";
 import { numbers, type NumberOfRecord } from "./live";
 import { flows, state } from "./state";
 
-/** Pause between two questions to the server while the dialog is open. */
+/** Pause between two requests while the dialog is open. */
 const PAUSE_MS = 1000;
 const dialog = el<HTMLDialogElement>("numbers");
 const body = el("numbers-body");
@@ -39,7 +39,7 @@ async function ask(): Promise<void> {
   if (dialog.open) timer = window.setTimeout(() => void ask(), PAUSE_MS);
 }
 
-/** Opens the dialog for the flow that is looked at. */
+/** Opens the dialog for the focused flow. */
 export function openNumbers(): void {
   if (state.focus === undefined || dialog.open) return;
   dialog.showModal();

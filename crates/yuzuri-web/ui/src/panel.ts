@@ -1,4 +1,4 @@
-// A chart: lanes of lines over one axis of time, with the strip of states and marks between them.
+// A chart: lanes of lines over a common time axis, with the strip of states and marks between them.
 import type uPlot from "uplot";
 import { put } from "./dom";
 import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
@@ -129,7 +129,7 @@ export class Panel implements Ground, StripGround {
     this.plots.push(plot);
   }
 
-  /** A faint ground behind the lines where the state was not Open. */
+  /** A faint background behind the lines where the state was not Open. */
   private tint(u: uPlot): void {
     const columns = this.columns[0];
     if (columns === undefined) return;
@@ -165,7 +165,8 @@ export class Panel implements Ground, StripGround {
       const columns = this.columns[n];
       columns.fill(flow.store, this.grid, flow.end, flow.receives, flow.srttUs, flow.mss);
       if (flow.bounds !== undefined) columns.bound(flow.bounds, this.grid, flow.end);
-      // A slow start threshold or a bound far above the window would flatten it; it is then read at the cursor only.
+      // A slow start threshold or a bound far above the window would flatten it; then only the
+      // cursor shows it.
       most.cwnd = Math.max(most.cwnd, columns.most.cwnd, Math.min(Math.max(columns.most.ssthresh, columns.most.bound), columns.most.cwnd * 1.6));
       most.rate = Math.max(most.rate, scaleEnd(columns.rate, columns.most.rate));
       most.rtt = Math.max(most.rtt, scaleEnd(columns.srttMax, columns.most.rtt));
@@ -175,7 +176,7 @@ export class Panel implements Ground, StripGround {
     this.scales.cwnd.max = roundUp(most.cwnd * 1.06);
     this.scales.rate.max = roundUp(most.rate * 1.06);
     this.scales.rtt.max = roundUp((most.rtt * 1.06) / 1000) * 1000;
-    // What is above the scale is said beside its unit.
+    // The largest value above the scale is written beside its unit.
     this.above.rate = highest.rate > this.scales.rate.max ? `, up to ${rate(highest.rate)}` : "";
     this.above.rtt = highest.rtt > this.scales.rtt.max ? `, up to ${timeUs(highest.rtt)}` : "";
     this.times();
@@ -236,7 +237,7 @@ export class Panel implements Ground, StripGround {
     return this.strip.markAt(x, y - this.strip.canvas.offsetTop);
   }
 
-  /** Shows a line at a time, or hides it where the view has not that time. */
+  /** Shows a line at a time, or hides it if that time is not in the view. */
   private put(line: HTMLElement, time: number | undefined): void {
     const shown = time !== undefined && time >= this.view.from && time <= this.view.to;
     line.hidden = !shown;
@@ -253,7 +254,7 @@ export class Panel implements Ground, StripGround {
     this.put(this.begins, time);
   }
 
-  /** Shows the stretch that a drag has chosen, CSS pixels, or hides it. */
+  /** Shows the stretch selected by a drag, CSS pixels, or hides it. */
   select(from: number | undefined, to: number): void {
     this.brush.hidden = from === undefined;
     if (from === undefined) return;
@@ -261,13 +262,13 @@ export class Panel implements Ground, StripGround {
     this.brush.style.width = `${Math.abs(to - from)}px`;
   }
 
-  /** Throughput as it is drawn at a time. */
+  /** Throughput as drawn at a time. */
   rateAt(n: number, time: number): number | null {
     const p = Math.floor((time - this.grid.start) / this.grid.pixel);
     return this.columns[n]?.rate[p * 2] ?? null;
   }
 
-  /** What limited the n-th flow at a time, as it is drawn. */
+  /** What limited the n-th flow at a time, as drawn. */
   limitAt(n: number, time: number): string | undefined {
     return limitName(this.columns[n]?.limit[Math.floor((time - this.grid.start) / this.grid.pixel)] ?? UNTOLD);
   }

@@ -1,4 +1,4 @@
-// The plots that a chart is made of: their axes, scales and lines.
+// The plots of a chart: their axes, scales and lines.
 import uPlot from "uplot";
 import { count } from "./format";
 import { color, flowColor, flowDash, flowLetter } from "./theme";
@@ -6,11 +6,11 @@ import { color, flowColor, flowDash, flowLetter } from "./theme";
 export const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 const INCREMENTS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
-/** Dashes of the bounds, told apart from each other and from ssthresh without their colour. */
+/** Dashes of the bounds: they differ from each other and from ssthresh even without colour. */
 export const LOWER_DASH = [2, 3];
 export const UPPER_DASH = [9, 3, 2, 3];
 
-/** How times are written, and what is added to them so that ticks fall on round times. */
+/** How times are written, and the offset that places ticks on round times. */
 export interface TimeAxis {
   offsetUs: number;
   label(us: number, digits: number): string;
@@ -18,20 +18,20 @@ export interface TimeAxis {
 
 export type Quantity = "cwnd" | "rate" | "rtt";
 
-/** What plots ask their panel for while they draw. */
+/** What plots read from their panel while drawing. */
 export interface Ground {
   readonly width: number;
   /** Room for the labels left of the lines, and right of them, CSS pixels. */
   readonly gutter: number;
   readonly rightGutter: number;
   readonly axis: TimeAxis;
-  /** What the lines of sequence numbers span, bytes. */
+  /** The range of sequence numbers, bytes. */
   readonly bytes: { from: number; to: number };
   /** Upper end of each scale, in the data's unit (segments, bit/s, microseconds). */
   readonly scales: Readonly<Record<Quantity, { max: number }>>;
 }
 
-/** Number of a rate's unit, so that an axis has one unit. */
+/** The unit for a rate and its size in bit/s, so that an axis has one unit. */
 export function unitOf(bps: number): { by: number; name: string } {
   if (bps >= 1e9) return { by: 1e9, name: "Gbit/s" };
   if (bps >= 1e6) return { by: 1e6, name: "Mbit/s" };
@@ -102,7 +102,7 @@ export function mainPlot(ground: Ground, width: number, height: number, withX: b
     axes: [yAxis(ground, "cwnd", "--cwnd", 3, (v) => count(v), true), yAxis(ground, "rate", "--rate", 1, rates, false)],
     series: [
       {},
-      // Told from the window by the ground below it, too, for those who do not see the colours.
+      // The area below it also distinguishes it from the window without colour.
       { scale: "rate", stroke: () => color("--rate"), fill: () => color("--rate-area"), width: 1.4, points: { show: false }, spanGaps: false },
       { scale: "cwnd", stroke: () => color("--ssthresh"), width: 1.25, dash: [6, 4], points: { show: false }, spanGaps: false },
       { scale: "cwnd", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
@@ -115,7 +115,7 @@ export function mainPlot(ground: Ground, width: number, height: number, withX: b
   return new uPlot(made, [[0, 1], ...Array.from({ length: 5 }, () => [null, null])] as uPlot.AlignedData);
 }
 
-/** Bytes with as many digits as tell ticks apart. */
+/** Bytes with enough digits to distinguish ticks. */
 function byteTicks(splits: readonly number[]): string[] {
   const step = Math.abs((splits[1] ?? 1) - (splits[0] ?? 0));
   const last = Math.abs(splits[splits.length - 1] ?? 0);
@@ -138,7 +138,7 @@ export function sequencePlot(ground: Ground, width: number, height: number, tint
       { scale: "bytes", stroke: () => color("--rate"), width: 1.4, points: { show: false }, spanGaps: false },
       { scale: "bytes", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
     ],
-    // What is on its way.
+    // Data in flight.
     bands: [{ series: [2, 3], fill: () => color("--rate-area") }],
     hooks: { drawClear: [(u) => tint(u)] },
   });
@@ -195,7 +195,7 @@ function letters(u: uPlot): void {
     const x = Math.min(u.valToPos(u.data[0][i], "x", true) + 3 * ratio, bbox.left + bbox.width + 2 * ratio);
     ends.push({ letter: flowLetter(n - 1), ink: flowColor(n - 1), x, y: u.valToPos(value, scale, true) });
   }
-  // Lines that end at the same height: their letters stand below each other, as long as there is room.
+  // Lines that end at the same height: their letters are stacked, as long as there is room.
   const apart = Math.min(11 * ratio, bbox.height / Math.max(ends.length, 1));
   ends.sort((a, b) => a.y - b.y);
   ends.forEach((end, n) => (end.y = Math.max(end.y, (ends[n - 1]?.y ?? -Infinity) + apart)));

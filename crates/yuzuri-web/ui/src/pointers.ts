@@ -1,4 +1,4 @@
-// What mouse, finger and pen do on the chart.
+// Mouse, touch and pen on the chart.
 import { chart, panels } from "./chart";
 import { charted } from "./charted";
 import { setFocus, setMode } from "./choice";
@@ -102,7 +102,7 @@ chart.addEventListener("pointerleave", () => {
   if (drag === undefined && document.activeElement !== chart) setCursor(undefined, false);
 });
 chart.addEventListener("dblclick", (event) => {
-  // The pointer was captured by the chart, so the event's own target does not tell what is below it.
+  // The chart has captured the pointer, so the event's target does not show what is below it.
   if (panelOf(document.elementFromPoint(event.clientX, event.clientY)) === undefined) return;
   goLive();
 });
@@ -143,7 +143,7 @@ function pointTooltip(panel: Panel, clientX: number, clientY: number): void {
   tooltip.style.top = `${clientY + 18 + box.height > window.innerHeight ? clientY - box.height - 12 : clientY + 18}px`;
 }
 
-/** A title in the multiples: a click looks at its flow, two show it alone. */
+/** A title in the multiples: a click focuses its flow, a double click shows it alone. */
 function titled(target: EventTarget | null): string | undefined {
   const at = target instanceof Node ? panels.findIndex((panel) => panel.root.firstElementChild !== panel.lanes && panel.root.firstElementChild?.contains(target)) : -1;
   return charted()[at];

@@ -1,11 +1,11 @@
-// What the cursor reads of a flow, as text.
+// The values of a flow at the cursor, as text.
 import { bytes, rate, timeUs } from "./format";
 import type { Drawn } from "./drawn";
 import { limitName } from "./limits";
 import type { Panel } from "./panel";
 import { B, R, STATES, type RowData } from "./wire";
 
-/** What the cursor reads of a flow at a time. */
+/** The values of a flow at a time. */
 export interface Reading {
   cwnd: string;
   ssthresh: string;
@@ -24,14 +24,15 @@ export interface Reading {
 
 const NONE = "–";
 
-/** What flows do together at a time. */
+/** Totals of flows at a time. */
 export interface Together {
   rate: string;
   jain: string;
   srtt: string;
 }
 
-/** Jain's fairness index of rates (1: all the same, 1/n: one has it all); undefined where nothing is sent. */
+/** Jain's fairness index of rates (1: all equal, 1/n: one has everything); undefined if nothing is
+ * sent. */
 export function jain(rates: readonly number[]): number | undefined {
   const sum = rates.reduce((all, one) => all + one, 0);
   const squares = rates.reduce((all, one) => all + one * one, 0);
@@ -64,7 +65,7 @@ function boundsAt(flow: Drawn, time: number): string {
   return upper > 0 ? `up to ${upper} seg` : lower > 0 ? `from ${lower} seg` : "none";
 }
 
-/** A value with its spread where it has one. */
+/** A value with its spread, if it has one. */
 function spread(last: number, min: number, max: number, write: (n: number) => string): string {
   if (min === max) return write(last);
   const [low, high] = [write(min), write(max)];
@@ -72,7 +73,8 @@ function spread(last: number, min: number, max: number, write: (n: number) => st
   return `${write(last)} (${low.includes(" ") && high.endsWith(unit) ? low.slice(0, low.indexOf(" ")) : low}–${high})`;
 }
 
-/** What is known of the n-th flow of a panel at a time; what the buckets lack is taken from its row now. */
+/** The values of the n-th flow of a panel at a time; values missing in the buckets come from its
+ * current row. */
 export function read(flow: Drawn, panel: Panel | undefined, n: number, time: number, now: RowData | undefined): Reading | undefined {
   const found = time > flow.end + 1e6 ? undefined : flow.store.lookup(time);
   if (found === undefined) return undefined;
@@ -92,7 +94,7 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     sacked: bytes(data[at + B.SACKED]),
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
-    // What a record does not tell yet, the list says of the last two seconds.
+    // What a record does not show yet, the list shows for the last two seconds.
     limit: panel?.limitAt(n, time) ?? (time >= data[at + B.LAST] && flow.store.latest <= time ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
   };
 }

@@ -10,24 +10,24 @@ import { flowLetter } from "./theme";
 import { timeText } from "./time";
 
 export const readout = el("readout");
-/** Pause between two writings of numbers that run with the time. */
+/** Pause between two updates of numbers that change with time. */
 const PAUSE_MS = 100;
 let lastReading = 0;
 let readAt: number | undefined;
 
-/** Writes the values at the next drawing, however soon. */
+/** Updates the values at the next drawing, without a pause. */
 export function readAgain(): void {
   lastReading = 0;
 }
 
-/** Writes the values of what is drawn; the panel is the one in which all of it is. */
+/** Shows the values of the drawn flows; the panel is the one that contains all of them. */
 export function showReading(drawn: Drawn[], panel: Panel | undefined): void {
   if (!due()) return;
   if (isSingle(state.mode)) readingOne(drawn[0], panel);
   else readingMany(drawn, panel);
 }
 
-/** Numbers that run with the time are written ten times a second, those at a cursor at once. */
+/** Numbers that change with time are updated ten times a second, those at a cursor immediately. */
 function due(): boolean {
   const time = performance.now();
   if (state.cursor === readAt && time - lastReading < PAUSE_MS) return false;
@@ -36,7 +36,7 @@ function due(): boolean {
   return true;
 }
 
-/** Parts of the line of values are made once and only their text is changed. */
+/** The parts of the line of values are created once; only their text changes. */
 const slots = new Map<string, HTMLElement>();
 let readoutShape = "";
 
@@ -100,7 +100,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   const values = read(flow, panel, 0, at, known.row);
   write("time", state.cursor === undefined && state.follow && state.link.state === "open" ? "now" : timeText(at, 3));
   for (const key of ["cwnd", "ssthresh", "bounds", "acked", "outstanding", "sacked", "window", "rate", "srtt", "minRtt", "inFlight", "state", "limit"] as const) write(key, values?.[key] ?? "–");
-  // A flow that nobody bounds has none to tell of.
+  // A flow without bounds has none to show.
   const bounds = slots.get("bounds")?.parentElement;
   if (bounds) bounds.hidden = flow.bounds === undefined;
 }
@@ -184,7 +184,7 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
     const values: Reading | undefined = read(flow, panel, n, state.cursor ?? Math.min(state.view.to, flow.end), flows.all.get(flow.id)?.row);
     put(slots.get(`${n}name`), flow.name);
     for (const column of columns) {
-      // The spread is for one flow: here it would make the columns jump.
+      // Without the spread, which would make the columns jump.
       const text = (values?.[column] ?? "–").replace(/ \(.*\)/, "");
       put(slots.get(`${n}${column}`), column === "limit" ? shortOf(text) : text);
     }

@@ -1,4 +1,5 @@
-// What the reader asks of the server: another filter, another density, another place in a replay.
+// The reader's requests to the server: another filter, another density, another position in a
+// replay.
 import { el, say } from "./dom";
 import { Refusal, request } from "./live";
 import { state } from "./state";

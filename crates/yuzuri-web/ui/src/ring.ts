@@ -1,8 +1,9 @@
-// What a flow did, in four rings of buckets of growing width. All memory is taken at once and never grows.
+// A flow's history in four rings of buckets of growing width. All memory is allocated at the start
+// and never grows.
 import { vote } from "./limits";
 import { B, E, STRIDE, type EventData } from "./wire";
 
-/** Buckets of one width, the newest overwriting the oldest. */
+/** Buckets of one width; the newest overwrites the oldest. */
 export class Ring {
   readonly data: Float64Array;
   private first = 0;
@@ -17,7 +18,7 @@ export class Ring {
     this.count = 0;
   }
 
-  /** Where in `data` the n-th oldest bucket begins. */
+  /** The index in `data` of the n-th oldest bucket. */
   at(n: number): number {
     return ((this.first + n) % this.most) * STRIDE;
   }
@@ -27,7 +28,8 @@ export class Ring {
     return this.count === 0 ? Infinity : this.data[this.at(0) + B.START];
   }
 
-  /** Adds the bucket at `from[at]`, into the last one where it belongs to the same stretch or is older. */
+  /** Adds the bucket at `from[at]`; merges it into the last one if it belongs to the same stretch
+   * or is older. */
   push(from: ArrayLike<number>, at: number): void {
     const start = Math.floor(from[at + B.START] / this.width) * this.width;
     if (this.count > 0) {
@@ -45,7 +47,7 @@ export class Ring {
     const before = this.count > 0 ? this.data[this.at(this.count - 1) + B.LAST] : Infinity;
     this.count += 1;
     for (let n = 0; n < STRIDE; n += 1) this.data[to + n] = from[at + n];
-    // Begins earlier here: what limited the flow before the bucket has a part in it.
+    // The stored bucket begins earlier than the given one: the limit before that has a part in it.
     const early = from[at + B.START] - Math.max(start, before);
     if (early > 0 && from[at + B.LIMIT_BEFORE] >= 0) vote(this.data, to + B.LIMIT, from[at + B.LIMIT_BEFORE], early);
     this.data[to + B.START] = start;
@@ -64,7 +66,7 @@ export class Ring {
   }
 }
 
-/** Joins two buckets, as `Bucket::merge` of `yuzuri-view` does. */
+/** Merges two buckets, as `Bucket::merge` in `yuzuri-view` does. */
 function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number): void {
   into[i + B.EVENTS] += from[j + B.EVENTS];
   into[i + B.CWND_MIN] = Math.min(into[i + B.CWND_MIN], from[j + B.CWND_MIN]);
@@ -111,14 +113,14 @@ export interface Piece {
   to: number;
 }
 
-/** All that is known of a flow's past. */
+/** All that is known of a flow's history. */
 export class Store {
   readonly levels = LEVELS.map(([width, most]) => new Ring(width, most));
   /** Notable events, oldest first. */
   events: EventData[] = [];
-  /** From when on `events` is whole. */
+  /** The time from which `events` is complete. */
   eventsFrom = Infinity;
-  /** Whether the server's history has been taken in. */
+  /** Whether the server's history has been loaded. */
   filled = false;
   private early: number[][] = [];
 
@@ -130,10 +132,10 @@ export class Store {
     this.early = [];
   }
 
-  /** Takes in what is new. Until the history is there it waits. */
+  /** Adds new buckets. They wait until the history is loaded. */
   push(buckets: number[]): void {
     if (!this.filled) {
-      // Bounded: the history comes within seconds or is asked for again.
+      // Bounded: the history arrives within seconds or is requested again.
       if (this.early.length < 600) this.early.push(buckets);
       return;
     }
@@ -142,7 +144,8 @@ export class Store {
     }
   }
 
-  /** Takes in the past: per level (coarser than the first) the server's buckets, and the time up to which they go. */
+  /** Loads the history: per level (coarser than the first) the server's buckets, and the time up to
+   * which they go. */
   fill(past: { buckets: number[]; now: number }[]): void {
     const early = this.early;
     for (const level of this.levels) level.clear();
@@ -187,7 +190,7 @@ export class Store {
     let end = to;
     for (let n = best; n < this.levels.length && end > from; n += 1) {
       const ring = this.levels[n];
-      // What the finer level covers is left to it, also where a wide bucket reaches into it.
+      // The part covered by the finer level is left to it, even if a wide bucket overlaps it.
       let last = ring.upTo(end);
       while (last > 0 && end < to && ring.data[ring.at(last - 1) + B.START] + ring.width > end) last -= 1;
       const first = Math.max(ring.upTo(from) - 1, 0);
@@ -197,7 +200,7 @@ export class Store {
     return pieces;
   }
 
-  /** The bucket that tells what held at `time`, as ring and place in its data. */
+  /** The bucket with the values at `time`, as ring and index in its data. */
   lookup(time: number): { data: Float64Array; at: number; width: number } | undefined {
     for (const ring of this.levels) {
       const n = ring.upTo(time);

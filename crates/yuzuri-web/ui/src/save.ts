@@ -1,4 +1,4 @@
-// The buttons that save what is shown.
+// The buttons that save the view.
 import { panels } from "./chart";
 import { charted, drawnOf } from "./charted";
 import { el, say } from "./dom";

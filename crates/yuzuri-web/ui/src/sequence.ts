@@ -1,14 +1,17 @@
-// A flow's bytes over time, as tcptrace draws them: what was sent, what is acknowledged, and how far the receiver's window reaches.
+// A flow's bytes over time, as in tcptrace: sent and acknowledged bytes, and the end of the
+// receiver's window.
 //
-// The kernel's record has counters and no sequence numbers of single segments, so what was retransmitted or selectively
-// acknowledged has no place on the lines: how much of it there is stands above the chart, and when in the strip below.
+// The kernel's record has counters and no sequence numbers of single segments, so retransmitted and
+// selectively acknowledged bytes have no position on the lines: their amount is shown above the
+// chart, and their time in the strip below.
 import { B } from "./wire";
 import type { Store } from "./ring";
 import type { Grid } from "./thin";
 
 type Values = (number | null)[];
 
-/** A window's end this many times further from the acknowledged bytes than what is shown would flatten the lines. */
+/** A window's end further than this multiple of the shown range from the acknowledged bytes would
+ * flatten the lines. */
 const MAX_WINDOW_PART = 1.6;
 
 /** Two points per pixel and line, in bytes since the connection began; null where nothing is known. */
@@ -16,10 +19,11 @@ export class Sequence {
   acked: Values = [];
   sent: Values = [];
   windowEnd: Values = [];
-  /** What the lines span, bytes. */
+  /** The range of the lines, bytes. */
   range = { from: 0, to: 1 };
 
-  /** Fills the lines up to `end`. What a receiver has received counts as acknowledged; it sees nothing of what is on its way. */
+  /** Fills the lines up to `end`. At a receiver, received bytes count as acknowledged; it does not
+   * see data in flight. */
   fill(store: Store, g: Grid, end: number, receives: boolean): void {
     for (const list of [this.acked, this.sent, this.windowEnd]) {
       list.length = g.pixels * 2;

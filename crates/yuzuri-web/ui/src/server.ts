@@ -1,4 +1,4 @@
-// What the server says, taken in.
+// Processes the server's messages.
 import { showLink, showSession, showStatus } from "./bar";
 import { chooseNew, focusSome, reload, subscribe } from "./choice";
 import { events } from "./lists";
@@ -7,10 +7,11 @@ import { bounds, flows, state, stores } from "./state";
 import { hear, jump } from "./time";
 import { E } from "./wire";
 
-/** Whether the pasts are from before the connection was lost; they are asked for again once the time is known. */
+/** Whether the histories are from before the connection was lost; they are requested again once the
+ * time is known. */
 let stale = false;
 
-/** Another stretch of time, or other flows: what is known is forgotten. */
+/** Another stretch of time, or other flows: discards all data. */
 function startOver(next: number): void {
   state.epoch = next;
   jump();
@@ -69,7 +70,7 @@ export async function loadSession(): Promise<void> {
   try {
     state.session = await askSession();
   } catch {
-    // The connection says it, and asks again when it is back.
+    // The connection reports it, and requests the history again once it is back.
     return;
   }
   showSession(state.session);

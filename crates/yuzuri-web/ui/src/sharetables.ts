@@ -68,7 +68,7 @@ export const span = (kind: string): HTMLSpanElement => {
   return made;
 };
 
-/** Facts with a name each: what to write by their keys. */
+/** A list of named facts; returns the function that writes one by its key. */
 export function facts(root: HTMLElement, named: readonly [string, string][]): (key: string, text: string) => void {
   const list = document.createElement("dl");
   list.className = "facts";

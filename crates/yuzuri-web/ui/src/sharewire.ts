@@ -1,5 +1,5 @@
-// What the sharing daemon says of itself: the mirror of `yuzuri-share`'s `status.rs`, as far as the page shows it. Fields
-// are added there, not changed; those that may be absent are marked.
+// The sharing daemon's status: the mirror of `yuzuri-share`'s `status.rs`, as far as the page shows
+// it. Fields are only added there; optional ones are marked.
 
 export interface ShareMember {
   node: string;
@@ -7,7 +7,7 @@ export interface ShareMember {
   address?: string;
   sends: boolean;
   leads: boolean;
-  /** It signs its messages with the key that is accepted besides; absent: it does not. */
+  /** It signs its messages with the additionally accepted key; absent: it does not. */
   other_key?: boolean;
   age_s: number;
 }
@@ -19,7 +19,7 @@ export interface ShareSummary {
   capacity_bps: number;
   share_bps: number;
   queue_us: number;
-  /** Not 0: the wire behind the access point limits. */
+  /** Not 0: the link behind the access point limits. */
   wire_bps: number;
   paced: boolean;
 }
@@ -40,7 +40,7 @@ export interface ShareFlow {
   burst: number;
 }
 
-/** Means of what this terminal's flows delivered. */
+/** Means of the throughput and delay of this terminal's flows. */
 export interface Measured {
   seconds: number;
   rate_bps: number;
@@ -54,13 +54,13 @@ export interface ShareInterface {
   leader?: string;
   leads: boolean;
   members: ShareMember[];
-  /** Absent: nothing was said, lately. */
+  /** Absent: no summary arrived lately. */
   summary?: ShareSummary;
   /** Before sharing began, and since; absent: there is nothing to compare. */
   benefit?: { before: Measured; since: Measured };
-  /** Those that carry most, the largest first. */
+  /** The flows that carry most, the largest first. */
   flows: ShareFlow[];
-  /** Of a daemon before it told them: absent. */
+  /** Absent in older daemons. */
   flow_counts?: { all: number; resting: number; left_out: number };
   /** Messages that were refused, by reason, since the daemon started. */
   messages?: { refused?: Record<string, number> };
@@ -72,11 +72,11 @@ export interface ShareStatus {
   why_not?: string;
   policy: { name: string; objective: string; capacity_bps?: number };
   keyed: boolean;
-  /** What works, but should not stay as it is; absent: nothing. */
+  /** What works, but should be changed; absent: nothing. */
   warnings?: string[];
   interfaces: ShareInterface[];
   flows_elsewhere: number;
-  /** What comes by itself; absent: nothing is waited for. */
+  /** What will resolve without action; absent: nothing. */
   waits?: string[];
   problems: string[];
 }
@@ -86,10 +86,10 @@ export interface Station {
   station: string;
   addresses: string[];
   exempt: boolean;
-  /** Of a daemon before it led groups: absent. */
+  /** Absent in older daemons. */
   membership?: string;
   rate_bps: number;
-  /** What it sends that no window bounds. */
+  /** Its traffic that no window bounds. */
   other_bps: number;
   /** Absent: nothing is shared. */
   share_bps?: number;
@@ -98,7 +98,7 @@ export interface Station {
   bounded: number;
 }
 
-/** Means over the last minute of one kind. */
+/** Means over the last minute of one mode. */
 export interface Figures {
   seconds: number;
   rate_bps: number;
@@ -106,22 +106,22 @@ export interface Figures {
   fairness: number;
 }
 
-/** What an access point's daemon says of itself. */
+/** The status of an access point's daemon. */
 export interface AccessPointStatus {
   dry_run: boolean;
   policy: { name: string; objective: string };
   stations: Station[];
   summary?: ShareSummary;
-  /** While nobody was bounded; absent: that never was. */
+  /** While no station was bounded; absent: that was never so. */
   plain?: Figures;
-  /** While bounds hold. */
+  /** While bounds are in force. */
   shared?: Figures;
-  /** Of stations that bound themselves; absent: none. */
+  /** Groups of stations that bound themselves; absent: none. */
   groups?: { device: string; group: string; leads: boolean; members: unknown[] }[];
   problems: string[];
 }
 
-/** Where no daemon answers: why, and the command that helps. */
+/** Where no daemon answers: the reason, and the command that helps. */
 export interface ShareAbsent {
   running: false;
   why: string;
@@ -132,7 +132,7 @@ export type ShareAnswer = ShareStatus | AccessPointStatus | ShareAbsent;
 
 export const isAbsent = (answer: ShareAnswer): answer is ShareAbsent => "running" in answer;
 
-/** What a field has to be; with a question mark it may be absent. */
+/** The type of a field; a question mark makes it optional. */
 type Kind = "string" | "number" | "boolean" | "string?" | "number?" | "boolean?";
 
 function has(value: unknown, fields: Readonly<Record<string, Kind>>): boolean {
@@ -159,7 +159,8 @@ function isInterface(value: unknown): boolean {
   return Array.isArray(members) && members.every(isMember) && Array.isArray(flows) && flows.every(isFlow) && (summary === undefined || isSummary(summary));
 }
 
-/** Whether an answer is a status with all that the page needs; a daemon of another version might say something else. */
+/** Whether an answer is a status with all fields that the page needs; a daemon of another version
+ * might differ. */
 export function isStatus(answer: ShareAnswer): answer is ShareStatus {
   if (!has(answer, { steers: "boolean", why_not: "string?", keyed: "boolean", flows_elsewhere: "number" })) return false;
   const { interfaces, policy, problems, warnings, waits } = answer as ShareStatus;
@@ -173,7 +174,7 @@ const isStation = (value: unknown): boolean =>
 const areFigures = (value: unknown): boolean => value === undefined || has(value, { seconds: "number", rate_bps: "number", rtt_us: "number", fairness: "number" });
 const isGroup = (value: unknown): boolean => has(value, { device: "string", group: "string", leads: "boolean" }) && Array.isArray((value as { members: unknown }).members);
 
-/** Whether an answer is an access point's status with all that the page needs. */
+/** Whether an answer is an access point's status with all fields that the page needs. */
 export function isAccessPoint(answer: ShareAnswer): answer is AccessPointStatus {
   if (!has(answer, { dry_run: "boolean" })) return false;
   const { stations, policy, problems, summary, plain, shared, groups } = answer as AccessPointStatus;

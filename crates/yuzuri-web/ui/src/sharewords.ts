@@ -1,4 +1,4 @@
-// The sharing daemon's terms, as people read them.
+// The sharing daemon's terms in words.
 import { rate, timeUs } from "./format";
 import type { AccessPointStatus, Figures, ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary, Station } from "./sharewire";
 
@@ -96,7 +96,7 @@ export const OTHER_KEY: Words = {
 /** Reasons for which a message is refused when its sender has another key, or one of the two has none. */
 const KEY_REFUSALS = ["tag", "retired-key", "keyed", "keyless"] as const;
 
-/** What the keys of the other terminals mean for this one's transfers. */
+/** The effect of the other terminals' keys on this one's transfers. */
 function keyRemarks({ name, members, messages }: ShareInterface): string[] {
   const remarks: string[] = [];
   const others = members.filter((member) => member.other_key === true).length;
@@ -111,14 +111,14 @@ function keyRemarks({ name, members, messages }: ShareInterface): string[] {
   return remarks;
 }
 
-/** What sharing brought, from figures measured before it began and since. */
+/** The benefit of sharing, from figures measured before it began and since. */
 export function benefit({ benefit }: ShareInterface): string {
   if (benefit === undefined) return "–";
   const { before, since } = benefit;
   return `RTT ${timeUs(before.srtt_us)} → ${timeUs(since.srtt_us)}, throughput ${rate(before.rate_bps)} → ${rate(since.rate_bps)} since sharing began`;
 }
 
-/** What is wrong or should be known, one sentence each. */
+/** Problems and notes, one sentence each. */
 export function remarks(status: ShareStatus): string[] {
   const remarks = [...status.problems, ...(status.waits ?? [])];
   if (!status.keyed) remarks.push("There is no key: anybody on the network can forge messages.");
@@ -144,10 +144,10 @@ export function stations({ summary, stations }: AccessPointStatus): string {
   return summary === undefined ? String(stations.length) : `${stations.length}, of which ${summary.senders} send`;
 }
 
-/** As in columns whose head has the unit. */
+/** For columns whose header has the unit. */
 export const mbps = (bps: number): string => (bps / 1e6).toFixed(1);
 
-/** What all stations had, of one kind of looks. */
+/** An access point's figures in one mode. */
 export function figures(of: Figures | undefined): string {
   if (of === undefined) return "–";
   return `${rate(of.rate_bps)}, RTT ${timeUs(of.rtt_us)}, fairness ${of.fairness.toFixed(3)}`;

@@ -1,4 +1,5 @@
-// The view of sharing, and the bounds that charts draw: what the daemon on this host says. It is asked while the page is seen.
+// The sharing view, and the bounds in charts, from the daemon on this host. It is polled while the
+// page is visible.
 import { Bounds } from "./bounds";
 import { setFocus } from "./choice";
 import { el, put, say } from "./dom";
@@ -12,15 +13,15 @@ import { bounds, flows, inReplay, state } from "./state";
 import { now } from "./time";
 import { R } from "./wire";
 
-/** A bound holds for 1.5 s in the kernel: asked once a second, the chart has no gaps. */
+/** A bound holds for 1.5 s in the kernel: with one request a second, the chart has no gaps. */
 const PAUSE_MS = 1000;
-/** Without a daemon there is nothing to miss while the view is closed. */
+/** Without a daemon, nothing is missed while the view is closed. */
 const ABSENT_PAUSE_MS = 5000;
 
-/** The watched flow that the daemon speaks of, by the socket's cookie. */
+/** The watched flow for a flow of the daemon, by the socket's cookie. */
 function idOf(flow: ShareFlow): string | undefined {
   if (Number.isSafeInteger(flow.id)) return flow.id.toString(16);
-  // The kernel has cookies near 2^64, too, which numbers here do not hold.
+  // Kernel cookies near 2^64 exceed the exact range of numbers here.
   for (const { who } of flows.all.values()) if (who.local === flow.local && who.remote === flow.remote) return who.id;
   return undefined;
 }
@@ -129,7 +130,7 @@ function showStatus(status: ShareStatus): void {
   put(el("share-remarks"), words.remarks(status).join(" "));
 }
 
-/** The same warnings stay the same elements: a screen reader says them once. */
+/** Unchanged warnings keep their elements, so that a screen reader announces them once. */
 function showWarnings(warnings: readonly string[]): void {
   const list = el("share-warnings");
   while (list.children.length > warnings.length) list.lastElementChild?.remove();
@@ -145,11 +146,12 @@ function showAbsent({ why, help }: ShareAbsent): void {
   el("share-key").hidden = help?.includes("--key-file") !== true;
 }
 
-/** Whether the last answer had no bound at all, and whether the daemon was gone since sharing began. */
+/** Whether the last answer had no bound at all, and whether the daemon was gone since sharing
+ * began. */
 let wasUnbounded = false;
 let hasEnded = false;
 
-/** Notes when bounds begin; where they were there before the page looked, it is not known when that was. */
+/** Notes when bounds begin; if they were there before the page looked, that time is unknown. */
 function noteBeginning(status: ShareStatus, at: number): void {
   const isBounded = status.interfaces.some((each) => each.flows.some((flow) => flow.obeys && flow.bound.upper > 0));
   if (isBounded && wasUnbounded && (state.sharingSince === undefined || hasEnded)) {
@@ -159,7 +161,7 @@ function noteBeginning(status: ShareStatus, at: number): void {
   wasUnbounded = !isBounded;
 }
 
-/** Keeps what the daemon says of bounds, for the charts. */
+/** Keeps the reported bounds, for the charts. */
 function keepBounds(status: ShareStatus): void {
   const at = now();
   for (const id of bounds.keys()) if (!flows.all.has(id)) bounds.delete(id);
@@ -181,7 +183,7 @@ function show(part: "wait" | "absent" | "status"): void {
   el("share-status").hidden = part !== "status";
 }
 
-/** Why what is shown may be old; empty: it is not. */
+/** Why the view may be out of date; empty: it is current. */
 const trouble = (why: string): void => {
   put(el("share-trouble"), why);
   if (el("share-status").hidden && el("share-absent").hidden) put(el("share-wait"), why);
@@ -191,12 +193,12 @@ let timer: number | undefined;
 let asking = false;
 let isAbsentNow = false;
 const isOpen = (): boolean => !el("side-sharing").hidden;
-/** A recording has no daemon: it is asked only to say so in the open view. */
+/** A recording has no daemon: the request is made only so that the open view can say so. */
 const wanted = (): boolean => document.visibilityState === "visible" && (isOpen() || !inReplay());
 
 const UNKNOWN = "The page does not understand the daemon's answer: the daemon may have another version.";
 
-/** Shows an answer; why what is shown may be old. */
+/** Shows an answer; returns why the view may be out of date. */
 function take(answer: ShareAnswer): string {
   isAbsentNow = isAbsent(answer);
   if (isAbsent(answer)) {
@@ -220,7 +222,7 @@ function take(answer: ShareAnswer): string {
   return "";
 }
 
-/** Asks, and asks again after a pause while that is wanted. */
+/** Polls, and repeats after a pause as long as that is wanted. */
 export async function refresh(): Promise<void> {
   window.clearTimeout(timer);
   if (asking || !wanted()) return;

@@ -1,17 +1,18 @@
-// What sharing has brought: what flows did together before it began, and since.
+// The benefit of sharing: the totals of flows before it began, and since.
 import { rate, timeUs } from "./format";
 import type { Drawn } from "./drawn";
 import { jain, type Together } from "./reading";
 import type { Store } from "./ring";
 import { B } from "./wire";
 
-/** Looked back over at most, and from when on there is something to compare, microseconds. */
+/** The longest time compared, and the time after which a comparison is possible, microseconds. */
 const MAX_US = 30e6;
 const MIN_US = 3e6;
-/** Windows need this long to follow their new bounds. */
+/** The time in which windows follow their new bounds. */
 const SETTLES_US = 2e6;
 
-/** Bytes that a counter grew by, and the mean of the smoothed RTT; undefined where the time is not known. */
+/** The growth of a byte counter, and the mean of the smoothed RTT; undefined if the time is not
+ * covered. */
 function over(store: Store, from: number, to: number, counter: number): { bytes: number; srtt: number } | undefined {
   const [first, last] = [store.lookup(from), store.lookup(to)];
   if (first === undefined || last === undefined) return undefined;
@@ -43,10 +44,11 @@ function together(flows: readonly Drawn[], from: number, to: number): Together |
   return { rate: rate(rates.reduce((sum, one) => sum + one, 0)), jain: index.toFixed(3), srtt: timeUs(srtts[srtts.length >> 1]) };
 }
 
-/** Means of the last half minute before sharing began and of the last half minute now; undefined where there is less than three seconds of either. */
+/** Means of the last half minute before sharing began and of the current last half minute;
+ * undefined if either is shorter than three seconds. */
 export function beforeAndSince(flows: readonly Drawn[], since: number | undefined, now: number): { before: Together; since: Together } | undefined {
   if (since === undefined || now - since < MIN_US + SETTLES_US) return undefined;
-  // All flows must have been there before.
+  // All flows must have existed before.
   const begin = Math.max(since - MAX_US, ...flows.map(({ store }) => store.oldest));
   if (since - begin < MIN_US) return undefined;
   const [before, after] = [together(flows, begin, since), together(flows, Math.max(since + SETTLES_US, now - MAX_US), now)];

@@ -1,9 +1,11 @@
-// A flow's last half minute as a small picture: throughput with its ground, and the window. It is made of SVG and not of a
-// canvas: each canvas is a layer of its own to the browser, and a list of them costs the chart its frames.
+// A flow's last half minute as a sparkline: throughput as an area, and the window. It is SVG and
+// not a canvas: each canvas is a layer of its own in the browser, and a list of them costs the
+// chart its frames.
 import { svg } from "./dom";
 import { SPARK_POINTS, type Flow } from "./flows";
 
-/** Units of the picture, which is stretched over its place; above and below the lines stays half of their width free. */
+/** Units of the picture, which is stretched to its place; half of the lines' width stays free above
+ * and below. */
 const [WIDTH, HEIGHT, FREE] = [SPARK_POINTS - 1, 26, 2];
 
 /** The points of a line that ends at the right edge, the largest value on top; empty without a line. */

@@ -1,4 +1,4 @@
-// What is known, and what the reader has chosen to see: where the page's parts meet.
+// Data and the reader's choices: shared by all parts of the page.
 import type { Bounds } from "./bounds";
 import type { PanelKind, View } from "./drawn";
 import type { Link } from "./live";
@@ -12,10 +12,10 @@ interface State {
   session: Session | undefined;
   status: Status | undefined;
   link: Link;
-  /** The server's count of beginnings anew (a seek in a replay, another filter). */
+  /** The server's count of restarts (a seek in a replay, another filter). */
   epoch: number;
   mode: PanelKind;
-  /** The flow that is looked at. */
+  /** The focused flow. */
   focus: string | undefined;
   /** The flows for overlay and multiples. */
   chosen: ReadonlySet<string>;
@@ -24,15 +24,17 @@ interface State {
   /** Width of the view, microseconds. */
   span: number;
   view: View;
-  /** Time that is read, if any. */
+  /** The time under the cursor, if any. */
   cursor: number | undefined;
-  /** Where a resting pointer holds the cursor while the view moves below it, CSS pixels within the lanes. */
+  /** Where a resting pointer keeps the cursor while the view moves below it, CSS pixels within the
+   * lanes. */
   hover: number | undefined;
-  /** When sharing was first seen to bound a window, after it was seen to bound none; microseconds since the session's start. */
+  /** When sharing was first seen to bound a window after it had bounded none; microseconds since
+   * the session's start. */
   sharingSince: number | undefined;
-  /** Whether times are of the day, not since the start. */
+  /** Whether times are times of day, not since the start. */
   byClock: boolean;
-  /** Whether the chart is to be drawn anew, and the lists. */
+  /** Whether the chart must be redrawn, and the lists. */
   dirty: boolean;
   listDirty: boolean;
 }
@@ -60,7 +62,7 @@ export const state: State = {
 export const inReplay = (): boolean => (state.status?.replay ?? null) !== null;
 
 export const flows = new Flows();
-/** The past of the flows in the chart. */
+/** The histories of the flows in the chart. */
 export const stores = new Map<string, Store>();
-/** The bounds of steered flows, from when on they are known. */
+/** The bounds of bounded flows, as far as they are known. */
 export const bounds = new Map<string, Bounds>();

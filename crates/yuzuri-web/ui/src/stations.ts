@@ -1,4 +1,5 @@
-// The view of sharing on an access point: its stations, their shares, and what they had before and have now.
+// The sharing view of an access point: its stations, their shares, and what they had before and
+// have now.
 import { el, put } from "./dom";
 import { rate } from "./format";
 import { facts, type Lines, span, table } from "./sharetables";
@@ -59,7 +60,7 @@ export function removeStations(): void {
 }
 
 export function showStations(status: AccessPointStatus): void {
-  put(el("share-policy"), `${status.policy.name}, at this access point${status.dry_run ? ": only told, nothing is bounded" : ""}`);
+  put(el("share-policy"), `${status.policy.name}, at this access point${status.dry_run ? ": dry run: nothing is bounded" : ""}`);
   put(el("share-objective"), status.policy.objective);
   if (shown === undefined) {
     shown = new Stations();

@@ -1,11 +1,12 @@
-// Server-sent events by `fetch`: an `EventSource` can carry no token.
+// Server-sent events by `fetch`: an `EventSource` cannot send a token.
 
 export interface Sent {
   name: string;
   data: string;
 }
 
-/** Takes pieces of a stream as they come and gives the events that have become whole (as the server writes them: `event`, one `data`). */
+/** Takes pieces of a stream as they arrive and returns complete events (as the server writes them:
+ * `event`, one `data`). */
 export class Events {
   private rest = "";
 

@@ -1,4 +1,4 @@
-// What lies below the lines: a strip of states per flow and, for one flow, marks of what happened.
+// The area below the lines: a strip of states per flow and, for one flow, event marks.
 import { GLYPHS, STATE_COLORS, drawGlyph, drawState, glyphOf, glyphsOfKinds, type Glyph } from "./marks";
 import { UNTOLD, limitColor, limitShort } from "./limits";
 import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
@@ -11,7 +11,7 @@ const LINES = ["resent", "ACKs", "other"];
 const LINE_HEIGHT = 17;
 const MARK_WIDTH = 14;
 const ROOM_FOR_WORDS = 50;
-/** Height of the states and, below them, where the lines of marks begin, CSS pixels. */
+/** Height of the states, and the top of the lanes of marks below them, CSS pixels. */
 const MARKS_TOP = 30;
 /** Heights of the lanes of states and of limits and how far the lanes of the next flow are below them, CSS pixels. */
 const LANES = {
@@ -33,7 +33,7 @@ export interface StripGround {
   columns: readonly Columns[];
 }
 
-/** A mark as it was placed; several events may share one. */
+/** A placed mark; several events may share one. */
 export interface PlacedMark {
   x: number;
   y: number;
@@ -58,7 +58,7 @@ export function runs({ state }: Columns, each: (state: number, first: number, la
   });
 }
 
-/** The graver before the less grave. */
+/** More serious marks before less serious ones. */
 const ORDER: readonly Glyph[] = Object.values(GLYPHS);
 
 export class Strip {
@@ -160,7 +160,7 @@ export class Strip {
         c.fillRect(x, y(1) + 1, Math.max(perPixel, 1.2), 5);
       }
     }
-    // Events come in order of time: what lies close to the last mark of its line is told with that mark.
+    // Events are in order of time: an event close to the last mark of its lane joins that mark.
     const last: (PlacedMark | undefined)[] = [];
     const place = (glyph: Glyph, time: number, event: EventData | undefined): void => {
       const at = ground.xOf(time);
@@ -168,7 +168,7 @@ export class Strip {
       const mark = last[glyph.line];
       if (mark !== undefined && Math.abs(at - mark.x) < MARK_WIDTH) {
         if (event !== undefined) mark.events.push(event);
-        // The graver one is shown; the others are told when pointed at.
+        // The more serious one is shown; pointing at it lists the others.
         if (ORDER.indexOf(glyph) < ORDER.indexOf(mark.glyph)) mark.glyph = glyph;
         return;
       }

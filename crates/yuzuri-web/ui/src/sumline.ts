@@ -1,4 +1,4 @@
-// A line of the list for what several flows do together.
+// A line of the list with the totals of several flows.
 import { put } from "./dom";
 import { count, rate, timeUs } from "./format";
 import type { Sum } from "./groups";
@@ -10,7 +10,7 @@ export class SumLine {
   private readonly more = document.createElement("span");
   private readonly cells: Record<"rate" | "limit" | "cwnd" | "srtt" | "resent", HTMLTableCellElement>;
 
-  /** Of a group, which `toggle` opens and folds, or of all where there is no toggle. */
+  /** For a group, which `toggle` opens and folds, or for all flows if there is no toggle. */
   constructor(toggle?: () => void) {
     this.tr.className = toggle === undefined ? "sum" : "sum group";
     this.tr.setAttribute("role", "row");

@@ -1,5 +1,6 @@
-// The list of flows. Rows are kept and changed in place. Only those that can be seen are told and drawn at each turn, and
-// the style sheet leaves the others out of layout: a list of hundreds must not cost the chart its frames.
+// The list of flows. Rows are kept and changed in place. Only visible rows are updated and drawn at
+// each turn, and the style sheet excludes the others from layout: a list of hundreds must not cost
+// the chart its frames.
 import { put } from "./dom";
 import { closedAt, endedAt, flowRate, number, type Flow, type Flows } from "./flows";
 import { count, rate, timeUs } from "./format";
@@ -14,7 +15,7 @@ export type SortKey = "name" | "rate" | "limit" | "cwnd" | "srtt" | "resent" | "
 const KEYS: readonly SortKey[] = ["rate", "limit", "cwnd", "srtt", "resent", "state", "name"];
 /** Rows on the page at most: a list of more is narrowed by its filters, not by scrolling. */
 const MAX_ROWS = 400;
-/** A line out of sight is told every so many turns, one part of them at each. */
+/** Invisible lines are updated once in this many turns, a part of them at each. */
 const UNSEEN_TURNS = 10;
 
 interface Line {
@@ -27,12 +28,12 @@ interface Line {
   state: HTMLElement;
   seen: boolean;
   told: string;
-  /** Whether it was marked as in the focus, and as chosen; not at all yet. */
+  /** How it is marked: focused, chosen; undefined: not marked yet. */
   marked: string | undefined;
   drawn: number;
 }
 
-/** What limits a flow, index into `LIMITS`; below 0 where nothing tells. */
+/** What limits a flow, index into `LIMITS`; below 0 if unknown. */
 const limitOf = (flow: Flow): number => Number(flow.row[R.LIMIT] ?? -1);
 
 export class List {
@@ -46,7 +47,8 @@ export class List {
   private order: string[] = [];
   private by: GroupKey = "";
   private readonly folded = new Set<string>();
-  /** The groups' names and flows, in order, and their lines; one group without a name where there are none. */
+  /** The groups' names and flows, in order, and their lines; a single group without a name if there
+   * are none. */
   private groups: { name: string; ids: string[] }[] = [];
   private readonly groupLines = new Map<string, SumLine>();
   private readonly total = new SumLine();
@@ -55,7 +57,7 @@ export class List {
   private turn = 0;
   private pointer = false;
 
-  /** What the reader does with a line: looks at its flow, or chooses it. */
+  /** The reader's actions on a line: focuses its flow, or chooses it. */
   onFocus: (id: string) => void = () => undefined;
   onChoice: (id: string, chosen: boolean) => void = () => undefined;
   onFold: () => void = () => undefined;
@@ -64,7 +66,8 @@ export class List {
     const table = document.createElement("table");
     table.setAttribute("role", "grid");
     table.setAttribute("aria-label", "Flows");
-    // The roles are said because the lines are laid out as grids, which some browsers do not take for a table.
+    // Roles are explicit because the lines are grids, which some browsers do not recognise as a
+    // table.
     const head = document.createElement("tr");
     head.setAttribute("role", "row");
     const th = (label: string, key: SortKey | undefined, hint: string, kind: string): void => {
@@ -137,7 +140,7 @@ export class List {
     this.sortedAt = 0;
   }
 
-  /** Puts flows that have something in common together, each group below a line with its sums. */
+  /** Groups flows that have something in common, each group below a line with its totals. */
   groupBy(by: GroupKey): void {
     this.by = by;
     this.folded.clear();
@@ -150,7 +153,7 @@ export class List {
     this.headings();
   }
 
-  /** Sorts by the next column; its name. */
+  /** Sorts by the next column; returns its name. */
   sortNext(): string {
     const key = KEYS[(KEYS.indexOf(this.sort.key) + 1) % KEYS.length];
     this.sort = { key, up: key === "name" || key === "limit" };
@@ -159,7 +162,7 @@ export class List {
     return key;
   }
 
-  /** One listener of a kind for all rows. */
+  /** One listener of each kind for all rows. */
   private listen(): void {
     const idOf = (target: EventTarget | null): string | undefined => (target instanceof Element ? target.closest("tr")?.dataset["id"] : undefined);
     this.body.addEventListener("change", ({ target }) => {
@@ -215,10 +218,10 @@ export class List {
     put(this.note, `${more} more: narrow the list with the filter above.`);
   }
 
-  /** Brings the list up to date; how many flows are listed. */
+  /** Updates the list; returns the number of listed flows. */
   update(focus: string | undefined, chosen: ReadonlySet<string>): number {
     const now = performance.now();
-    // While somebody points at the list, or within two seconds, lines do not jump.
+    // While the pointer is over the list, or within two seconds, lines do not move.
     if (this.sortedAt === 0 || (now - this.sortedAt > 2000 && !this.pointer)) {
       this.arrange();
       this.sortedAt = now;
@@ -265,12 +268,12 @@ export class List {
       if (line.seen && now - line.drawn > 500) this.draw(line, flow);
     }
     heads(this.groups.length);
-    // A line that is put elsewhere loses the keyboard's focus.
+    // An element that is moved loses the keyboard focus.
     if (active instanceof HTMLElement && active !== document.activeElement && this.body.contains(active)) active.focus({ preventScroll: true });
     return this.found.length;
   }
 
-  /** Tells the sums of all flows and of each group. */
+  /** Updates the totals of all flows and of each group. */
   private sums(): void {
     this.total.tr.hidden = this.found.length < 2;
     if (this.found.length > 1) this.total.tell("Sum", sumOf(this.found), false);
@@ -373,7 +376,7 @@ export class List {
     line.box.setAttribute("aria-label", `Choose ${texts[0]} for overlay and multiples`);
   }
 
-  /** Brings a flow's line into sight; the keyboard's focus goes along where it is on a line. */
+  /** Scrolls a flow's line into view; the keyboard focus follows if it is on a line. */
   scrollTo(id: string): void {
     const tr = this.lines.get(id)?.tr;
     tr?.scrollIntoView({ block: "nearest" });

@@ -48,7 +48,7 @@ export function startTheme(changed: () => void): () => void {
     try {
       localStorage.setItem(KEY, next);
     } catch {
-      // A browser that keeps nothing still shows it now.
+      // A browser without storage still shows it now.
     }
     refresh();
   };

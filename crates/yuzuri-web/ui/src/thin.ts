@@ -1,4 +1,5 @@
-// From buckets to what a chart of so many pixels can show. Extremes are kept: each pixel has two points.
+// Reduces buckets to what a chart of a given width can show. Extremes are kept: each pixel has two
+// points.
 import type { Bounds } from "./bounds";
 import { UNTOLD, vote } from "./limits";
 import type { Store } from "./ring";
@@ -32,9 +33,9 @@ export class Columns {
   minRtt: Values = [];
   lower: Values = [];
   upper: Values = [];
-  /** Per pixel: the gravest state, 255 where nothing is known. */
+  /** Per pixel: the most serious state, 255 if nothing is known. */
   state = new Uint8Array(0);
-  /** Per pixel: what limited the flow for most of it, `UNTOLD` where nothing is told. */
+  /** Per pixel: what limited the flow for most of it, `UNTOLD` if that is unknown. */
   limit = new Uint8Array(0);
   marks = new Uint16Array(0);
   kinds = new Uint16Array(0);
@@ -42,7 +43,8 @@ export class Columns {
   most = { cwnd: 0, ssthresh: 0, bound: 0, rate: 0, rtt: 0 };
   private times = new Float64Array(0);
   private bytes = new Float64Array(0);
-  /** What one window can bring at once: a counter that grew by more while nothing was recorded did not stand still. */
+  /** The most that one window can deliver in one go: a counter that grew by more while nothing was
+   * recorded did not stand still. */
   private bursts = new Float64Array(0);
   /** Per pixel, the vote of the limits. */
   private votes = new Float64Array(0);
@@ -75,7 +77,7 @@ export class Columns {
     this.reset(g.pixels);
     const to = g.start + g.pixels * g.pixel;
     const counter = received ? B.RECEIVED : B.ACKED;
-    // Looked back further than the widest smoothing, for the throughput at the left edge.
+    // Extends further back than the widest smoothing, for the throughput at the left edge.
     const window = smoothing(g.pixel, srttUs);
     const pieces = store.pieces(g.start - window * 2, Math.min(to, end), g.pixel);
     let total = 0;
@@ -109,7 +111,7 @@ export class Columns {
         count += 1;
         const start = data[i + B.START];
         if (data[i + B.LIMIT_BEFORE] >= 0 && told > -Infinity) this.limited(g, data[i + B.LIMIT_BEFORE], told, start, start - told);
-        // Before the first record nothing is told.
+        // Before the first record nothing is known.
         const since = told > -Infinity ? told : last - data[i + B.LIMIT_LEAD];
         this.limited(g, data[i + B.LIMIT], Math.max(start, since), last, data[i + B.LIMIT_LEAD]);
         told = last;
@@ -151,7 +153,7 @@ export class Columns {
     }
   }
 
-  /** Adds the bounds of the window to what `fill` has filled. */
+  /** Adds the bounds of the window to the filled columns. */
   bound(bounds: Bounds, g: Grid, end: number): void {
     this.most.bound = bounds.fill(this.lower, this.upper, g, end);
   }
@@ -191,8 +193,9 @@ export class Columns {
     const { times, bytes, bursts } = this;
     let late = 0;
     let early = 0;
-    // The counter at a time, between two records in proportion, unless they lie far apart because it stood still
-    // (and not because records were lost: then it has grown by more than a window could bring at once).
+    // The counter at a time: interpolated between two records, unless they lie far apart because
+    // the counter stood still (and not because records were lost: then it has grown by more than a
+    // window could deliver in one go).
     const value = (time: number, n: number): number => {
       const next = n + 1;
       if (next >= count || times[next] <= times[n]) return bytes[n];
@@ -220,7 +223,8 @@ export class Columns {
     }
   }
 
-  /** Within a pixel the lower and upper end are drawn in the order that makes the shorter line from before. */
+  /** Within a pixel, the lower and upper end are drawn in the order that makes the shorter line
+   * from the previous pixel. */
   private order(pixels: number): void {
     let before: number | null = null;
     for (let p = 0; p < pixels; p += 1) {
@@ -248,7 +252,8 @@ export function scaleEnd(values: readonly (number | null)[], most: number): numb
     count += 1;
     if (value * SPIKE >= most) high += 1;
   }
-  // Drawn at each frame, and mostly without a spike: more than a hundredth is high then, and nothing has to be sorted.
+  // Called at each frame, mostly without a spike: then more than a hundredth is high, and nothing
+  // needs sorting.
   const place = Math.floor((count - 1) * 0.99);
   if (count - high <= place) return most;
   const known = Float64Array.from(values.filter((value): value is number => value !== null)).sort();

@@ -1,16 +1,17 @@
-// What time it is over there, and how times are written.
+// The observed machine's time, and how times are written.
 import { clock, elapsed } from "./format";
 import type { TimeAxis } from "./plots";
 import { state } from "./state";
 
-/** How far behind the newest data the right edge is: what the server has not yet sent. */
+/** How far the right edge is behind the newest data, to cover data that the server has not sent
+ * yet. */
 export const BEHIND_US = 160_000;
 
-/** The newest time heard of, and when it was heard. */
+/** The newest time received, and when it was received. */
 let heard = { now: 0, at: 0 };
 let shown = 0;
 
-/** How fast time goes there: 1 live, otherwise what the replay does. */
+/** How fast time passes there: 1 live, otherwise the replay's speed. */
 export function speed(): number {
   const replay = state.status?.replay;
   return replay === null || replay === undefined ? 1 : replay.paused ? 0 : replay.speed;
@@ -20,10 +21,11 @@ export function hear(now: number): void {
   heard = { now, at: performance.now() };
 }
 
-/** The newest time heard of; 0 before anything was heard. */
+/** The newest time received; 0 before the first. */
 export const newest = (): number => heard.now;
 
-/** The time it is now over there, guessed from the newest message; never back, except after `jump`. */
+/** The current time there, extrapolated from the newest message; it never goes back, except after
+ * `jump`. */
 export function now(): number {
   if (heard.at === 0) return 0;
   const since = state.link.state === "open" ? Math.min((performance.now() - heard.at) * 1000 * speed(), 400_000 * Math.max(speed(), 1)) : 0;
@@ -31,7 +33,7 @@ export function now(): number {
   return shown;
 }
 
-/** Time may be earlier from here on. */
+/** Allows time to go back from here on. */
 export function jump(): void {
   shown = 0;
 }

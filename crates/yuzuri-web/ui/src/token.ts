@@ -1,11 +1,12 @@
-// The token that the page shows at each request. It came in the address's fragment, which a browser sends to nobody, and is
-// kept for this tab and this origin: host *and* port. A cookie would go to all ports of the host, so to other users' servers.
+// The token that the page sends with each request. It came in the address's fragment, which a
+// browser does not send, and is kept for this tab and this origin: host *and* port. A cookie would
+// go to all ports of the host, and so to other users' servers.
 
 import type { PanelKind } from "./drawn";
 
 const KEY = "yuzuri-token";
 
-/** The token of an address, in its fragment or, as older addresses have it, in its query. */
+/** The token of an address, in its fragment or, as in older addresses, in its query. */
 export function tokenIn(hash: string, search: string): string | undefined {
   const found = [hash, search].flatMap((part) => part.replace(/^[#?]/, "").split("&")).find((pair) => pair.startsWith("token="));
   const token = found?.slice("token=".length);
@@ -14,7 +15,7 @@ export function tokenIn(hash: string, search: string): string | undefined {
 
 const VIEWS = new Map<string, PanelKind>([["one", "one"], ["sequence", "seq"], ["overlay", "over"], ["multiples", "small"]]);
 
-/** How the address wants flows to be shown at first (`--view`). */
+/** The initial view that the address asks for (`--view`). */
 export function viewIn(hash: string): PanelKind | undefined {
   const found = hash.replace(/^#/, "").split("&").find((pair) => pair.startsWith("view="));
   return VIEWS.get(found?.slice("view=".length) ?? "");
@@ -22,7 +23,8 @@ export function viewIn(hash: string): PanelKind | undefined {
 
 let known: string | undefined;
 
-/** Takes the token out of the address bar, and so out of what is bookmarked or copied; whether there was one. */
+/** Removes the token from the address bar, and so from bookmarks and copies; returns whether there
+ * was one. */
 export function takeToken(): boolean {
   const token = tokenIn(location.hash, location.search);
   if (token === undefined) return false;
@@ -30,13 +32,13 @@ export function takeToken(): boolean {
   try {
     sessionStorage.setItem(KEY, token);
   } catch {
-    // A browser that keeps nothing: it lasts until the page is loaded anew.
+    // A browser without storage: the token lasts until the page is reloaded.
   }
   window.history.replaceState(null, "", location.pathname);
   return true;
 }
 
-/** What a request carries. */
+/** The headers of a request. */
 export function credentials(): Record<string, string> {
   try {
     known ??= sessionStorage.getItem(KEY) ?? undefined;

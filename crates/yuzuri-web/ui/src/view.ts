@@ -1,4 +1,4 @@
-// The stretch of time that is seen, and the time that is read.
+// The visible stretch of time, and the time under the cursor.
 import { panels } from "./chart";
 import { drawn } from "./charted";
 import { setFocus } from "./choice";
@@ -72,13 +72,13 @@ export function setCursor(time: number | undefined, spoken: boolean): void {
   else say(`${timeText(time, 3)}: cwnd ${values.cwnd}, ssthresh ${values.ssthresh}, throughput ${values.rate}, srtt ${values.srtt}, in flight ${values.inFlight}, ${values.state}, limited by ${values.limit}`);
 }
 
-/** Shows all since the start of watching. */
+/** Shows everything since the start of the observation. */
 export function fitAll(): void {
   setSpan(Math.min(Math.max(newest(), 1e6), MAX_SPAN_US));
   setFollow(true);
 }
 
-/** Goes to an event: into the middle of the view if it is not in it. */
+/** Goes to an event: centres it if it is not in the view. */
 export function goTo(event: EventData): void {
   const time = event[E.TIME];
   if (isSingle(state.mode) && state.focus !== event[E.FLOW] && flows.all.has(event[E.FLOW])) setFocus(event[E.FLOW]);
@@ -104,7 +104,7 @@ export function toggleClock(): void {
   state.dirty = true;
 }
 
-/** Back to where it began: the newest half minute. */
+/** Returns to the start: the newest half minute. */
 export function goLive(): void {
   setSpan(DEFAULT_SPAN_US);
   setFollow(true);

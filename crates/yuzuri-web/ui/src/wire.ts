@@ -2,7 +2,7 @@
 // hexadecimal text.
 export { B, E, Kind, LIMITS, Mark, R, Reason, STRIDE } from "./places";
 
-/** Who a flow is. */
+/** A flow's identity. */
 export interface Who {
   id: string;
   local: string;
@@ -98,5 +98,5 @@ export interface History {
   events_from: number;
 }
 
-/** `CaState`, as people read it. */
+/** `CaState` in words. */
 export const STATES = ["Open", "Disorder", "CWR", "Recovery", "Loss"] as const;

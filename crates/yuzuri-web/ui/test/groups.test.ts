@@ -35,7 +35,7 @@ test("groups keep the order of the list, and sums leave out what has ended", () 
   assert.deepEqual(sumOf([]), { flows: 0, open: 0, rate: 0, cwnd: 0, srtt: 0, resent: 0, limit: -1 });
 });
 
-/** A flow that sends so many bytes a second before and after a time, with these RTTs. */
+/** A flow that sends at one byte rate before a time and at another after it, with these RTTs. */
 function sender(cut: number, bytes: [number, number], srtts: [number, number]): Drawn {
   const store = new Store();
   store.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
@@ -54,7 +54,7 @@ test("what sharing has brought is told once there is enough of both", () => {
   const flows = [sender(20e6, [900_000, 500_000], [140_000, 40_000]), sender(20e6, [100_000, 500_000], [142_000, 42_000])];
   const compared = beforeAndSince(flows, 20e6, 40e6);
   assert.ok(compared !== undefined);
-  // Of the bucket that the beginning lies in, a part is of either side.
+  // The bucket at the boundary belongs to both sides in part.
   assert.ok(compared.before.rate === "8.00 Mbit/s" && /^14[12] ms$/.test(compared.before.srtt), JSON.stringify(compared.before));
   assert.ok(Math.abs(Number(compared.before.jain) - 0.61) < 0.005, compared.before.jain);
   assert.equal(compared.since.srtt, "42.0 ms");

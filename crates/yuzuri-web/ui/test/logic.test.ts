@@ -22,7 +22,7 @@ function bucket(start: number, last: number, cwnd: [number, number, number], ack
   return b;
 }
 
-/** A store that knows `count` buckets of 4 ms with 1250 bytes per ms: 10 Mbit/s. */
+/** A store with `count` buckets of 4 ms with 1250 bytes per ms: 10 Mbit/s. */
 function steady(count: number, dip = -1): Store {
   const store = new Store();
   store.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
@@ -57,7 +57,8 @@ test("limits lie where they held, at every zoom and after buckets are joined", (
   const store = new Store();
   store.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
   const [path, app] = [LIMITS.findIndex(([name]) => name === "path"), LIMITS.findIndex(([name]) => name === "application")];
-  // The path for two seconds, idle for three, the path again for a second, a sample each 4 ms.
+  // Limited by the path for two seconds, idle for three, limited by the path again for one; a
+  // sample each 4 ms.
   for (let n = 0; n < 1500; n += 1) {
     if (n > 500 && n < 1250) continue;
     const told = n === 0 ? {} : { LIMIT: path, LIMIT_LEAD: 3999, LIMIT_BEFORE: n === 1250 ? app : -1 };
@@ -103,7 +104,7 @@ test("a flow that falls silent falls to zero and holds its window", () => {
   const [rateLast, cwndLast] = [columns.rate[700], columns.cwnd[700]];
   assert.equal(rateLast, 0);
   assert.equal(cwndLast, 50);
-  // After the end nothing is claimed.
+  // After the end nothing is known.
   columns.fill(store, grid(0, 4e6, 400), 2e6, false, 20000);
   assert.equal(columns.cwnd[700], null);
   assert.equal(columns.state[350], 255);
@@ -146,7 +147,7 @@ test("what is older than the fine rings comes from coarser ones, without overlap
       events += ring.data[ring.at(n) + B.EVENTS];
     }
   }
-  // At the seams at most one wide bucket is left out or counted twice.
+  // At the boundaries at most one wide bucket is missing or counted twice.
   assert.ok(Math.abs(events - 60_000) <= 2 * 512, `${events}`);
 });
 
@@ -200,7 +201,7 @@ test("the outline of each mark is closed and lies around its point", () => {
     const points = path.slice(1, -1).split("L").map((point) => point.split(" ").map(Number));
     assert.ok(points.length >= 3, shape);
     for (const [x, y] of points) assert.ok(Math.hypot(x - 100, y - 50) < 16, `${shape}: ${x} ${y}`);
-    // Around: it has points on every side.
+    // All around: it has points on every side.
     assert.ok(points.some(([x]) => x < 100) && points.some(([x]) => x > 100) && points.some(([, y]) => y < 50) && points.some(([, y]) => y > 50), shape);
   }
 });

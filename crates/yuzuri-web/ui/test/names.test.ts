@@ -89,7 +89,7 @@ test("a spike does not set the scale, and steady values do", () => {
   for (let n = 0; n < 100; n += 1) steady[n] = 5000;
   assert.equal(scaleEnd(steady, 5000), 5000);
   assert.equal(scaleEnd([null, null], 0), 0);
-  // What is counted says the same as what is sorted, on both sides of a hundredth and of twice.
+  // Counting yields the same as sorting, on both sides of a hundredth and of twice.
   for (const spikes of [0, 1, 9, 10, 11, 12, 400]) {
     for (const height of [199, 200, 201, 900]) {
       const values = Array.from({ length: 1001 }, (_, n) => (n < spikes ? height : 100));

@@ -5,7 +5,8 @@ import { Sequence } from "../src/sequence";
 import { grid } from "../src/thin";
 import { B, STRIDE } from "../src/wire";
 
-/** A store with a bucket each 4 ms: 1000 bytes are acknowledged in each, 5000 are on their way, the peer takes 9000 more. */
+/** A store with a bucket each 4 ms: 1000 bytes are acknowledged in each, 5000 are in flight, the
+ * peer accepts 9000 more. */
 function store(count: number): Store {
   const made = new Store();
   made.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);

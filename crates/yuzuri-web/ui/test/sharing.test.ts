@@ -14,7 +14,7 @@ test("bounds are steps from when they are known, and end when they are not", () 
   bounds.tell(1e6, { lower: 10, upper: 20 });
   bounds.tell(2e6, { lower: 10, upper: 20 });
   bounds.tell(3e6, { lower: 0, upper: 40 });
-  // Nobody looked for a while.
+  // A long gap without polling.
   bounds.tell(10e6, { lower: 5, upper: 0 });
   assert.equal(bounds.at(999_999), undefined);
   assert.deepEqual([1e6, 2.5e6, 2_999_999].map((time) => bounds.at(time)?.upper), [20, 20, 20]);
@@ -42,7 +42,7 @@ test("the daemon's status and its absence are told apart from other answers", ()
   assert.ok(isAbsent(absent) && !isStatus(absent));
   assert.ok(isStatus(golden()) && !isAbsent(golden()));
   for (const other of [{}, { error: "x" }, { interfaces: {} }, { interfaces: [{}], policy: {} }]) assert.ok(!isStatus(other as ShareAnswer));
-  // Each field that the page reads has to be there.
+  // Each field that the page reads is mandatory.
   const without = (path: readonly string[]): ShareAnswer => {
     const status = golden();
     let at = status as unknown as Record<string, unknown>;

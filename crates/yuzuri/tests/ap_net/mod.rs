@@ -1,4 +1,4 @@
-//! An access point before a wire, and a daemon of it.
+//! An access point in front of a wire, and its daemon.
 
 use std::process::Child;
 use yuzuri_testnet::{AccessPoint, Host};
@@ -20,7 +20,7 @@ pub(crate) fn network(test: &str, stations: u8) -> Option<AccessPoint> {
 pub(crate) struct Daemon(pub(crate) Child);
 
 impl Daemon {
-    /// Ends it as a service manager does; what it returned.
+    /// Ends it as a service manager does; returns its exit code.
     pub(crate) fn end(mut self) -> Option<i32> {
         let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();

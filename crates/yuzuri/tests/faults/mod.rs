@@ -12,14 +12,14 @@ use std::time::Duration;
 use yuzuri_kernel::own;
 use yuzuri_testnet::{Net, Path, Side, Way, set_max_pacing_rate};
 
-/// What is wrong with a transfer.
+/// What limits a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fault {
     /// The receiver's buffer is this small (SO_RCVBUF, bytes).
     ReceiveBuffer(usize),
-    /// The receiver reads so many bytes, and then rests.
+    /// The receiver reads this many bytes, and then pauses.
     SlowReader(usize, Duration),
-    /// The sender writes so many bytes, and then rests.
+    /// The sender writes this many bytes, and then pauses.
     SlowWriter(usize, Duration),
     /// The sender's buffer is this small (SO_SNDBUF, bytes).
     SendBuffer(usize),
@@ -27,7 +27,7 @@ pub enum Fault {
     Paced(u64),
 }
 
-/// A transfer from A to B that goes on until it is dropped.
+/// A transfer from A to B that continues until it is dropped.
 pub struct Transfer {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -41,7 +41,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Begins, over a path whose RTT is 80 ms: what a busy machine adds is little beside it.
+    /// Starts the transfer over a path with an RTT of 80 ms: the delay that a busy machine adds is
+    /// small in comparison.
     pub fn start(net: &Net, fault: Fault) -> Transfer {
         let way = Way { rate_bps: 200_000_000, ..Way::with_delay(Duration::from_millis(40)) };
         let path = Path::new(net, way, way, 1).unwrap();
@@ -92,14 +93,14 @@ impl Transfer {
     }
 }
 
-/// What the kernel's chronographs of a sender say (`TCP_INFO`), microseconds.
+/// The kernel's chronographs of a sender (`TCP_INFO`), microseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Chronographs {
-    /// Something was outstanding or unsent.
+    /// Time with data outstanding or unsent.
     pub busy_us: u64,
-    /// Of that: the receiver's window was full.
+    /// Part of it with the receiver's window full.
     pub rwnd_limited_us: u64,
-    /// Of that: the send buffer was full.
+    /// Part of it with the send buffer full.
     #[allow(dead_code, reason = "not every test asks")]
     pub sndbuf_limited_us: u64,
 }
@@ -112,8 +113,8 @@ impl Transfer {
         Chronographs { busy_us: at(168), rwnd_limited_us: at(176), sndbuf_limited_us: at(184) }
     }
 
-    /// For how long the threads that read and write have waited for a processor although they could go on:
-    /// their work was late by that.
+    /// For how long the reading and writing threads waited for a processor although they were
+    /// runnable: their work was late by that time.
     pub fn late(&self) -> Duration {
         let waited_ns = |account: &PathBuf| -> u64 {
             let text = std::fs::read_to_string(account).unwrap();
@@ -141,7 +142,7 @@ impl Drop for Transfer {
     }
 }
 
-/// Where the kernel says for how long this thread ran, and waited to run
+/// The file in which the kernel reports how long this thread ran, and waited to run
 /// (`Documentation/scheduler/sched-stats.rst`).
 fn account() -> PathBuf {
     std::fs::canonicalize("/proc/thread-self/schedstat").unwrap()
@@ -164,7 +165,7 @@ fn read(mut far: TcpStream, fault: Fault, stop: &AtomicBool) {
 fn write(mut near: TcpStream, fault: Fault, stop: &AtomicBool) {
     let (bytes, rest) = match fault {
         Fault::SlowWriter(bytes, rest) => (bytes, rest),
-        // The kernel takes what it is given at once, however small the buffer is.
+        // The kernel accepts a write as a whole, however small the buffer is.
         Fault::SendBuffer(_) => (4096, Duration::ZERO),
         _ => (1 << 18, Duration::ZERO),
     };
