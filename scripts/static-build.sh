@@ -64,15 +64,14 @@ unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 
-# Static linking adds 1 MB. To compensate, link-time optimisation of the whole program is for size
-# (crates already compiled for speed stay so), and relocations are packed.
-small=(--config 'profile.release.package.yuzuri.opt-level="s"')
-link=(-C strip=symbols -C link-arg=-fuse-ld=lld -C link-arg=-Wl,--pack-dyn-relocs=relr)
+# Static linking adds 1 MB. To compensate, relocations are packed, and identical functions are merged unless something
+# takes their address. Cargo.toml says which crates are compiled for size.
+link=(-C strip=symbols -C link-arg=-fuse-ld=lld -C link-arg=-Wl,--pack-dyn-relocs=relr -C link-arg=-Wl,--icf=safe)
 
 for program in "${programs[@]}"; do
     began=$SECONDS
     say "building $program for $arch with $(rustc --version)"
-    cargo rustc --release --locked "${small[@]}" --target "$triplet" --target-dir "$base/static" -p "$program" --bin "$program" -- "${link[@]}" >&2
+    cargo rustc --release --locked --target "$triplet" --target-dir "$base/static" -p "$program" --bin "$program" -- "${link[@]}" >&2
     file=$base/static/$triplet/release/$program
     # The program may be position-independent or not; it must not need a dynamic loader.
     ! readelf -lW "$file" | grep -q INTERP || { say "$file asks for shared libraries"; exit 1; }

@@ -19,7 +19,7 @@ fn main() {
             println!("cargo:warning=waiting for the page at {} ({PAGE_PIPE}): {error}", pipe.display());
         }
     }
-    for file in ["index.html", "app.js", "app.css"] {
+    for file in ["index.html.gz", "app.js.gz", "app.css.gz"] {
         if !Path::new("ui/dist").join(file).is_file() {
             println!(
                 "cargo:warning=the page is not built: crates/yuzuri-web/ui/dist/{file} is missing; run `make ui` (needs node 18 or newer and npm)"

@@ -2,7 +2,9 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use rust_embed::RustEmbed;
+use flate2::read::GzDecoder;
+use rust_embed::{EmbeddedFile, RustEmbed};
+use std::io::Read;
 
 #[derive(RustEmbed)]
 #[folder = "ui/dist"]
@@ -10,7 +12,19 @@ struct Dist;
 
 /// Whether a path names an asset.
 pub(crate) fn has(path: &str) -> bool {
-    name(path).is_some_and(|(name, _)| Dist::get(name).is_some())
+    name(path).is_some_and(|(name, _)| packed(name).is_some())
+}
+
+/// A file as it is embedded: compressed by gzip.
+fn packed(name: &str) -> Option<EmbeddedFile> {
+    Dist::get(&format!("{name}.gz"))
+}
+
+/// The content of an embedded file.
+fn unpacked(file: &EmbeddedFile) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    GzDecoder::new(&*file.data).read_to_end(&mut content).ok()?;
+    Some(content)
 }
 
 /// The file that a path names, and its type.
@@ -27,19 +41,21 @@ fn name(path: &str) -> Option<(&str, &'static str)> {
     (!stem.is_empty()).then_some((name, kind))
 }
 
-/// The file at a path, compressed if the browser accepts that; `None` if it does not exist.
+/// The file at a path, unpacked for clients that do not accept gzip; `None` if it does not exist.
 pub(crate) fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let (name, kind) = name(path)?;
     let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let takes_gzip =
         accepts.split(',').any(|part| part.split(';').next().is_some_and(|e| e.trim() == "gzip"));
-    let packed = if takes_gzip { Dist::get(&format!("{name}.gz")) } else { None };
-    let is_packed = packed.is_some();
-    let file = packed.or_else(|| Dist::get(name))?;
+    let file = packed(name)?;
     let tag: String = file.metadata.sha256_hash().iter().take(12).map(|b| format!("{b:02x}")).collect();
-    let tag = format!("\"{tag}\"");
+    let tag = if takes_gzip { format!("\"{tag}\"") } else { format!("\"{tag}-plain\"") };
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
-    let body = if known { Body::empty() } else { Body::from(file.data.into_owned()) };
+    let body = match (known, takes_gzip) {
+        (true, _) => Body::empty(),
+        (false, true) => Body::from(file.data.into_owned()),
+        (false, false) => Body::from(unpacked(&file)?),
+    };
     let mut response = Response::new(body);
     if known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -51,7 +67,7 @@ pub(crate) fn file(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
     }
-    if is_packed {
+    if takes_gzip {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     Some(response)

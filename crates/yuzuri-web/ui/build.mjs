@@ -27,7 +27,9 @@ if (process.argv.includes("--tests")) {
   for (const name of readdirSync("dist").sort()) {
     const plain = readFileSync(`dist/${name}`);
     const packed = gzipSync(plain, { level: 9 });
+    // Only the packed file becomes part of the program.
     writeFileSync(`dist/${name}.gz`, packed);
+    rmSync(`dist/${name}`);
     total += packed.length;
     console.log(`${name.padEnd(12)} ${String(plain.length).padStart(7)} bytes, ${String(packed.length).padStart(6)} gzip`);
   }
