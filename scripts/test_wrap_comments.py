@@ -61,6 +61,7 @@ class Wrapping(unittest.TestCase):
             f"/// # {LONG}\n",
             f"/// [RFC 9293]: https://www.rfc-editor.org/{'x' * 100}\n",
             f"// a  b      {LONG}\n",
+            f"/* ---- registration {'-' * 100} */\n",
             # After code, and in literals.
             f"let a = 1; // {LONG}\n",
             f"int a; /* {LONG} */\n",

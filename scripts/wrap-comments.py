@@ -4,7 +4,7 @@
 Reflows each paragraph of a comment that has a line over 100 columns, in Rust (`//`, `///`, `//!`)
 and C (`/* */` and `//`). Only comments that have their lines to themselves are touched: not those
 after code, and nothing inside string literals. Kept as they are: code blocks, tables, headings,
-link definitions, and paragraphs that are aligned by several spaces. Items of lists are wrapped
+link definitions, rulers, and paragraphs that are aligned by several spaces. Items of lists are wrapped
 with their indentation; code spans and links are not broken.
 
 A folder stands for its tracked .rs, .c and .h files. With --check nothing is written: prints
@@ -27,7 +27,7 @@ LEXEMES = re.compile(
 )
 MARKER = re.compile(r"(\s*)(///|//!|//)(?!/)( .*)?")
 ITEM = re.compile(r"(\s*(?:[-*+]|\d+[.)]) +)(.*)")
-VERBATIM = re.compile(r"\s*(?:#|\||>|<|\[[^\]]+\]:|-{3,}$)|.*\S {2,}\S|.*\S {2,}$")
+VERBATIM = re.compile(r"\s*(?:#|\||>|<|\[[^\]]+\]:|-{3,}$|.*-{8})|.*\S {2,}\S|.*\S {2,}$")
 FENCE = re.compile(r"\s*(```+|~~~+)")
 # A word, with code spans and links as part of it.
 WORD = re.compile(r"(?:(`+)(?!`)[^`\n]{1,60}?\1(?!`)|\[[^\[\]\n]{1,60}\](?:\([^()\s]*\))?|\S)+")

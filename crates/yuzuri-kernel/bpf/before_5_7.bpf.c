@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * BIC, Scalable TCP, Veno and YeAH as Linux had them before 5.7 ("tcp: fix stretch ACK bugs in ..."): after
- * slow start an ACK counts as one segment, however many it acknowledges. The laboratory makes captures of such
- * senders with this kernel's TCP around them: identification is measured on them.
+ * BIC, Scalable TCP, Veno and YeAH as in Linux before 5.7 ("tcp: fix stretch ACK bugs in ..."):
+ * after slow start an ACK counts as one segment, however many it acknowledges. The laboratory makes
+ * captures of such senders with the rest of this kernel's TCP, to evaluate identification.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -11,9 +11,9 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-const volatile u32 hz = 250; /* jiffies in a second */
+const volatile u32 hz = 250; /* jiffies per second */
 
-/* The kernel's own. */
+/* The kernel's own functions. */
 extern u32 tcp_slow_start(struct tcp_sock *tp, u32 acked) __ksym;
 extern void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked) __ksym;
 extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
@@ -66,7 +66,7 @@ u32 BPF_PROG(old_undo_cwnd, struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
-/* ---- BIC ----------------------------------------------------------------------------------------------- */
+/* ---- BIC ------------------------------------------------------------------------------------- */
 
 struct bic {
 	u32 per;      /* ACKs per segment of growth */
@@ -79,7 +79,7 @@ struct bic {
 #define BIC_BETA_1024 819
 #define BIC_LOW_WINDOW 14
 #define BIC_MAX_INCREMENT 16
-#define BIC_SEARCH 4  /* of the distance to W_max a step is this part */
+#define BIC_SEARCH 4  /* a step is this fraction of the distance to W_max */
 #define BIC_SMOOTH 20 /* round trips for a segment near W_max, times BIC_SEARCH */
 #define BIC_RATIO_SHIFT 4
 #define BIC_UNKNOWN_PATH 20
@@ -171,9 +171,10 @@ void BPF_PROG(bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		ca->ratio += sample->pkts_acked - (ca->ratio >> BIC_RATIO_SHIFT);
 }
 
-/* ---- Scalable TCP -------------------------------------------------------------------------------------- */
+/* ---- Scalable TCP ---------------------------------------------------------------------------- */
 
-/* ACKs per segment of growth at most: half of the segments, as each second one is acknowledged. */
+/* ACKs per segment of growth at most: half of the segments, since every second one is
+ * acknowledged. */
 #define SCALABLE_ACKS 50
 
 SEC("struct_ops")
@@ -197,7 +198,7 @@ u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
 	return at_least_two(cwnd - (cwnd >> 3));
 }
 
-/* ---- Veno ---------------------------------------------------------------------------------------------- */
+/* ---- Veno ------------------------------------------------------------------------------------ */
 
 struct veno {
 	u32 on;
@@ -286,7 +287,7 @@ void BPF_PROG(veno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	} else if ((s32)ca->queued < VENO_CONGESTED) {
 		tcp_cong_avoid_ai(tp, tp->snd_cwnd, 1);
 	} else if (tp->snd_cwnd_cnt >= tp->snd_cwnd) {
-		/* Each other round trip. */
+		/* Every second round trip. */
 		if (ca->grows)
 			grow_by_one(tp);
 		ca->grows = !ca->grows;
@@ -306,19 +307,19 @@ u32 BPF_PROG(veno_ssthresh, struct sock *sk)
 	return at_least_two((s32)ca->queued < VENO_CONGESTED ? cwnd * 4 / 5 : cwnd >> 1);
 }
 
-/* ---- YeAH ---------------------------------------------------------------------------------------------- */
+/* ---- YeAH ------------------------------------------------------------------------------------ */
 
 struct yeah {
 	u32 on;
 	u32 samples;
 	u32 min_us;
 	u32 base_us;
-	u32 end; /* snd_nxt at the round's begin */
+	u32 end; /* snd_nxt at the round's beginning */
 	u32 queue;
 	u32 as_reno;
 	u32 reno_cwnd;
 	u32 fast_rounds;
-	u32 acked; /* of the last ACK */
+	u32 acked; /* at the last ACK */
 };
 
 #define YEAH_QUEUE 80
@@ -389,8 +390,8 @@ void BPF_PROG(yeah_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		yeah_begin(tcp_sk(sk), state_of(sk));
 }
 
-/* Once in a round trip: a short queue makes it fast, a long one Reno, and one of more than 80 segments is given
- * up. */
+/* Once per round trip: a short queue selects the fast mode, a long one Reno, and a queue of more
+ * than 80 segments is drained. */
 static __always_inline void yeah_adjust(struct tcp_sock *tp, struct yeah *ca)
 {
 	u32 cwnd = tp->snd_cwnd, delay_us = ca->min_us - ca->base_us, cut;
@@ -465,7 +466,7 @@ u32 BPF_PROG(yeah_ssthresh, struct sock *sk)
 	return cwnd > cut ? at_least_two(cwnd - cut) : 2;
 }
 
-/* ---- registration -------------------------------------------------------------------------------------- */
+/* ---- registration ---------------------------------------------------------------------------- */
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops bic = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Reads the kernel's clocks for user space: bpf_ktime_get_ns() is the machine's CLOCK_MONOTONIC, which a
- * process in a time namespace cannot read by any system call, and no interface tells the tick on every kernel.
- * Run by BPF_PROG_TEST_RUN, never attached.
+ * Reads the kernel's clocks for user space: bpf_ktime_get_ns() is the machine's CLOCK_MONOTONIC,
+ * which a process in a time namespace cannot read by any system call, and no interface reports the
+ * tick rate on every kernel. Run by BPF_PROG_TEST_RUN, never attached.
  */
 #include "types.h"
 #include <bpf/bpf_helpers.h>
@@ -12,7 +12,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 __u64 clock_ns = 0;
 __u64 clock_jiffies = 0;
 
-/* A socket filter: this type can be run so with CAP_BPF alone, and on every kernel that has typed tracepoints.
+/*
+ * A socket filter: this type can be test-run with CAP_BPF alone, and on every kernel that has typed
+ * tracepoints.
  */
 SEC("socket")
 int read_clocks(void *packet)

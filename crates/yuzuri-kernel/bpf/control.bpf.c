@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * A congestion control: CUBIC (RFC 9438) with the kernel's own integer arithmetic (net/ipv4/tcp_cubic.c),
- * HyStart, fast convergence and Reno-friendly region, whose constants are settings, and bounds on the window.
- * While no bound holds and the constants are the kernel's, it behaves as the kernel's CUBIC. docs/control.md
- * says what each rule is for.
+ * A congestion control: CUBIC (RFC 9438) with the kernel's own integer arithmetic
+ * (net/ipv4/tcp_cubic.c), HyStart, fast convergence and Reno-friendly region, with configurable
+ * constants and bounds on the window. While no bound is in force and the constants are the
+ * kernel's, it behaves as the kernel's CUBIC. docs/control.md explains each rule.
  */
 #include "kernel.h"
 #include "told.h"
@@ -13,60 +13,61 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* ---- settings, fixed when the control is registered ---------------------------------------------------- */
+/* ---- settings, fixed when the control is registered ------------------------------------------ */
 
 const volatile u32 c_1024 = 410;    /* C in 1/1024 segments per s^3 */
-const volatile u32 beta_1024 = 717; /* what a reduction keeps of the window, in 1/1024 */
+const volatile u32 beta_1024 = 717; /* fraction of the window after a reduction, in 1/1024 */
 const volatile bool fast_convergence = true;
 const volatile bool reno_friendly = true;
 const volatile bool hystart = true;
-/* The mode of the kernel monitor's paper: neither window nor ssthresh is cut on a sign of loss. */
+/* The mode of the kernel monitor's paper: neither window nor ssthresh is reduced at a sign of
+ * loss. */
 const volatile bool no_decrease = false;
-const volatile u32 hz = 250; /* jiffies in a second */
-/* Tells this registration from an earlier one of the same name whose flows live on. */
+const volatile u32 hz = 250; /* jiffies per second */
+/* Distinguishes this registration from an earlier one of the same name with live flows. */
 const volatile u64 instance = 0;
 /* A bound for every flow under this control, without expiry. 0: none. */
 const volatile u32 lower_always = 0;
 const volatile u32 upper_always = 0;
 
-/* A flow that had nothing under way has begun to send since user space set this to 0. */
+/* An idle flow has begun to send since user space set this to 0. */
 u32 began = 0;
 
-/* What one flow is told, written by user space. Each part holds until a time of the monotonic clock: whatever
- * becomes of its writer, the flow is plain CUBIC again by then. */
+/* The settings of one flow, written by user space. Each part is valid until a time of the monotonic
+ * clock: whatever happens to its writer, the flow is plain CUBIC again by then. */
 struct bound {
 	u32 lower; /* segments; 0: none */
 	u32 upper; /* segments; 0: none */
 	u64 bound_expiry_ns;
-	/* Until then the flow is not cut on signs of loss that are no signs of congestion; see
+	/* Until then the flow is not reduced at losses that are no signs of congestion; see
 	 * yuzuri_ssthresh(). */
 	u64 no_decrease_expiry_ns;
-	u32 burst; /* segments that leave at once, at the pacing rate; 0: no pacing. Until bound_expiry_ns */
+	u32 burst; /* segments per burst at the pacing rate; 0: no pacing. Until bound_expiry_ns */
 	u32 unused;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536); /* user space sizes it by the sockets that there are */
+	__uint(max_entries, 65536); /* user space sizes it by the number of sockets */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64); /* socket cookie */
 	__type(value, struct bound);
 } bounds SEC(".maps");
 
-/* User space sets it while any flow has a bound: others need not look for theirs. */
+/* User space sets it while any flow has a bound; otherwise flows need not look one up. */
 bool any_bounds = false;
 
-/* ---- the flow's state, in the socket's private area ---------------------------------------------------- */
+/* ---- the flow's state, in the socket's private area ------------------------------------------ */
 
-/* CUBIC's clock: 1024 ticks a second. */
+/* CUBIC's clock: 1024 ticks per second. */
 #define TICK_SHIFT 10
 
 struct cubic {
-	u64 instance; /* first: the steering reads it there */
+	u64 instance; /* must be first: the steering reads it here */
 	u32 count;    /* ACKed segments per segment of growth */
 	u32 last_max; /* W_max */
 	u32 last_cwnd;
-	u32 last_time; /* jiffies of the last look at the curve */
+	u32 last_time; /* jiffies at the last evaluation of the curve */
 	u32 origin;    /* of the curve: the plateau */
 	u32 k;         /* ticks from the epoch's start to the plateau */
 	u32 delay_min_us;
@@ -80,16 +81,16 @@ struct cubic {
 	u32 current_rtt_us;
 	u8 samples;
 	u8 found;
-	u8 after_timeout; /* no lower bound until slow start is over again */
+	u8 after_timeout; /* no lower bound until slow start has ended */
 	/* Persistent loss */
 	u8 close_reductions;     /* in a row, each too soon after the one before */
 	u8 spared;               /* ssthresh was kept at the last reduction */
-	u8 paced;                /* the congestion control before this one had pacing turned on */
+	u8 paced;                /* the previous congestion control had enabled pacing */
 	u8 burst;                /* of the bound in force */
 	u32 reduction_delivered; /* `delivered` at the last reduction */
-	u32 highest;             /* the largest window or ssthresh that there was for a reason */
+	u32 highest;             /* the largest legitimate window or ssthresh */
 	u64 unused[2];
-	u64 told; /* last: the monitor reads it there */
+	u64 told; /* must be last: the monitor reads it here */
 };
 
 _Static_assert(sizeof(struct cubic) == 104, "ICSK_CA_PRIV_SIZE");
@@ -115,7 +116,7 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
-/* Tells the monitor whether the upper bound holds the window. */
+/* Reports to the monitor whether the upper bound holds the window. */
 static __always_inline void tell(struct cubic *ca, bool at_bound)
 {
 	ca->told = TOLD_BY_CONTROL | (at_bound ? TOLD_AT_BOUND : 0);
@@ -144,7 +145,8 @@ static __always_inline void hystart_reset(struct tcp_sock *tp, struct cubic *ca)
 	ca->samples = 0;
 }
 
-/* Whether a congestion control turned pacing on (BBR does, and nothing turns it off), and not the program. */
+/* Whether a congestion control enabled pacing (BBR does, and nothing disables it), and not the
+ * program. */
 static __always_inline bool was_paced(const struct sock *sk)
 {
 	return sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_max_pacing_rate == ~0ul;
@@ -171,7 +173,8 @@ void BPF_PROG(yuzuri_init, struct sock *sk)
 	hystart_reset(tcp_sk(sk), ca);
 }
 
-/* After a pause of the application the epoch starts later by as much: the curve does not run on meanwhile. */
+/* After a pause of the application the epoch is shifted by the pause: the curve does not advance
+ * meanwhile. */
 SEC("struct_ops")
 void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
@@ -181,7 +184,8 @@ void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 
 	if (event != CA_EVENT_TX_START)
 		return;
-	/* Written once between two walks: the processors share the line and only read it. */
+	/* Written once between two walks: the CPUs share the cache line and otherwise only read
+	 * it. */
 	if (!began)
 		began = 1;
 	idle = (s32)(now - tcp_sk(sk)->lsndtime);
@@ -192,11 +196,11 @@ void BPF_PROG(yuzuri_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
-/* ---- the curve ----------------------------------------------------------------------------------------- */
+/* ---- the curve ------------------------------------------------------------------------------- */
 
-/* The cube root of `a` < 2^63, by Newton's method from above: two thirds nearer with each step until it is
- * near, exact or one too much in the end. No branch and not `static`, so that the verifier looks at one path,
- * once. */
+/* The cube root of `a` < 2^63, by Newton's method from above: each step removes a third of the
+ * distance until the result is near; it ends exact or one too large. No branch and not `static`, so
+ * that the verifier checks a single path, once. */
 __noinline u32 cube_root(u64 a)
 {
 	u64 root = 1 << 21;
@@ -215,7 +219,8 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 	ca->ack_count += acked;
 	if (ca->last_cwnd == cwnd && now - ca->last_time <= hz / 32)
 		return;
-	/* At most one look per jiffy; each reduction ends the epoch, and then there is one in any case. */
+	/* Evaluate at most once per jiffy; each reduction ends the epoch, and the next call always
+	 * evaluates. */
 	if (!(ca->epoch_start && now == ca->last_time)) {
 		ca->last_cwnd = cwnd;
 		ca->last_time = now;
@@ -227,18 +232,18 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 				ca->k = 0;
 				ca->origin = cwnd;
 			} else {
-				/* K = cbrt((W_max - cwnd) / C) in ticks: a factor of 2^30 under the root, and C
-				 * in 1/1024. */
+				/* K = cbrt((W_max - cwnd) / C) in ticks: a factor of 2^30 under the
+				 * root, and C in 1/1024. */
 				ca->k = cube_root((1ull << 40) / c_1024 * (ca->last_max - cwnd));
 				ca->origin = ca->last_max;
 			}
 		}
-		/* The window of one round trip ahead, as the kernel's CUBIC. */
+		/* The window one round trip ahead, as in the kernel's CUBIC. */
 		t = (u64)(now - ca->epoch_start) + ((u64)ca->delay_min_us * hz + 999999) / 1000000;
 		t = (t << TICK_SHIFT) / hz;
 		offset = t < ca->k ? ca->k - t : t - ca->k;
-		/* Beyond 2^20 ticks (17 minutes) the cube would not fit, and the window long is what other
-		 * limits make it. */
+		/* Beyond 2^20 ticks (17 minutes) the cube would overflow; by then other limits
+		 * determine the window. */
 		if (offset > 1 << 20)
 			offset = 1 << 20;
 		delta = ((offset * offset * offset >> 20) * c_1024) >> 20;
@@ -247,18 +252,19 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		else
 			target = ca->origin + delta;
 		cnt = target > cwnd ? cwnd / (u32)(target - cwnd) : 100 * cwnd;
-		/* The first epoch has no W_max to find: at least 5 % a round trip. */
+		/* The first epoch has no W_max: grow at least 5 % per round trip. */
 		if (!ca->last_max && cnt > 20)
 			cnt = 20;
 		ca->count = cnt;
 	}
 	if (reno_friendly) {
-		/* alpha = 3 (1 - keep) / (1 + keep) segments per round trip (RFC 9438 section 4.3), in eighths.
+		/* alpha = 3 (1 - keep) / (1 + keep) segments per round trip (RFC 9438 section 4.3),
+		 * in eighths.
 		 */
 		u32 scale = 8 * (1024 + beta_1024) / 3 / (1024 - beta_1024);
 		u32 per_segment = cwnd * scale >> 3;
 		if (per_segment && ca->ack_count > per_segment) {
-			/* As a loop that takes per_segment off while more is left. */
+			/* In a loop that subtracts per_segment while more is left. */
 			u32 times = (ca->ack_count - 1) / per_segment;
 			ca->ack_count -= times * per_segment;
 			ca->reno_cwnd += times;
@@ -269,12 +275,12 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 				ca->count = most;
 		}
 	}
-	/* At most half a window of growth per round trip. */
+	/* Grow at most half a window per round trip. */
 	if (ca->count < 2)
 		ca->count = 2;
 }
 
-/* ---- bounds -------------------------------------------------------------------------------------------- */
+/* ---- bounds ---------------------------------------------------------------------------------- */
 
 static __always_inline struct bound *told(struct sock *sk)
 {
@@ -305,13 +311,14 @@ static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper, u3
 		*lower = *upper;
 }
 
-/* Persistent loss: so many reductions in a row, each too soon after the one before. */
+/* Persistent loss: this many reductions in a row, each too soon after the previous one. */
 #define PERSISTENT 3
 
-/* Whether a window of `cwnd` cannot live with a loss at this distance from the one before. A Reno flow at loss
- * rate p has a window of about 1.2 / sqrt(p) (RFC 3649), so it reduces once in 2/3 w^2 segments. A window ten
- * times Reno's is what RFC 8083 section 4.3 takes for persistent congestion, and there, too, three times in a
- * row. For windows below 300 something else says it earlier: a reduction in every other round trip. */
+/* Whether a window of `cwnd` is not sustainable with a loss at this distance from the previous one.
+ * A Reno flow at loss rate p has a window of about 1.2 / sqrt(p) (RFC 3649), so it reduces once in
+ * 2/3 w^2 segments. RFC 8083 section 4.3 takes a window of ten times Reno's for persistent
+ * congestion, there, too, three times in a row. For windows below 300 another criterion is reached
+ * earlier: a reduction in every second round trip. */
 static __always_inline bool too_soon(u32 segments, u32 cwnd)
 {
 	u64 least = (u64)cwnd * cwnd / 150;
@@ -321,7 +328,7 @@ static __always_inline bool too_soon(u32 segments, u32 cwnd)
 	return segments < least;
 }
 
-/* Whether the lower bound would keep the window where loss says it cannot stay. */
+/* Whether the lower bound would hold the window at a size that the losses do not sustain. */
 static __always_inline bool under_persistent_loss(const struct tcp_sock *tp, struct cubic *ca, u32 lower)
 {
 	if (ca->close_reductions < PERSISTENT)
@@ -339,13 +346,13 @@ static __always_inline void set_cwnd(struct tcp_sock *tp, struct cubic *ca, u32 
 		ca->highest = tp->snd_cwnd;
 }
 
-/* A burst's most segments: 64 kB, as for segmentation offload. */
+/* The largest burst, bytes: 64 kB, as for segmentation offload. */
 #define MAX_BURST 44
-/* `net.ipv4.tcp_min_tso_segs` as it is unless set. */
+/* The default of `net.ipv4.tcp_min_tso_segs`. */
 #define DEFAULT_TSO_SEGS 2
 
-/* Pacing by the kernel's own timers, as BBR has it; without a burst it ends as BBR's does. A program's own
- * pacing (SO_MAX_PACING_RATE) and fq's stay. */
+/* Paces by the kernel's own timers, as BBR does; without a burst, pacing ends as it does for BBR. A
+ * program's own pacing (SO_MAX_PACING_RATE) and fq's stay. */
 static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
 {
 	if (burst) {
@@ -359,9 +366,10 @@ static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
 	}
 }
 
-/* Where the kernel does not run our programs (a hardened one for packets that interrupt a process it shields,
- * one before 6.1 for a program that is interrupted by itself) it takes for their answer what lies on its stack:
- * a window out of nowhere. Nothing but the initial window of `TCP_BPF_IW` may raise it beyond what was. */
+/* If the kernel skips our programs (a hardened kernel for packets that interrupt a process it
+ * shields, a kernel before 6.1 for a program interrupted by itself), it uses what lies on its stack
+ * as their result: a random window. Only the initial window of `TCP_BPF_IW` may raise the window
+ * beyond its previous size. */
 #define MAX_INITIAL 100 /* `SteerOptions::MAX_INITIAL` */
 
 static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
@@ -392,13 +400,14 @@ static __always_inline void avoid(struct sock *sk, struct tcp_sock *tp, struct c
 	u32 cwnd = tp->snd_cwnd, count;
 
 	if (upper && cwnd > upper) {
-		/* Shrinks by what was acknowledged: what is in flight stays within the window. */
+		/* Shrink by the segments acknowledged: the data in flight stays within the
+		 * window. */
 		set_cwnd(tp, ca, cwnd - upper > acked ? cwnd - acked : upper);
 		ca->epoch_start = 0;
 		return;
 	}
-	/* Pacing that BBR left behind ends when the window is full: earlier the rest of it would go out at
-	 * once. */
+	/* Pacing left behind by BBR ends when the window is full: ending it earlier would send the
+	 * rest of the window in one burst. */
 	if (ca->paced && BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited)) {
 		ca->paced = 0;
 		if (was_paced(sk))
@@ -413,7 +422,8 @@ static __always_inline void avoid(struct sock *sk, struct tcp_sock *tp, struct c
 	if (cwnd < lower && !ca->after_timeout &&
 	    BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Open &&
 	    !under_persistent_loss(tp, ca, lower)) {
-		/* By what was acknowledged, as in slow start: never a burst of more than twice that. */
+		/* Grow by the segments acknowledged, as in slow start: never a burst of more than
+		 * twice that. */
 		set_cwnd(tp, ca, lower - cwnd > acked ? cwnd + acked : lower);
 		ca->epoch_start = 0;
 		return;
@@ -466,7 +476,7 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	tell(ca, upper && tp->snd_cwnd >= upper);
 }
 
-/* Segments that leave as one, at least (`tcp_tso_autosize()`): pacing lets them go at once. */
+/* Segments sent together at least (`tcp_tso_autosize()`): pacing sends them in one burst. */
 SEC("struct_ops")
 u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
 {
@@ -475,11 +485,12 @@ u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
 	return burst > DEFAULT_TSO_SEGS ? burst : DEFAULT_TSO_SEGS;
 }
 
-/* ---- loss ---------------------------------------------------------------------------------------------- */
+/* ---- loss ------------------------------------------------------------------------------------ */
 
-/* Whether this reduction answers a loss that a sender may take for the link's, and user space says so for the
- * flow. The kernel leaves 0 in prior_ssthresh where it cannot be undone, since congestion was reported: at an
- * ECN echo and at a local queue that refused a packet (tcp_enter_cwr(), tcp_enter_recovery()). */
+/* Whether this reduction responds to a loss that a sender may attribute to the link, and user space
+ * says so for the flow. The kernel leaves 0 in prior_ssthresh where the reduction cannot be undone
+ * because congestion was reported: at an ECN echo and at a local queue that refused a packet
+ * (tcp_enter_cwr(), tcp_enter_recovery()). */
 static __always_inline bool spares(struct sock *sk, struct cubic *ca)
 {
 	struct bound *bound;
@@ -499,7 +510,7 @@ u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 
 	repair(tp, ca);
 	cwnd = tp->snd_cwnd;
-	/* Where a lower bound asks for more, it is that window which loss has to let live. */
+	/* If a lower bound requires more, the losses must sustain that window. */
 	bound_of(sk, &lower, &upper, &burst);
 	if (!too_soon(tp->delivered - ca->reduction_delivered, cwnd > lower ? cwnd : lower))
 		ca->close_reductions = 0;
@@ -528,8 +539,8 @@ void BPF_PROG(yuzuri_set_state, struct sock *sk, u8 state)
 		hystart_reset(tcp_sk(sk), ca);
 		ca->after_timeout = 1;
 		tell(ca, false);
-		/* A timeout says more than a loss: what was spared just now, or in the recovery before it, is
-		 * cut. */
+		/* A timeout is stronger evidence than a loss: a window spared just now, or in the
+		 * previous recovery, is reduced. */
 		if (ca->spared)
 			tcp_sk(sk)->snd_ssthresh = reduced(tcp_sk(sk)->snd_ssthresh);
 		ca->spared = 0;
@@ -544,14 +555,14 @@ u32 BPF_PROG(yuzuri_undo_cwnd, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *ca = state_of(sk);
 
-	/* It was no loss. */
+	/* The loss was spurious. */
 	if (ca->close_reductions)
 		ca->close_reductions--;
 	/* As tcp_reno_undo_cwnd(). */
 	return tp->snd_cwnd > tp->prior_cwnd ? tp->snd_cwnd : tp->prior_cwnd;
 }
 
-/* ---- HyStart ------------------------------------------------------------------------------------------- */
+/* ---- HyStart --------------------------------------------------------------------------------- */
 
 #define HYSTART_LOW_WINDOW 16
 #define HYSTART_ACK_DELTA_US 2000
@@ -565,7 +576,7 @@ static __always_inline void hystart_look(struct sock *sk, struct tcp_sock *tp, s
 		hystart_reset(tp, ca);
 	if (cwnd < HYSTART_LOW_WINDOW)
 		return;
-	/* ACKs that come in a train longer than half the least RTT: as much is under way as the path holds. */
+	/* ACKs that arrive in a train longer than half the minimum RTT: the path is full. */
 	if ((s32)(now_us - ca->last_ack_us) <= HYSTART_ACK_DELTA_US) {
 		unsigned long rate = sk->sk_pacing_rate;
 		u64 gso_us = rate ? 4ull * 65536 * 1000000 / rate : 0;
@@ -580,7 +591,7 @@ static __always_inline void hystart_look(struct sock *sk, struct tcp_sock *tp, s
 			tp->snd_ssthresh = cwnd;
 		}
 	}
-	/* The round's least delay rose by an eighth, within 4 and 16 ms. */
+	/* The round's minimum delay rose by an eighth, within 4 and 16 ms. */
 	if (ca->current_rtt_us > delay_us)
 		ca->current_rtt_us = delay_us;
 	if (ca->samples < HYSTART_SAMPLES) {
@@ -602,11 +613,11 @@ void BPF_PROG(yuzuri_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	struct cubic *ca = state_of(sk);
 	u32 delay_us;
 
-	/* In a recovery no other program of ours is run. */
+	/* During a recovery none of our other programs runs. */
 	repair(tp, ca);
 	if (sample->rtt_us < 0)
 		return;
-	/* Right after a reduction the queue drains: no measure of the path's delay. */
+	/* Right after a reduction the queue drains: its delay does not measure the path. */
 	if (ca->epoch_start && (s32)(jiffies32() - ca->epoch_start) < (s32)hz)
 		return;
 	delay_us = sample->rtt_us ? sample->rtt_us : 1;
@@ -616,7 +627,7 @@ void BPF_PROG(yuzuri_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 		hystart_look(sk, tp, ca, delay_us);
 }
 
-/* ---- registration -------------------------------------------------------------------------------------- */
+/* ---- registration ---------------------------------------------------------------------------- */
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops yuzuri = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The one definition of what crosses from the kernel to user space. The Rust side uses the types that the
- * build derives from this header's BTF and asserts the sizes again.
+ * The only definition of the records between kernel and user space. The Rust side uses the types
+ * that the build derives from this header's BTF, and asserts their sizes.
  */
 #ifndef YUZURI_EVENT_H
 #define YUZURI_EVENT_H
@@ -13,20 +13,21 @@ enum record_kind {
 	RECORD_OPEN = 4,
 	RECORD_CLOSE = 5,
 	RECORD_FLOW = 6, /* struct flow_record: identity */
-	RECORD_NOTE = 7, /* one of MARKS_ALONE, found where the record of the hook itself cannot tell it */
+	RECORD_NOTE = 7, /* one of MARKS_ALONE, where the hook's own record cannot carry it */
 };
 
-/* Which counters. */
+/* The counters, by hook. */
 enum hook {
 	HOOK_ACK,
 	HOOK_STATE,
 	HOOK_RETRANSMIT,
 	HOOK_SOCKET,
-	HOOK_FLOW, /* no hook of its own: identity records written by any of the others */
+	HOOK_FLOW, /* not a hook: identity records, written by any of the others */
 	HOOKS,
 };
 
-/* The first six are the bits of yuzuri_trace::Marks; from 0x100 on it is told by other means there. */
+/* The first six are the bits of yuzuri_trace::Marks; from 0x100 on, that crate represents them
+ * differently. */
 enum mark {
 	MARK_DUP_ACK = 1,
 	MARK_SACK = 2,
@@ -34,21 +35,21 @@ enum mark {
 	MARK_ECE = 8,
 	MARK_APP_LIMITED = 16,
 	MARK_SSTHRESH = 32,
-	/* These two are bits of yuzuri_trace::Marks, too, four higher there. */
+	/* These two are also bits of yuzuri_trace::Marks, four higher there. */
 	MARK_AT_BOUND = 0x40,    /* the window control's upper bound holds the window */
-	MARK_TELLS_BOUND = 0x80, /* it has such a control, which tells whether */
-	MARK_UNDO = 0x100,       /* undo_marker was taken back: a reduction was undone */
+	MARK_TELLS_BOUND = 0x80, /* it has such a control, which reports that */
+	MARK_UNDO = 0x100,       /* undo_marker was reset: a reduction was undone */
 	MARK_REORDERING = 0x200, /* reord_seen grew */
 	MARK_CONTROL = 0x400,    /* another congestion control */
 	MARK_AFTER_RTO = 0x800,  /* first retransmission after the timer set Loss */
 	MARK_RENEGING = 0x1000,  /* is_sack_reneg */
-	/* Above, these are bits of yuzuri_trace::Marks again, six lower there. */
+	/* From here on these are bits of yuzuri_trace::Marks again, six lower there. */
 	MARK_NO_SPACE = 0x2000,     /* SOCK_NOSPACE, where all is sent and half of the buffer is used */
 	MARK_CWND_LIMITED = 0x4000, /* is_cwnd_limited */
 	MARK_THROTTLED = 0x8000,    /* TSQ_THROTTLED */
 };
 
-/* What is an event of its own; a record tells one. */
+/* Marks that are events of their own; a record carries one. */
 #define MARKS_ALONE (MARK_UNDO | MARK_REORDERING | MARK_CONTROL)
 
 enum role {
@@ -60,8 +61,8 @@ enum role {
 #define NO_STACK 0xffffffffu
 #define RECORD_BYTES 160
 
-/* A sample or event. Both records have RECORD_BYTES, and slots need no length. They are written
- * straight into the ring's slot; `seq` is written last and tells the reader that the rest is there. */
+/* A sample or event. Both records have RECORD_BYTES, so slots need no length. Programs write them
+ * directly into the ring buffer's slot; `seq` is written last and publishes the rest. */
 struct event_record {
 	__u64 mono_ns;
 	__u64 cookie;
@@ -92,7 +93,7 @@ struct event_record {
 	__u32 pacing_wait_us;
 	__u16 mss;
 	__u16 reordering;
-	__u32 stack; /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err; RECORD_OPEN: nothing */
+	__u32 stack;   /* key in `stacks`, or NO_STACK; RECORD_CLOSE: sk_err; RECORD_OPEN: nothing */
 	__u32 room[2]; /* for the next fields; neither written nor read */
 	__u8 kind;
 	__u8 ca_state; /* RECORD_STATE: the new one; RECORD_OPEN: enum role */
@@ -105,7 +106,7 @@ struct event_record {
 	__u32 seq;
 };
 
-/* Who a flow is. `kind` and `seq` lie where struct event_record has them. */
+/* The identity of a flow. `kind` and `seq` are at the same offsets as in struct event_record. */
 struct flow_record {
 	__u64 mono_ns;
 	__u64 cookie;
@@ -117,7 +118,7 @@ struct flow_record {
 	__u32 pid; /* 0: not known yet */
 	char name[16];
 	char control[15]; /* CUBIC needs 5; TCP_CA_NAME_MAX is 16 with its NUL */
-	__u8 undecided;   /* the filter asks for the owner, and nobody knows it yet */
+	__u8 undecided;   /* the filter asks for the owner, which is not known yet */
 	__u16 local_port; /* host order */
 	__u16 remote_port;
 	__u32 spare[9];
@@ -136,25 +137,25 @@ _Static_assert(__builtin_offsetof(struct event_record, kind) == __builtin_offset
 _Static_assert(__builtin_offsetof(struct event_record, seq) == __builtin_offsetof(struct flow_record, seq), "");
 
 struct hook_counters {
-	__u64 chosen;      /* runs for chosen flows */
+	__u64 chosen;      /* runs for selected flows */
 	__u64 thinned;     /* of these: merged into a later sample */
 	__u64 lost_ring;   /* of these: no room in the ring */
 	__u64 lost_memory; /* no memory for the flow's state */
 };
 
-/* One per CPU, shared with user space by mmap. The producer writes `head` and the counters, the reader `tail`;
- * each has cache lines of its own. */
+/* One per CPU, shared with user space by mmap. The producer writes `head` and the counters, the
+ * reader `tail`; each has its own cache lines. */
 struct ring_control {
 	__u64 head;
 	__u64 merged; /* runs for chosen flows that only counted a segment into a later sample; no hook counts
 			 them */
 	__u64 pad[6];
 	struct hook_counters hooks[HOOKS];
-	/* Unlike the hooks' counters these are written by all programs, atomically. */
+	/* Unlike the hooks' counters, these are written by all programs, atomically. */
 	__u64 undecided;  /* hook runs for flows of which it is not known yet whether they are chosen, since
 			     nobody  knows their process; one CPU takes off what another added, so only the sum
 			     means  anything */
-	__u64 lost_owner; /* such runs, for flows that were chosen once their process was known */
+	__u64 lost_owner; /* such runs, for flows that turned out to be selected */
 	__u64 lost_stack; /* stacks that found no room in `stacks`; their records have no place */
 	__u64 pad2[1];
 	__u64 tail;
@@ -163,7 +164,7 @@ struct ring_control {
 
 _Static_assert(sizeof(struct ring_control) == 320, "whole cache lines");
 
-/* A slot of the ring. */
+/* A slot of the ring buffer. */
 union record {
 	struct event_record event;
 	struct flow_record flow;
@@ -184,8 +185,8 @@ struct prefix_term {
 	__u8 pad[3];
 };
 
-/* What user space asks for. It writes the terms first and `generation` last; flows decided under an older
- * generation are decided again at their next event. */
+/* The configuration. User space writes the terms first and `generation` last; flows decided under
+ * an older generation are decided again at their next event. */
 struct config {
 	__u64 interval_ns; /* 0: every ACK */
 	__u32 generation;

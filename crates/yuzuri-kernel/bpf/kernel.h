@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The kernel's types as far as our programs touch them, for all objects. Offsets are fixed up at load time from
- * the running kernel's BTF (CO-RE), so one object serves every kernel since 5.19; order and gaps here mean
- * nothing, and a field that a program does not touch costs it nothing.
+ * The kernel's types as far as our programs use them, for all objects. Offsets are relocated at
+ * load time by the running kernel's BTF (CO-RE), so one object serves every kernel since 5.19.
+ * Order and gaps here do not matter, and unused fields cost nothing.
  */
 #ifndef YUZURI_KERNEL_H
 #define YUZURI_KERNEL_H
@@ -11,7 +11,7 @@
 
 #define NULL ((void *)0)
 
-/* Values from uapi/linux/bpf.h that the helpers' header does not bring. */
+/* Values from uapi/linux/bpf.h that the helpers' header does not define. */
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
@@ -45,17 +45,16 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED };
 #define TCP_CA_NAME_MAX 16
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 
-#define SOCK_NOSPACE 2  /* a bit's number in struct socket's flags */
+#define SOCK_NOSPACE 2  /* bit number in struct socket's flags */
 #define TSQ_THROTTLED 0 /* and in sk_tsq_flags */
-#define TSQ_QUEUED 1    /* room was made since, and what it held will be sent when the softirq comes to it */
+#define TSQ_QUEUED 1    /* there is room again, and the softirq will send the held segments */
 
 #define TCPHDR_FIN 0x01
 #define TCPHDR_SYN 0x02
 #define TCPHDR_RST 0x04
 #define TCPHDR_ECE 0x40
 
-#define TCP_ECN_OK                                                                                             \
-	1 /* since 6.18 TCP_ECN_MODE_RFC3168: ECE is what RFC 3168 says, and no bit of AccECN's counter */
+#define TCP_ECN_OK 1 /* since 6.18 TCP_ECN_MODE_RFC3168: ECE as in RFC 3168, not a bit of AccECN's counter */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -271,7 +270,7 @@ struct sk_buff {
 	char cb[48];
 };
 
-/* Five words; its name is all that is asked for. */
+/* Five words; only its name is used. */
 union tcp_word_hdr {
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The monitor: typed tracepoints of TCP, each writing a record of the connection's variables into its CPU's
- * ring. docs/monitor.md tells what each hook can and cannot see.
+ * The monitor: typed tracepoints of TCP, each of which writes a record of the connection's
+ * variables into its CPU's ring buffer. docs/monitor.md explains what each hook can and cannot see.
  */
 #include "kernel.h"
 #include <bpf/bpf_tracing.h>
@@ -17,8 +17,8 @@ const volatile enum hook hooks = HOOK_ACK;
 const volatile enum mark marks = MARK_DUP_ACK;
 const volatile enum role roles = ROLE_UNKNOWN;
 
-/* Writes the record of a usual segment, or does what is due when jiffies have ticked. False: the segment needs
- * the slow path. */
+/* Writes the record of a usual segment, or does what is due when jiffies have ticked. False: the
+ * segment needs the slow path. */
 static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb, struct fast_path *fast_path,
 					   u32 tick)
 {
@@ -31,9 +31,9 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb,
 	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != fast_path->ca_ops ||
 	    tp->snd_ssthresh != fast_path->ssthresh)
 		return false;
-	/* Reading the clock waits for all that was read before (rdtsc behind lfence on x86), and the ring's
-	 * atomic add does, too. Whatever is not in the caches, the fast path included, is fetched at the same
-	 * time if all is read before. */
+	/* Reading the clock waits for all earlier loads (rdtsc after lfence on x86), and so does
+	 * the ring buffer's atomic add. Loading everything before it, including the fast path, lets
+	 * the cache misses overlap. */
 	write_variables(&now_told, sk, tp);
 	now_told.ca_state = now_told.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	now_told.marks = state_marks(sk, tp, &now_told);
@@ -71,7 +71,7 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb,
 	return true;
 }
 
-/* Compares everything with the flow's last record. */
+/* Compares all variables with the flow's last record. */
 static __noinline void slow_path(struct sock *sk, struct sk_buff *skb)
 {
 	u32 cpu = bpf_get_smp_processor_id(), seq;
@@ -106,7 +106,8 @@ static __noinline void slow_path(struct sock *sk, struct sk_buff *skb)
 	if (likely(!marks && kind == RECORD_ACK) && now - flow->last_ns < interval_ns) {
 		ring->hooks[HOOK_ACK].thinned++;
 	} else {
-		/* One of MARKS_ALONE is told by this record, as its kind; others by the next. */
+		/* This record carries one of MARKS_ALONE as its kind; the next records carry the
+		 * others. */
 		pending = marks & MARKS_ALONE;
 		if (kind == RECORD_ACK)
 			pending &= pending - 1;
@@ -152,7 +153,7 @@ int BPF_PROG(on_state, struct sock *sk, u8 ca_state)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	/* Open is set to Open now and then; Loss is set again by each further timeout. */
+	/* Open is sometimes set in Open; Loss is set again by each further timeout. */
 	if (tp &&
 	    (ca_state == TCP_CA_Loss || BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) != ca_state))
 		emit(ctx, sk, RECORD_STATE, ca_state);
@@ -175,7 +176,8 @@ int BPF_PROG(on_socket, struct sock *sk, int before, int after)
 	if (!bpf_skc_to_tcp_sock(sk))
 		return 0;
 	if (after == TCP_SYN_SENT || (before == TCP_ESTABLISHED && after == TCP_FIN_WAIT1)) {
-		/* connect() and close(): the current process is the owner. Packets cause every other change. */
+		/* connect() and close(): the current process is the owner. All other changes are
+		 * caused by packets. */
 		flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 		if (!flow)
 			flow = new_flow(sk, cpu, HOOK_SOCKET);
@@ -185,7 +187,8 @@ int BPF_PROG(on_socket, struct sock *sk, int before, int after)
 			flow->role = ROLE_OPENED;
 		if (!flow->pid) {
 			flow->pid = bpf_get_current_pid_tgid() >> 32;
-			/* The process' name, as /proc/PID/comm: a thread may have one of its own. */
+			/* The process' name, as in /proc/PID/comm: a thread may have a name of its
+			 * own. */
 			struct task_struct *task = (void *)bpf_get_current_task();
 			BPF_CORE_READ_STR_INTO(&flow->name, task, group_leader, comm);
 			flow->announced = false;
@@ -202,8 +205,9 @@ int BPF_PROG(on_socket, struct sock *sk, int before, int after)
 			flow->role = ROLE_ACCEPTED;
 		emit(ctx, sk, RECORD_OPEN, 0);
 	} else if (after == TCP_CLOSE && before != TCP_SYN_SENT && before != TCP_CLOSE) {
-		/* Neither a listener nor a connection that nobody accepted is a flow. One that we never met is:
-		 * sock_diag may have shown it, and nothing else tells that it ended. */
+		/* Neither a listener nor a connection that nobody accepted is a flow. A connection
+		 * without state is: sock_diag may have reported it, and nothing else reports its
+		 * end. */
 		if ((before != TCP_LISTEN && before != TCP_SYN_RECV) || bpf_sk_storage_get(&flows, sk, 0, 0))
 			emit(ctx, sk, RECORD_CLOSE, sk->sk_err);
 	}

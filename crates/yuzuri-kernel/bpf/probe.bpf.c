@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Loaded by `yuzuri doctor` to see whether this kernel lets programs attach to functions. Never left attached.
+ * Loaded by `yuzuri doctor` to find out whether this kernel lets programs attach to functions.
+ * Never left attached.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

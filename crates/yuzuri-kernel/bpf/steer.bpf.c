@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Steering: tells of the flows of one network namespace, moves those that nobody chose a congestion control for
- * to ours, and moves them back. A walk of the TCP iterator does all three; a program at the control group takes
- * new flows at once.
+ * Steering: reports the flows of one network namespace, migrates those for which nobody chose a
+ * congestion control to ours, and migrates them back. A walk of the TCP iterator does all three; a
+ * program at the control group takes new flows immediately.
  */
 #include "steer.h"
 #include <bpf/bpf_helpers.h>
@@ -12,23 +12,23 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* ---- settings ------------------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 const volatile char ours[TCP_CA_NAME_MAX] = {}; /* the control's name */
-const volatile u64 instance = 0; /* and what tells it from an earlier one of that name; see control.bpf.c */
+const volatile u64 instance = 0; /* distinguishes it from an earlier one of that name; see control.bpf.c */
 const volatile u64 netns_cookie = 0;
 const volatile u32 initial_window = 0; /* segments, of new flows; 0: the kernel's */
 
-/* After so many walks at which nothing had happened on a flow it rests; 0: none ever does. */
+/* A flow rests after this many walks without activity; 0: flows never rest. */
 const volatile u32 rests_after = 0;
 
 u32 mode = MODE_OBSERVE;
-u32 tells_all = 0; /* the walk tells of flows that rest, too */
+u32 tells_all = 0; /* the walk reports resting flows, too */
 u32 walks = 0;     /* the number of this walk */
-u32 resting = 0;   /* flows that the walk did not tell of because they rest */
-u32 silent = 0;    /* of these, flows whose control does not tell when they begin to send */
+u32 resting = 0;   /* flows that the walk did not report because they rest */
+u32 silent = 0;    /* of these, flows whose control does not signal when they begin to send */
 u32 opened = 0;    /* a flow was established since user space set this to 0 */
-/* Two, so that user space changes one while the other holds. */
+/* Two, so that user space changes one while the other is in use. */
 struct scope scopes[2] = {};
 u32 scope_now = 0;
 
@@ -38,18 +38,18 @@ const volatile enum mode modes = MODE_OBSERVE;
 const volatile enum standing standings = STANDING_FREE;
 const volatile enum flag flags = FLAG_APP_LIMITED;
 
-/* ---- what is remembered of a flow ------------------------------------------------------------------------ */
+/* ---- per-flow state -------------------------------------------------------------------------- */
 
-/* Gone with the socket. */
+/* Freed with the socket. */
 struct memory {
-	char former[TCP_CA_NAME_MAX]; /* the control that it had */
-	s32 refused;                  /* why it was not migrated, errno; then it is not tried again */
+	char former[TCP_CA_NAME_MAX]; /* its previous control */
+	s32 refused;                  /* why it was not migrated, errno; not retried */
 	u8 migrated;
 	u8 rests;
-	u8 silent; /* its control does not tell when it begins to send */
-	u16 still; /* walks in a row at which nothing had happened */
+	u8 silent; /* its control does not signal when it begins to send */
+	u16 still; /* consecutive walks without activity */
 	u32 walk;  /* the last walk that changed anything here */
-	/* as the last of the still ones saw it */
+	/* Values at the last of these walks. */
 	u32 write_seq;
 	const void *ops;
 };
@@ -61,18 +61,17 @@ struct {
 	__type(value, struct memory);
 } memories SEC(".maps");
 
-/* Flows that were migrated and migrated back before our time. The kernel has noted that a program chose their
- * control: nothing takes that back. */
+/* Flows that an earlier steering migrated and migrated back. The kernel has noted that a program
+ * chose their control, irrevocably. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* user space sizes it by what it tells */
+	__uint(max_entries, 1); /* user space sizes it by its content */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64); /* socket cookie */
 	__type(value, u8);
 } migrated_before SEC(".maps");
 
-/* ---- names and addresses ----------------------------------------------------------------------------------
- */
+/* ---- names and addresses --------------------------------------------------------------------- */
 
 static __always_inline void copy_name(char *to, const struct tcp_congestion_ops *ops)
 {
@@ -102,8 +101,8 @@ static __always_inline void addresses(const struct sock_common *sk, u32 *local, 
 	}
 }
 
-/* Loopback by its address, or by the device: an address of an interface is reached over loopback from its own
- * host. */
+/* Loopback by its address, or by the device: a host reaches its own interface addresses over
+ * loopback. */
 static __always_inline bool is_loopback(const struct sock *sk, const u32 *local, const u32 *remote)
 {
 	const struct dst_entry *dst = sk->sk_dst_cache;
@@ -137,10 +136,9 @@ static __always_inline bool in_scope(const u32 *local)
 	return false;
 }
 
-/* ---- how a flow stands -------------------------------------------------------------------------------------
- */
+/* ---- a flow's standing ----------------------------------------------------------------------- */
 
-/* Not whether it was refused: that is remembered. */
+/* Not whether it was refused, which is stored. */
 static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool migrated)
 {
 	struct inet_connection_sock *icsk = &tp->inet_conn;
@@ -150,7 +148,7 @@ static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool migr
 	if (has_our_name(ops)) {
 		if (icsk->icsk_ca_priv[0] == instance)
 			return migrated ? STANDING_MIGRATED : STANDING_OURS;
-		/* Of one that ended without giving it back. */
+		/* For a flow whose instance ended without migrating it back. */
 		return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked) ? STANDING_LOCKED : STANDING_FREE;
 	}
 	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked))
@@ -160,7 +158,9 @@ static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool migr
 	return ops == net->ipv4.tcp_congestion_control ? STANDING_FREE : STANDING_OTHER;
 }
 
-/* The control to remember: its own, or the namespace's default where it has one of an ended instance of ours.
+/*
+ * The control to store: the flow's own, or the namespace's default if it has one of an ended
+ * instance of ours.
  */
 static __always_inline void remember_former(struct memory *memory, struct tcp_sock *tp)
 {
@@ -171,8 +171,7 @@ static __always_inline void remember_former(struct memory *memory, struct tcp_so
 	copy_name(memory->former, ops);
 }
 
-/* ---- the walk ----------------------------------------------------------------------------------------------
- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static __always_inline u8 take(struct tcp_sock *tp, struct memory *memory)
 {
@@ -198,8 +197,8 @@ static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
 	return error ? STANDING_REFUSED : STANDING_FREE;
 }
 
-/* Whether there is payload that can still be sent, or is to be acknowledged. A FIN takes one number of the
- * sequence. */
+/* Whether there is payload that can still be sent, or that awaits acknowledgement. A FIN takes one
+ * sequence number. */
 static __always_inline bool sends(const struct tcp_sock *tp, u8 state)
 {
 	switch (state) {
@@ -215,15 +214,15 @@ static __always_inline bool sends(const struct tcp_sock *tp, u8 state)
 	}
 }
 
-/* Whether nothing has happened since an earlier walk that could change what is told of the flow: nothing was
- * written since, nothing was under way then, and it has the same control. */
+/* Whether nothing has happened since an earlier walk that could change the flow's record: nothing
+ * written since, nothing in flight then, and the same control. */
 static __always_inline bool is_still(const struct tcp_sock *tp, const struct memory *memory, u8 state)
 {
 	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->write_seq == memory->write_seq &&
 	       tp->snd_una == memory->write_seq && tp->inet_conn.icsk_ca_ops == memory->ops;
 }
 
-/* Whether the flow rests from this walk on, which tells of it for the last time. */
+/* Whether the flow rests from this walk on, which reports it for the last time. */
 static __always_inline bool begins_to_rest(const struct tcp_sock *tp, struct memory *memory, u8 state)
 {
 	if (memory->walk == walks)
@@ -263,9 +262,10 @@ int walk(struct bpf_iter__tcp *ctx)
 	sk = &icsk->icsk_inet.sk;
 	record.state = sk->__sk_common.skc_state;
 	memory = bpf_sk_storage_get(&memories, tp, NULL, 0);
-	/* Where the kernel's buffer had no room for a record, it calls once more for the same flow. */
+	/* If the kernel's buffer has no room for a record, it calls again for the same flow. */
 	again = memory && memory->walk == walks;
-	/* Nothing else of such a flow is read: most of what a walk costs is to bring it into the caches. */
+	/* Nothing else of such a flow is read: most of a walk's cost is to load flows into the
+	 * caches. */
 	if (memory && memory->rests && !again && !tells_all && mode != MODE_GIVE_BACK &&
 	    is_still(tp, memory, record.state)) {
 		resting++;
@@ -276,7 +276,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	record.cookie = bpf_get_socket_cookie(tp);
 	standing = standing_of(tp, record.cookie, memory && memory->migrated);
 	if (mode == MODE_GIVE_BACK) {
-		/* In whatever state. */
+		/* Including flows in any state. */
 		if (!memory || (standing != STANDING_MIGRATED && !again))
 			return 0;
 		standing = again ? (memory->refused ? STANDING_REFUSED : STANDING_FREE) : give_back(tp, memory);
@@ -332,7 +332,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	record.total_retrans = tp->total_retrans;
 	record.sndbuf = sk->sk_sndbuf;
 	record.snd_wnd = tp->snd_wnd;
-	/* After the FIN it is one less than nothing. */
+	/* After the FIN it is one less than zero. */
 	record.unsent = (s32)(tp->write_seq - tp->snd_nxt) > 0 ? tp->write_seq - tp->snd_nxt : 0;
 	if (tp->app_limited)
 		record.flags |= FLAG_APP_LIMITED;
@@ -346,8 +346,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* ---- new flows ---------------------------------------------------------------------------------------------
- */
+/* ---- new flows ------------------------------------------------------------------------------- */
 
 SEC("sockops")
 int on_established(struct bpf_sock_ops *ctx)
@@ -373,7 +372,7 @@ int on_established(struct bpf_sock_ops *ctx)
 	addresses(&sk->__sk_common, local, remote);
 	if (is_loopback(sk, local, remote) || !in_scope(local))
 		return 1;
-	/* A new flow is in no list of earlier ones. */
+	/* A new flow is not in the list of earlier ones. */
 	if (standing_of(tp, 0, false) != STANDING_FREE)
 		return 1;
 	memory = bpf_sk_storage_get(&memories, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
@@ -382,8 +381,8 @@ int on_established(struct bpf_sock_ops *ctx)
 	remember_former(memory, tp);
 	memory->refused = bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
 	memory->migrated = !memory->refused;
-	/* A route's own initial window stays, and the one segment after a SYN that was lost (RFC 6928 section
-	 * 2). */
+	/* A route's own initial window stays, and so does the single segment after a lost SYN (RFC
+	 * 6928 section 2). */
 	if (memory->migrated && window && tp->snd_cwnd == TCP_INIT_CWND)
 		bpf_setsockopt(ctx, SOL_TCP, TCP_BPF_IW, &window, sizeof(window));
 	return 1;

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What the steering's programs and user space say to each other, and what of uapi those programs need.
+ * The interface between the steering's programs and user space, and the parts of uapi that those
+ * programs need.
  */
 #ifndef YUZURI_STEER_H
 #define YUZURI_STEER_H
 
 #include "kernel.h"
 
-/* ---- between user space and the programs ---------------------------------------------------------------- */
+/* ---- between user space and the programs ----------------------------------------------------- */
 
-/* What a walk does besides telling. */
+/* What a walk does besides reporting. */
 enum mode {
 	MODE_OBSERVE,
-	MODE_TAKE,      /* moves flows to our control */
-	MODE_GIVE_BACK, /* moves those that were migrated back, and takes no new ones */
+	MODE_TAKE,      /* migrates flows to our control */
+	MODE_GIVE_BACK, /* migrates them back, and takes no new ones */
 };
 
-/* How a flow stands to our control. */
+/* Whether a flow is under our control, and if not, why. */
 enum standing {
 	STANDING_FREE,     /* it has the namespace's default and could be migrated */
 	STANDING_MIGRATED, /* we migrated it to ours */
 	STANDING_OURS,     /* it has ours by its program's choice, its route's or the sysctl's */
 	STANDING_CHOSEN,   /* its program chose another */
 	STANDING_LOCKED,   /* its route does */
-	STANDING_OTHER,    /* another than the default, that its program did not choose: by its route, or the
+	STANDING_OTHER,    /* not the default, and not its program's choice: by its route, or the
 			      default was   another then */
-	STANDING_REFUSED,  /* the kernel refused to move it */
+	STANDING_REFUSED,  /* the kernel refused to migrate it */
 };
 
 enum flag {
@@ -33,10 +34,11 @@ enum flag {
 	FLAG_RATE_APP_LIMITED = 2, /* tp->rate_app_limited */
 	FLAG_CWND_LIMITED = 4,     /* tp->is_cwnd_limited */
 	FLAG_PACED = 8,            /* sk->sk_pacing_status */
-	FLAG_RESTS = 16,           /* not reported again until something happens on it, or all are asked for */
+	FLAG_RESTS = 16,           /* not reported again until something happens, or all are requested */
 };
 
-/* A flow, as the iterator writes it. Addresses are of IPv6 in network order, those of IPv4 mapped. */
+/* A flow, as the iterator writes it. Addresses are of IPv6 in network order, those of IPv4
+ * mapped. */
 struct steer_record {
 	u64 cookie;
 	u64 netns_cookie;
@@ -76,14 +78,14 @@ struct prefix {
 	u32 mask[4];
 };
 
-/* Which flows count, by their local address. No prefix: all. Flows over loopback never do. */
+/* The flows in scope, by their local address. No prefix: all. Flows over loopback are never in
+ * scope. */
 struct scope {
 	u32 count;
 	struct prefix prefixes[MAX_PREFIXES];
 };
 
-/* ---- uapi -------------------------------------------------------------------------------------------------
- */
+/* ---- uapi ------------------------------------------------------------------------------------ */
 
 enum {
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,

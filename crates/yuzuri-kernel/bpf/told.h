@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What the window control tells the monitor of a flow: the last word of the socket's private area. Either may
- * be of another version, and another control may have anything there: the upper bytes say that it is told.
+ * What the window control reports to the monitor about a flow: the last word of the socket's
+ * private area. Either side may be of another version, and another control may store anything
+ * there: the upper bytes mark a valid report.
  */
 #ifndef YUZURI_TOLD_H
 #define YUZURI_TOLD_H
 
-#define TOLD 12 /* of the words of icsk_ca_priv */
+#define TOLD 12 /* index in the words of icsk_ca_priv */
 #define TOLD_BY_CONTROL 0x79757a75bd02e100ull
 #define TOLD_AT_BOUND 1 /* the upper bound holds the window, since the last ACK */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Integers under the names that libbpf's headers and the kernel's sources use, for programs that include none
- * of the kernel's own headers.
+ * Integer types under the names used by libbpf's headers and the kernel's sources, for programs
+ * that include none of the kernel's own headers.
  */
 #ifndef YUZURI_TYPES_H
 #define YUZURI_TYPES_H

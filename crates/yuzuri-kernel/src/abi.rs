@@ -1,4 +1,5 @@
-//! The records as the kernel writes them: `bpf/event.h` is their one definition, the build derives types and enumerators.
+//! The records as the kernel writes them. `bpf/event.h` is their only definition; the build derives
+//! types and enumerators from it.
 
 #![expect(unsafe_code, reason = "the kernel's records are unions")]
 
@@ -6,7 +7,7 @@ pub(crate) use crate::skel::monitor::types::{config, event_record, flow_record, 
 use crate::skel::monitor::types::{hook, mark, record_kind, role};
 use yuzuri_trace::Marks;
 
-/// A slot of a ring.
+/// A slot of a ring buffer.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) union Record {
@@ -23,7 +24,7 @@ const _: () = assert!(std::mem::offset_of!(event_record, kind) == std::mem::offs
 const _: () = assert!(std::mem::offset_of!(event_record, seq) == std::mem::offset_of!(flow_record, seq));
 
 impl Record {
-    /// A record of these bytes, as they might lie in a ring.
+    /// A record made of these bytes, as they might appear in a ring buffer.
     #[cfg(test)]
     pub(crate) fn from_bytes(bytes: [u8; RECORD_BYTES]) -> Record {
         // SAFETY: both variants are integers without padding: every bit pattern is valid.
@@ -64,7 +65,7 @@ pub(crate) const ROLE_OPENED: u8 = role::ROLE_OPENED.0 as u8;
 pub(crate) const ROLE_ACCEPTED: u8 = role::ROLE_ACCEPTED.0 as u8;
 pub(crate) const NO_STACK: u32 = u32::MAX;
 
-/// The bits that `yuzuri_trace::Marks` has, too.
+/// The bits that also exist in `yuzuri_trace::Marks`.
 pub(crate) const MARKS_SHARED: u16 = Marks::DUP_ACK.0
     | Marks::SACK.0
     | Marks::DSACK.0

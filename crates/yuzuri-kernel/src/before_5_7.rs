@@ -1,5 +1,5 @@
-//! Congestion controls as Linux had them before 5.7, when these counted ACKs: for the laboratory, which makes captures
-//! of senders with an older kernel.
+//! Congestion controls as in Linux before 5.7, when these counted ACKs. The laboratory uses them to
+//! make captures of senders with an older kernel.
 
 use crate::control::{ControlError, available, jiffies};
 use crate::features::with_log;
@@ -7,21 +7,22 @@ use crate::skel::before_5_7::{Before57Skel, Before57SkelBuilder};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;
 
-/// Their names in the kernel's list, as `bpf/before_5_7.bpf.c` gives them.
+/// Their names in the kernel's list, as in `bpf/before_5_7.bpf.c`.
 pub const NAMES: [&str; 4] = ["bic_5_6", "scalable_5_6", "veno_5_6", "yeah_5_6"];
 
-/// Registered congestion controls. Dropping it takes them out of the list of available ones.
+/// Registered congestion controls. Dropping it unregisters them.
 pub struct Before57 {
-    // Before `_skel`: the registration ends with its link.
+    // Before `_skel`: dropping the link ends the registration.
     _links: Vec<libbpf_rs::Link>,
     _skel: Before57Skel<'static>,
 }
 
 impl Before57 {
-    /// Registers those of [`NAMES`] that are wanted.
+    /// Registers the given controls of [`NAMES`].
     ///
     /// # Errors
-    /// A name that is taken, no privilege, or a kernel whose registrations do not end with their link (before 6.4).
+    /// If a name is taken, privilege is missing, or the kernel's registrations do not end with
+    /// their link (before 6.4).
     pub fn register(wanted: &[&str]) -> Result<Before57, ControlError> {
         if let Some(taken) = available().into_iter().find(|name| wanted.contains(&name.as_str())) {
             return Err(ControlError::Taken(taken));

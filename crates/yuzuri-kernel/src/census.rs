@@ -1,7 +1,8 @@
-//! Flows that are silent: no hook tells of a connection on which nothing happens, so `sock_diag` is asked once for all
-//! that there are, when watching begins and when the filter changes. And once more after records were lost: the close of
-//! a flow may have been among them, and so may the only word of one that is open. A thread of its own asks: with many
-//! sockets and namespaces it takes longer than the rings may wait.
+//! Finds silent flows. No hook sees a connection on which nothing happens, so `sock_diag` lists all
+//! flows once when the observation begins and when the filter changes. It lists them again after
+//! records were lost: the close of a flow may have been among them, and so may the only record of
+//! an open one. This runs on its own thread: with many sockets and namespaces it takes longer than
+//! the ring buffers can wait.
 
 use crate::diag::{Diag, Socket};
 use crate::sampled::Scope;
@@ -12,56 +13,57 @@ use std::path::Path;
 use std::time::Duration;
 use yuzuri_trace::{Event, Filter, Flow, FlowId, Hook, HookState, Place};
 
-/// A dump is asked for again this many times where sockets came or went meanwhile: one may be missing in it.
+/// How often a dump is repeated if sockets came or went meanwhile: one may be missing in it.
 const TRIES: u32 = 3;
 
-/// Which flows are looked for.
+/// What to look for.
 #[derive(Debug)]
 struct Order {
     number: u32,
     filter: Filter,
-    /// Flows that are held open, with their namespaces where these are known.
+    /// Flows held to be open, with their namespaces if these are known.
     held_open: Vec<HeldOpen>,
 }
 
-/// A flow that is held open, with its namespace where that is known.
+/// A flow held to be open, with its namespace if that is known.
 pub(crate) type HeldOpen = (FlowId, Option<u32>);
 
-/// The flows that there were.
+/// The result of a census.
 pub(crate) struct Counted {
-    /// Of the order.
+    /// The number of its order.
     pub(crate) number: u32,
-    /// When the last of them was looked at, `CLOCK_MONOTONIC`, nanoseconds.
+    /// When the last flow was read, `CLOCK_MONOTONIC`, nanoseconds.
     pub(crate) mono_ns: u64,
-    /// Established flows that the filter chooses, or would if they had the right owner: none has one here.
+    /// Established flows that the filter selects, or would select with the right owner: their
+    /// owners are not known here.
     pub(crate) flows: Vec<(Flow, Event)>,
-    /// Of the flows that were held open, those that the kernel does not have any more.
+    /// Flows that were held to be open and no longer exist in the kernel.
     pub(crate) gone: Vec<FlowId>,
 }
 
-/// Asks for all flows that there are, once for each order.
+/// Lists all existing flows, once for each order.
 pub(crate) struct Census {
     worker: Worker<Order, Counted>,
     /// The latest order.
     number: u32,
-    /// What to ask for once the job is free.
+    /// The next order, once the worker is free.
     next: Option<(Filter, Vec<HeldOpen>)>,
 }
 
 impl Census {
     /// # Errors
-    /// Where the system has no room for a thread.
+    /// If the system has no room for a thread.
     pub(crate) fn new() -> std::io::Result<Census> {
         let worker = Worker::new("yuzuri-census", |order: Order, given: &Given| count(&order, given))?;
         Ok(Census { worker, number: 0, next: None })
     }
 
-    /// Orders a new count; one that is under way no longer counts.
+    /// Orders a new census; one in progress is discarded.
     pub(crate) fn order(&mut self, filter: &Filter) {
         self.order_with(filter, Vec::new());
     }
 
-    /// The same, and which of these flows are gone.
+    /// The same, and reports which of these flows have closed.
     pub(crate) fn order_with(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
         self.number = self.number.wrapping_add(1);
         self.next = Some((filter.clone(), held_open));
@@ -76,19 +78,19 @@ impl Census {
         }
     }
 
-    /// Whether the latest order is still to be answered.
+    /// Whether the latest order has not been answered yet.
     pub(crate) fn is_due(&self) -> bool {
         self.next.is_some() || !self.worker.is_free()
     }
 
-    /// The answer to the latest order, once.
+    /// The answer to the latest order, returned once.
     pub(crate) fn take(&mut self) -> Option<Counted> {
         let counted = self.worker.take();
         self.send();
         counted.filter(|counted| counted.number == self.number)
     }
 
-    /// As [`Census::take`], waiting for it at most this long.
+    /// As [`Census::take`], waiting at most this long.
     pub(crate) fn wait(&mut self, most: Duration) -> Option<Counted> {
         let counted = if self.worker.is_free() { None } else { self.worker.wait(most) };
         self.send();
@@ -96,7 +98,7 @@ impl Census {
     }
 }
 
-/// What the session says of it.
+/// The session's description of it.
 pub(crate) fn hook() -> Hook {
     let state = match netns::enter(Path::new("/proc/thread-self/ns/net"), || ()) {
         Ok(()) => HookState::Used,
@@ -113,7 +115,7 @@ pub(crate) fn hook() -> Hook {
 fn count(order: &Order, given: &Given) -> Counted {
     let mut counted = Counted { number: order.number, mono_ns: 0, flows: Vec::new(), gone: Vec::new() };
     let mut there = There::default();
-    // A group that has gone since the filter was set chooses nothing.
+    // A group that was removed since the filter was set selects nothing.
     if let Ok(scope) = Scope::new(&order.filter) {
         let place = Place::named(sampled::PLACE);
         for space in spaces(&order.filter) {
@@ -121,7 +123,8 @@ fn count(order: &Order, given: &Given) -> Counted {
                 there.all_looked_at = false;
                 break;
             }
-            // A namespace may end at any moment, and without CAP_SYS_ADMIN others' are closed to us: the session says so.
+            // A namespace may end at any moment, and without CAP_SYS_ADMIN those of others are
+            // inaccessible: the session says so.
             let Some(sockets) = sockets_in(&space, !order.held_open.is_empty()) else {
                 there.all_looked_at = false;
                 continue;
@@ -129,7 +132,7 @@ fn count(order: &Order, given: &Given) -> Counted {
             there.add(space.number, &sockets);
             for socket in sockets {
                 let flow = sampled::identity(&socket, space.number, space.name.as_deref());
-                // A connection that is being opened tells of itself.
+                // A connection that is being opened will be seen by hooks.
                 if socket.is_synchronized() && scope.may_choose(&flow) {
                     counted.flows.push((flow, sampled::sample(&socket, clock::mono_ns(), place)));
                 }
@@ -141,7 +144,7 @@ fn count(order: &Order, given: &Given) -> Counted {
     counted
 }
 
-/// Which sockets there are, as far as was looked.
+/// The existing sockets, as far as they were listed.
 struct There {
     spaces: HashSet<u32>,
     cookies: HashSet<u64>,
@@ -160,7 +163,8 @@ impl There {
         self.cookies.extend(sockets.iter().map(|socket| socket.cookie));
     }
 
-    /// Whether the flow is surely gone: nothing is said of namespaces that could not be looked at.
+    /// Whether the flow has certainly closed. Nothing is known about namespaces that could not be
+    /// listed.
     fn lacks(&self, (id, space): HeldOpen) -> bool {
         let looked =
             space.map_or(self.all_looked_at && !self.spaces.is_empty(), |s| self.spaces.contains(&s));
@@ -168,7 +172,7 @@ impl There {
     }
 }
 
-/// The namespaces that a filter names, or all.
+/// The namespaces named by a filter, or all.
 fn spaces(filter: &Filter) -> Vec<netns::Space> {
     let mut spaces = netns::all();
     if !filter.netns.is_empty() {
@@ -178,9 +182,10 @@ fn spaces(filter: &Filter) -> Vec<netns::Space> {
     spaces
 }
 
-/// `surely`: no socket may be missing that there was all the time.
+/// `surely`: every socket that existed all the time must be listed.
 fn sockets_in(space: &netns::Space, surely: bool) -> Option<Vec<Socket>> {
-    // The socket stays in the namespace where it was made. Our own needs no right to enter it.
+    // The socket stays in the namespace where it was opened. Our own namespace needs no privilege
+    // to enter.
     let mut diag =
         if netns::is_own(space.number) { Diag::open().ok()? } else { netns::diag_in(space).ok()? };
     let mut sockets = Vec::new();
@@ -191,11 +196,12 @@ fn sockets_in(space: &netns::Space, surely: bool) -> Option<Vec<Socket>> {
         }
     }
     if surely {
-        // A dump is given piece by piece. Where a socket of the same hash chain goes between two pieces, the kernel skips
-        // another one, without a word. Such an accident does not happen twice to the same socket.
+        // The kernel returns a dump piece by piece. If a socket of the same hash chain closes
+        // between two pieces, the kernel silently skips another one. That hardly happens twice to
+        // the same socket.
         diag.dump_of_flows(&mut sockets).ok()?;
     }
-    // Twice in it, one is where the list changed under the dump.
+    // The list changed under the dump, so a socket may be in it twice.
     let mut met = HashSet::new();
     sockets.retain(|socket| met.insert(socket.cookie));
     Some(sockets)

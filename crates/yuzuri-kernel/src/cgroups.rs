@@ -9,38 +9,38 @@ use std::path::{Path, PathBuf};
 /// Why a control group cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// There are none of version 2.
+    /// No version 2 hierarchy is mounted.
     #[error("no version 2 control groups are mounted at /sys/fs/cgroup")]
     NotMounted,
-    /// There is none of this path.
+    /// No group has this path.
     #[error("there is no control group '{path}' below {mount}")]
     Missing {
-        /// As given.
+        /// The path as given.
         path: String,
-        /// Where the groups are mounted.
+        /// The mount point.
         mount: &'static str,
     },
-    /// Its folder, or the mount, cannot be looked at.
+    /// The group's folder, or the mount point, cannot be opened.
     #[error("opening {}: {source}", path.display())]
     Open {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// Folder of the control group (version 2) at a path below the mount point. No part of the path leads out of there: each
-/// is opened by itself, and none is a link or another file system.
+/// The folder of the control group (version 2) at a path below the mount point. The path cannot
+/// leave it: each part is opened separately, and none may be a link or another file system.
 ///
 /// # Errors
-/// Where there is no such group.
+/// If there is no such group.
 pub(crate) fn folder(path: &str) -> Result<PathBuf, CgroupError> {
     let mount = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
         .into_iter()
         .find(|mount| Path::new(mount).join("cgroup.controllers").exists())
         .ok_or(CgroupError::NotMounted)?;
-    // The same answer whatever is or is not there.
+    // The same answer for any missing part.
     let none = || CgroupError::Missing { path: path.to_owned(), mount };
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let mut folder = nix::fcntl::open(mount, flags, Mode::empty())

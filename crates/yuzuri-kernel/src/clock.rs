@@ -1,8 +1,8 @@
-//! Clocks: the process's own, and how far the kernel's is ahead of it.
+//! Clocks: the process's own, and its difference from the kernel's.
 //!
-//! Every time in this workspace is of the process's own `CLOCK_MONOTONIC`. What the kernel's programs write or
-//! compare is of the machine's (`bpf_ktime_get_ns`). The two differ in a time namespace, so a [`KernelClock`]
-//! stands wherever a time stamp crosses.
+//! Every time in this workspace is in the process's own `CLOCK_MONOTONIC`. The kernel's programs
+//! write and compare the machine's (`bpf_ktime_get_ns`). The two differ in a time namespace, so a
+//! [`KernelClock`] converts every time stamp that crosses.
 
 use crate::MonitorError;
 use crate::features::with_log;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 fn read_ns(clock: ClockId) -> i64 {
-    // These two clocks exist on every Linux; a failure would mean that the libc is broken.
+    // Both clocks exist on every Linux; a failure would mean a broken libc.
     clock_gettime(clock).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }
 
@@ -25,7 +25,8 @@ pub fn mono_ns() -> u64 {
 
 /// Wall time minus monotonic time, nanoseconds: exact to about a microsecond.
 pub fn wall_offset_ns() -> i64 {
-    // Of a few tries the one with the least time between its two readings of the monotonic clock.
+    // Of a few attempts, use the one with the shortest time between its two readings of the
+    // monotonic clock.
     let tries = (0..5).map(|_| {
         let before = read_ns(ClockId::CLOCK_MONOTONIC);
         let wall = read_ns(ClockId::CLOCK_REALTIME);
@@ -35,8 +36,9 @@ pub fn wall_offset_ns() -> i64 {
     tries.min_by_key(|(width, _)| *width).map_or(0, |(_, offset)| offset)
 }
 
-/// How the clock of the kernel's programs stands to the process's own. It never changes: a process with
-/// threads cannot change its time namespace, and both clocks stand still while the machine is suspended.
+/// The difference between the clock of the kernel's programs and the process's own. It never
+/// changes: a process with threads cannot change its time namespace, and both clocks stop while the
+/// machine is suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {
     /// The kernel's clock minus ours, nanoseconds.
@@ -44,14 +46,15 @@ pub struct KernelClock {
 }
 
 impl KernelClock {
-    /// As outside of time namespaces.
+    /// As outside time namespaces.
     #[cfg(test)]
     pub(crate) const SAME: KernelClock = KernelClock { ahead_ns: 0 };
 
-    /// Measures it: a program in the kernel reads its clock between two readings of ours.
+    /// Measures the difference: a program in the kernel reads its clock between two readings of
+    /// ours.
     ///
     /// # Errors
-    /// Where the kernel refuses to run a program, or the readings contradict each other.
+    /// If the kernel refuses to run a program, or the readings contradict each other.
     pub fn measure() -> Result<KernelClock, MonitorError> {
         const TRIES: usize = 20;
         let reader = Reader::load()?;
@@ -60,15 +63,15 @@ impl KernelClock {
             let before = read_ns(ClockId::CLOCK_MONOTONIC);
             let (kernel_ns, _) = reader.read()?;
             let after = read_ns(ClockId::CLOCK_MONOTONIC);
-            // The kernel's clock was read at some moment in between: each try bounds the difference from both
-            // sides.
+            // The kernel's clock was read at some moment in between: each attempt bounds the
+            // difference from both sides.
             let kernel_ns = kernel_ns as i64;
             bounds = (bounds.0.max(kernel_ns - after), bounds.1.min(kernel_ns - before));
         }
         KernelClock::within(bounds)
     }
 
-    /// The clock whose difference lies between these bounds, both included.
+    /// The clock whose difference lies within these bounds, inclusive.
     fn within((least, most): (i64, i64)) -> Result<KernelClock, MonitorError> {
         if least > most {
             return Err(MonitorError::Load(format!(
@@ -76,17 +79,17 @@ impl KernelClock {
                  at least {least} ns and at most {most} ns; without it no time stamp of the kernel means anything"
             )));
         }
-        // Outside of time namespaces it is nothing, exactly.
+        // Outside time namespaces the difference is exactly zero.
         let ahead_ns = if least <= 0 && most >= 0 { 0 } else { least + (most - least) / 2 };
         Ok(KernelClock { ahead_ns })
     }
 
-    /// Our time of a time stamp of the kernel's, nanoseconds.
+    /// Converts a kernel time stamp to our time, nanoseconds.
     pub fn ours(self, kernel_ns: u64) -> u64 {
         kernel_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
     }
 
-    /// The kernel's time stamp of our time, nanoseconds; times beyond all clocks stay there.
+    /// Converts our time to a kernel time stamp, nanoseconds; saturates.
     pub fn kernels(self, mono_ns: u64) -> u64 {
         if mono_ns == u64::MAX { u64::MAX } else { mono_ns.saturating_add_signed(self.ahead_ns) }
     }
@@ -103,7 +106,7 @@ impl fmt::Display for KernelClock {
     }
 }
 
-/// The program that reads the kernel's clocks.
+/// A program that reads the kernel's clocks.
 pub(crate) struct Reader(ClockSkel<'static>);
 
 impl Reader {
@@ -116,7 +119,8 @@ impl Reader {
 
     /// The kernel's monotonic clock, nanoseconds, and its ticks (jiffies).
     pub(crate) fn read(&self) -> Result<(u64, u64), MonitorError> {
-        // The packet that a socket filter is run for: an Ethernet header is the least the kernel takes.
+        // The packet for a test run of a socket filter: the kernel requires at least an Ethernet
+        // header.
         const PACKET: [u8; 64] = [0; 64];
         with_log("reading the kernel's clocks", || {
             let input = ProgramInput { data_in: Some(&PACKET), ..ProgramInput::default() };
@@ -168,7 +172,7 @@ mod tests {
             assert_eq!(clock.ours(clock.kernels(ours)), ours);
             assert_eq!(clock.kernels(u64::MAX), u64::MAX);
         }
-        // What the kernel stamped before our clock began is its beginning.
+        // Kernel times before the start of our clock become its start.
         assert_eq!(KernelClock { ahead_ns: 10 }.ours(3), 0);
     }
 }

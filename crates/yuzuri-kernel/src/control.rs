@@ -1,9 +1,9 @@
-//! A congestion control of our own in the kernel: CUBIC whose constants are settings, and whose window user space can
-//! bound, flow by flow.
+//! Our congestion control in the kernel: CUBIC with configurable constants, whose window user space
+//! can bound for each flow.
 //!
-//! It is registered by name and chosen as any other (`TCP_CONGESTION`, a route's `congctl`, a sysctl); it changes no flow
-//! that did not choose it. Dropping a [`Control`] takes it out of the list of available ones; flows that use it keep it
-//! until they end, as plain CUBIC once their bounds expire.
+//! It is registered by name and chosen like any other (`TCP_CONGESTION`, a route's `congctl`, a
+//! sysctl); it does not affect flows that did not choose it. Dropping a [`Control`] unregisters it.
+//! Flows that use it keep it until they end, and become plain CUBIC once their bounds expire.
 
 pub(crate) mod jiffies;
 mod leftover;
@@ -27,16 +27,16 @@ use yuzuri_trace::FlowId;
 
 /// A registered congestion control.
 pub struct Control {
-    // Before `skel`: the link must go first, or a kernel before 6.4 keeps the registration.
+    // Before `skel`: the link must be dropped first, or a kernel before 6.4 keeps the registration.
     link: Option<libbpf_rs::Link>,
     skel: ControlSkel<'static>,
     cubic: CubicParams,
     /// Bounds expire by the kernel's clock.
     clock: KernelClock,
     instance: u64,
-    /// What the kernel's map holds.
+    /// The content of the kernel's map.
     bounds: HashMap<FlowId, types::bound>,
-    /// Flows that the kernel's map has room for.
+    /// The capacity of the kernel's map, flows.
     room: usize,
 }
 
@@ -46,17 +46,17 @@ pub enum ControlError {
     /// A parameter is out of its range.
     #[error(transparent)]
     CubicParams(#[from] CubicParamsError),
-    /// Another one of this name is there.
+    /// The name is taken.
     #[error(
         "congestion control {0:?} is already registered: stop the program that registered it, or choose another name"
     )]
     Taken(String),
-    /// The kernel refuses BPF to us.
+    /// The kernel denies us BPF.
     #[error(
         "registering a congestion control: not permitted ({0}); run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
     )]
     NotPermitted(String),
-    /// The kernel refused it.
+    /// The kernel refused the control.
     #[error(
         "registering a congestion control: {0}; it needs struct_ops for TCP (Linux 5.6 with CONFIG_BPF_JIT and \
          CONFIG_DEBUG_INFO_BTF)"
@@ -74,7 +74,7 @@ pub enum ControlError {
     /// The kernel's table of bounds is full.
     #[error("writing a bound: the kernel map holds {0} flows and is full; release some first")]
     NoRoom(usize),
-    /// The flows could not be walked through, or the programs that do it could not be set up.
+    /// The flows could not be iterated, or the programs for that could not be set up.
     #[error("{0}")]
     Steering(String),
 }
@@ -82,7 +82,7 @@ pub enum ControlError {
 impl From<MonitorError> for ControlError {
     fn from(error: MonitorError) -> ControlError {
         match error {
-            // The monitor's advice is for the monitor.
+            // The monitor's advice does not apply here.
             MonitorError::NotPermitted(why) => ControlError::NotPermitted(why),
             MonitorError::Load(why) => ControlError::Kernel(why),
             other => ControlError::Kernel(other.to_string()),
@@ -90,20 +90,21 @@ impl From<MonitorError> for ControlError {
     }
 }
 
-/// How often a write is tried for which the kernel has no memory at the moment.
+/// How often a write is retried for which the kernel momentarily has no memory.
 const MAX_TRIES: usize = 5;
 
 impl Control {
     /// Registers a congestion control.
     ///
     /// # Errors
-    /// A constant out of range, a name that is taken, no privilege, or a kernel without `struct_ops` for TCP (before 5.6).
+    /// If a constant is out of range, the name is taken, privilege is missing, or the kernel has no
+    /// `struct_ops` for TCP (before 5.6).
     pub fn register(cubic: &CubicParams) -> Result<Control, ControlError> {
         Control::register_with_room(cubic, None)
     }
 
-    /// As [`Control::register`], with room for the bounds of so many flows. `None`: as many as this machine
-    /// may need, at least 65,536.
+    /// As [`Control::register`], with room for the bounds of this many flows. `None`: as many as
+    /// this machine may need, at least 65,536.
     ///
     /// # Errors
     /// As [`Control::register`].
@@ -116,8 +117,8 @@ impl Control {
         let mut open = open()?;
         let hz = jiffies::per_second()?;
         let clock = KernelClock::measure()?;
-        // Nobody registers twice in a nanosecond of the kernel's clock, which all time namespaces have in
-        // common.
+        // Unique: no two registrations happen in the same nanosecond of the kernel's clock, which
+        // all time namespaces share.
         let instance = clock.kernels(clock::mono_ns());
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
             let part = |x: f64| (x * 1024.0).round() as u32;
@@ -140,7 +141,7 @@ impl Control {
         with_log("sizing the table of bounds", || open.maps.bounds.set_max_entries(room))?;
         let mut skel = with_log("loading the congestion control", || open.load())?;
         let link = with_log(&cubic.name, || skel.maps.yuzuri.attach_struct_ops()).map_err(|error| {
-            // Another was quicker since we looked.
+            // Another process was faster since we checked.
             if available().contains(&cubic.name) {
                 ControlError::Taken(cubic.name.clone())
             } else {
@@ -163,25 +164,27 @@ impl Control {
         &self.cubic
     }
 
-    /// What tells this registration from another of the same name; its flows have it first in their private area.
+    /// The id that distinguishes this registration from others of the same name. Its flows have it
+    /// at the start of their private area.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
 
-    /// Bounds the window of a flow from its next ACK on, for a time; again and again renewed by whoever wants it to
-    /// last.
+    /// Bounds the window of a flow from its next ACK on, for a limited time; callers renew it as
+    /// long as it should last.
     ///
     /// # Errors
-    /// [`ControlError::NoRoom`], or what the kernel says.
+    /// [`ControlError::NoRoom`], or the kernel's error.
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         let before = self.bounds.get(&flow).copied().unwrap_or_default();
         let Bound { lower, upper } = bound;
         self.write_one(flow, types::bound { lower, upper, bound_expiry_ns: self.until(lasts), ..before })
     }
 
-    /// Spares a flow the reduction at a loss that is no sign of congestion, for a time, or no longer: its window and ssthresh
-    /// stay, as in the mode of the kernel monitor's paper. At an ECN echo, at a packet that the device's own queue
-    /// refused, at a timeout and under persistent loss it is cut all the same.
+    /// Exempts a flow from the reduction at a loss that is no sign of congestion, for a limited
+    /// time, or ends the exemption: its window and ssthresh stay, as in the mode of the kernel
+    /// monitor's paper. The flow is still reduced at an ECN echo, at a packet refused by the
+    /// device's own queue, at a timeout and under persistent loss.
     ///
     /// # Errors
     /// As [`Control::bound`].
@@ -191,12 +194,13 @@ impl Control {
         self.write_one(flow, types::bound { no_decrease_expiry_ns, ..before })
     }
 
-    /// Writes the bounds of many flows in one system call, valid for a time, and removes expired entries from
-    /// the kernel's map. If the map has no room for all, the first ones get it: the entries of the others are
-    /// removed, and these flows are plain CUBIC. Returns how many were written.
+    /// Writes the bounds of many flows in one system call, valid for a time, and removes expired
+    /// entries from the kernel's map. If the map has no room for all, the first ones get it: the
+    /// entries of the others are removed, and these flows are plain CUBIC. Returns how many were
+    /// written.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<usize, ControlError> {
         self.forget_expired();
         let wanted: HashSet<FlowId> = flows.iter().map(|(flow, _)| *flow).collect();
@@ -234,7 +238,7 @@ impl Control {
     /// Removes a flow's entry: it is plain CUBIC from its next ACK on.
     pub fn release(&mut self, flow: FlowId) {
         self.bounds.remove(&flow);
-        // It may have none: that is as good.
+        // A missing entry is no error.
         let _ = self.skel.maps.bounds.delete(&flow.0.to_ne_bytes());
         if self.bounds.is_empty() {
             self.look_for_bounds(false);
@@ -266,29 +270,29 @@ impl Control {
         }
         let keys: Vec<u8> = flows.iter().flat_map(|(flow, _)| flow.0.to_ne_bytes()).collect();
         let values: Vec<u8> = flows.iter().flat_map(|(_, bound)| bytes(bound)).collect();
-        // If the kernel refuses one, those before it are written: one too many here is better than one
-        // forgotten.
+        // If the kernel refuses one, those before it are written: one too many here is better than
+        // one forgotten.
         self.bounds.extend(flows.iter().copied());
         self.look_for_bounds(true);
         let map = &self.skel.maps.bounds;
         let mut tries = 1;
         loop {
             match map.update_batch(&keys, &values, flows.len() as u32, MapFlags::ANY, MapFlags::ANY) {
-                // The kernel takes memory from a store that it fills up at the same time: it may be empty in
-                // the middle of many.
+                // The kernel takes memory from a pool that it refills concurrently: the pool may be
+                // empty for a moment.
                 Err(error) if error.kind() == ErrorKind::OutOfMemory && tries < MAX_TRIES => tries += 1,
                 written => return written.map_err(ControlError::Bound),
             }
         }
     }
 
-    /// The kernel's time after a while, nanoseconds.
+    /// The kernel's time after `lasts`, nanoseconds.
     fn until(&self, lasts: Duration) -> u64 {
         let now = self.clock.kernels(clock::mono_ns());
         now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Whether a flow under the control that had nothing under way has begun to send since the last call.
+    /// Whether an idle flow under the control has begun to send since the last call.
     pub(crate) fn take_began(&mut self) -> bool {
         self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| crate::steer::take_sign(&mut state.began))
     }
@@ -305,14 +309,15 @@ impl Drop for Control {
         // Flows that keep it are plain CUBIC from now on.
         self.look_for_bounds(false);
         if let Some(link) = self.link.take() {
-            // Now, even while another thread's new process has our descriptors until it runs its program. Before 6.11 the
-            // kernel cannot; then it ends with the last descriptor.
+            // Detach explicitly, since a new process of another thread may hold our descriptors
+            // until it executes its program. A kernel before 6.11 cannot; there the registration
+            // ends with the last descriptor.
             let _ = link.detach();
         }
     }
 }
 
-/// As `struct bound` of `bpf/control.bpf.c` lies in memory.
+/// The memory layout of `struct bound` in `bpf/control.bpf.c`.
 fn bytes(bound: &types::bound) -> [u8; size_of::<types::bound>()] {
     let mut bytes = [0; size_of::<types::bound>()];
     bytes[..4].copy_from_slice(&bound.lower.to_ne_bytes());
@@ -323,7 +328,7 @@ fn bytes(bound: &types::bound) -> [u8; size_of::<types::bound>()] {
     bytes
 }
 
-/// Whether the kernel takes the control: loads it, and registers nothing.
+/// Whether the kernel accepts the control: loads it, and registers nothing.
 ///
 /// # Errors
 /// As [`Control::register`].
@@ -333,12 +338,13 @@ pub fn examine() -> Result<(), ControlError> {
     Ok(())
 }
 
-/// A registration that ends with its link exists since 6.4; before, it ends when libbpf takes it out of its map.
+/// Registrations that end with their link exist since 6.4; before, one ends when libbpf deletes it
+/// from its map.
 fn ends_with_link() -> bool {
     kernel_version() >= (6, 4)
 }
 
-/// The object, not yet loaded, with the kind of registration that this kernel has.
+/// The object, not yet loaded, with the kind of registration that this kernel supports.
 fn open() -> Result<OpenControlSkel<'static>, ControlError> {
     if !calls_programs(kernel_version(), checks_calls) {
         return Err(ControlError::ChecksCalls);
@@ -352,7 +358,7 @@ fn open() -> Result<OpenControlSkel<'static>, ControlError> {
     Ok(open)
 }
 
-/// The congestion controls that the kernel has, loaded ones.
+/// The congestion controls available in the kernel, including loaded modules.
 pub fn available() -> Vec<String> {
     let list = first_line("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     list.split_whitespace().map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! From the kernel's records to the words of `yuzuri_trace`.
+//! Converts the kernel's records to the types of `yuzuri_trace`.
 
 use crate::abi::*;
 use crate::places;
@@ -8,7 +8,7 @@ use yuzuri_trace::{
     CaState, Counts, Event, Flow, FlowId, Kind, Marks, Owner, Place, Reason, Role, Sender, Snapshot,
 };
 
-/// What a flow record says, without what user space adds.
+/// The content of a flow record, without what user space adds.
 pub(crate) struct Identity {
     pub(crate) flow: Flow,
     /// The filter asks for the owner, and the kernel does not know it.
@@ -44,10 +44,10 @@ fn text(bytes: &[i8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The place of nearly every record: looked up once, not for each.
+/// The place of nearly every record, looked up only once.
 static PROBE: LazyLock<Place> = LazyLock::new(|| Place::named("tcp:tcp_probe"));
 
-/// `frames` gives the TCP functions of a stack, innermost first.
+/// Decodes an event. `frames` are the TCP functions of its stack, innermost first.
 pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
     let state = CaState::from_kernel(record.ca_state).unwrap_or_default();
     let before = CaState::from_kernel(record.ca_before).unwrap_or_default();
@@ -106,7 +106,7 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
             } else {
                 (Kind::Sample, Reason::None)
             };
-            // A note of an ACK has no stack, as the ACK itself.
+            // A record of an ACK has no stack, as the ACK itself.
             let place = places::place(frames).unwrap_or_else(|| *PROBE);
             (kind, reason, place, state, before)
         }
@@ -152,11 +152,11 @@ fn snapshot(record: &event_record) -> Snapshot {
         notsent: record.notsent,
         bytes_acked: record.bytes_acked,
         bytes_received: record.bytes_received,
-        // Only a broken record holds more bits than fit with 64: no rate is that high.
+        // Only a broken record has more bits than 64 bits can hold: no rate is that high.
         delivery_rate_bps: delivered_bits.saturating_mul(1_000_000).checked_div(interval_us).unwrap_or(0),
         pacing_rate_bps: match record.pacing_rate {
             u64::MAX => u64::MAX,
-            // Before 6.10 and on 32 bits "unlimited" is the largest u32.
+            // Before 6.10 and on 32 bits, "unlimited" is the largest u32.
             rate if rate == u64::from(u32::MAX) => u64::MAX,
             rate => rate.saturating_mul(8),
         },
@@ -164,7 +164,7 @@ fn snapshot(record: &event_record) -> Snapshot {
         reordering: record.reordering.into(),
         sender: Sender {
             sndbuf: record.sndbuf,
-            // The kernel's count begins with one.
+            // The kernel's count starts at one.
             wmem_alloc: record.wmem_alloc.saturating_sub(1),
             outstanding_bytes: record.outstanding,
             max_window: record.max_window,

@@ -1,5 +1,5 @@
-//! `sock_diag`: asks the kernel for every TCP socket of a network namespace, with `TCP_INFO`. No privilege needed.
-//! (linux/inet_diag.h, linux/tcp.h)
+//! `sock_diag`: lists every TCP socket of a network namespace, with `TCP_INFO`. It needs no
+//! privilege. (linux/inet_diag.h, linux/tcp.h)
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
@@ -24,10 +24,12 @@ const INET_DIAG_MSG: usize = 72;
 
 const SYN_SENT: u8 = 2;
 const SYN_RECV: u8 = 3;
-/// States worth a look: all but LISTEN (10), TIME_WAIT (6), SYN_RECV of requests (3, 12) and CLOSE (7).
+/// States of interest: all but LISTEN (10), TIME_WAIT (6), SYN_RECV of requests (3, 12) and CLOSE
+/// (7).
 const STATES: u32 = 1 << 1 | 1 << SYN_SENT | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
-/// The same, and sockets of TCP Fast Open whose handshake is not done (SYN_RECV): every socket that a flow may have.
+/// The same, and sockets of TCP Fast Open whose handshake is incomplete (SYN_RECV): every socket
+/// that a flow may have.
 const STATES_OF_FLOWS: u32 = STATES | 1 << SYN_RECV;
 
 /// A TCP socket as `sock_diag` describes it.
@@ -69,12 +71,12 @@ impl Diag {
             SockFlag::SOCK_CLOEXEC,
             SockProtocol::NetlinkSockDiag,
         )?;
-        // A dump that nobody answers would hang the watcher: the kernel answers at once or not at all.
+        // An unanswered dump would block the watcher: the kernel answers immediately or not at all.
         setsockopt(&socket, sockopt::ReceiveTimeout, &nix::sys::time::TimeVal::new(2, 0))?;
         Ok(Diag::of(socket))
     }
 
-    /// A socket that [`Diag::open`] opened, maybe in another process.
+    /// Wraps a socket opened by [`Diag::open`], possibly in another process.
     pub(crate) fn of(socket: OwnedFd) -> Diag {
         Diag { socket, sequence: 0, buffer: vec![0; 64 * 1024] }
     }
@@ -83,13 +85,13 @@ impl Diag {
         self.socket
     }
 
-    /// Every TCP socket of the namespace. The flag says whether the list changed while it was read, so that a socket
-    /// may be missing or twice in it.
+    /// Lists every TCP socket of the namespace. The result says whether the list changed while it
+    /// was read, so that a socket may be missing or listed twice.
     pub(crate) fn dump(&mut self, out: &mut Vec<Socket>) -> std::io::Result<bool> {
         self.dump_states(STATES, out)
     }
 
-    /// The same, with every socket that a flow may have.
+    /// The same, for every socket that a flow may have.
     pub(crate) fn dump_of_flows(&mut self, out: &mut Vec<Socket>) -> std::io::Result<bool> {
         self.dump_states(STATES_OF_FLOWS, out)
     }
@@ -119,7 +121,8 @@ fn request(family: u8, states: u32, sequence: u32) -> [u8; HEADER + 56] {
     bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
-    // struct inet_diag_req_v2: family, protocol, extensions (bit n-1 asks for attribute n), padding, states, id.
+    // struct inet_diag_req_v2: family, protocol, extensions (bit n-1 asks for attribute n),
+    // padding, states, id.
     bytes[16] = family;
     bytes[17] = libc::IPPROTO_TCP as u8;
     bytes[18] = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
@@ -129,7 +132,7 @@ fn request(family: u8, states: u32, sequence: u32) -> [u8; HEADER + 56] {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
-    /// More will come; whether the dump was interrupted.
+    /// More follows; whether the dump was interrupted.
     More(bool),
     Done,
 }
@@ -143,7 +146,7 @@ fn parse(mut bytes: &[u8], sequence: u32, out: &mut Vec<Socket>) -> std::io::Res
         let length = u32_at(bytes, 0).ok_or_else(broken)? as usize;
         let kind = u16_at(bytes, 4).ok_or_else(broken)?;
         let message = bytes.get(HEADER..length).ok_or_else(broken)?;
-        // An answer to an earlier dump that was given up on.
+        // Skip answers to an earlier dump that was abandoned.
         if u32_at(bytes, 8) == Some(sequence) {
             interrupted |= u16_at(bytes, 6).unwrap_or(0) & NLM_F_DUMP_INTR != 0;
             match kind {
@@ -163,8 +166,8 @@ fn parse(mut bytes: &[u8], sequence: u32, out: &mut Vec<Socket>) -> std::io::Res
 
 fn socket_of(message: &[u8]) -> Option<Socket> {
     let id = message.get(..INET_DIAG_MSG)?;
-    // struct inet_diag_msg: family, state, timer, retrans; sport, dport, src, dst, if, cookie; expires, rqueue, wqueue,
-    // uid, inode.
+    // struct inet_diag_msg: family, state, timer, retrans; sport, dport, src, dst, if, cookie;
+    // expires, rqueue, wqueue, uid, inode.
     let address = |at: usize, port: usize| {
         let port = u16::from_be_bytes([id[port], id[port + 1]]);
         let bytes: [u8; 16] = id[at..at + 16].try_into().ok()?;
@@ -197,7 +200,7 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
             INET_DIAG_CONG => {
                 socket.control = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
             }
-            // Words of `enum` in linux/sock_diag.h.
+            // Values of the `enum` in linux/sock_diag.h.
             INET_DIAG_SKMEMINFO => {
                 let word = |number: usize| u32_at(value, number * 4);
                 socket.snapshot.sender.wmem_alloc = word(2).unwrap_or(u32::MAX);
@@ -212,8 +215,8 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
     has_info.then_some(socket)
 }
 
-/// `struct tcp_info`, which grows at its end: what an older kernel does not have stays 0. `None` where even the first
-/// release's fields are missing.
+/// Reads `struct tcp_info`, which grows at its end: fields unknown to an older kernel stay 0.
+/// `None` if even fields of the first release are missing.
 pub(crate) fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
     let word = |at| u32_at(info, at).unwrap_or(0);
     let long = |at| u64_at(info, at).unwrap_or(0);
@@ -257,7 +260,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// For the fuzzer: reads a datagram as an answer of the kernel.
+/// For the fuzzer: reads a datagram as the kernel's answer.
 #[cfg(any(fuzzing, debug_assertions))]
 #[doc(hidden)]
 pub fn fuzz(bytes: &[u8]) {

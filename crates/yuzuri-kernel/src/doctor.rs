@@ -1,4 +1,4 @@
-//! What this kernel and this user's privileges offer, found out by trying.
+//! What this kernel and this user's privileges offer, determined by trying.
 
 use crate::clock::KernelClock;
 use crate::control::{self, ControlError};
@@ -12,15 +12,15 @@ use serde::Serialize;
 use std::mem::MaybeUninit;
 use yuzuri_trace::{Density, Filter};
 
-/// How a thing stands.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// There.
+    /// Available.
     Ok,
-    /// Missing; something else serves, or it is not needed.
+    /// Missing; something else replaces it, or it is not needed.
     Fallback,
-    /// Missing, and something cannot be done.
+    /// Missing, and a function is unavailable.
     Missing,
 }
 
@@ -38,15 +38,15 @@ impl Standing {
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject of the check.
     pub what: String,
-    /// How it stands.
+    /// The result.
     pub standing: Standing,
-    /// What was found, in the kernel's words where it gave any.
+    /// Details, in the kernel's words if it gave any.
     pub found: String,
-    /// What it is for.
+    /// What it is needed for.
     pub gives: String,
-    /// What to do where it is missing: a package, a capability, a kernel version, or what serves instead.
+    /// What to do if it is missing: a package, a capability, a kernel version, or the replacement.
     pub advice: String,
 }
 
@@ -58,7 +58,7 @@ fn finding(what: &str, gives: &str, found: Result<String, (Standing, String, &st
     Finding { what: what.into(), standing, found, gives: gives.into(), advice }
 }
 
-/// Examines this machine. Loads the monitor for a moment and removes it again.
+/// Examines this machine. Loads the monitor temporarily.
 pub fn examine() -> Vec<Finding> {
     use Standing::{Fallback, Missing};
     let kernel = first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e.to_string());
@@ -126,7 +126,8 @@ pub fn examine() -> Vec<Finding> {
         let skel = ProbeSkelBuilder::default().open(&mut object)?.load()?;
         skel.progs.on_function.attach().map(drop)
     });
-    // The advice of a monitor that cannot load does not fit here: it does without.
+    // The advice for a monitor that cannot load does not fit here, since the monitor works without
+    // it.
     let functions = functions.map(|()| "attaches".to_owned()).map_err(|error| match error {
         MonitorError::NotPermitted(why) | MonitorError::Load(why) => why,
         other => other.to_string(),
@@ -134,7 +135,7 @@ pub fn examine() -> Vec<Finding> {
     let advice = "nothing: the stacks of the tracepoints tell the function";
     findings.push(finding("fentry", "not needed", functions.map_err(|why| (Fallback, why, advice))));
 
-    // Perf's list of what can be asked for: there without tracefs, and for everybody.
+    // Perf's list of supported probes: available without tracefs, and to everybody.
     let probes = first_line("/sys/bus/event_source/devices/kprobe/type").map(|_| "there".to_owned());
     let probes = probes
         .map_err(|_| (Fallback, "not in this kernel".to_owned(), "nothing: no program of ours uses them"));
@@ -159,7 +160,7 @@ pub fn examine() -> Vec<Finding> {
             "sysctl net.core.bpf_jit_enable=1 makes the monitor several times cheaper",
         )),
         Ok(_) => Ok("on".to_owned()),
-        // Readable by root only; kernels with CONFIG_BPF_JIT_ALWAYS_ON are always on.
+        // Only root may read it; kernels with CONFIG_BPF_JIT_ALWAYS_ON always have it on.
         Err(e) => Err((Fallback, e.to_string(), "run as root to see it")),
     };
     findings.push(finding("BPF JIT", "speed", jit));
@@ -183,7 +184,7 @@ pub fn examine() -> Vec<Finding> {
     findings
 }
 
-/// What may keep even root from the kernel's inside; only where it is in use.
+/// Protections that may restrict even root; only those in use.
 fn guards() -> Vec<Finding> {
     let selinux = platform::selinux().map(|found| finding("SELinux", "", Ok(found)));
     let lockdown = platform::lockdown().map(|found| {
@@ -199,8 +200,8 @@ fn guards() -> Vec<Finding> {
     selinux.into_iter().chain(lockdown).collect()
 }
 
-/// Whether the congestion control of `yuzuri share` can be had. Without it a device still takes its share of what it
-/// sends by our own program.
+/// Whether the congestion control of `yuzuri share` is available. Without it, `send --share`
+/// still keeps to the device's share.
 fn window_control() -> Result<String, (Standing, String, &'static str)> {
     let advice = |error: &ControlError| match error {
         ControlError::NotPermitted(_) => "run as root; without, `send --share` takes its share by itself",
@@ -215,7 +216,7 @@ fn window_control() -> Result<String, (Standing, String, &'static str)> {
     }
 }
 
-/// A filter that chooses no flow at all.
+/// A filter that selects no flow.
 fn never() -> Filter {
     Filter { pids: vec![u32::MAX], ..Filter::default() }
 }

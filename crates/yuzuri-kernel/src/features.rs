@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use yuzuri_trace::{Hook, HookState};
 
-/// Which typed tracepoints of TCP the kernel has.
+/// The typed TCP tracepoints of the kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tracepoints {
     pub(crate) tcp_probe: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Tracepoints {
 }
 
 impl Tracepoints {
-    /// `None` where the kernel has no BTF.
+    /// `None` if the kernel has no BTF.
     pub(crate) fn read() -> Option<Tracepoints> {
         let btf = with_log("reading the kernel's BTF", Btf::from_vmlinux).ok()?;
         // A typed tracepoint appears in BTF as a typedef of its program's signature.
@@ -24,7 +24,7 @@ impl Tracepoints {
     }
 }
 
-/// The stacks from which places and reasons are told.
+/// The stacks from which places and reasons are determined.
 pub(crate) fn stacks_hook() -> Hook {
     let readable = std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").is_ok_and(|v| v.trim() != "2");
     let state = if readable {
@@ -43,8 +43,8 @@ pub(crate) fn stacks_hook() -> Hook {
     }
 }
 
-/// The first line of a file of the kernel's, at most 4096 bytes. Read at once: the kernel makes such a text anew for each
-/// read, and a list that changes between two would come out torn.
+/// The first line of a kernel file, at most 4096 bytes, in a single read: the kernel generates such
+/// a text for each read, and a list that changes between two reads would be inconsistent.
 pub(crate) fn first_line(path: &str) -> std::io::Result<String> {
     let mut bytes = [0; 4096];
     let read = File::open(path).and_then(|mut file| file.read(&mut bytes));
@@ -63,24 +63,26 @@ fn keep_log(_level: libbpf_rs::PrintLevel, message: String) {
     }
 }
 
-/// Runs a step of libbpf with its messages kept; on failure the most telling line goes into the error.
+/// Runs a step of libbpf and collects its messages; on failure the error contains the most
+/// informative line.
 ///
 /// # Errors
-/// What libbpf says, told apart by whether privilege is missing.
+/// libbpf's error, which distinguishes missing privilege.
 pub fn with_log<T>(what: &str, step: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, MonitorError> {
-    // One at a time in a process: the log is global, as is libbpf's printer.
+    // One at a time per process: the log is global, as is libbpf's printer.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();
     LIBBPF_LOG.lock().clear();
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_log)));
     step().map_err(|error| {
         let log = LIBBPF_LOG.lock().clone();
-        // The verifier refuses a program with the same error as the kernel a process, but says why.
+        // The verifier refuses a program with the same error as a lack of privilege, but its log
+        // gives the reason.
         let by_verifier = log.lines().any(|line| line.starts_with("processed "));
         if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !by_verifier {
             return MonitorError::NotPermitted(format!("{what}: {error}"));
         }
-        // libbpf ends with what failed; the verifier's own last word stands before its summary.
+        // libbpf ends with the failed step; the verifier's last message precedes its summary.
         let telling = |l: &&str| {
             !l.trim().is_empty()
                 && !l.starts_with("libbpf:")

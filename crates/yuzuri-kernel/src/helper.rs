@@ -1,8 +1,9 @@
-//! What needs privilege while watching goes on, done by two processes that do nothing else, so that the process which
-//! serves the page can give up all of its own: one tells which process holds a socket, the other lists network namespaces,
-//! opens `sock_diag` sockets in them and reaches the sharing daemon. Questions hold numbers alone: no path, no name, no
-//! length that is trusted. Each helper keeps the capabilities that its job needs and no others, and may read files but
-//! write none; it ends when the process that asks has ended.
+//! Privileged work during the observation, done by two helper processes, so that the process that
+//! serves the page can drop all privileges. One helper finds the processes that hold sockets; the
+//! other lists network namespaces, opens `sock_diag` sockets in them and connects to the sharing
+//! daemon. Requests contain only numbers: no path, no name, no trusted length. Each helper keeps
+//! only the capabilities that its job needs, and may read files but not write any. It ends when its
+//! client has ended.
 
 #![expect(unsafe_code, reason = "fork and what follows it")]
 
@@ -32,11 +33,11 @@ use yuzuri_trace::Owner;
 
 static HELPERS: OnceLock<Helpers> = OnceLock::new();
 
-/// Namespaces in an answer at most.
+/// Most namespaces in an answer.
 const MAX_SPACES: u32 = 1 << 16;
-/// How often whoever waits for an answer looks whether it is still wanted.
+/// How often a waiting client checks whether the answer is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
-/// Files between two looks of a search whether its answer is still wanted.
+/// How many files a search reads between two checks whether its answer is still wanted.
 const FILES_PER_LOOK: u32 = 64;
 
 const LIST: u8 = b'n';
@@ -44,25 +45,27 @@ const DIAG: u8 = b'd';
 const SHARE: u8 = b's';
 
 struct Helpers {
-    /// Whether this process will change its user: then capabilities go in all threads at once.
+    /// Whether this process will change its user: then all threads drop capabilities at the same
+    /// time.
     changes_user: bool,
     owners: Channel,
     doors: Channel,
 }
 
-/// The way to a helper; one question at a time.
+/// The channel to a helper; one request at a time.
 struct Channel {
     what: &'static str,
     stream: Mutex<UnixStream>,
     ended: AtomicBool,
 }
 
-/// Starts the helpers. From then on all of this process asks them, so that it can give up its privileges once it watches.
-/// `changes_user` says whether it will change its user, too; `share_socket` is where the sharing daemon is reached by [`share_connection`]. To be called once, before other threads
-/// are started. Without any privilege nothing is started: there would be nothing that a helper could do better.
+/// Starts the helpers. From then on this process sends them its requests, so it can drop its
+/// privileges once the observation runs. `changes_user`: the process will also change its user.
+/// `share_socket`: the sharing daemon's socket for [`share_connection`]. Call it once, before other
+/// threads start. Without privilege nothing is started: a helper could do nothing better.
 ///
 /// # Errors
-/// Where the system has no room for two processes.
+/// If the system has no room for two processes.
 pub fn start(share_socket: Option<PathBuf>, changes_user: bool) -> io::Result<()> {
     if HELPERS.get().is_some() || !yuzuri_confine::has_privilege() {
         return Ok(());
@@ -75,16 +78,17 @@ pub fn start(share_socket: Option<PathBuf>, changes_user: bool) -> io::Result<()
     Ok(())
 }
 
-/// Whether this process has given up its privileges, or is about to.
+/// Whether this process has dropped its privileges, or is about to.
 pub fn is_used() -> bool {
     HELPERS.get().is_some()
 }
 
-/// Gives up the capabilities of the calling thread, where the helpers do what needs them. Not where the whole process will
-/// change its user: all threads must be able to do so, or the C library ends the process.
+/// Drops the capabilities of the calling thread if the helpers do the work that needs them. It does
+/// nothing if the whole process will change its user: all threads must be able to do so, or the C
+/// library ends the process.
 pub fn drop_capabilities_of_thread() {
     if HELPERS.get().is_some_and(|helpers| !helpers.changes_user) {
-        // Where this fails, giving up the privileges of the process does, too, and says so.
+        // If this fails, dropping the privileges of the process fails, too, and reports it.
         let _ = yuzuri_confine::drop_capabilities();
     }
 }
@@ -92,7 +96,8 @@ pub fn drop_capabilities_of_thread() {
 impl Channel {
     fn to(what: &'static str, serve: impl FnOnce(UnixStream) -> io::Result<()>) -> io::Result<Channel> {
         let (ours, theirs) = UnixStream::pair()?;
-        // SAFETY: no other thread runs yet (see `start`), so none can hold a lock that the child would wait for.
+        // SAFETY: no other thread runs yet (see `start`), so none can hold a lock that the child
+        // would wait for.
         match unsafe { fork() }? {
             ForkResult::Parent { .. } => {
                 ours.set_read_timeout(Some(LOOK))?;
@@ -108,13 +113,15 @@ impl Channel {
                         1
                     }
                 };
-                // SAFETY: it ends the process. Nothing of the parent's that this one has a copy of is to be cleaned up.
+                // SAFETY: it ends the process. None of the parent's state that this process has
+                // copied needs cleanup.
                 unsafe { libc::_exit(code) }
             }
         }
     }
 
-    /// Asks; `None` where the helper has ended, which is said once, or the answer is not wanted any more.
+    /// Sends a request. `None` if the helper has ended (reported once), or if the answer is no
+    /// longer wanted.
     fn ask<T>(
         &self,
         question: &[u8],
@@ -130,7 +137,7 @@ impl Channel {
         match asked {
             Ok(answer) => Some(answer),
             Err(error) => {
-                // What is still to come is no answer to the next question.
+                // A late answer must not be taken for the answer to the next request.
                 let _ = stream.shutdown(std::net::Shutdown::Both);
                 if !self.ended.swap(true, Ordering::Relaxed) && wanted() {
                     eprintln!("yuzuri: the process that {} does not answer: {error}", self.what);
@@ -141,7 +148,7 @@ impl Channel {
     }
 }
 
-/// Reads for as long as the answer is wanted.
+/// Reads as long as the answer is wanted.
 struct Patient<'a> {
     stream: &'a UnixStream,
     wanted: &'a dyn Fn() -> bool,
@@ -162,14 +169,16 @@ impl Read for Patient<'_> {
     }
 }
 
-/// In the child: no descriptor but this one and standard error, and signals are for the process that asks.
+/// In the child: keeps only this descriptor and standard error, and ignores signals, which are for
+/// the client.
 fn leave_all_but(kept: &UnixStream) {
     for heard in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE] {
-        // SAFETY: no handler of ours runs: the signals are ignored.
+        // SAFETY: the signals are ignored, so no handler of ours runs.
         let _ = unsafe { signal(heard, SigHandler::SigIgn) };
     }
     let kept = kept.as_raw_fd();
-    // SAFETY: integers; whoever owned those descriptors ran in the parent, and in this process nothing uses them.
+    // SAFETY: the arguments are integers; the owners of those descriptors were in the parent, and
+    // nothing in this process uses them.
     unsafe {
         if kept > 3 {
             libc::close_range(3, kept as u32 - 1, 0);
@@ -178,7 +187,7 @@ fn leave_all_but(kept: &UnixStream) {
     }
     if let Ok(null) = open("/dev/null", OFlag::O_RDWR, Mode::empty()) {
         for fd in [0, 1] {
-            // SAFETY: integers; standard input and output become /dev/null.
+            // SAFETY: the arguments are integers; standard input and output become /dev/null.
             unsafe { libc::dup2(null.as_raw_fd(), fd) };
         }
     }
@@ -232,13 +241,14 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(bytes);
 }
 
-/// Sockets asked for at once at most: as many as the kernel's table of owners ever holds.
+/// Most sockets in a request: as many as the kernel's table of owners ever holds.
 const MAX_ASKED: usize = 1 << 20;
 
 fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
     // SAFETY: a name that ends with 0.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-owners".as_ptr()) };
-    // To look into other users' processes (proc(5): PTRACE_MODE_READ_FSCREDS) and their folders of mode 0500.
+    // To inspect processes of other users (proc(5): PTRACE_MODE_READ_FSCREDS) and their folders of
+    // mode 0500.
     let beta = [Capability::CAP_SYS_PTRACE, Capability::CAP_DAC_READ_SEARCH];
     let identity = Identity::of_its_own().map_err(io::Error::other)?;
     confine(&beta, identity, &SystemCalls::of_open_sockets().reading_files())?;
@@ -264,7 +274,7 @@ fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
     }
 }
 
-/// Whether whoever asked has ended.
+/// Whether the client has ended.
 fn has_gone(stream: &UnixStream) -> bool {
     let mut asked = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
@@ -294,10 +304,11 @@ pub(crate) fn diag(space: u32) -> Option<io::Result<Diag>> {
     Some(descriptor(&question)?.map(Diag::of))
 }
 
-/// A connection to the sharing daemon whose question is over: it asks for the status and can ask for nothing else.
+/// A connection to the sharing daemon with its request completed: it asks for the status and cannot
+/// ask for anything else.
 ///
 /// # Errors
-/// Why the daemon is not reached.
+/// Why the daemon cannot be reached.
 pub fn share_connection() -> io::Result<UnixStream> {
     match descriptor(&[SHARE]) {
         Some(socket) => socket.map(UnixStream::from),
@@ -305,7 +316,7 @@ pub fn share_connection() -> io::Result<UnixStream> {
     }
 }
 
-/// A descriptor that the helper opens. `None`: no helper is in use.
+/// A descriptor opened by the helper. `None`: no helper is in use.
 fn descriptor(question: &[u8]) -> Option<io::Result<OwnedFd>> {
     let channel = &HELPERS.get()?.doors;
     let read = |_: &mut dyn Read, stream: &UnixStream| receive(stream);
@@ -313,7 +324,7 @@ fn descriptor(question: &[u8]) -> Option<io::Result<OwnedFd>> {
     Some(channel.ask(question, &|| true, read).unwrap_or_else(gone))
 }
 
-/// An error's number, or 0 and a descriptor.
+/// Receives an error number, or 0 and a descriptor.
 fn receive(stream: &UnixStream) -> io::Result<io::Result<OwnedFd>> {
     let mut errno = [0; 4];
     let mut space = nix::cmsg_space!(RawFd);
@@ -321,7 +332,7 @@ fn receive(stream: &UnixStream) -> io::Result<io::Result<OwnedFd>> {
         let mut into = [IoSliceMut::new(&mut errno)];
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
         match recvmsg::<()>(stream.as_raw_fd(), &mut into, Some(&mut space), flags) {
-            // The daemon may take its time to accept.
+            // The daemon may take a while to accept.
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
             Ok(message) => {
@@ -329,7 +340,7 @@ fn receive(stream: &UnixStream) -> io::Result<io::Result<OwnedFd>> {
                     ControlMessageOwned::ScmRights(fds) => fds.first().copied(),
                     _ => None,
                 });
-                // SAFETY: the kernel has just made the descriptor for us.
+                // SAFETY: the kernel has just created the descriptor for us.
                 break (message.bytes, rights.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
             }
         }
@@ -355,7 +366,8 @@ fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -
     // SAFETY: a name that ends with 0.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-doors".as_ptr()) };
     let home = std::fs::File::open("/proc/self/ns/net")?;
-    // To enter namespaces, and to find those that only processes have. The user stays: the daemon's socket is root's.
+    // To enter namespaces, and to find those that only processes have. The user stays root, who
+    // owns the daemon's socket.
     let beta = [Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
     let calls =
         SystemCalls::of_open_sockets().reading_files().asking_this_machine().entering_network_namespaces();
@@ -385,7 +397,7 @@ fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -
                     Some(space) => std::fs::File::open(&space.path).and_then(|there| {
                         setns(there, CloneFlags::CLONE_NEWNET)?;
                         let opened = Diag::open().map(Diag::into_socket);
-                        // Where that fails nothing that follows would be right.
+                        // If that fails, everything after it would be wrong.
                         setns(&home, CloneFlags::CLONE_NEWNET)?;
                         opened
                     }),

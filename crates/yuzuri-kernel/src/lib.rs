@@ -1,5 +1,5 @@
-//! All that is privileged, and all that asks the kernel: the BPF monitor, `sock_diag` polling for those who may not
-//! load it, and what this kernel offers.
+//! All privileged code and all requests to the kernel: the BPF monitor, `sock_diag` polling for
+//! users who may not load it, and the kernel's capabilities.
 //!
 //! ```no_run
 //! use yuzuri_kernel::{Monitor, Options, Watch};
@@ -12,8 +12,8 @@
 //! # Ok::<(), yuzuri_kernel::MonitorError>(())
 //! ```
 //!
-//! See also: `docs/monitor.md` (what each hook can and cannot see), `bpf/event.h` (what crosses),
-//! `bpf/monitor/` (what the monitor's programs are made of).
+//! See also: `docs/monitor.md` (what each hook can and cannot see), `bpf/event.h` (the records),
+//! `bpf/monitor/` (the parts of the monitor's programs).
 
 mod abi;
 pub mod before_5_7;
@@ -82,7 +82,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use yuzuri_trace::{Account, Density, Filter, Item, Session};
 
-/// Why flows cannot be watched.
+/// Why flows cannot be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The filter names a network namespace that cannot be found or entered.
@@ -101,23 +101,23 @@ pub enum WatchError {
 
 /// A source of items: the kernel monitor, or polling.
 pub trait Watch: Send {
-    /// Where and how the stream is taken.
+    /// Where and how the stream is recorded.
     fn session(&self) -> &Arc<Session>;
-    /// The filter in force.
+    /// The current filter.
     fn filter(&self) -> &Filter;
-    /// The density in force.
+    /// The current density.
     fn density(&self) -> Density;
-    /// Takes over another filter and density, at once and without a gap.
+    /// Applies another filter and density, immediately and without a gap.
     ///
     /// # Errors
-    /// Where the filter names what does not exist; then nothing changes.
+    /// If the filter names something that does not exist; then nothing changes.
     fn set(&mut self, filter: &Filter, density: Density) -> Result<(), WatchError>;
-    /// Takes what there is, in order of time, and once a second an account.
+    /// Reads available records in order of time, and an account once a second.
     fn read(&mut self, out: &mut Vec<Item>);
     /// How long to wait before the next [`Watch::read`].
     fn rest(&self) -> Duration;
-    /// What was seen, kept and lost so far.
+    /// Records seen, kept and lost so far.
     fn account(&self) -> Account;
-    /// Ends watching: takes the rest and the closing account.
+    /// Ends the observation: returns the remaining records and the closing account.
     fn finish(self: Box<Self>, out: &mut Vec<Item>) -> Account;
 }

@@ -1,4 +1,4 @@
-//! The monitor: loads the BPF programs, attaches them, and turns what they write into items.
+//! The monitor: loads the BPF programs, attaches them, and converts their records to items.
 
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
@@ -29,19 +29,19 @@ use yuzuri_trace::{
 /// What to watch and how.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Which flows.
+    /// The flows to watch.
     pub filter: Filter,
-    /// How many samples of each.
+    /// How many samples of each flow.
     pub density: Density,
-    /// Bytes of each CPU's ring; rounded up to a power of two of records (160 bytes each). `None`: 4 MiB for up to 4 CPUs,
-    /// 16 MiB shared among more, at least 512 KiB each.
+    /// Bytes of each CPU's ring buffer; rounded up to a power of two of records (160 bytes each).
+    /// `None`: 4 MiB for up to 4 CPUs, 16 MiB shared among more, at least 512 KiB each.
     pub ring_bytes: Option<usize>,
 }
 
-/// Why watching could not begin or go on.
+/// Why the observation could not begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
-    /// The kernel refuses BPF to us.
+    /// The kernel denies us BPF.
     #[error(
         "loading the kernel monitor: not permitted ({0}); run as root, or with CAP_BPF and CAP_PERFMON, or use --poll"
     )]
@@ -52,7 +52,7 @@ pub enum MonitorError {
          it needs CONFIG_DEBUG_INFO_BTF=y, as every current distribution's kernel has; or use --poll"
     )]
     NoBtf,
-    /// A tracepoint without which there is nothing to see is missing.
+    /// An indispensable tracepoint is missing.
     #[error(
         "loading the kernel monitor: this kernel has no typed tracepoint {0} (it needs Linux 5.8 or later); use --poll"
     )]
@@ -67,22 +67,23 @@ pub enum MonitorError {
     Filter(#[from] WatchError),
 }
 
-/// What the tables in the kernel have room for; see docs/monitor.md, "Tables in the kernel".
+/// The capacities of tables in the kernel; see docs/monitor.md, "Tables in the kernel".
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct Room {
-    /// Owners on their way to their flows.
+    /// Owners passed to the programs for their flows.
     pub owners: u32,
-    /// Stacks of those who called.
+    /// Call stacks.
     pub stacks: u32,
 }
 
-/// Ways through the kernel to a change of state or a retransmission; there are some dozens.
+/// Code paths to a change of state or a retransmission; there are some dozens.
 const STACKS: u32 = 2048;
 
-/// The kernel monitor at work. Dropping it detaches and removes all that it brought into the kernel.
+/// The running kernel monitor. Dropping it detaches and removes everything that it loaded into the
+/// kernel.
 pub struct Monitor {
-    // Before `skel`: the links must go first.
+    // Before `skel`: the links must be dropped first.
     links: Vec<libbpf_rs::Link>,
     rings: Rings,
     skel: MonitorSkel<'static>,
@@ -93,37 +94,37 @@ pub struct Monitor {
     generation: u32,
     reader: Reader,
     census: Census,
-    /// Came back before the rings were read up to its time.
+    /// Returned before the ring buffers were read up to its time.
     counted: Option<Counted>,
-    /// Records of flows that only the census told of.
+    /// Records of flows that only the census found.
     sampled: u64,
-    /// Records that had been lost when a census was last ordered for their sake.
+    /// Lost records at the time of the last census ordered because of losses.
     swept_lost: u64,
     sweep_due_ns: u64,
-    /// Owners that the programs wait for, and that their map had no room for yet.
+    /// Owners that the programs wait for, and for which their map had no room yet.
     untold: VecDeque<(FlowId, Owner)>,
     account_due_ns: u64,
     pending: Vec<Item>,
 }
 
 const ACCOUNT_NS: u64 = 1_000_000_000;
-/// While records are lost, a census looks this often which flows are gone.
+/// While records are lost, the interval at which a census checks which flows have closed.
 const SWEEP_NS: u64 = 5_000_000_000;
-/// Of a silent flow there are two: its identity and a sample.
+/// Records of a silent flow: its identity and a sample.
 const SILENT_RECORDS: u64 = 2;
-/// An event is written at once after its time was read; only a preempted CPU takes longer.
+/// A program writes an event immediately after reading its time; only a preempted CPU takes longer.
 const SETTLE_NS: u64 = 200_000;
 
 impl Monitor {
     /// Loads and attaches.
     ///
     /// # Errors
-    /// Without privilege, without BTF, or where the kernel refuses a program; see [`MonitorError`].
+    /// Without privilege, without BTF, or if the kernel refuses a program; see [`MonitorError`].
     pub fn start(options: &Options) -> Result<Monitor, MonitorError> {
         Monitor::start_with_room(options, &Room { owners: room::for_flows(), stacks: STACKS })
     }
 
-    /// As [`Monitor::start`], with tables of another size: to see what becomes of those that find no room.
+    /// As [`Monitor::start`], with other table sizes, to test what happens when they are full.
     #[doc(hidden)]
     pub fn start_with_room(options: &Options, room: &Room) -> Result<Monitor, MonitorError> {
         let config = settings::config(&options.filter, options.density, 1).map_err(MonitorError::Filter)?;
@@ -136,13 +137,13 @@ impl Monitor {
         let owners = Owners::new().map_err(thread)?;
         let mut census = Census::new().map_err(thread)?;
         let (sender, symbols_coming) = mpsc::channel();
-        // 120,000 lines to read: beside the loading of the programs, which takes as long.
+        // 120,000 lines to read: in parallel with the loading of the programs, which takes as long.
         std::thread::spawn(move || sender.send(Symbols::load()));
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let slots_per_cpu = slots(options.ring_bytes, cpus);
 
-        // The object lives as long as the process would let it: libbpf frees what is in it when `skel` is dropped,
-        // these few bytes stay.
+        // The object must live as long as the process: libbpf frees its content when `skel` is
+        // dropped, these few bytes stay.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = with_log("opening the BPF object", || MonitorSkelBuilder::default().open(object))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
@@ -190,7 +191,7 @@ impl Monitor {
         hooks.push(features::stacks_hook());
         hooks.push(census::hook());
         let mut reader = Reader::new(symbols_coming, owners, clock, &options.filter);
-        // From here on the hooks tell of whatever happens: what was there before and is silent, a census tells.
+        // From here on the hooks report every event; a census finds earlier flows that are silent.
         census.order(&options.filter);
         reader.expect_census();
         let now = clock::mono_ns();
@@ -216,17 +217,18 @@ impl Monitor {
         })
     }
 
-    /// How full the fullest ring is, 0 to 1.
+    /// The fill level of the fullest ring buffer, 0 to 1.
     pub fn fullest(&self) -> f64 {
         self.rings.fullest()
     }
 
-    /// How many flows are remembered: those that are open and chosen, and those whose owner is looked for.
+    /// The number of flows tracked: open and selected flows, and those whose owner is being looked
+    /// up.
     pub fn remembered(&self) -> usize {
         self.reader.remembered()
     }
 
-    /// What the kernel says of our programs.
+    /// The kernel's statistics of our programs.
     pub fn programs(&self) -> Vec<ProgramStats> {
         let progs = &self.skel.progs;
         let all = [&progs.on_ack, &progs.on_state, &progs.on_retransmit, &progs.on_socket];
@@ -246,11 +248,11 @@ impl Monitor {
             bytes.chunks_exact(8).filter_map(|c| Some(u64::from_ne_bytes(c.try_into().ok()?))).collect()
         };
         rings.drain(clock.kernels(until_ns), |cpu, record| reader.take(cpu, record, read_stack, out));
-        // At the end there is no later call that could bring them.
+        // At the end no later call could return them.
         reader.release(until_ns == u64::MAX, read_stack, out);
     }
 
-    /// Takes in what was found beside the rings, which were read up to a time.
+    /// Processes results from outside the ring buffers, which were read up to a time.
     fn tend(&mut self, until_ns: u64, out: &mut Vec<Item>) {
         self.reader.tend(until_ns, out);
         if self.counted.is_none() {
@@ -260,7 +262,7 @@ impl Monitor {
         self.tell_owners();
     }
 
-    /// A flow that spoke before the census saw it must be known by its own record first.
+    /// A flow with an event before the census saw it must first be known by its own record.
     fn take_in_silent(&mut self, until_ns: u64, out: &mut Vec<Item>) {
         if !self.reader.is_holding()
             && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
@@ -272,7 +274,7 @@ impl Monitor {
         }
     }
 
-    /// Records that the rings had no room for, or the kernel no memory.
+    /// Records for which the ring buffers had no room, or the kernel no memory.
     fn lost(&self) -> u64 {
         let lost = |cpu| {
             let counters = self.rings.counters(cpu);
@@ -281,7 +283,7 @@ impl Monitor {
         (0..self.rings.cpus()).map(lost).sum()
     }
 
-    /// Orders a census where records were lost since the last: a close may have been among them.
+    /// Orders a census if records were lost since the last: a close may have been among them.
     fn sweep(&mut self, now_ns: u64) {
         let lost = self.lost();
         if lost == self.swept_lost
@@ -299,7 +301,7 @@ impl Monitor {
         self.census.order_with(&self.filter, self.reader.held_open());
     }
 
-    /// The same at the end: waits for what is under way.
+    /// The same at the end: waits for lookups in progress.
     fn conclude(&mut self, out: &mut Vec<Item>) {
         let until = Instant::now() + owners::LAST_WAIT;
         self.wait_for_census(until);
@@ -309,7 +311,7 @@ impl Monitor {
         self.take_in_silent(clock::mono_ns(), out);
         self.reader.conclude(until, out);
         self.take_in_silent(clock::mono_ns(), out);
-        // Now that owners are known, a filter for them may choose more.
+        // Now that owners are known, a filter for them may select more.
         self.wait_for_census(until);
         self.take_in_silent(clock::mono_ns(), out);
     }
@@ -320,9 +322,9 @@ impl Monitor {
         }
     }
 
-    /// Tells the programs whose flows those are that they cannot decide.
+    /// Passes owners to the programs for flows that they cannot decide.
     fn tell_owners(&mut self) {
-        /// The rings do not wait for longer than these take: some milliseconds.
+        /// Writing these takes some milliseconds: the ring buffers must not wait longer.
         const MAX_AT_ONCE: usize = 4096;
         self.untold.extend(self.reader.take_told());
         for _ in 0..self.untold.len().min(MAX_AT_ONCE) {
@@ -335,22 +337,21 @@ impl Monitor {
             let bytes: [u8; size_of::<abi::owner>()] =
                 unsafe { std::mem::transmute(abi::owner { pid: owner.pid, name }) };
             if self.skel.maps.owners.update(&id.0.to_ne_bytes(), &bytes, MapFlags::ANY).is_err() {
-                // No room, or no memory: those that are in it go as their flows speak. Until then the
-                // programs count what they cannot decide.
+                // No room, or no memory: the entries leave as their flows have events. Until then
+                // the programs count undecided flows.
                 break;
             }
             self.untold.pop_front();
         }
     }
 
-    /// Takes back what the programs were told and have not asked for: under another filter they may never
-    /// ask.
+    /// Removes owners that the programs have not used: under another filter they may never be used.
     fn forget_told(&mut self) {
         self.untold.clear();
         let owners = &self.skel.maps.owners;
         let keys: Vec<Vec<u8>> = owners.keys().collect();
         for key in keys {
-            // A program may have been quicker.
+            // A program may have been faster.
             let _ = owners.delete(&key);
         }
     }
@@ -374,9 +375,10 @@ impl Watch for Monitor {
         let config = settings::config(filter, density, generation)?;
         let target = self.skel.maps.data_data.as_deref_mut().map(|data| &raw mut data.config);
         let Some(target) = target else { return Err(WatchError::NotMapped) };
-        // SAFETY: the pointer is to our mapping of the program's data section, aligned for the type. The programs read
-        // it at any time; a flow decided on half-written terms still carries the former generation and is decided
-        // again, so the generation must become visible last.
+        // SAFETY: the pointer is to our mapping of the program's data section, aligned for the
+        // type. The programs read it at any time. A flow decided on half-written terms still
+        // carries the previous generation and is decided again, so the generation must become
+        // visible last.
         unsafe {
             let before = (*target).generation;
             target.write_volatile(abi::config { generation: before, ..config });
@@ -385,7 +387,7 @@ impl Watch for Monitor {
         }
         self.generation = generation;
         self.density = density;
-        // The programs announce every flow again, but silent ones do not pass them.
+        // The programs announce every flow again, but silent flows have no events.
         if self.filter != *filter {
             self.filter = filter.clone();
             self.reader.forget(filter);
@@ -416,8 +418,8 @@ impl Watch for Monitor {
 
     fn finish(mut self: Box<Self>, out: &mut Vec<Item>) -> Account {
         self.links.clear();
-        // A program that runs on another CPU right now ends within microseconds; RCU waits for it when a map goes, but
-        // we want its record.
+        // A program running on another CPU ends within microseconds; RCU waits for it when a map is
+        // freed, but we want its record.
         let until = Instant::now() + Duration::from_millis(20);
         loop {
             self.drain(u64::MAX, out);
@@ -433,7 +435,7 @@ impl Watch for Monitor {
     }
 
     fn rest(&self) -> Duration {
-        // A ring that fills up is read sooner; an empty one may rest.
+        // Read a filling ring buffer sooner, an empty one later.
         if self.rings.fullest() > 0.1 { Duration::from_millis(1) } else { Duration::from_millis(10) }
     }
 
@@ -452,7 +454,8 @@ impl Watch for Monitor {
                 (LossReason::StackTable, counters.lost_stack),
             ];
             lost.retain(|(_, records)| *records > 0);
-            // The last two are not in `chosen`: no flow was, and a stack is beside its record.
+            // The last two are not in `chosen`: a lost owner is no record of a flow, and a stack
+            // accompanies its record.
             let beside = counters.lost_owner + counters.lost_stack;
             cpus.push(CpuAccount {
                 cpu: Some(cpu as u16),
@@ -462,8 +465,8 @@ impl Watch for Monitor {
                 thinned: counters.thinned,
             });
         }
-        // Of no one CPU: what the kernel counts for all of them together, the records of silent flows, and what is
-        // not decided yet.
+        // Not for a single CPU: what the kernel counts for all of them together, the records of
+        // silent flows, and undecided flows.
         let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
         let owner_unknown = self.rings.undecided() + SILENT_RECORDS * self.reader.owners_missing();
         if nested + owner_unknown + self.sampled > 0 {
@@ -483,18 +486,20 @@ fn slots(ring_bytes: Option<usize>, cpus: usize) -> u32 {
     } else {
         512 << 10
     });
-    // 16 is twice what may be on its way at once on one CPU; 1 GiB per CPU is more than anybody means.
+    // 16 is twice the number of records that one CPU may write concurrently; 1 GiB per CPU is more
+    // than anyone needs.
     (bytes / RECORD).clamp(16, (1 << 30) / RECORD).next_power_of_two() as u32
 }
 
-/// What the kernel counts of one of our programs (`struct bpf_prog_info`).
+/// The kernel's statistics of one of our programs (`struct bpf_prog_info`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramStats {
     /// The program's name.
     pub name: String,
     /// Runs; counted only while `kernel.bpf_stats_enabled` is 1.
     pub runs: u64,
-    /// Time spent in them, nanoseconds, with the kernel's own time-keeping around each run; counted only then.
+    /// Time spent in them, nanoseconds, including the kernel's own time-keeping for each run;
+    /// counted only then.
     pub run_time_ns: u64,
     /// Runs that the kernel skipped because the program was already running on that CPU.
     pub recursion_misses: u64,
@@ -510,7 +515,8 @@ impl ProgramStats {
         let fd = unsafe { libbpf_sys::bpf_program__fd(program.as_libbpf_object().as_ptr()) };
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut size = size_of_val(&info) as u32;
-        // SAFETY: the kernel writes at most `size` bytes into `info`, a plain structure for which any content is valid.
+        // SAFETY: the kernel writes at most `size` bytes into `info`, a plain structure for which
+        // any content is valid.
         let result = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &mut size) };
         (fd >= 0 && result == 0).then_some(ProgramStats {
             name,
@@ -521,7 +527,8 @@ impl ProgramStats {
     }
 }
 
-/// Makes the kernel keep the time of BPF programs (`BPF_STATS_RUN_TIME`) while the returned guard lives.
+/// Makes the kernel measure the time of BPF programs (`BPF_STATS_RUN_TIME`) while the returned
+/// guard exists.
 ///
 /// # Errors
 /// Without CAP_SYS_ADMIN, or before Linux 5.8.

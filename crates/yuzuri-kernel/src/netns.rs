@@ -12,25 +12,25 @@ const NAMED: &str = "/run/netns";
 /// Why a network namespace cannot be found or entered.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// It would lead out of `/run/netns`.
+    /// The name would lead out of `/run/netns`.
     #[error("'{0}' is not the name of a network namespace")]
     BadName(String),
-    /// There is none.
+    /// The namespace does not exist.
     #[error(
         "there is no network namespace '{name}' ({path}: {source}); `ip netns list` shows the named ones"
     )]
     Missing {
-        /// As given.
+        /// The name as given.
         name: String,
-        /// Where it was looked for.
+        /// Where it was expected.
         path: String,
-        /// Why it is not there.
+        /// Why it cannot be used.
         source: io::Error,
     },
-    /// The file is something else.
+    /// The file is not a namespace.
     #[error("{0} is not a network namespace")]
     NotANamespace(String),
-    /// It was given by its number, and has no file to enter it by.
+    /// The namespace was given by its number, and has no file through which to enter it.
     #[error("namespace {0} has no name in {NAMED} to enter it by")]
     Unnamed(u32),
     /// Its file cannot be opened.
@@ -38,7 +38,7 @@ pub enum NamespaceError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The kernel refuses to enter it.
@@ -46,15 +46,15 @@ pub enum NamespaceError {
     Enter {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: nix::Error,
     },
-    /// Its sockets cannot be asked for.
+    /// Its sockets cannot be listed.
     #[error("opening a sock_diag socket in namespace '{name}': {source}")]
     Diag {
         /// Name or number.
         name: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -62,7 +62,7 @@ pub enum NamespaceError {
 /// Inode number of a namespace given by its name in `/run/netns`, its number, or `self`.
 ///
 /// # Errors
-/// Where there is no namespace of that name.
+/// If there is no namespace of that name.
 pub fn inode(name: &str) -> Result<u32, NamespaceError> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -74,7 +74,7 @@ pub fn inode(name: &str) -> Result<u32, NamespaceError> {
     }
 }
 
-/// Where a name stands: in that folder, and nowhere else.
+/// The path of a name: in that folder, and nowhere else.
 fn named(name: &str) -> Result<String, NamespaceError> {
     if name.contains(['/', '\0']) || matches!(name, "" | "." | "..") {
         return Err(NamespaceError::BadName(name.to_owned()));
@@ -93,7 +93,7 @@ pub(crate) fn names() -> HashMap<u32, String> {
         .collect()
 }
 
-/// A network namespace and where it can be entered.
+/// A network namespace and the path through which it can be entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Space {
     /// Its inode number.
@@ -108,7 +108,7 @@ pub(crate) fn all() -> Vec<Space> {
     helper::spaces().unwrap_or_else(all_seen)
 }
 
-/// The same, as far as this process sees them itself.
+/// The same, as far as this process itself can see.
 pub(crate) fn all_seen() -> Vec<Space> {
     let named = names();
     let mut spaces: HashMap<u32, Space> = HashMap::new();
@@ -138,7 +138,7 @@ pub(crate) fn is_own(number: u32) -> bool {
 /// Runs a closure inside the namespace at a path, on a thread of its own.
 ///
 /// # Errors
-/// Where there is none, or it cannot be entered (it needs CAP_SYS_ADMIN).
+/// If it does not exist, or cannot be entered (it needs CAP_SYS_ADMIN).
 pub(crate) fn enter<T: Send>(path: &Path, f: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
     let file =
         std::fs::File::open(path).map_err(|source| NamespaceError::Open { path: path.to_owned(), source })?;
@@ -155,7 +155,7 @@ pub(crate) fn enter<T: Send>(path: &Path, f: impl FnOnce() -> T + Send) -> Resul
 /// Runs a closure inside a namespace, on a thread of its own.
 ///
 /// # Errors
-/// Where the namespace cannot be entered (it needs CAP_SYS_ADMIN) or found.
+/// If the namespace cannot be found or entered (it needs CAP_SYS_ADMIN).
 pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
     if name == "self" {
         return Ok(f());
@@ -171,16 +171,16 @@ pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T, Na
     enter(Path::new(&path), f)
 }
 
-/// Whether the calling process is in the namespace that a descriptor stands for.
+/// Whether the calling process is in the namespace of a descriptor.
 pub(crate) fn is_at(home: &std::fs::File) -> bool {
     let here = std::fs::metadata("/proc/self/ns/net");
     here.and_then(|here| Ok(here.ino() == home.metadata()?.ino())).unwrap_or(false)
 }
 
-/// A `sock_diag` socket in a namespace, which stays there.
+/// A `sock_diag` socket in a namespace, where it stays.
 ///
 /// # Errors
-/// Where it cannot be entered.
+/// If it cannot be entered.
 pub(crate) fn diag_in(space: &Space) -> Result<Diag, NamespaceError> {
     let opened = match helper::diag(space.number) {
         Some(opened) => opened,
@@ -192,7 +192,7 @@ pub(crate) fn diag_in(space: &Space) -> Result<Diag, NamespaceError> {
 /// The same in a namespace by its name in `/run/netns`, its number, or `self`.
 ///
 /// # Errors
-/// Where it cannot be found or entered.
+/// If it cannot be found or entered.
 pub(crate) fn diag_named(name: &str) -> Result<Diag, NamespaceError> {
     let failed = |source| NamespaceError::Diag { name: name.to_owned(), source };
     let number = inode(name)?;

@@ -1,4 +1,5 @@
-//! Sockets of this process, asked one by one: no privilege and no netlink, which Android keeps from apps.
+//! Sockets of this process, read one by one: this needs neither privilege nor netlink, which
+//! Android denies to apps.
 
 #![expect(unsafe_code, reason = "getsockopt(2) of TCP_INFO")]
 
@@ -11,21 +12,22 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use yuzuri_trace::{CaState, Snapshot};
 
-/// Connected sockets that are watched for as long as their owner keeps them; clones are the same.
+/// Connected sockets, watched as long as their owner keeps them open; clones refer to the same
+/// list.
 #[derive(Clone, Default)]
 pub struct Own(Arc<Mutex<Vec<Weak<dyn AsFd + Send + Sync>>>>);
 
 impl Own {
-    /// A socket to watch.
+    /// Adds a socket to watch.
     pub fn add(&self, socket: Weak<dyn AsFd + Send + Sync>) {
         self.0.lock().push(socket);
     }
 
-    /// Those that are open.
+    /// Lists the open ones.
     pub(crate) fn dump(&self, out: &mut Vec<Socket>) {
         self.0.lock().retain(|socket| {
             let Some(socket) = socket.upgrade() else { return false };
-            // One that is closed meanwhile has nothing to tell; it leaves with its owner.
+            // A socket closed meanwhile has nothing to report; it disappears with its owner.
             out.extend(look(socket.as_fd()).ok());
             true
         });
@@ -52,7 +54,7 @@ fn look(fd: BorrowedFd<'_>) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// IPv4 as IPv4 on a socket of either family.
+/// IPv4 as IPv4, on a socket of either family.
 fn address(of: SockaddrStorage) -> io::Result<SocketAddr> {
     let (ip, port): (IpAddr, u16) = match (of.as_sockaddr_in(), of.as_sockaddr_in6()) {
         (Some(v4), _) => (v4.ip().into(), v4.port()),
@@ -62,10 +64,10 @@ fn address(of: SockaddrStorage) -> io::Result<SocketAddr> {
     Ok(SocketAddr::new(ip.to_canonical(), port))
 }
 
-/// `TCP_INFO` (`struct tcp_info` of linux/tcp.h), as long as this kernel has it.
+/// `TCP_INFO` (`struct tcp_info` of linux/tcp.h), in this kernel's length.
 ///
 /// # Errors
-/// What the kernel says: no TCP socket.
+/// The kernel's error: not a TCP socket.
 pub fn info(fd: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut raw = vec![0; 512];
     let length = get(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut raw)?;
@@ -73,20 +75,21 @@ pub fn info(fd: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     Ok(raw)
 }
 
-/// The kernel's cookie of a socket (`SO_COOKIE`), by which a flow is known.
+/// The kernel's cookie of a socket (`SO_COOKIE`), which identifies a flow.
 ///
 /// # Errors
-/// What the kernel says: no socket.
+/// The kernel's error: not a socket.
 pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut value = [0; 8];
     get(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut value)?;
     Ok(u64::from_ne_bytes(value))
 }
 
-/// Fills as much of `value` as the kernel knows and says how much that is.
+/// Fills as much of `value` as the kernel knows and returns that length.
 fn get(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut size = value.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes into `value` and the written length into `size`.
+    // SAFETY: the kernel writes at most `size` bytes into `value` and the written length into
+    // `size`.
     let result =
         unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok((size as usize).min(value.len())) }

@@ -1,5 +1,6 @@
-//! Which process holds a socket, from `/proc`. Where many processes have many files open a search takes seconds: it
-//! has a thread of its own, so that neither the rings nor the polls wait for it.
+//! Finds the process that holds a socket, from `/proc`. If many processes have many open files, a
+//! search takes seconds. It has its own thread, so that neither the ring buffers nor the polls wait
+//! for it.
 
 use crate::helper;
 use crate::worker::{Given, Worker};
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use yuzuri_trace::{FlowId, Owner};
 
-/// How long the end of watching waits for a search, so that the last flows have their owners, too.
+/// How long the end of the observation waits for a search, so that the last flows have owners, too.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Owners by inode number.
@@ -17,13 +18,13 @@ pub(crate) type Found = HashMap<u64, Owner>;
 /// Looks for owners, one search at a time.
 pub(crate) struct Owners {
     worker: Worker<HashSet<u64>, Found>,
-    /// The flows of the search under way, with their sockets' inode numbers.
+    /// The flows of the search in progress, with their sockets' inode numbers.
     asked: Vec<(FlowId, u64)>,
 }
 
 impl Owners {
     /// # Errors
-    /// Where the system has no room for a thread.
+    /// If the system has no room for a thread.
     pub(crate) fn new() -> std::io::Result<Owners> {
         Owners::found_by(|wanted, given| {
             let found = helper::owners(&wanted, &|| !given.up());
@@ -31,7 +32,7 @@ impl Owners {
         })
     }
 
-    /// As [`Owners::new`] with another way to search.
+    /// As [`Owners::new`] with another search function.
     pub(crate) fn found_by(
         search: impl FnMut(HashSet<u64>, &Given) -> Found + Send + 'static,
     ) -> std::io::Result<Owners> {
@@ -43,25 +44,25 @@ impl Owners {
         self.worker.is_free()
     }
 
-    /// Begins a search for these flows' sockets, where none is under way.
+    /// Begins a search for these flows' sockets, unless one is in progress.
     pub(crate) fn look_for(&mut self, flows: impl IntoIterator<Item = (FlowId, u64)>) {
         if !self.is_free() {
             return;
         }
-        // However many: a search goes once through all processes in any case.
+        // The number does not matter: a search always visits all processes once.
         self.asked = flows.into_iter().collect();
         if !self.asked.is_empty() {
             let _ = self.worker.send(self.asked.iter().map(|(_, inode)| *inode).collect());
         }
     }
 
-    /// What the search under way found, if it has ended: an owner or none for each flow that was asked for.
+    /// The result of the search, if it has ended: an owner or none for each flow of the request.
     pub(crate) fn take(&mut self) -> Option<Vec<(FlowId, Option<Owner>)>> {
         let found = self.worker.take()?;
         Some(self.answer(&found))
     }
 
-    /// As [`Owners::take`], waiting for it at most this long.
+    /// As [`Owners::take`], waiting at most this long.
     pub(crate) fn wait(&mut self, most: Duration) -> Option<Vec<(FlowId, Option<Owner>)>> {
         if self.is_free() {
             return None;
@@ -75,8 +76,8 @@ impl Owners {
     }
 }
 
-/// Owners of the sockets with these inode numbers, as far as `/proc` shows them to us. Where several processes
-/// hold a socket, the one with the lowest id.
+/// Owners of the sockets with these inode numbers, as far as `/proc` shows them to us. If several
+/// processes hold a socket, the one with the lowest id.
 pub(crate) fn find(wanted: &HashSet<u64>, given_up: &dyn Fn() -> bool) -> Found {
     let mut found = HashMap::new();
     let Ok(processes) = std::fs::read_dir("/proc") else { return found };
@@ -84,7 +85,8 @@ pub(crate) fn find(wanted: &HashSet<u64>, given_up: &dyn Fn() -> bool) -> Found 
         processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     pids.sort_unstable();
     for pid in pids {
-        // A process may end at any moment, and others' are closed to us without privilege: both are no error.
+        // A process may end at any moment, and those of others are inaccessible without privilege:
+        // neither is an error.
         let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let mut owner = None;
         for file in files.flatten() {

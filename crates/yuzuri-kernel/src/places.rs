@@ -23,10 +23,10 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Reads `/proc/kallsyms`, keeping TCP's functions only (about 900 of 120,000).
+    /// Reads `/proc/kallsyms`, keeping only TCP's functions (about 900 of 120,000).
     ///
     /// # Errors
-    /// Where the file cannot be read, or shows no addresses (`kernel.kptr_restrict`).
+    /// If the file cannot be read, or shows no addresses (`kernel.kptr_restrict`).
     pub fn load() -> Result<Symbols, SymbolsError> {
         let symbols = File::open("/proc/kallsyms")
             .and_then(|file| Symbols::parse(BufReader::with_capacity(64 << 10, file)))
@@ -37,7 +37,7 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// How many functions.
+    /// The number of functions.
     #[allow(clippy::len_without_is_empty)] // an empty one is an error of load()
     pub fn len(&self) -> usize {
         self.functions.len()
@@ -45,7 +45,7 @@ impl Symbols {
 
     /// Line by line: the whole text is 6 MB.
     fn parse(mut text: impl BufRead) -> std::io::Result<Symbols> {
-        // Of all functions: one ends where the next begins.
+        // All functions: one ends where the next begins.
         let mut starts = Vec::new();
         let mut functions: Vec<(u64, u64, Box<str>)> = Vec::new();
         let mut line = String::new();
@@ -65,7 +65,8 @@ impl Symbols {
             };
             starts.push(start);
             if is_tcp(name) {
-                // The compiler's clones ("tcp_xmit_retransmit_queue.part.0") are the function that people know.
+                // The compiler's clones ("tcp_xmit_retransmit_queue.part.0") stand for the original
+                // function.
                 functions.push((start, 0, name.split('.').next().unwrap_or(name).into()));
             }
         }
@@ -92,12 +93,12 @@ impl Symbols {
 }
 
 fn is_tcp(name: &str) -> bool {
-    // The tracepoints' own machinery carries the names of what it traces.
+    // The tracepoints' own functions contain the names of what they trace.
     let tracing = ["__traceiter_", "__bpf_trace_", "__probestub_", "perf_trace_", "trace_"];
     name.contains("tcp") && !tracing.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Functions that only carry out: the one that called them is the place.
+/// Functions that only carry out an operation: the place is their caller.
 const CARRIERS: [&str; 5] = [
     "tcp_set_ca_state",
     "__tcp_retransmit_skb",
@@ -106,14 +107,15 @@ const CARRIERS: [&str; 5] = [
     "trace_tcp_retransmit_skb",
 ];
 
-/// The place of an event by its stack.
+/// The place of an event, from its stack.
 pub(crate) fn place(frames: &[&str]) -> Option<Place> {
-    // tcp_enter_cwr is the better name where nothing else is known: its caller may be inlined beyond recognition.
+    // tcp_enter_cwr is the better name if nothing else is known: its caller may have been inlined
+    // beyond recognition.
     let caller = frames.iter().find(|f| !CARRIERS.contains(f));
     caller.or(frames.last()).map(|name| Place::named(name))
 }
 
-/// Why the state of the congestion machine changed.
+/// Why the congestion state changed.
 pub(crate) fn state_reason(
     before: CaState,
     after: CaState,
@@ -129,8 +131,9 @@ pub(crate) fn state_reason(
         CaState::Disorder if undone => Reason::Undo,
         CaState::Disorder => Reason::DupAck,
         CaState::Cwr => {
-            // Both come through tcp_enter_cwr: called from the transmit path it is the device's own queue, from the
-            // ACK path it is ECE. An ACK may also lead to a transmission: the innermost of the two decides.
+            // Both come through tcp_enter_cwr: from the transmit path it is the device's own queue,
+            // from the ACK path it is ECE. An ACK may also lead to a transmission: the innermost of
+            // the two decides.
             let transmit = frames.iter().position(|f| f.contains("transmit_skb"));
             let ack = frames
                 .iter()
@@ -150,7 +153,7 @@ pub(crate) fn state_reason(
     }
 }
 
-/// Why a segment was sent again.
+/// Why a segment was retransmitted.
 pub(crate) fn retransmit_reason(state: CaState, frames: &[&str], after_rto: bool) -> Reason {
     for frame in frames {
         match *frame {
@@ -164,7 +167,7 @@ pub(crate) fn retransmit_reason(state: CaState, frames: &[&str], after_rto: bool
         CaState::Loss if after_rto => Reason::Timeout,
         CaState::Loss => Reason::LossRecovery,
         CaState::Recovery => Reason::FastRetransmit,
-        // Without a stack: outside recovery only the tail-loss probe sends again.
+        // Without a stack: outside recovery only the tail-loss probe retransmits.
         _ if frames.is_empty() => Reason::TailLossProbe,
         _ => Reason::FastRetransmit,
     }

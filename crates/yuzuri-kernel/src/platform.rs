@@ -1,4 +1,4 @@
-//! Which system this is: a distribution or an Android, whose kernel, and what guards it.
+//! Describes the system: a distribution or Android, its kernel, and its protections.
 
 use crate::features::first_line;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::process::Command;
 /// Android's program for its properties.
 const GETPROP: &str = "/system/bin/getprop";
 
-/// The running kernel's version, (0, 0) where it cannot be told.
+/// The running kernel's version; (0, 0) if it is unknown.
 pub(crate) fn kernel_version() -> (u32, u32) {
     version(&first_line("/proc/sys/kernel/osrelease").unwrap_or_default())
 }
@@ -19,7 +19,7 @@ fn version(release: &str) -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Android's common kernel (Generic Kernel Image), by the name it gives itself.
+/// Android's common kernel (Generic Kernel Image), from its release name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gki {
     /// Android's version whose kernel branch it is; the device may run a later Android.
@@ -29,7 +29,8 @@ pub(crate) struct Gki {
 }
 
 impl Gki {
-    /// Reads "6.1.75-android14-11-g0123456789ab": version, branch, generation (source.android.com, "GKI versioning").
+    /// Reads "6.1.75-android14-11-g0123456789ab": version, branch, generation (source.android.com,
+    /// "GKI versioning").
     pub(crate) fn of(release: &str) -> Option<Gki> {
         let mut parts = release.split('-').skip(1);
         let android = parts.next()?.strip_prefix("android")?.parse().ok()?;
@@ -37,7 +38,8 @@ impl Gki {
     }
 }
 
-/// The system, in words: "Debian GNU/Linux 12 (bookworm)", "Android 14 (API 34), GKI android14, generation 11".
+/// The system in words: "Debian GNU/Linux 12 (bookworm)", "Android 14 (API 34), GKI android14,
+/// generation 11".
 pub(crate) fn system() -> String {
     if is_android() {
         let release = first_line("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -63,7 +65,7 @@ fn android(version: &str, api: &str, release: &str) -> String {
     format!("Android {} (API {}), {kernel}", known(version), known(api))
 }
 
-/// One of Android's properties; empty where it has none.
+/// One of Android's properties; empty if it does not exist.
 fn property(name: &str) -> String {
     let output = Command::new(GETPROP).arg(name).output();
     output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
@@ -74,7 +76,7 @@ fn distribution(os_release: &str) -> Option<String> {
     Some(name.trim_matches(['"', '\'']).to_owned())
 }
 
-/// SELinux: whether it enforces, and as whom we run; `None` where it is not in use.
+/// SELinux: whether it enforces, and our context; `None` if it is not in use.
 pub(crate) fn selinux() -> Option<String> {
     let enforces = first_line("/sys/fs/selinux/enforce").ok()?;
     let context = first_line("/proc/self/attr/current").unwrap_or_default();
@@ -82,25 +84,29 @@ pub(crate) fn selinux() -> Option<String> {
     Some(format!("{mode}, we run as {}", context.trim_end_matches('\0')))
 }
 
-/// What the kernel's lockdown keeps from root: "none", "integrity" or "confidentiality"; `None` in kernels without it.
+/// The kernel's lockdown mode: "none", "integrity" or "confidentiality"; `None` in kernels without
+/// it.
 pub(crate) fn lockdown() -> Option<String> {
     chosen(&first_line("/sys/kernel/security/lockdown").ok()?)
 }
 
-/// The word in brackets: `none [integrity] confidentiality`.
+/// The selected word, in brackets: `none [integrity] confidentiality`.
 fn chosen(line: &str) -> Option<String> {
     Some(line.split_once('[')?.1.split_once(']')?.0.to_owned())
 }
 
-/// Whether the kernel checks where its indirect calls go (kCFI, `CONFIG_CFI_CLANG`), as Android's does.
+/// Whether the kernel verifies the targets of its indirect calls (kCFI, `CONFIG_CFI_CLANG`), as
+/// Android's does.
 pub(crate) fn checks_calls() -> bool {
     let Ok(symbols) = File::open("/proc/kallsyms") else { return false };
     let named = |line: String| line.split_whitespace().nth(2) == Some("report_cfi_failure");
     BufReader::new(symbols).lines().map_while(Result::ok).any(named)
 }
 
-/// Whether the kernel may call a `struct_ops` program: where it checks its calls and does not know BPF's, the first call
-/// panics it. Whether it checks is asked only where that matters: it takes reading all of its symbols. Known on x86_64 since 6.9 (`arch/x86/net/bpf_jit_comp.c`, `emit_cfi`), on arm64 since 6.18.
+/// Whether the kernel may call a `struct_ops` program. A kernel that verifies indirect calls
+/// without support for BPF panics at the first call. `checks_calls` is evaluated only if that
+/// matters, since it reads all of the kernel's symbols. Supported on x86_64 since 6.9
+/// (`arch/x86/net/bpf_jit_comp.c`, `emit_cfi`), on arm64 since 6.18.
 pub(crate) fn calls_programs(version: (u32, u32), checks_calls: impl FnOnce() -> bool) -> bool {
     let knows = if cfg!(target_arch = "x86_64") { (6, 9) } else { (6, 18) };
     version >= knows || !checks_calls()

@@ -1,4 +1,5 @@
-//! Watching without privilege: the kernel is asked again and again, by `sock_diag` or of own sockets, and what changed becomes a record.
+//! Observation without privilege: the kernel is polled by `sock_diag`, or through own sockets, and
+//! changes become records.
 
 use crate::diag::{Diag, Socket};
 use crate::own::Own;
@@ -15,11 +16,11 @@ use yuzuri_trace::{
 
 /// The shortest and the default interval.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// Asking takes at most this part of one CPU's time: with many sockets the interval grows.
+/// Polling takes at most this share of one CPU's time: with many sockets the interval grows.
 const MAX_OF_A_CPU: u32 = 20;
 const QUIET_NS: u64 = 1_000_000_000;
 const ACCOUNT_NS: u64 = 1_000_000_000;
-/// Owners are looked for this often, and for a socket this many times.
+/// The interval of owner searches, and their number per socket.
 const SEARCH_NS: u64 = 250_000_000;
 const MAX_SEARCHES: u32 = 8;
 
@@ -28,12 +29,12 @@ struct Known {
     last: Socket,
     /// When the last record was made.
     record_ns: u64,
-    /// The poll it was last seen in.
+    /// The poll that saw it last.
     round: u64,
     searches: u32,
 }
 
-/// Whom a poll asks.
+/// What a poll reads.
 enum Asked {
     /// The kernel, for all sockets of a namespace.
     Namespace(Diag),
@@ -42,7 +43,8 @@ enum Asked {
 }
 
 impl Asked {
-    /// Whether the list is whole: a failed or interrupted dump leaves out sockets for one round, and none may be taken for closed then.
+    /// Whether the list is complete: a failed or interrupted dump misses sockets for one round, and
+    /// none of them may count as closed.
     fn dump(&mut self, out: &mut Vec<Socket>) -> bool {
         match self {
             Asked::Namespace(diag) => matches!(diag.dump(out), Ok(false)),
@@ -54,10 +56,10 @@ impl Asked {
     }
 }
 
-/// Polling at work.
+/// A running poller.
 pub struct Poller {
     asked: Vec<(u32, Option<String>, Asked)>,
-    /// Nobody but these is asked, whatever the filter says.
+    /// Only these sockets are read, whatever the filter says.
     own: Option<Own>,
     session: Arc<Session>,
     filter: Filter,
@@ -74,7 +76,7 @@ pub struct Poller {
     place: Place,
 }
 
-/// A socket for each namespace that the filter names, or for our own.
+/// A `sock_diag` socket for each namespace of the filter, or for our own.
 fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Asked)>, WatchError> {
     if filter.netns.is_empty() {
         return Ok(vec![(
@@ -93,10 +95,10 @@ fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Asked)>, WatchError
 }
 
 impl Poller {
-    /// Begins. `why` says why polling and not events.
+    /// Starts polling. `why`: the reason for polling instead of events.
     ///
     /// # Errors
-    /// Where the filter names what does not exist, or a namespace that may not be entered.
+    /// If the filter names something that does not exist, or a namespace that may not be entered.
     pub fn start(filter: &Filter, density: Density, why: &str) -> Result<Poller, WatchError> {
         let hooks = vec![
             Hook {
@@ -116,10 +118,10 @@ impl Poller {
         Poller::begin(filter, density, hooks, None)
     }
 
-    /// Begins with sockets of this process alone.
+    /// Starts polling only sockets of this process.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// If no thread can be started.
     pub fn of_own(own: Own, density: Density) -> Result<Poller, WatchError> {
         let hooks = vec![Hook {
             name: "TCP_INFO".into(),
@@ -195,7 +197,7 @@ impl Poller {
         self.rest = self.density.interval().max(SHORTEST).max(spent * MAX_OF_A_CPU).saturating_sub(spent);
     }
 
-    /// Begins to look for the processes of new sockets, so that a filter can tell.
+    /// Begins to search for the processes of new sockets, for the filter.
     fn look_for_owners(&mut self) {
         let now = clock::mono_ns();
         if now < self.search_due_ns || !self.owners.is_free() {
@@ -209,7 +211,7 @@ impl Poller {
         self.owners.look_for(wanting.map(|(id, known)| (*id, known.last.inode)));
     }
 
-    /// Takes in what a search found.
+    /// Processes the result of a search.
     fn name_owners(&mut self, found: Option<Vec<(FlowId, Option<Owner>)>>, out: &mut Vec<Item>) {
         for (id, owner) in found.into_iter().flatten() {
             let Some(known) = self.known.get_mut(&id) else { continue };
@@ -217,7 +219,8 @@ impl Poller {
             let Some(owner) = owner else { continue };
             let inode = known.last.inode;
             known.flow = Arc::new(Flow { owner: Some(owner), inode, ..known.flow.as_ref().clone() });
-            // A filter for owners chooses it only now: the next poll makes a record, also if nothing changed.
+            // A filter for owners selects it only now: the next poll makes a record even if nothing
+            // changed.
             known.record_ns = 0;
             let flow = known.flow.clone();
             if self.scope.chooses(&flow) {

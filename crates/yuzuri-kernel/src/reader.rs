@@ -1,4 +1,4 @@
-//! From records to items: identities, owners, places.
+//! Converts records to items: identities, owners, places.
 
 use crate::abi::{self, RECORD_FLOW, Record, event_record};
 use crate::census::{Counted, HeldOpen};
@@ -13,82 +13,84 @@ use std::time::Instant;
 use yuzuri_trace::{Event, Filter, Flow, FlowId, Item, Kind, Owner, Place};
 
 const TEND_NS: u64 = 100_000_000;
-/// A flow that spoke before its owner was known, and has been silent since, is shown so long after.
+/// After this long, a flow with events before its owner was known, and silent since, is shown.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// A flow's owner is looked for once more often than this, at growing distances: about half a minute in all.
+/// How often a flow's owner is searched for again, at growing intervals: about half a minute in
+/// all.
 const MAX_TRIES: u32 = 8;
 
-/// Records held until the symbols are there, 8 MiB: a tenth of a second of all that two CPUs can give.
+/// Records held until the symbols are loaded, 8 MiB: a tenth of a second at the maximum rate of two
+/// CPUs.
 const MAX_HELD: usize = 64 * 1024;
 
-/// A flow whose owner user space still looks for.
+/// A flow whose owner user space is still searching for.
 struct Search {
     tries: u32,
     next_ns: u64,
 }
 
-/// Whether a census is under way.
+/// The state of the census.
 #[derive(PartialEq, Eq)]
 enum Awaited {
     No,
-    /// Of the filter in force.
+    /// For the current filter.
     First,
-    /// Once more, because it is known by now whom some of the flows belong to.
+    /// A second one, after the owners of some flows became known.
     Again,
 }
 
-/// A flow whose owner the filter has to know.
+/// A flow whose owner the filter needs.
 struct Undecided {
     flow: Flow,
-    /// Nobody but the census told of it.
+    /// Only the census reported it.
     silent: bool,
 }
 
-/// Whether the record's place is told by a stack.
+/// Whether a stack gives the record's place.
 fn has_stack(record: &event_record) -> bool {
     matches!(record.kind, abi::RECORD_STATE | abi::RECORD_RETRANSMIT | abi::RECORD_NOTE)
         && record.stack != abi::NO_STACK
 }
 
-/// Turns records into items, with what only user space knows.
+/// Converts records to items, with information known only to user space.
 pub(crate) struct Reader {
     flows: HashMap<FlowId, Arc<Flow>>,
     /// Flows that the filter cannot decide before it knows their owner.
     undecided: HashMap<FlowId, Undecided>,
-    /// Owners of flows that are not met yet: of those known under the filter before this one, and of those
-    /// that the filter chooses by them.
+    /// Owners of flows not seen yet: those known under the previous filter, and those that the
+    /// filter selects by them.
     owners_known: HashMap<FlowId, Owner>,
     searches: HashMap<FlowId, Search>,
     owners: Owners,
     clock: KernelClock,
     /// Owners that the kernel's programs wait for.
     told: Vec<(FlowId, Owner)>,
-    /// The owners in the filter, and nothing else of it.
+    /// Only the owners in the filter.
     by_owner: Filter,
     census: Awaited,
-    /// Flows whose owner was found and makes them chosen, and which no hook has told of since.
+    /// Flows selected after their owner was found, and not seen by a hook since.
     unshown: HashSet<FlowId>,
     /// When a census is to show them.
     show_due_ns: u64,
     /// Silent flows whose owner was never found.
     owners_missing: u64,
-    /// Flows that closed while a census was under way, which may still tell of them.
+    /// Flows that closed during a census, which may still report them.
     closed: HashSet<FlowId>,
-    /// Records were lost, and no census since then has told of what was in them.
+    /// Records were lost, and no census since then has reported their flows.
     lossy: bool,
-    /// Flows that spoke since then without an identity, which was lost.
+    /// Flows with events since then whose identity was lost.
     unnamed: HashSet<FlowId>,
     netns_names: HashMap<u32, String>,
     symbols: Option<Symbols>,
     symbols_coming: Option<Receiver<Result<Symbols, SymbolsError>>>,
     stacks: HashMap<u32, Box<[u64]>>,
-    /// Records from the first that needs the symbols on, while these are on their way.
+    /// Records from the first that needs the symbols, while these are being loaded.
     held: Vec<(u16, Record)>,
     tend_due_ns: u64,
 }
 
 impl Reader {
-    /// `symbols_coming` will bring the kernel's symbols.
+    /// `symbols_coming` will deliver the kernel's symbols.
     pub(crate) fn new(
         symbols_coming: Receiver<Result<Symbols, SymbolsError>>,
         owners: Owners,
@@ -120,7 +122,8 @@ impl Reader {
         }
     }
 
-    /// After a change of filter every flow is met again, or never: of one that is left out nobody tells that it closed.
+    /// After a change of filter every flow is announced again, or never: the close of an excluded
+    /// flow is not reported.
     pub(crate) fn forget(&mut self, filter: &Filter) {
         self.by_owner = owner_terms(filter);
         self.told.clear();
@@ -132,12 +135,12 @@ impl Reader {
         self.owners_known = known.filter_map(|(id, flow)| Some((id, flow.owner.clone()?))).collect();
     }
 
-    /// How many flows are remembered in any way but for the owners of former ones.
+    /// The number of flows tracked in any way, except owners of previous flows.
     pub(crate) fn remembered(&self) -> usize {
         self.flows.len() + self.undecided.len() + self.searches.len()
     }
 
-    /// Takes a record. `read_stack` gives the addresses of a stack by its number.
+    /// Processes a record. `read_stack` returns the addresses of a stack by its number.
     pub(crate) fn take(
         &mut self,
         cpu: u16,
@@ -145,7 +148,7 @@ impl Reader {
         read_stack: impl Fn(u32) -> Box<[u64]>,
         out: &mut Vec<Item>,
     ) {
-        // Reading goes on while the symbols are loaded, or else the rings would overflow.
+        // Reading continues while the symbols are loaded, or the ring buffers would overflow.
         let waits = !self.held.is_empty() || has_stack(record.event());
         if waits && !self.have_symbols(self.held.len() >= MAX_HELD) {
             self.held.push((cpu, *record));
@@ -155,7 +158,7 @@ impl Reader {
         self.decode(cpu, record, read_stack, out);
     }
 
-    /// Gives what was held for the symbols, if they have come; `wait` waits for them.
+    /// Releases the records held for the symbols, if these are loaded; `wait` waits for them.
     pub(crate) fn release(
         &mut self,
         wait: bool,
@@ -208,7 +211,7 @@ impl Reader {
         out.push(Item::Event(event));
     }
 
-    /// Whether the symbols are there, or are known not to come.
+    /// Whether the symbols are loaded, or known to be unavailable.
     fn have_symbols(&mut self, wait: bool) -> bool {
         let Some(coming) = &self.symbols_coming else { return true };
         let came =
@@ -229,7 +232,7 @@ impl Reader {
         flow.owner = flow.owner.or_else(|| self.owners_known.remove(&flow.id));
         if !self.netns_names.contains_key(&flow.netns) {
             self.netns_names = netns::names();
-            // Namespaces without a name are not looked for again at each flow.
+            // Remember namespaces without a name, so that they are not looked up for each flow.
             self.netns_names.entry(flow.netns).or_default();
         }
         flow.netns_name = self.netns_names.get(&flow.netns).filter(|name| !name.is_empty()).cloned();
@@ -239,7 +242,7 @@ impl Reader {
         if identity.undecided {
             match flow.owner {
                 Some(owner) => self.told.push((flow.id, owner)),
-                // One that nobody has accepted yet is announced again when somebody does.
+                // A socket not accepted yet is announced again once it is accepted.
                 None if flow.inode == 0 => {}
                 None => drop(self.undecided.insert(flow.id, Undecided { flow, silent: false })),
             }
@@ -252,34 +255,34 @@ impl Reader {
         out.push(Item::Flow(flow));
     }
 
-    /// A census of the filter in force begins.
+    /// A census for the current filter begins.
     pub(crate) fn expect_census(&mut self) {
         self.census = Awaited::First;
         self.closed.clear();
     }
 
-    /// Records were lost before those that are taken from now on.
+    /// Records were lost before those processed from now on.
     pub(crate) fn expect_losses(&mut self) {
         self.lossy = true;
     }
 
-    /// A census under way tells of all that was lost.
+    /// A census in progress covers everything that was lost.
     pub(crate) fn expect_no_more_losses(&mut self) {
         self.lossy = false;
     }
 
-    /// Whether a census is under way.
+    /// Whether a census is in progress.
     pub(crate) fn awaits_census(&self) -> bool {
         self.census != Awaited::No
     }
 
-    /// The flows that are held to be open.
+    /// The flows held to be open.
     pub(crate) fn held_open(&self) -> Vec<HeldOpen> {
         let named = self.flows.values().map(|flow| (flow.id, Some(flow.netns)));
         named.chain(self.unnamed.iter().map(|id| (*id, None))).collect()
     }
 
-    /// Closes the flows that a census found gone, and whose close was not read in the meantime either.
+    /// Closes the flows that a census found closed, unless their close was read meanwhile.
     fn close_gone(&mut self, gone: &[FlowId], mono_ns: u64, out: &mut Vec<Item>) -> u64 {
         let place = Place::named(sampled::PLACE);
         let mut records = 0;
@@ -296,12 +299,12 @@ impl Reader {
         records
     }
 
-    /// Whether another census is worth its while, because owners were found; it is expected from now on.
+    /// Whether another census is worthwhile because owners were found; it is expected from now on.
     pub(crate) fn asks_for_census(&mut self, now_ns: u64) -> bool {
         if self.unshown.is_empty() || self.census != Awaited::No || now_ns < self.show_due_ns {
             return false;
         }
-        // Those that the census does not find are no more.
+        // Flows that the census does not find have closed.
         let unshown = std::mem::take(&mut self.unshown);
         let asks = unshown.iter().any(|id| !self.flows.contains_key(id));
         if asks {
@@ -310,7 +313,7 @@ impl Reader {
         asks
     }
 
-    /// Silent flows that the filter might have chosen: nobody could tell whose they are.
+    /// Silent flows that the filter might have selected: their owners could not be found.
     pub(crate) fn owners_missing(&self) -> u64 {
         self.owners_missing
     }
@@ -320,8 +323,9 @@ impl Reader {
         !self.held.is_empty()
     }
 
-    /// Takes in the flows that a census found and no hook has told of, as records of the time `mono_ns`, up to which
-    /// all that the hooks told was taken in: so each flow's records stay in order. Returns the number of records.
+    /// Adds the flows that a census found and no hook has reported, as records of the time
+    /// `mono_ns`, up to which all hook records have been processed: so each flow's records stay in
+    /// order. Returns the number of records.
     pub(crate) fn meet_silent(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
         let needs_owner = self.by_owner.needs_owner();
         let mut records = self.close_gone(&counted.gone, mono_ns, out);
@@ -330,7 +334,7 @@ impl Reader {
                 continue;
             }
             flow.owner = self.owners_known.remove(&flow.id);
-            // A second census brings no flow whose owner is still worth a search.
+            // A second census does not find flows whose owner is still worth a search.
             let searched = flow.owner.is_none() && flow.inode != 0 && self.census != Awaited::Again;
             if searched {
                 self.searches.entry(flow.id).or_insert(Search { tries: 0, next_ns: 0 });
@@ -358,12 +362,12 @@ impl Reader {
         records
     }
 
-    /// The owners that the kernel's programs wait for, each once.
+    /// The owners that the kernel's programs wait for, each returned once.
     pub(crate) fn take_told(&mut self) -> Vec<(FlowId, Owner)> {
         std::mem::take(&mut self.told)
     }
 
-    /// Looks for owners that the kernel could not name.
+    /// Searches for owners that the kernel could not name.
     pub(crate) fn tend(&mut self, now_ns: u64, out: &mut Vec<Item>) {
         if let Some(found) = self.owners.take() {
             self.name_owners(found, now_ns, out);
@@ -374,7 +378,7 @@ impl Reader {
         }
     }
 
-    /// The end: one more search for all owners that are not known, and its outcome if it comes in time.
+    /// The end: one more search for all unknown owners, and its result if it arrives in time.
     pub(crate) fn conclude(&mut self, until: Instant, out: &mut Vec<Item>) {
         for last in [false, true] {
             if last {
@@ -394,7 +398,7 @@ impl Reader {
             let known = self.flows.get(id).map(|flow| flow.inode);
             known.or_else(|| Some(self.undecided.get(id)?.flow.inode))
         };
-        // What closed unseen, or was left out, is not looked for.
+        // Flows that closed unseen, or are excluded, are not searched for.
         self.searches.retain(|id, _| inode(id).is_some());
         let due = self.searches.iter().filter(|(_, search)| search.next_ns <= now_ns);
         self.owners.look_for(due.filter_map(|(id, _)| Some((*id, inode(id)?))));
@@ -405,7 +409,8 @@ impl Reader {
             // The flow closed meanwhile, or the filter changed.
             let Some(search) = self.searches.get_mut(&id) else { continue };
             let Some(owner) = owner else {
-                // A socket between accept() and the process' next look, or one whose process hides from us.
+                // The socket is between accept() and the process' next use, or its process is
+                // hidden from us.
                 search.tries += 1;
                 search.next_ns = now_ns.saturating_add(TEND_NS << search.tries.min(6));
                 if search.tries > MAX_TRIES {
@@ -424,8 +429,8 @@ impl Reader {
                 self.told.push((id, owner.clone()));
                 flow.owner = Some(owner.clone());
                 if self.by_owner.chooses(&flow, |_, _| true) {
-                    // What the census saw of it is old by now; and one that speaks again is told of by a
-                    // hook.
+                    // The census's information is old by now; if the flow has another event, a hook
+                    // reports it.
                     let due_ns = if silent { 0 } else { now_ns.saturating_add(PATIENCE_NS) };
                     self.show_due_ns =
                         if self.unshown.is_empty() { due_ns } else { self.show_due_ns.min(due_ns) };
@@ -461,7 +466,7 @@ mod tests {
         Owner { pid: id as u32, name: format!("process{id}") }
     }
 
-    /// A reader whose searches wait for a word each, and how many have begun.
+    /// A reader whose searches wait for a message each, and the number of searches begun.
     fn slow(filter: &str) -> (Reader, std::sync::mpsc::Sender<()>, Arc<AtomicUsize>) {
         let (go, gate) = channel::<()>();
         let begun = Arc::new(AtomicUsize::new(0));
@@ -500,7 +505,7 @@ mod tests {
     fn a_search_that_hangs_holds_up_nothing_and_is_the_only_one() {
         let (mut reader, go, begun) = slow("");
         let mut out = Vec::new();
-        // Each flow wants a search, and at each tending one is due.
+        // Each flow needs a search, and one is due at each tending.
         for n in 1..=1000 {
             reader.take(0, &identity(n), no_stack, &mut out);
             reader.take(0, &ack(n, n), no_stack, &mut out);
@@ -514,7 +519,7 @@ mod tests {
         go.send(()).unwrap();
         tend_until(&mut reader, &mut out, |_, out| (1..=1000).all(|n| named(out, n)));
         assert!(begun.load(Ordering::SeqCst) <= 2);
-        // Dropped in the middle of a search it ends, too.
+        // Dropped during a search, it ends, too.
         reader.take(0, &identity(1001), no_stack, &mut out);
         reader.tend(u64::MAX, &mut out);
         drop(reader);
@@ -558,7 +563,7 @@ mod tests {
         assert_eq!(held, [1, 2, 3, 4]);
         reader.expect_census();
         reader.expect_no_more_losses();
-        // Of 2 the close is read while the census is under way; 3 is there; 5 is new.
+        // The close of 2 is read during the census; 3 exists; 5 is new.
         let close = event_record { cookie: 2, kind: abi::RECORD_CLOSE, ..Default::default() };
         reader.take(0, &Record { event: close }, no_stack, &mut out);
         reader.take(0, &identity(5), no_stack, &mut out);
@@ -587,13 +592,13 @@ mod tests {
         go.send(()).unwrap();
         tend_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
         assert!(reader.asks_for_census(1));
-        // The programs are told of both: they know what to make of it.
+        // The programs receive both owners: they know how to use them.
         let mut told = reader.take_told();
         told.sort_by_key(|(id, _)| *id);
         assert_eq!(told, [(FlowId(3), owner(3)), (FlowId(5), owner(5))]);
         assert_eq!(reader.meet_silent(counted(&[3, 5, 7]), 19, &mut out), 2);
         assert!(named(&out, 3), "{out:?}");
-        // That was the end of it: nothing is searched for again.
+        // Nothing is searched for again.
         assert!(!reader.asks_for_census(u64::MAX));
         reader.tend(u64::MAX, &mut out);
         assert_eq!((begun.load(Ordering::SeqCst), reader.remembered()), (1, 1));

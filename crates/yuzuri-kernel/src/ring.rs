@@ -1,4 +1,4 @@
-//! The reader's side of the per-CPU rings.
+//! The reader's side of the per-CPU ring buffers.
 
 #![expect(unsafe_code, reason = "memory shared with the kernel")]
 
@@ -22,7 +22,7 @@ impl Mapping {
     fn new(map: impl AsFd, bytes: usize, prot: ProtFlags) -> nix::Result<Mapping> {
         let bytes = bytes.next_multiple_of(page_size());
         let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a new mapping at an address chosen by the kernel touches no memory of ours.
         let start = unsafe { mmap(None, length, prot, MapFlags::MAP_SHARED, map, 0)? };
         Ok(Mapping { start, bytes })
     }
@@ -30,7 +30,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, whole, and nobody holds a reference into it after us.
+        // SAFETY: the mapping is ours and whole, and no reference into it outlives us.
         let _ = unsafe { munmap(self.start, self.bytes) };
     }
 }
@@ -40,7 +40,7 @@ fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// What one CPU's hooks counted.
+/// The counters of one CPU's hooks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) chosen: u64,
@@ -57,7 +57,7 @@ struct Ring {
     next: Option<u64>,
 }
 
-/// All CPUs' rings, read as one stream in order of time.
+/// All CPUs' ring buffers, read as one stream in order of time.
 pub(crate) struct Rings {
     slots: Mapping,
     controls: Mapping,
@@ -65,14 +65,16 @@ pub(crate) struct Rings {
     rings: Vec<Ring>,
 }
 
-// SAFETY: the mappings are plain shared memory, valid from any thread; `Rings` is their only user in this process.
+// SAFETY: the mappings are plain shared memory, valid from any thread; `Rings` is their only user
+// in this process.
 unsafe impl Send for Rings {}
 
-/// The reader hands room back after this many records, so that a long drain does not hold the ring full.
+/// The reader returns room after this many records, so that a long drain does not keep the ring
+/// buffer full.
 const HAND_BACK: u64 = 256;
 
 impl Rings {
-    /// Maps the rings of `cpus` CPUs, `slots_per_cpu` (a power of two) records each.
+    /// Maps the ring buffers of `cpus` CPUs, `slots_per_cpu` (a power of two) records each.
     pub(crate) fn new(
         slots: impl AsFd,
         controls: impl AsFd,
@@ -98,14 +100,15 @@ impl Rings {
         unsafe { self.controls.start.cast::<ring_control>().add(cpu) }
     }
 
-    /// The slot at the ring's tail.
+    /// The slot at the ring buffer's tail.
     fn slot(&self, cpu: usize) -> *mut Record {
         let tail = self.rings[cpu].tail as usize & (self.slots_per_cpu as usize - 1);
-        // SAFETY: cpu < cpus and the masked tail < slots_per_cpu: the slot lies in the mapping, aligned to 8.
+        // SAFETY: cpu < cpus and the masked tail < slots_per_cpu: the slot lies in the mapping,
+        // aligned to 8.
         unsafe { self.slots.start.cast::<Record>().add(cpu * self.slots_per_cpu as usize + tail) }.as_ptr()
     }
 
-    /// The time of the record at the ring's tail, if the kernel has published it.
+    /// The time of the record at the ring buffer's tail, if the kernel has published it.
     fn peek(&mut self, cpu: usize) -> Option<u64> {
         let Ring { tail, next } = self.rings[cpu];
         if next.is_some() {
@@ -117,17 +120,17 @@ impl Rings {
         if seq.load(Ordering::Acquire) != (tail as u32).wrapping_add(1) {
             return None;
         }
-        // SAFETY: the acquire above pairs with the program's publish: the record is whole, and the program does not
-        // touch the slot again before the tail moves past it.
+        // SAFETY: the acquire above pairs with the program's publish: the record is complete, and
+        // the program does not touch the slot again before the tail moves past it.
         let mono_ns = unsafe { (&raw const (*record).event.mono_ns).read_volatile() };
         self.rings[cpu].next = Some(mono_ns);
         self.rings[cpu].next
     }
 
-    /// The record at the ring's tail, which then moves on, if [`Rings::peek`] has seen it.
+    /// Removes the record at the ring buffer's tail, if [`Rings::peek`] has seen it.
     fn pop(&mut self, cpu: usize) -> Option<Record> {
         self.rings[cpu].next.take()?;
-        // SAFETY: as for the time that was seen: the record is whole.
+        // SAFETY: as in `peek`: the record is complete.
         let record = unsafe { self.slot(cpu).read_volatile() };
         self.rings[cpu].tail += 1;
         Some(record)
@@ -172,12 +175,12 @@ impl Rings {
         }
     }
 
-    /// How many records are in all rings.
+    /// The number of records in all ring buffers.
     pub(crate) fn waiting(&self) -> usize {
         (0..self.rings.len()).map(|cpu| self.head(cpu).wrapping_sub(self.rings[cpu].tail) as usize).sum()
     }
 
-    /// How full the fullest ring is, 0 to 1.
+    /// The fill level of the fullest ring buffer, 0 to 1.
     pub(crate) fn fullest(&self) -> f64 {
         let waiting =
             (0..self.rings.len()).map(|cpu| self.head(cpu).wrapping_sub(self.rings[cpu].tail)).max();
@@ -189,7 +192,7 @@ impl Rings {
         unsafe { AtomicU64::from_ptr(&raw mut (*self.control(cpu).as_ptr()).head) }.load(Ordering::Acquire)
     }
 
-    /// Records taken from a CPU's ring so far.
+    /// Records taken from a CPU's ring buffer so far.
     pub(crate) fn kept(&self, cpu: usize) -> u64 {
         self.rings[cpu].tail
     }
@@ -199,11 +202,11 @@ impl Rings {
         self.rings.len()
     }
 
-    /// What a CPU's hooks counted.
+    /// The counters of a CPU's hooks.
     pub(crate) fn counters(&self, cpu: usize) -> Counters {
         let control = self.control(cpu).as_ptr();
-        // SAFETY: aligned integers inside the mapping, written atomically by the programs; a volatile read is
-        // whole.
+        // SAFETY: aligned integers inside the mapping, written atomically by the programs; a
+        // volatile read is whole.
         let (lost_owner, lost_stack) = unsafe {
             (
                 (&raw const (*control).lost_owner).read_volatile(),
@@ -212,8 +215,8 @@ impl Rings {
         };
         let mut sum = Counters { lost_owner, lost_stack, ..Counters::default() };
         for hook in 0..HOOKS {
-            // SAFETY: the counters lie inside the mapping; each is written by one program on one CPU at a time, and a
-            // volatile read of an aligned u64 is whole.
+            // SAFETY: the counters lie inside the mapping; each is written by one program on one
+            // CPU at a time, and a volatile read of an aligned u64 is whole.
             let c = unsafe { std::ptr::read_volatile(&raw const (*control).hooks[hook]) };
             sum.chosen += c.chosen;
             sum.thinned += c.thinned;
@@ -234,8 +237,8 @@ impl Rings {
             // SAFETY: as in `counters`.
             unsafe { (&raw const (*control).undecided).read_volatile() }
         };
-        // While programs run on several CPUs the readings are not of one moment: a sum below nothing is
-        // nothing.
+        // While programs run on several CPUs, the readings are not simultaneous: a negative sum
+        // counts as zero.
         (0..self.cpus()).map(of).fold(0u64, u64::wrapping_add).cast_signed().max(0).cast_unsigned()
     }
 }

@@ -1,14 +1,15 @@
-//! How large the tables in the kernel are made, which the programs cannot enlarge later.
+//! The capacities of the tables in the kernel, which the programs cannot enlarge later.
 
-/// Flows that a table has room for at least. Its index takes 1 MiB for these (16 bytes each, kernel memory);
-/// a flow in it takes about 100 bytes more, while it is in it.
+/// The smallest capacity of a table, flows. Its index takes 1 MiB (16 bytes each, kernel memory); a
+/// flow in it takes about 100 bytes more.
 pub(crate) const MIN_FLOWS: u32 = 1 << 16;
-/// At most: an index of 16 MiB.
+/// The largest: an index of 16 MiB.
 const MAX_FLOWS: u32 = 1 << 20;
 
-/// Room for the flows that this machine may come to have: as many as the kernel made its own table of connections for, which it sizes by
-/// the memory, and four times the TCP sockets that there are now; within bounds. A table that is too small cannot be replaced by a larger
-/// one without losing what the programs write meanwhile, so it is made for what may come. Only its index is there from the start.
+/// Room for the flows that this machine may have: the size of the kernel's own table of
+/// connections, which depends on the memory, and four times the current number of TCP sockets,
+/// within limits. A table that is too small cannot be replaced without losing what the programs
+/// write meanwhile, so it is sized in advance. At first only its index is allocated.
 pub(crate) fn for_flows() -> u32 {
     flows_of(tcp_sockets(), established_buckets())
 }
@@ -17,22 +18,23 @@ fn flows_of(sockets: u32, established_buckets: u32) -> u32 {
     sockets.saturating_mul(4).max(established_buckets).clamp(MIN_FLOWS, MAX_FLOWS).next_power_of_two()
 }
 
-/// Buckets of the kernel's table of established connections; 0 where it does not tell (before Linux 6.1).
+/// Buckets of the kernel's table of established connections; 0 if the kernel does not report it
+/// (before Linux 6.1).
 fn established_buckets() -> u32 {
     buckets(&std::fs::read_to_string("/proc/sys/net/ipv4/tcp_ehash_entries").unwrap_or_default())
 }
 
-/// Negative: those of the machine's table, of a namespace that has none of its own.
+/// Negative: the buckets of the machine's table, for a namespace without its own.
 fn buckets(tcp_ehash_entries: &str) -> u32 {
     tcp_ehash_entries.trim().parse().map_or(0, i32::unsigned_abs)
 }
 
-/// TCP sockets of the whole machine, in all network namespaces; 0 where the kernel does not tell.
+/// TCP sockets of the whole machine, in all network namespaces; 0 if the kernel does not report it.
 fn tcp_sockets() -> u32 {
     allocated(&std::fs::read_to_string("/proc/net/sockstat").unwrap_or_default())
 }
 
-/// `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 2`: of these only `alloc` counts all namespaces.
+/// `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 2`: only `alloc` counts all namespaces.
 fn allocated(sockstat: &str) -> u32 {
     let mut words =
         sockstat.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or("").split_whitespace();

@@ -1,26 +1,26 @@
-//! What `sock_diag` tells of a socket, in the words of `yuzuri_trace`, and whether a filter chooses it.
+//! Converts a socket from `sock_diag` to the types of `yuzuri_trace`, and applies filters to it.
 
 use crate::cgroups::{self, CgroupError};
 use crate::diag::Socket;
 use std::collections::{HashMap, HashSet};
 use yuzuri_trace::{Event, Filter, Flow, FlowId, Marks, Place, Role};
 
-/// Where a polled record is taken.
+/// The place of polled records.
 pub(crate) const PLACE: &str = "sock_diag";
 
-/// A filter as far as flows of namespaces that are already chosen are concerned.
+/// A filter for flows of namespaces that are already selected.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
-    /// The filter less its namespaces.
+    /// The filter without its namespaces.
     within: Filter,
-    /// The same less the owner.
+    /// The same without the owner.
     but_for_owner: Filter,
     cgroups: HashMap<String, HashSet<u64>>,
 }
 
 impl Scope {
     /// # Errors
-    /// Where the filter names a control group that does not exist.
+    /// If the filter names a control group that does not exist.
     pub(crate) fn new(filter: &Filter) -> Result<Scope, CgroupError> {
         let groups = filter.cgroups.iter().map(|path| Ok((path.clone(), group_ids(path)?)));
         let within = Filter { netns: Vec::new(), ..filter.clone() };
@@ -28,12 +28,12 @@ impl Scope {
         Ok(Scope { cgroups: groups.collect::<Result<_, CgroupError>>()?, within, but_for_owner })
     }
 
-    /// Whether the flow is chosen.
+    /// Whether the flow is selected.
     pub(crate) fn chooses(&self, flow: &Flow) -> bool {
         self.within.chooses(flow, |id, path| self.in_group(id, path))
     }
 
-    /// Whether some owner would make it chosen.
+    /// Whether some owner would make it selected.
     pub(crate) fn may_choose(&self, flow: &Flow) -> bool {
         self.but_for_owner.chooses(flow, |id, path| self.in_group(id, path))
     }
@@ -57,7 +57,7 @@ fn group_ids(path: &str) -> Result<HashSet<u64>, CgroupError> {
     Ok(ids)
 }
 
-/// Who the socket is; its owner stands elsewhere.
+/// The socket's identity, without its owner.
 pub(crate) fn identity(socket: &Socket, netns: u32, netns_name: Option<&str>) -> Flow {
     Flow {
         id: FlowId(socket.cookie),
@@ -73,7 +73,7 @@ pub(crate) fn identity(socket: &Socket, netns: u32, netns_name: Option<&str>) ->
     }
 }
 
-/// A sample of the socket as it was.
+/// A sample of the socket's state.
 pub(crate) fn sample(socket: &Socket, mono_ns: u64, place: Place) -> Event {
     let mut marks = Marks::SAMPLED;
     if socket.app_limited {

@@ -1,4 +1,4 @@
-//! Which machine this is.
+//! Describes this machine.
 
 use crate::clock;
 use yuzuri_trace::{Density, Filter, Hook, Session, Source};

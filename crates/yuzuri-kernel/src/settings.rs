@@ -27,7 +27,7 @@ fn words(prefix: &Prefix) -> ([u32; 4], [u32; 4]) {
     (split(bits & mask), split(mask))
 }
 
-/// The config for the programs; names of namespaces and control groups become numbers.
+/// The configuration of the programs; names of namespaces and control groups become numbers.
 pub(crate) fn config(filter: &Filter, density: Density, generation: u32) -> Result<config, WatchError> {
     let mut config = config { generation, ..Default::default() };
     config.interval_ns = density.interval().as_nanos() as u64;

@@ -1,14 +1,15 @@
-//! Processes that the kernel keeps even from root.
+//! Processes that the kernel shields even from root.
 //!
-//! Some hardened guests shield a process, often their own agent or init, from everybody: `/proc/PID/exe` cannot be read
-//! by a root that has every capability. Beside `tcp:tcp_probe` in tracefs, Linux 6.18 built that way was seen to run no
-//! tracing program of BPF for packets whose softirq interrupts a thread of such a process: not for one of the programs
-//! attached, and without counting a miss. What a program is not run for, it cannot count; so this is looked for and said.
+//! Some hardened guests shield a process, often their own agent or init, from everybody: even root
+//! with every capability cannot read `/proc/PID/exe`. A Linux 6.18 built that way was seen to run
+//! none of the attached BPF tracing programs next to `tcp:tcp_probe` in tracefs for packets whose
+//! softirq interrupts a thread of such a process, without counting a miss. A program cannot count
+//! runs that do not happen, so such processes are detected and reported.
 
 use std::fs;
 use std::io::ErrorKind;
 
-/// A process kept from root.
+/// A process shielded from root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shielded {
     /// Its process id.
@@ -17,8 +18,8 @@ pub struct Shielded {
     pub name: String,
 }
 
-/// The shielded processes, for a caller that may read every process (root with `CAP_SYS_PTRACE`); others are refused
-/// everybody else's processes and learn nothing: then the list is empty.
+/// The shielded processes, for a caller that may read every process (root with `CAP_SYS_PTRACE`).
+/// Other callers are denied other users' processes and learn nothing: then the list is empty.
 pub fn shielded() -> Vec<Shielded> {
     if !may_read_all() {
         return Vec::new();
@@ -28,7 +29,7 @@ pub fn shielded() -> Vec<Shielded> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|pid| {
-            // A kernel thread has no executable (ENOENT); a process that ended meanwhile has none, either.
+            // A kernel thread has no executable (ENOENT), nor has a process that ended meanwhile.
             fs::read_link(format!("/proc/{pid}/exe"))
                 .is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
         })

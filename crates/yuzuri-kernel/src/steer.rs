@@ -1,5 +1,5 @@
-//! Steering: our congestion control on the flows of a network namespace that nobody chose one for, what each of them does,
-//! and their bounds; and all of them as they were when it ends.
+//! Steering: puts our congestion control on the flows of a network namespace for which nobody chose
+//! one, reports what each of them does, sets their bounds, and restores all of them at the end.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -53,31 +53,33 @@ const GIVE_BACK: u32 = types::mode::MODE_GIVE_BACK.0;
 pub struct SteerOptions {
     /// The control to register, with its name.
     pub cubic: CubicParams,
-    /// Which flows count.
+    /// The flows in scope.
     pub scope: Scope,
-    /// The control group (version 2) whose new flows are taken at once. `None`: the root, thus all.
+    /// The control group (version 2) whose new flows are migrated immediately. `None`: the root,
+    /// thus all.
     pub cgroup: Option<PathBuf>,
-    /// Segments that a new flow under our control begins with, 1 to [`SteerOptions::MAX_INITIAL`]. `None`: the kernel's 10. A
-    /// route's own `initcwnd` stays.
+    /// The initial window of new flows under our control, segments, 1 to
+    /// [`SteerOptions::MAX_INITIAL`]. `None`: the kernel's 10. A route's own `initcwnd` stays.
     pub initial_window: Option<u32>,
     /// Whether flows are migrated to our control from the start; see [`Steering::take`].
     pub takes: bool,
-    /// Flows that an earlier steering moved and migrated back ([`Left::migrated_back`]): the kernel takes them for
-    /// chosen by their programs, and no one could tell otherwise. At most [`SteerOptions::MAX_MIGRATED_BEFORE`];
-    /// of those that are no more nothing is asked.
+    /// Flows that an earlier steering migrated and migrated back ([`Left::migrated_back`]). To the
+    /// kernel, their programs chose their control, and there is no other way to distinguish them.
+    /// At most [`SteerOptions::MAX_MIGRATED_BEFORE`]; entries of closed flows are harmless.
     pub migrated_before: Vec<FlowId>,
-    /// Flows that the table of bounds has room for. `None`: as many as this machine may need, at least
+    /// Capacity of the table of bounds, flows. `None`: as many as this machine may need, at least
     /// 65,536.
     pub bounds_room: Option<u32>,
-    /// After so many walks at which nothing had happened on a flow (nothing was written or under way), it rests: walks tell of it no
-    /// longer, until something happens. 0: each walk tells of every flow. See [`Steering::resting`].
+    /// A flow rests after this many walks without activity (nothing written or in flight): walks no
+    /// longer report it until something happens. 0: each walk reports every flow. See
+    /// [`Steering::resting`].
     pub rests_after: u16,
 }
 
 impl SteerOptions {
     /// The largest initial window, segments.
     pub const MAX_INITIAL: u32 = 100;
-    /// How many flows that were migrated before can be told: each takes about 100 bytes of the kernel's memory.
+    /// Most flows in `migrated_before`: each takes about 100 bytes of kernel memory.
     pub const MAX_MIGRATED_BEFORE: usize = 1 << 18;
 }
 
@@ -105,22 +107,23 @@ pub enum NewFlows {
     AtNextWalk(String),
 }
 
-/// What became of the flows in the end.
+/// What happened to the flows at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Left {
-    /// They have their former control again.
+    /// They have their previous control again.
     pub migrated_back: Vec<FlowId>,
-    /// The kernel refused, with an errno: they go on as plain CUBIC.
+    /// The kernel refused, with an errno: they continue as plain CUBIC.
     pub stay: Vec<(FlowId, i32)>,
 }
 
 /// Our control on a network namespace's flows.
 ///
-/// Dropping it leaves as [`Steering::leave`] does. If its process is killed, the flows go on under our control as plain CUBIC
-/// once their bounds expire, and the control ends with the last of them (from Linux 6.4 on its name is free at once); the
-/// next steering of the same name takes them over.
+/// Dropping it leaves as [`Steering::leave`] does. If its process is killed, the flows stay under
+/// our control, as plain CUBIC once their bounds expire, and the control ends with the last of them
+/// (since Linux 6.4 its name is free immediately). The next steering of the same name takes them
+/// over.
 pub struct Steering {
-    // Before `skel` and `control`: while it is attached new flows come.
+    // Before `skel` and `control`: while it is attached, new flows arrive.
     new_flows: Option<libbpf_rs::Link>,
     walk: libbpf_rs::Link,
     skel: SteerSkel<'static>,
@@ -129,29 +132,30 @@ pub struct Steering {
     netns: File,
     netns_number: u32,
     buffer: Vec<u8>,
-    /// The next walk tells of all.
+    /// The next walk reports all flows.
     tells_all: bool,
-    /// The last walk did.
+    /// The last walk reported all flows.
     told_all: bool,
-    /// The last walk told of no flow, and the kernel tells when that changes.
+    /// The last walk reported no flow, and the kernel signals when that changes.
     all_rest: bool,
-    /// How often in a row nothing was walked through since.
+    /// The number of consecutive walks skipped since.
     not_walked: u32,
-    /// Whether each flow that is opened in the namespace is told of at once.
+    /// Whether the kernel signals each flow opened in the namespace immediately.
     tells_of_new: bool,
     is_over: bool,
 }
 
 impl Steering {
-    /// So many walks in a row are left out at most.
+    /// Most consecutive walks that may be skipped.
     pub const MAX_NOT_WALKED: u32 = 3;
 
-    /// Registers the control and sets up the walk in the calling thread's network namespace. No flow is migrated before the
-    /// first [`Steering::observe`], but new ones are.
+    /// Registers the control and sets up the walk in the calling thread's network namespace. No
+    /// existing flow is migrated before the first [`Steering::observe`], but new ones are.
     ///
     /// # Errors
-    /// As [`Control::register`]; a scope of too many prefixes, an initial window out of its range, too many flows moved before; a kernel without BPF iterators for TCP that may set socket
-    /// options (before 5.15).
+    /// As [`Control::register`]; also if the scope has too many prefixes, the initial window is out
+    /// of range, there are too many flows migrated before, or the kernel has no BPF iterators for
+    /// TCP that may set socket options (before 5.15).
     pub fn start(options: &SteerOptions) -> Result<Steering, ControlError> {
         let scope = options.scope.words()?;
         if let Some(window) = options.initial_window.filter(|w| !(1..=SteerOptions::MAX_INITIAL).contains(w))
@@ -215,7 +219,7 @@ impl Steering {
             Ok(link) => (Some(link), NewFlows::AtOnce),
             Err(why) => (None, NewFlows::AtNextWalk(why)),
         };
-        // Of the root's control group: of others' flows nothing is told before a walk.
+        // For the root control group: flows of other groups are not signalled before a walk.
         let tells_of_new = new_flows.is_some() && options.cgroup.is_none();
         Ok(Steering {
             new_flows,
@@ -235,7 +239,7 @@ impl Steering {
         })
     }
 
-    /// Its control.
+    /// The registered control.
     pub fn control(&self) -> &Control {
         &self.control
     }
@@ -245,19 +249,21 @@ impl Steering {
         &self.when
     }
 
-    /// Walks once through the flows in scope that can send payload or have some under way, and takes those that are free to
-    /// be migrated, if flows are taken. `out` holds them afterwards, by their cookie, without those that rest
-    /// ([`SteerOptions::rests_after`]). Whichever thread calls it, the namespace is that of the start.
+    /// Walks through the flows in scope that can send payload or have some in flight, and migrates
+    /// those that are free, if migration is enabled. Afterwards `out` holds the flows in order of
+    /// their cookies, without those that rest ([`SteerOptions::rests_after`]). The namespace is
+    /// that of the start, whichever thread calls.
     ///
-    /// A walk costs the more, the more sockets the host has. Where every flow rests under our control, and none of them has begun to send
-    /// and none was opened since, there is nothing to tell, and at most [`Steering::MAX_NOT_WALKED`] walks in a row are left out: only the end
-    /// of a flow is known later for that. See [`Steering::walked`].
+    /// The cost of a walk grows with the host's number of sockets. If every flow rests under our
+    /// control, none has begun to send and none was opened since, there is nothing to report, and
+    /// at most [`Steering::MAX_NOT_WALKED`] consecutive walks are skipped: only the end of a flow
+    /// is noticed later because of that. See [`Steering::walked`].
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn observe(&mut self, out: &mut Vec<FlowState>) -> Result<(), ControlError> {
         out.clear();
-        // Taken before the walk: what begins during it may be behind it, and is for the next one.
+        // Read before the walk: activity during it may be missed by it, and is for the next one.
         let begun = self.take_signs();
         let is_known = self.all_rest && !begun && !self.tells_all;
         if is_known && self.not_walked < Self::MAX_NOT_WALKED {
@@ -272,9 +278,10 @@ impl Steering {
         self.read()?;
         self.told_all = std::mem::take(&mut self.tells_all);
         out.extend(self.buffer.as_chunks::<RECORD>().0.iter().map(FlowState::of));
-        // After a walk that told of far more flows than walks usually do.
+        // After a walk with far more flows than usual.
         self.buffer.shrink_to(self.buffer.len() * 2);
-        // Where its buffer is full the kernel goes on from a place in its table; before 6.17 a flow may come twice then.
+        // When its buffer is full, the kernel continues from a position in its table; before 6.17 a
+        // flow may then be reported twice.
         out.sort_unstable_by_key(|flow| flow.id.0);
         out.dedup_by_key(|flow| flow.id);
         let silent = self.skel.maps.bss_data.as_deref().map_or(u32::MAX, |state| state.silent);
@@ -282,44 +289,45 @@ impl Steering {
         Ok(())
     }
 
-    /// Whether a flow of ours has begun to send, or one was opened, since the last call.
+    /// Whether a flow under our control has begun to send, or one was opened, since the last call.
     fn take_signs(&mut self) -> bool {
         let opened = self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| take_sign(&mut state.opened));
-        // Both, always.
+        // Read both signals, always.
         self.control.take_began() | opened
     }
 
-    /// Whether the last [`Steering::observe`] walked; else it knew that nothing had happened.
+    /// Whether the last [`Steering::observe`] walked; otherwise it knew that nothing had happened.
     pub fn walked(&self) -> bool {
         self.not_walked == 0
     }
 
-    /// The next walk tells of flows that rest, too.
+    /// Makes the next walk include resting flows.
     pub fn tell_all(&mut self) {
         self.tells_all = true;
     }
 
-    /// Whether the last walk told of flows that rest, too.
+    /// Whether the last walk included resting flows.
     pub fn told_all(&self) -> bool {
         self.told_all
     }
 
-    /// How many flows the last walk did not tell of because they rest.
+    /// The number of flows left out of the last walk because they rest.
     pub fn resting(&self) -> u32 {
         self.skel.maps.bss_data.as_deref().map_or(0, |state| state.resting)
     }
 
-    /// Whether flows are taken from now on, by the walk and at their beginning. Those that are ours stay. The next walk tells of all.
+    /// Enables or disables migration, by the walk and for new flows. Flows under our control stay.
+    /// The next walk reports all flows.
     pub fn take(&mut self, takes: bool) {
         self.tells_all = true;
         self.set_mode(if takes { TAKE } else { OBSERVE });
     }
 
-    /// Other flows count from now on: the interface has other addresses. Those that are ours stay, and are told of no longer. The
-    /// next walk tells of all that count.
+    /// Changes the scope, since the interface has other addresses. Flows under our control stay,
+    /// but those out of scope are no longer reported. The next walk reports all flows in scope.
     ///
     /// # Errors
-    /// More than [`Scope::MAX`] prefixes.
+    /// If there are more than [`Scope::MAX`] prefixes.
     pub fn set_scope(&mut self, scope: &Scope) -> Result<(), ControlError> {
         let words = scope.words()?;
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
@@ -332,46 +340,46 @@ impl Steering {
         Ok(())
     }
 
-    /// [`Control::bound`].
+    /// See [`Control::bound`].
     ///
     /// # Errors
-    /// Those of it.
+    /// As [`Control::bound`].
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         self.control.bound(flow, bound, lasts)
     }
 
-    /// [`Control::steer_all`].
+    /// See [`Control::steer_all`].
     ///
     /// # Errors
-    /// Those of it.
+    /// As [`Control::steer_all`].
     pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<usize, ControlError> {
         self.control.steer_all(flows, lasts)
     }
 
-    /// [`Control::no_decrease`].
+    /// See [`Control::no_decrease`].
     ///
     /// # Errors
-    /// Those of it.
+    /// As [`Control::no_decrease`].
     pub fn no_decrease(&mut self, flow: FlowId, on: bool, lasts: Duration) -> Result<(), ControlError> {
         self.control.no_decrease(flow, on, lasts)
     }
 
-    /// [`Control::release`].
+    /// See [`Control::release`].
     pub fn release(&mut self, flow: FlowId) {
         self.control.release(flow);
     }
 
-    /// Moves every flow that we migrated back to its former control (to the namespace's default where that is gone), and
-    /// unregisters ours.
+    /// Restores the previous control of every flow that we migrated (the namespace's default if
+    /// that is gone), and unregisters ours.
     ///
     /// # Errors
-    /// What the kernel says; the control is gone all the same.
+    /// The kernel's error; the control is gone nevertheless.
     pub fn leave(mut self) -> Result<Left, ControlError> {
         self.give_back()
     }
 
     fn give_back(&mut self) -> Result<Left, ControlError> {
-        /// A program that runs on another processor while it is detached may take one more.
+        /// A program running on another CPU while it is detached may migrate one more.
         const WALKS: u32 = 5;
         self.is_over = true;
         if let Some(link) = self.new_flows.take() {
@@ -402,7 +410,7 @@ impl Steering {
         }
     }
 
-    /// One walk, its records into the buffer.
+    /// Makes one walk, with its records in the buffer.
     fn read(&mut self) -> Result<(), ControlError> {
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.walks = state.walks.wrapping_add(1).max(1);
@@ -412,7 +420,7 @@ impl Steering {
         let read = if netns::is_own(self.netns_number) {
             read_walk(link, buffer)
         } else {
-            // The kernel walks through the namespace of who opens the walk.
+            // The kernel walks through the namespace of the process that opens the walk.
             let path = PathBuf::from(format!("/proc/self/fd/{}", self.netns.as_raw_fd()));
             netns::enter(&path, || read_walk(link, buffer))
                 .map_err(|error| ControlError::Steering(error.to_string()))?
@@ -424,15 +432,16 @@ impl Steering {
 impl Drop for Steering {
     fn drop(&mut self) {
         if !self.is_over {
-            // Nobody is left to be told.
+            // There is nobody left to report to.
             let _ = self.give_back();
         }
     }
 }
 
-/// Sets a sign that programs of ours in the kernel set to 1 back to 0; whether it was set.
+/// Resets a signal that our programs in the kernel set to 1; returns whether it was set.
 pub(crate) fn take_sign(sign: &mut u32) -> bool {
-    // SAFETY: aligned, in a mapping that lives as long as the reference, and only read and written as a whole.
+    // SAFETY: aligned, in a mapping that lives as long as the reference, and accessed only as a
+    // whole.
     unsafe { AtomicU32::from_ptr(sign) }.swap(0, Ordering::SeqCst) != 0
 }
 
@@ -448,7 +457,7 @@ fn read_walk(link: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> std::io::Result<()> 
     }
     // SAFETY: the descriptor is new, and owned from here on.
     let mut walk = File::from(unsafe { OwnedFd::from_raw_fd(walk) });
-    // The kernel gives at most what its own buffer holds, 8 pages, and never a part of a record.
+    // The kernel returns at most its own buffer of 8 pages, and never a part of a record.
     const PART: usize = 64 * 1024;
     let mut length = 0;
     loop {
@@ -458,7 +467,7 @@ fn read_walk(link: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> std::io::Result<()> 
         match walk.read(&mut buffer[length..]) {
             Ok(0) => break,
             Ok(read) => length += read,
-            // A million sockets without a word of one (bpf_seq_read): there are more.
+            // A million sockets without output (bpf_seq_read): there are more.
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
             Err(e) => return Err(e),
         }
@@ -467,10 +476,10 @@ fn read_walk(link: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> std::io::Result<()> 
     Ok(())
 }
 
-/// The calling thread's namespace as BPF programs know it (Linux 5.14).
+/// The calling thread's namespace as BPF programs identify it (Linux 5.14).
 fn netns_cookie() -> std::io::Result<u64> {
     const SO_NETNS_COOKIE: libc::c_int = 71;
-    // Of a kind that needs no address.
+    // A kind of socket that needs no address.
     let socket = std::os::unix::net::UnixDatagram::unbound()?;
     let mut cookie = 0u64;
     let mut length = size_of::<u64>() as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! A thread for what may take long: whoever sends it on a job goes on meanwhile and looks for the answer later.
+//! A thread for long jobs: the caller continues and collects the answer later.
 
 use crate::helper;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Told to a job: whoever asked wants no answer any more.
+/// Passed to a job: whether the caller has given up on the answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Given(Arc<AtomicBool>);
 
 impl Given {
-    /// Whether to come home at once, with any answer.
+    /// Whether to return immediately, with any answer.
     pub(crate) fn up(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// One thread, one job at a time: nothing can pile up, neither jobs nor answers.
+/// One thread, one job at a time: neither jobs nor answers can accumulate.
 pub(crate) struct Worker<J, A> {
     jobs: Option<SyncSender<J>>,
     answers: Receiver<A>,
@@ -28,10 +28,10 @@ pub(crate) struct Worker<J, A> {
 }
 
 impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
-    /// Starts the thread. `run` does a job; it looks at [`Given::up`] now and then.
+    /// Starts the thread. `run` does a job; it checks [`Given::up`] now and then.
     ///
     /// # Errors
-    /// Where the system has no room for a thread.
+    /// If the system has no room for a thread.
     pub(crate) fn new(
         name: &str,
         mut run: impl FnMut(J, &Given) -> A + Send + 'static,
@@ -51,28 +51,28 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
         Ok(Worker { jobs: Some(jobs), answers, away: false, given, thread: Some(thread) })
     }
 
-    /// Whether it can be sent: it is not away, and its last answer was taken.
+    /// Whether it can take a job: it has none, and its last answer was taken.
     pub(crate) fn is_free(&self) -> bool {
         !self.away
     }
 
-    /// Sends it; where it is away, nothing happens and the job comes back.
+    /// Sends a job; if the worker is busy, nothing happens and the job is returned.
     pub(crate) fn send(&mut self, job: J) -> Result<(), J> {
         let Some(jobs) = self.jobs.as_ref().filter(|_| !self.away) else { return Err(job) };
-        // A thread that is gone (its job panicked) stays away for ever: what it would tell stays unknown.
+        // A thread that ended (its job panicked) stays busy for ever: its answer stays unknown.
         self.away = true;
         let _ = jobs.send(job);
         Ok(())
     }
 
-    /// The answer, if it is back.
+    /// The answer, if there is one.
     pub(crate) fn take(&mut self) -> Option<A> {
         let answer = self.answers.try_recv().ok()?;
         self.away = false;
         Some(answer)
     }
 
-    /// The answer, waiting for it at most this long.
+    /// The answer, waiting at most this long.
     pub(crate) fn wait(&mut self, most: Duration) -> Option<A> {
         let answer = self.answers.recv_timeout(most).ok()?;
         self.away = false;
@@ -124,7 +124,7 @@ mod tests {
         .unwrap();
         worker.send(()).unwrap();
         drop(worker);
-        // The thread has ended: its answer is there, or it never began.
+        // The thread has ended: its answer is available, or it never began.
         assert!(gone.try_recv().is_ok());
     }
 }

@@ -1,4 +1,5 @@
-//! Congestion controls of Linux before 5.7, on real flows: there while they live, and what each keeps of its window.
+//! Congestion controls of Linux before 5.7, on real flows: registered while their handles live, and
+//! the fraction of the window that each keeps at a reduction.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -45,7 +46,8 @@ fn each_is_there_while_it_lives_and_keeps_of_its_window_what_linux_5_6_kept() {
                 "bic_5_6" => vec![cwnd * 819 / 1024],
                 "scalable_5_6" => vec![cwnd - (cwnd >> 3)],
                 "veno_5_6" => vec![cwnd / 2, cwnd * 4 / 5],
-                // What it took for its queue, an eighth at least and half at most.
+                // It subtracts its estimate of the queue, at least an eighth and at most half of
+                // the window.
                 _ => (cwnd - cwnd / 2..=cwnd - (cwnd >> 3)).collect(),
             };
             assert!(kept.iter().any(|kept| (*kept).max(2) == ssthresh), "{name}: {ssthresh} of {cwnd}");

@@ -1,4 +1,4 @@
-//! ECN and the device's own full queue both lead to CWR: the monitor tells them apart.
+//! ECN and the device's own full queue both lead to CWR: the monitor distinguishes them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -67,7 +67,7 @@ fn congestion_experienced_is_ecn() {
     }
 }
 
-/// AccECN uses the ECE bit as part of a counter: alone it is no echo.
+/// AccECN uses the ECE bit as part of a counter: alone it is not an echo.
 #[test]
 fn a_bit_of_the_accecn_counter_is_no_echo() {
     const TEST: &str = "a_bit_of_the_accecn_counter_is_no_echo";
@@ -107,7 +107,7 @@ fn the_devices_own_full_queue_is_local_congestion() {
     }
 }
 
-/// Both at once in one namespace, on paths of their own.
+/// Both at the same time in one namespace, on separate paths.
 #[test]
 fn ecn_and_local_congestion_side_by_side_are_told_apart() {
     const TEST: &str = "ecn_and_local_congestion_side_by_side_are_told_apart";

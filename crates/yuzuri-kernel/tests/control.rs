@@ -1,4 +1,4 @@
-//! The congestion control, on real flows: registered and gone again, its constants, its bounds.
+//! The congestion control on real flows: registration and removal, its constants, its bounds.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -9,7 +9,7 @@ use yuzuri_kernel::control::{Bound, Control, ControlError, CubicParams, availabl
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{CaState, Density, Event, Kind};
 
-/// A name of its own, so that tests run beside each other.
+/// A unique name, so that tests can run in parallel.
 fn name(what: &str) -> String {
     format!("yz{}{what}", std::process::id() % 100_000)
 }
@@ -35,8 +35,8 @@ fn a_control_is_there_while_it_lives_and_its_name_is_its_own() {
     assert!(!available().contains(&cubic.name), "{:?}", available());
 }
 
-/// Sends, and gives the sender's events and how many runs of programs the kernel skipped: also of the control, whose answer
-/// is then what lies on the kernel's stack (docs/control.md).
+/// Sends data, and returns the sender's events and how many program runs the kernel skipped.
+/// Skipped runs of the control take their result from the kernel's stack (docs/control.md).
 fn sent(net: &Net, control: &str, bytes: usize) -> (Vec<Event>, u64) {
     let mut watched = Watched::of(net, Side::A, Density::EveryAck);
     let pair = Pair::new(net, Side::A, net.v4(Side::B), control);
@@ -47,9 +47,9 @@ fn sent(net: &Net, control: &str, bytes: usize) -> (Vec<Event>, u64) {
     (seen.of(near).into_iter().copied().collect(), seen.nested())
 }
 
-/// Window and ssthresh at the beginning of each reduction: the state is set after ssthresh and before the window shrinks, so
-/// its record has both. The queue that overflows is the sender's own, so it may begin by CWR, and Recovery that follows cuts
-/// nothing again.
+/// Window and ssthresh at the beginning of each reduction: the state is set after ssthresh and
+/// before the window shrinks, so its record has both. The overflowing queue is the sender's own, so
+/// the reduction may begin with CWR, and a Recovery that follows does not reduce again.
 fn reductions(events: &[Event]) -> Vec<(u32, u32)> {
     let begins = |event: &&Event| {
         event.kind == Kind::State
@@ -87,7 +87,7 @@ fn a_reduction_keeps_what_the_law_says() {
 #[test]
 fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
     const TEST: &str = "an_upper_bound_holds_the_window";
-    // On a busy machine HyStart takes late packets for a queue.
+    // On a busy machine HyStart mistakes late packets for a queue.
     let cubic = CubicParams { name: name("u"), hystart: false, ..CubicParams::default() };
     let Some(mut control) = register(TEST, cubic.clone()) else { return };
     let Some(net) = Net::or_skip(TEST) else { return };
@@ -107,12 +107,13 @@ fn an_upper_bound_holds_the_window_and_a_live_flow_shrinks_by_its_acks() {
 
     control.bound(id, Bound { lower: 0, upper: 12 }, Duration::from_secs(60)).unwrap();
     pair.send(500_000);
-    // The last ACKs may still be on their way.
+    // The last ACKs may still be in flight.
     watched.until("the window at its bound", |items| {
         common::events(items).iter().rfind(|e| e.flow == id).is_some_and(|e| e.snapshot.cwnd == 12)
     });
     let bounded = own(&watched);
-    // No cliff: an ACK takes no more than what it acknowledged. A loss on the way is the kernel's own reduction.
+    // No sudden drop: an ACK shrinks the window by no more than it acknowledged. A loss on the path
+    // causes the kernel's own reduction.
     let open = |e: &Event| e.ca_state == CaState::Open && e.ca_before == CaState::Open;
     for pair in bounded[before.len()..].windows(2).filter(|pair| pair.iter().all(open)) {
         let acked =
@@ -141,7 +142,7 @@ fn a_bound_ends_by_itself() {
     pair.send(10_000);
     watched.read();
     let id = common::flow_id(&watched.items, pair.near_addr()).unwrap();
-    // It has expired when the next ACK comes, and nobody takes it out of the map.
+    // It has expired by the next ACK, and nobody removes it from the map.
     control.bound(id, Bound { lower: 0, upper: 4 }, Duration::ZERO).unwrap();
     pair.send(1_000_000);
     watched.read();
@@ -158,7 +159,7 @@ fn a_lower_bound_is_reached_by_growth_and_not_by_a_jump() {
             CubicParams { name: name("f"), always: Bound { lower, upper: 80 }, ..CubicParams::default() };
         let _control = register(TEST, cubic.clone())?;
         let net = Net::or_skip(TEST)?;
-        // Room for the bound: it is no loss that keeps the window low.
+        // A queue large enough for the bound: no loss keeps the window low.
         net.shape(Side::A, 50, 400_000).unwrap();
         let loss = "add table inet lossy\nadd chain inet lossy in { type filter hook input priority 0 ; }\n\
                     add rule inet lossy in meta l4proto tcp numgen inc mod 300 150 drop\n";
@@ -176,7 +177,7 @@ fn a_lower_bound_is_reached_by_growth_and_not_by_a_jump() {
             let acked = (pair[1].snapshot.bytes_acked - pair[0].snapshot.bytes_acked)
                 / u64::from(pair[0].snapshot.mss);
             let grew = pair[1].snapshot.cwnd.saturating_sub(pair[0].snapshot.cwnd);
-            // SACKed segments that a later ACK covers were growth's due before.
+            // SACKed segments covered by a later ACK were due for growth before.
             u64::from(grew) > acked + 2
         });
         if reached && most <= 80 && jump.is_none() {

@@ -1,4 +1,5 @@
-//! When a flow under the control is reduced, when it is spared, and when a lower bound no longer holds.
+//! When a flow under the control is reduced, when it is spared, and when a lower bound no longer
+//! applies.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -14,7 +15,8 @@ use yuzuri_trace::{CaState, Density, Event, FlowId, Kind};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Window and ssthresh when a state was entered from Open or Disorder: ssthresh is new, the window still the old one.
+/// Window and ssthresh when a state was entered from Open or Disorder: ssthresh is new, the window
+/// still the old one.
 fn entries(events: &[Event], to: &[CaState]) -> Vec<(u32, u32)> {
     let enters = |event: &&Event| {
         matches!(event.kind, Kind::State | Kind::Timeout)
@@ -32,7 +34,7 @@ fn is_spared(&(cwnd, ssthresh): &(u32, u32)) -> bool {
     ssthresh == cwnd
 }
 
-/// A flow of a namespace of its own, over a path that decides each packet's fate, under our control.
+/// A flow in its own namespace, over a path that decides each packet's fate, under our control.
 struct Flow {
     pair: Pair,
     id: FlowId,
@@ -59,7 +61,7 @@ impl Flow {
         Some(Flow { pair, id: state.id, steering, watched, relay, _net: net })
     }
 
-    /// Decides on the data segments that leave from now on, by their number.
+    /// Decides about the data segments that leave from now on, by their number.
     fn decide(&self, mut verdict: impl FnMut(u32, &mut Packet<'_>) -> Verdict + Send + 'static) {
         let mut number = 0;
         self.relay.decide(move |packet| {
@@ -71,7 +73,7 @@ impl Flow {
         });
     }
 
-    /// Its events, and how many runs of programs the kernel skipped.
+    /// Its events, and how many program runs the kernel skipped.
     fn finish(mut self) -> (Vec<Event>, u64) {
         self.watched.read();
         let seen = self.watched.finish();
@@ -153,8 +155,8 @@ fn a_timeout_is_not_spared() {
         let ssthresh = state_of(&mut flow.steering, &flow.pair).ssthresh;
         let (events, skipped) = flow.finish();
         let entries = entries(&events, &[CaState::Loss]);
-        // The event is of the moment between ssthresh, which does not know of the timeout, and the state, which does. The
-        // window is one segment by then.
+        // The event comes between the update of ssthresh, which does not know about the timeout,
+        // and that of the state, which does. The window is one segment by then.
         let right = entries.len() == 1 && is_spared(&(cwnd, entries[0].1)) && is_cut(&(cwnd, ssthresh));
         outcome(right, || format!("{cwnd}: {entries:?}, then {ssthresh}"), skipped)
     });
@@ -170,7 +172,7 @@ fn persistent_loss_is_not_spared() {
         flow.pair.send(1_000_000);
         let (events, skipped) = flow.finish();
         let entries = entries(&events, &[CaState::Recovery]);
-        // The third in a row that is too soon.
+        // The third reduction in a row that is too soon.
         let right = entries.len() > 2 && is_spared(&entries[0]) && entries[2..].iter().any(is_cut);
         outcome(right, || format!("{entries:?}"), skipped)
     });
@@ -180,7 +182,7 @@ fn persistent_loss_is_not_spared() {
 fn a_lower_bound_does_not_hold_under_persistent_loss() {
     const TEST: &str = "a_lower_bound_does_not_hold_under_persistent_loss";
     const LOWER: u32 = 60;
-    // One segment in so many is lost: rarely enough for this bound, and too often.
+    // One segment in this many is lost: rarely enough for this bound, and too often.
     for (distance, holds) in [(400, true), (80, false)] {
         let Some(mut flow) = Flow::new(TEST) else { return };
         flow.steering.bound(flow.id, Bound { lower: LOWER, upper: LOWER }, LONG).unwrap();
@@ -191,7 +193,7 @@ fn a_lower_bound_does_not_hold_under_persistent_loss() {
         let (events, _) = flow.finish();
         let windows: Vec<u32> =
             entries(&events, &[CaState::Recovery]).iter().map(|(cwnd, _)| *cwnd).collect();
-        // The first ones are before the rule, and one more in which the window comes down.
+        // The first ones precede the rule, and in one more the window comes down.
         let later = &windows[4..];
         assert!(later.len() >= 3, "{windows:?}");
         let at_bound = later.iter().filter(|cwnd| **cwnd >= LOWER).count();
@@ -204,12 +206,12 @@ fn many_flows_are_bounded_in_one_call() {
     const TEST: &str = "many_flows_are_bounded_in_one_call";
     let Some(mut flow) = Flow::new(TEST) else { return };
     let to = |upper: u32| Steered { bound: Bound { lower: 0, upper }, ..Steered::default() };
-    // Cookies that no socket has.
+    // Cookies of no socket.
     let mut told: Vec<_> = (0..4000).map(|n| (FlowId(u64::MAX - n), to(5))).collect();
     told[2000] = (flow.id, to(7));
     flow.steering.steer_all(&told, LONG).unwrap();
     send_at_upper_bound(&mut flow.steering, &flow.pair, 7);
-    // What expired goes out of the map: else the last time would be one too many.
+    // Expired entries are removed from the map: otherwise the last call would exceed its capacity.
     for _ in 0..=flow.steering.control().room() / told.len() {
         told.iter_mut().for_each(|(id, _)| id.0 = id.0.wrapping_sub(4000));
         assert_eq!(flow.steering.steer_all(&told, Duration::ZERO).unwrap(), told.len());

@@ -1,4 +1,4 @@
-//! Which flows a filter chooses, and that it may change while they run.
+//! Which flows a filter selects, and changes of filter at run time.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -17,7 +17,8 @@ fn child() {
     child::be_one();
 }
 
-/// Sets a filter, lets every pair give records, and returns which pairs gave some to it (by their near end).
+/// Sets a filter, makes every pair produce records, and returns the pairs whose records appeared
+/// (by their near end).
 fn chosen(watched: &mut Watched, net: &Net, terms: &str, pairs: &[&Pair], expected: &[usize]) -> Vec<usize> {
     let filter = format!("netns:{} {terms}", net.name(Side::A)).parse().unwrap();
     watched.monitor.set(&filter, Density::EveryAck).unwrap();
@@ -25,7 +26,7 @@ fn chosen(watched: &mut Watched, net: &Net, terms: &str, pairs: &[&Pair], expect
     let given = |items: &[Item]| -> Vec<usize> {
         let setting =
             items[from..].iter().position(|i| matches!(i, Item::Setting(_))).map_or(0, |at| from + at);
-        // Records from before the change may still lie in the ring.
+        // Records from before the change may still be in the ring buffer.
         let since_ns = match &items[setting] {
             Item::Setting(setting) => setting.mono_ns,
             _ => 0,
@@ -37,7 +38,8 @@ fn chosen(watched: &mut Watched, net: &Net, terms: &str, pairs: &[&Pair], expect
     };
     pairs.iter().for_each(|pair| pair.ping());
     watched.read();
-    // All that the first round gave is older than the reader's pause once the expected ones show the second round.
+    // Once the expected records show the second round, all records of the first are older than the
+    // reader's pause.
     pairs.iter().for_each(|pair| pair.ping());
     eventually(|| {
         let items = watched.read();
@@ -67,7 +69,7 @@ fn ports_addresses_and_namespaces_choose_while_flows_run() {
     let v6 = Pair::new(&net, Side::A, net.v6(Side::B), "cubic");
     let mapped = mapped(&net);
     let pairs = [&v4, &v6, &mapped];
-    // The remote port of each; local ports differ, too.
+    // The remote port of each pair; local ports differ, too.
     let [p4, p6, pm] = pairs.map(|pair| port(pair.near.peer_addr()));
     let l4 = v4.near_addr().port();
     for (terms, expected) in [
@@ -93,7 +95,7 @@ fn ports_addresses_and_namespaces_choose_while_flows_run() {
         let given = chosen(&mut watched, &net, &terms, &pairs, &expected);
         assert_eq!(given, expected, "filter '{terms}'");
     }
-    // Only one change at a time could be seen in the items if one were missing.
+    // If a change were missing, the items would show only one.
     let settings = watched.items.iter().filter(|i| matches!(i, Item::Setting(_))).count();
     assert_eq!(settings, 18);
     // The other namespace: the far ends.
@@ -125,7 +127,7 @@ fn a_density_changes_while_flows_run() {
     for _ in 0..50 {
         pair.exchange();
     }
-    // Each byte came back in a segment of its own; the kernel may leave out a run on a busy machine.
+    // Each byte came back in its own segment; the kernel may skip a run on a busy machine.
     watched.until("a record at every ACK", |items| count(items) >= before + 45);
     let seen = watched.finish_whole();
     assert!(seen.account.thinned() >= 40, "{}", seen.account);
@@ -150,7 +152,7 @@ fn processes_are_chosen_by_id_and_name_and_owners_of_accepted_connections_are_fo
     let filter = format!("netns:{} netns:{}", net.name(Side::A), net.name(Side::B));
     let mut all = Watched::start(&filter, Density::EveryAck);
     let say = |mut stream: &TcpStream| std::io::Write::write_all(&mut stream, &[1]).unwrap();
-    // Another process accepts what we open: /proc tells who.
+    // Another process accepts our connection: /proc names it.
     let (server, at) = child::listening(&net, Side::B);
     let to = SocketAddr::new(net.v4(Side::B), at);
     let near = net.inside(Side::A, || TcpStream::connect(to).unwrap());
@@ -162,7 +164,8 @@ fn processes_are_chosen_by_id_and_name_and_owners_of_accepted_connections_are_fo
     assert_eq!(accepted.owner.as_ref().map(|o| o.pid), Some(server.0.id()));
     assert_eq!(accepted.owner.as_ref().map(|o| o.name.clone()), Some(child::name()));
 
-    // Another process opens what we accept: the kernel tells who, by the process' name and not the thread's.
+    // Another process opens a connection that we accept: the kernel names it, by the process' name
+    // and not the thread's.
     let listener = net.inside(Side::B, || TcpListener::bind(SocketAddr::new(net.v4(Side::B), 0)).unwrap());
     let to = listener.local_addr().unwrap();
     let client: Running = child::connecting(&net, Side::A, to, None);
@@ -171,7 +174,8 @@ fn processes_are_chosen_by_id_and_name_and_owners_of_accepted_connections_are_fo
     assert_eq!(opened.owner.as_ref().map(|o| o.pid), Some(client.0.id()));
     assert_eq!(opened.owner.as_ref().map(|o| o.name.clone()), Some(child::name()));
 
-    // Chosen by what is known of them; the owner of an accepted connection was not known when it opened.
+    // Selected by their known properties; the owner of an accepted connection was not known when it
+    // opened.
     for (terms, is_it) in
         [(format!("pid:{}", client.0.id()), from), (format!("pid:{}", server.0.id()), accepted.local)]
     {
@@ -219,7 +223,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A killed process leaves its group a moment later.
+        // The group of a killed process becomes empty a moment later.
         eventually(|| std::fs::remove_dir(self.0.join("below")).is_ok());
         eventually(|| std::fs::remove_dir(&self.0).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Whatever way the monitor ends, nothing of it stays in the kernel.
+//! However the monitor ends, nothing of it stays in the kernel.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -33,14 +33,14 @@ fn ours() -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     (programs, links, maps)
 }
 
-/// What has come since, of these.
+/// The ids among these that are new.
 fn since(before: &(Vec<u32>, Vec<u32>, Vec<u32>)) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     let now = ours();
     let new = |now: Vec<u32>, before: &[u32]| now.into_iter().filter(|id| !before.contains(id)).collect();
     (new(now.0, &before.0), new(now.1, &before.1), new(now.2, &before.2))
 }
 
-/// The kernel frees them when nobody can be running them any more: soon, not at once.
+/// The kernel frees them once nothing can be running them any more: soon, not immediately.
 fn gone(what: &(Vec<u32>, Vec<u32>, Vec<u32>)) -> bool {
     eventually(|| {
         let programs: Vec<u32> = ProgInfoIter::default().map(|p| p.id).collect();
@@ -52,7 +52,7 @@ fn gone(what: &(Vec<u32>, Vec<u32>, Vec<u32>)) -> bool {
     })
 }
 
-/// Not a test: what the test below starts and kills.
+/// Not a test: the process that the test below starts and kills.
 #[test]
 fn hold_a_monitor() {
     if std::env::var_os(MARKER).is_none() {
@@ -66,7 +66,7 @@ fn hold_a_monitor() {
     }
 }
 
-// One test, so that no other monitor of this process comes and goes meanwhile.
+// One test, so that no other monitor of this process starts or ends meanwhile.
 #[test]
 fn nothing_stays_in_the_kernel() {
     if !nix::unistd::geteuid().is_root() {
@@ -95,7 +95,7 @@ fn nothing_stays_in_the_kernel() {
     assert!(lines.any(|line| line.unwrap().contains("holding 4")), "the child holds a monitor");
     let held = since(&before);
     assert!(held.0.len() >= 4 && held.1.len() >= 4, "{held:?}");
-    // SIGKILL: it has no chance to tidy up.
+    // SIGKILL: it has no chance to clean up.
     holder.0.kill().unwrap();
     holder.0.wait().unwrap();
     assert!(gone(&held), "after kill -9: {held:?}");

@@ -1,4 +1,4 @@
-//! A flow from its opening to its close, few and many; what two densities show of it.
+//! A flow from its opening to its close, for few and many flows; and what two densities show of it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -47,7 +47,7 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
             assert_eq!((last.kind, last.reason), (Kind::Close, Reason::Closed), "{own:#?}");
             assert!(own.is_sorted_by_key(|e| e.mono_ns), "in order of time");
             let bytes = if flow == sender { last.snapshot.bytes_acked } else { last.snapshot.bytes_received };
-            // SYN and FIN are counted with the bytes.
+            // SYN and FIN count as bytes.
             assert!((3_000_000..=3_000_002).contains(&bytes), "{bytes}");
             let samples: Vec<_> = own.iter().filter(|e| e.kind == Kind::Sample).collect();
             assert!(!samples.is_empty());
@@ -56,7 +56,7 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
                 assert!(samples.iter().all(|e| e.counts.acks == 1), "one record at every ACK");
             }
         }
-        // What only brings data is merged, and counted where it was.
+        // Segments that only bring data are merged, and counted where they arrived.
         let received = seen.of(far);
         let segments = segments(&received);
         assert!(segments >= 3_000_000 / 65536, "{segments} segments");
@@ -64,17 +64,17 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
     }
 }
 
-/// Segments that arrived, by the records' counts.
+/// Segments received, by the records' counts.
 fn segments(events: &[&Event]) -> u64 {
     events.iter().map(|e| u64::from(e.counts.acks)).sum()
 }
 
-/// Of these, those that the records tell of beside the ones that they were made for.
+/// Of these, those counted in a record besides its own segment.
 fn merged(events: &[&Event]) -> u64 {
     segments(events) - events.iter().filter(|e| e.place.name() == "tcp:tcp_probe").count() as u64
 }
 
-/// What must not be missing in either density.
+/// What neither density may miss.
 fn changes(events: &[&Event]) -> Vec<(Kind, Reason, CaState, CaState, u32)> {
     events
         .iter()
@@ -89,7 +89,7 @@ fn the_default_density_thins_samples_and_nothing_else() {
     common::exactly(TEST, || {
         let net = Net::or_skip(TEST)?;
         net.shape(Side::A, 50, 30_000).unwrap();
-        // Two monitors on the same flows at once.
+        // Two monitors on the same flows at the same time.
         let mut every = Watched::of(&net, Side::A, Density::EveryAck);
         let mut thin = Watched::of(&net, Side::A, Density::default());
         let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
@@ -102,7 +102,7 @@ fn the_default_density_thins_samples_and_nothing_else() {
         let (all, few) = (every.of(near), thin.of(near));
         assert_eq!(every.account.thinned(), 0);
         assert!(thin.account.thinned() > 0, "{}", thin.account);
-        // A sample that shows no change comes a millisecond after the record before it.
+        // A sample without a change comes at least a millisecond after the previous record.
         for pair in few.windows(2) {
             if pair[1].kind == Kind::Sample && !pair[1].marks.contains(Marks::SSTHRESH) {
                 let distance_ns = pair[1].mono_ns - pair[0].mono_ns;
@@ -118,9 +118,9 @@ fn the_default_density_thins_samples_and_nothing_else() {
         if skipped > 0 {
             return Some(Outcome::Differs { how: format!("{}; {}", every.account, thin.account), skipped });
         }
-        // What the account says was merged is what the records say of others than themselves.
+        // The merged segments in the account match those in the records.
         assert_eq!(thin.account.thinned(), merged(&few));
-        // Identity records, closes and the rest apart, each segment is in exactly one count.
+        // Except for identity records, closes and the like, each segment is in exactly one count.
         Some(if segments(&all) != segments(&few) {
             let how = format!("{} ACKs, {} in the thinned counts", segments(&all), segments(&few));
             Outcome::Differs { how, skipped }
@@ -145,9 +145,9 @@ fn what_only_brings_data_has_a_sample_each_ten_milliseconds() {
     watched.until("the close", |items| closed(items) == 1);
     let seen = watched.finish_whole();
     let own = seen.of(far);
-    // All but the last, which may tell of the FIN.
+    // All but the last, which may include the FIN.
     let samples: Vec<_> = own.iter().filter(|e| e.kind == Kind::Sample).collect();
-    // 3 MB at 50 Mbit/s take half a second at least.
+    // 3 MB at 50 Mbit/s take at least half a second.
     assert!(samples.len() >= 10, "{} samples", samples.len());
     for pair in samples[..samples.len() - 1].windows(2) {
         let distance_ns = pair[1].mono_ns - pair[0].mono_ns;
@@ -160,7 +160,7 @@ fn what_only_brings_data_has_a_sample_each_ten_milliseconds() {
 #[test]
 fn another_congestion_control_is_an_event() {
     let Some(net) = Net::or_skip("another_congestion_control_is_an_event") else { return };
-    // No sample is due: the change alone brings the record.
+    // No sample is due: only the change causes the record.
     let hour = Density::Interval { ns: 3_600_000_000_000 };
     let mut watched = Watched::of(&net, Side::A, hour);
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
@@ -241,7 +241,7 @@ fn a_storm_of_short_flows_pairs_up_and_is_forgotten() {
     }
     let whole = by_flow.values().filter(|counts| **counts == (1, 1)).count();
     assert!(by_flow.values().all(|(opened, closed)| *opened <= 1 && *closed <= 1));
-    // A run of a program that the kernel left out on a busy machine costs one record.
+    // A program run skipped by the kernel on a busy machine costs one record.
     assert!(whole >= 2 * CONNECTIONS - 20, "{whole} of {}", 2 * CONNECTIONS);
     let open = by_flow.len() - by_flow.values().filter(|(_, closed)| *closed == 1).count();
     assert!(watched.monitor.remembered() <= 2 * open, "{} remembered", watched.monitor.remembered());

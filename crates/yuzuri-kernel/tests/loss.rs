@@ -1,4 +1,4 @@
-//! A ring that nobody reads loses records, and says how many.
+//! A ring buffer that nobody reads loses records, and counts them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -10,7 +10,7 @@ use yuzuri_kernel::{Monitor, Options, Room, Watch};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Density, Item, Kind, LossReason, Reason};
 
-/// Items that stand for a record of the kernel.
+/// Items that correspond to a record of the kernel.
 fn records(items: &[Item]) -> u64 {
     items.iter().filter(|i| matches!(i, Item::Event(_) | Item::Flow(_))).count() as u64
 }
@@ -27,7 +27,7 @@ fn a_stalled_reader_of_a_tiny_ring_loses_records_and_counts_them() {
     }
     let account = watched.monitor.account();
     assert!(account.lost() > 0, "{account}");
-    // Read again, it keeps again.
+    // Read again, it keeps records again.
     let before = records(watched.read());
     assert!(before > 0);
     pair.ping();
@@ -35,8 +35,8 @@ fn a_stalled_reader_of_a_tiny_ring_loses_records_and_counts_them() {
     let seen = watched.finish();
     let lost = seen.account.lost_by_reason();
     assert!(lost.iter().any(|(reason, n)| *reason == LossReason::RingFull && *n > 100), "{lost:?}");
-    // finish() checked the sum on every CPU; what was kept is what was given. The flow was opened while watching, so
-    // that its owner needed no item of its own.
+    // finish() checked the sum on every CPU; the records kept are those returned. The flow was
+    // opened during the observation, so its owner needed no item of its own.
     assert_eq!(records(&seen.items), seen.account.kept(), "{}", seen.account);
     assert!(seen.account.to_string().contains("ring-full"));
 }
@@ -55,7 +55,7 @@ fn a_ring_that_is_read_loses_nothing() {
     assert_eq!(records(&seen.items) + seen.nested(), seen.account.seen(), "{}", seen.account);
 }
 
-/// The flows that the items leave open, by their local and remote ports.
+/// The flows that are open according to the items, by their local and remote ports.
 fn open_ports(items: &[Item]) -> std::collections::HashMap<u64, Option<(u16, u16)>> {
     let mut open = std::collections::HashMap::new();
     for item in items {
@@ -75,7 +75,7 @@ fn open_ports(items: &[Item]) -> std::collections::HashMap<u64, Option<(u16, u16
     open
 }
 
-/// The ports of the sockets that the kernel has in the namespace, by `ss`, which asks in its own way.
+/// The ports of the kernel's sockets in the namespace, by `ss`, which has its own implementation.
 fn kernel_ports(net: &Net, side: Side) -> Vec<(u16, u16)> {
     let states = ["established", "syn-sent", "fin-wait-1", "fin-wait-2", "close-wait", "last-ack", "closing"];
     let mut command = net.command(side, "ss");
@@ -98,8 +98,9 @@ fn kernel_ports(net: &Net, side: Side) -> Vec<(u16, u16)> {
     ports
 }
 
-/// A thousand short connections through a ring of 16 records that is read too seldom: most closes are lost, and yet no
-/// flow stays open that the kernel does not have, and none is missing that it has.
+/// A thousand short connections through a ring buffer of 16 records that is read too rarely: most
+/// closes are lost, and yet no flow stays open that the kernel does not have, and none of the
+/// kernel's is missing.
 #[test]
 fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     let Some(net) = Net::or_skip("after_losses_the_open_flows") else { return };
@@ -127,7 +128,7 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     let account = watched.monitor.account();
     let lost = account.lost_to(LossReason::RingFull);
     assert!(lost > 1000, "{account}");
-    // Half the flows at least had a close that nobody read.
+    // At least half of the flows had a close that was never read.
     let ghosts = open_ports(watched.read()).len();
     println!("{ghosts} open before the census, {} sockets; {account}", kernel_ports(&net, Side::A).len());
     let as_the_kernel = |items: &[Item]| {
@@ -142,7 +143,7 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     println!("{} closed by the census", unseen(&watched.items));
     assert!(unseen(&watched.items) > 0);
 
-    // Lost at the very end, they are found before the end.
+    // Losses at the very end are detected before the end.
     for (near, far) in stay.drain(..).skip(5) {
         drop((near, far));
     }
@@ -155,7 +156,7 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
     let there = kernel_ports(&net, Side::A);
     let open: Vec<_> = open.into_values().flatten().filter(|ports| !there.contains(ports)).collect();
     assert!(open.is_empty(), "{open:?} are gone; {}", seen.account);
-    // Each close that the census told of is a record that was seen and kept.
+    // Each close reported by the census is a record that was seen and kept.
     assert_eq!(seen.account.seen(), seen.account.kept() + seen.account.lost());
 }
 
@@ -165,7 +166,7 @@ fn a_stack_that_finds_no_room_is_counted_and_its_record_kept() {
     net.shape(Side::A, 20, 25_000).unwrap();
     let filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();
     let options = Options { filter, density: Density::EveryAck, ring_bytes: None };
-    // There are more ways than one to lose a segment.
+    // There is more than one code path on which a segment is lost.
     let room = Room { owners: 100, stacks: 1 };
     let monitor = Monitor::start_with_room(&options, &room).unwrap_or_else(|error| panic!("{error}"));
     let mut watched = Watched { monitor: Box::new(monitor), items: Vec::new() };
@@ -179,7 +180,7 @@ fn a_stack_that_finds_no_room_is_counted_and_its_record_kept() {
     let placed = with_stack.iter().filter(|e| !e.place.name().starts_with("tcp:")).count();
     let lost = seen.lost_for(LossReason::StackTable);
     assert!(placed > 0 && lost > 0, "{placed} with a place, {}", seen.account);
-    // A record that stands alone beside another has its stack, too.
+    // A record without another of the same event has its stack, too.
     assert!(with_stack.len() as u64 >= placed as u64 + lost, "{}: {}", with_stack.len(), seen.account);
     assert_eq!(seen.account.lost(), seen.nested() + lost, "{}", seen.account);
 }

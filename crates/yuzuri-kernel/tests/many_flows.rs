@@ -1,4 +1,4 @@
-//! A program with 20,000 flows: each of them is shown, or is counted where it cannot be.
+//! A program with 20,000 flows: each of them is shown, or counted if it cannot be.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -15,13 +15,13 @@ use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Account, Density, FlowId, Item, LossReason, Marks};
 
 const CONNECTIONS: &str = "YUZURI_TEST_LOAD";
-/// Files that a process of the test has open beside its sockets, at most.
+/// Most files that a test process has open besides its sockets.
 const OTHER_FILES: u64 = 100;
-/// Runs of our programs that the kernel may leave out on a busy machine.
+/// Runs of our programs that the kernel may skip on a busy machine.
 const LEFT_OUT: usize = 50;
 
-/// Not a test: a process named `load` that holds both ends of so many connections over loopback, and lets
-/// each end speak once when told to.
+/// Not a test: a process named `load` that holds both ends of many connections over loopback, and
+/// makes each end send once on request.
 #[test]
 fn hold_many_flows() {
     let Ok(connections) = std::env::var(CONNECTIONS) else { return };
@@ -76,7 +76,7 @@ impl Holder {
 }
 
 impl Load {
-    /// Four of them: one may not have as many files open, not even root everywhere.
+    /// Four of them: one process may not have that many files open, not even root everywhere.
     fn start(test: &str, net: &Net, flows: usize) -> Option<Load> {
         const PROCESSES: usize = 4;
         let files = (flows / PROCESSES) as u64 + OTHER_FILES;
@@ -111,7 +111,7 @@ impl Load {
     }
 }
 
-/// Does one thing on a thread of its own, and another again and again until that is done.
+/// Runs one closure on its own thread, and repeats another until that is done.
 fn while_done(thing: impl FnOnce() + Send, mut other: impl FnMut()) {
     std::thread::scope(|scope| {
         let thing = scope.spawn(thing);
@@ -126,7 +126,7 @@ fn shown(items: &[Item]) -> usize {
     flows(items).iter().map(|flow| flow.id).collect::<HashSet<FlowId>>().len()
 }
 
-/// Flows of which a hook told.
+/// Flows reported by a hook.
 fn hooked(items: &[Item]) -> usize {
     let told = events(items).into_iter().filter(|event| !event.marks.contains(Marks::SAMPLED));
     told.map(|event| event.flow).collect::<HashSet<FlowId>>().len()
@@ -137,8 +137,8 @@ fn owner_unknown(account: &Account) -> u64 {
     lost.iter().find(|(reason, _)| *reason == LossReason::OwnerUnknown).map_or(0, |(_, n)| *n)
 }
 
-/// Reads until so many are there; three minutes at most, as a search through `/proc` takes its time on a busy
-/// machine.
+/// Reads until `wanted` are there; three minutes at most, since a search through `/proc` takes long
+/// on a busy machine.
 fn until(watched: &mut Watched, what: &str, wanted: usize, count: impl Fn(&[Item]) -> usize) {
     let patience = Instant::now() + Duration::from_secs(180);
     while count(watched.read()) < wanted {
@@ -156,12 +156,12 @@ fn filter(net: &Net) -> String {
 fn a_program_with_20000_flows_is_seen_whole() {
     const TEST: &str = "a_program_with_20000_flows_is_seen_whole";
     const FLOWS: usize = 20_000;
-    // Room on each CPU for all that they say, however late a busy machine reads it.
+    // Room on each CPU for everything they send, however late a busy machine reads it.
     const RING_BYTES: usize = 64 << 20;
     let Some(net) = Net::or_skip(TEST) else { return };
     let Some(mut load) = Load::start(TEST, &net, FLOWS) else { return };
 
-    // Silent, and told of by a census: each is chosen from its first segment on.
+    // Silent flows, found by a census: each is selected from its first segment on.
     let mut watched = Watched::with_ring(&filter(&net), Density::EveryAck, Some(RING_BYTES));
     until(&mut watched, "silent flows", FLOWS, shown);
     load.speak_read(&mut watched);
@@ -171,11 +171,11 @@ fn a_program_with_20000_flows_is_seen_whole() {
     assert_eq!(shown(&seen.items), FLOWS);
     assert_eq!(seen.account.seen(), seen.account.kept() + seen.account.lost());
 
-    // They speak before anybody can know whose they are, and then are silent.
+    // They send before their owners can be known, and then are silent.
     let mut watched = Watched::with_ring(&filter(&net), Density::EveryAck, Some(RING_BYTES));
     load.speak();
     until(&mut watched, "flows that spoke too early", FLOWS, shown);
-    // What they said is counted, as nobody knows yet what becomes of it.
+    // Their records are counted, as it is not known yet what becomes of them.
     let account = watched.monitor.account();
     assert!(owner_unknown(&account) >= (FLOWS - LEFT_OUT) as u64, "{account}");
     load.speak_read(&mut watched);
@@ -223,8 +223,8 @@ fn what_a_full_table_of_owners_keeps_away_is_counted_and_comes_later() {
     );
 }
 
-/// Flows of others, and those nobody can know of: the first are no loss once they are known, the second stay
-/// counted.
+/// Flows of others, and flows whose owner cannot be known: the former are no loss once they are
+/// known, the latter stay counted.
 #[test]
 fn flows_of_others_are_no_loss_once_they_are_known() {
     const TEST: &str = "flows_of_others_are_no_loss_once_they_are_known";

@@ -1,4 +1,5 @@
-//! The search for owners through `/proc` takes its time where much is open there; the rings do not wait for it.
+//! The search for owners through `/proc` takes long if many files are open; the ring buffers do not
+//! wait for it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -21,7 +22,7 @@ fn child() {
     child::be_one();
 }
 
-/// Not a test: a process that holds as many files open as it may.
+/// Not a test: a process that opens as many files as it may.
 #[test]
 fn hold_files() {
     if std::env::var_os(HOLD).is_none() {
@@ -34,7 +35,7 @@ fn hold_files() {
     while let Ok(file) = File::open("/dev/null") {
         files.push(file);
     }
-    // Room for what standard output may need.
+    // Leave room for standard output.
     files.pop();
     println!("holding {}", files.len());
     loop {
@@ -62,7 +63,7 @@ fn rings_are_read_while_a_search_is_under_way() {
     if held < 50_000 {
         return println!("{TEST}: skipped: {HOLDERS} processes may hold only {held} files open here");
     }
-    // The process whose socket is looked for comes after it: the search goes by the processes' numbers.
+    // The process with the socket is started later: the search follows the processes' numbers.
     let (server, at) = child::listening(&net, Side::B);
     if holders.iter().any(|(holder, _)| server.0.id() < holder.0.id()) {
         return println!("{TEST}: skipped: the processes' numbers began anew");
@@ -73,11 +74,11 @@ fn rings_are_read_while_a_search_is_under_way() {
     let mut watched = Watched::of(&net, Side::B, Density::EveryAck);
     watched.until("the flow", |items| flow_id(items, to).is_some());
     let id = flow_id(&watched.items, to).unwrap();
-    // From the first record on its owner is looked for.
+    // From the first record on, its owner is searched for.
     let mut reads_meanwhile = 0;
     loop {
         let before = events(&watched.items).len();
-        // A kernel may leave out a run of a program: then another segment tells.
+        // A kernel may skip a program run: then another segment causes the record.
         watched.until("the segment's record", |items| {
             let come = events(items).len() > before;
             come || (&near).write(&[1]).is_err()

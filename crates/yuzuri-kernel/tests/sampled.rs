@@ -1,4 +1,4 @@
-//! Watching without privilege: the same records from `sock_diag`, marked as sampled.
+//! Observation without privilege: the same records from `sock_diag`, marked as sampled.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -52,7 +52,7 @@ fn samples_equal_tcp_info() {
 
 const MARKER: &str = "YUZURI_TEST_AS_NOBODY";
 
-/// Not a test: what the test below runs as another user.
+/// Not a test: the test below runs it as another user.
 #[test]
 fn as_nobody() {
     if std::env::var_os(MARKER).is_none() {

@@ -1,4 +1,4 @@
-//! Flows on which nothing happens: no hook tells of them, and yet they are shown.
+//! Silent flows: no hook sees them, and yet they are shown.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -24,7 +24,8 @@ fn shown(items: &[Item], local: SocketAddr) -> Option<FlowId> {
     (!of(items, id).is_empty()).then_some(id)
 }
 
-/// As many records as the account says were kept: identities and events. Owners that `/proc` told are no records.
+/// The records that the account counts as kept: identities and events. Owners found in `/proc` are
+/// not records.
 fn records(items: &[Item]) -> u64 {
     let mut met = std::collections::HashSet::new();
     let is_record = |item: &&Item| match item {
@@ -62,12 +63,12 @@ fn idle_connections_appear_over_both_protocols_and_only_once() {
                 .iter()
                 .any(|f| f.id == id && f.owner.as_ref().is_some_and(|o| o.pid == std::process::id()))
         });
-        // It speaks: the same flow goes on, and keeps its owner.
+        // The same flow becomes active, and keeps its owner.
         pair.ping();
         watched.until("a record of the hook", |items| of(items, id).len() > 1);
         let last = flows(&watched.items).into_iter().rfind(|f| f.id == id).unwrap();
         assert!(last.owner.is_some());
-        // A density says nothing about which flows.
+        // A density does not select flows.
         let filter = watched.monitor.filter().clone();
         watched.monitor.set(&filter, Density::default()).unwrap();
         let near = pair.near_addr();
@@ -105,7 +106,7 @@ fn a_filter_chooses_among_silent_flows_and_a_wider_one_shows_more() {
     let netns = format!("netns:{}", net.name(Side::A));
     let mut watched = Watched::start(&format!("{netns} addr:fd77::/64"), Density::EveryAck);
     watched.until("the one that is chosen", |items| shown(items, six).is_some());
-    // The far ends lie in the other namespace.
+    // The far ends are in the other namespace.
     let far = v6.far.local_addr().unwrap();
     for local in [four, far] {
         assert_eq!(flow_id(&watched.items, local), None);
@@ -141,7 +142,7 @@ fn silent_flows_are_chosen_by_their_process() {
     let other = near.local_addr().unwrap();
     assert_eq!(flow_id(&watched.items, other), None, "ours is another process");
     let id = flow_id(&watched.items, to).unwrap();
-    // The programs know of it: its next segment gives a record.
+    // The programs know it: its next segment causes a record.
     std::io::Write::write_all(&mut &near, &[1]).unwrap();
     watched.until("a record of the hook", |items| {
         of(items, id).iter().any(|e| !e.marks.contains(Marks::SAMPLED))
@@ -181,7 +182,7 @@ fn a_silent_flow_that_ends_without_a_word_is_closed() {
     let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
     watched.until("the idle flow", |items| shown(items, local).is_some());
     let id = flow_id(&watched.items, local).unwrap();
-    // A reset: no FIN, no segment that arrives.
+    // A reset: no FIN, no incoming segment.
     socket2::SockRef::from(&pair.near).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(pair);
     watched.until("its close", |items| of(items, id).iter().any(|e| e.kind == Kind::Close));

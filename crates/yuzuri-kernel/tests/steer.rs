@@ -1,4 +1,5 @@
-//! Steering, on real flows: taken and given back, left alone where someone chose, told of exactly.
+//! Steering on real flows: migrated and migrated back, left alone where somebody chose a control,
+//! and reported exactly.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -14,11 +15,11 @@ use yuzuri_kernel::steer::{FlowState, NewFlows, Prefix, Scope, Standing, SteerOp
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::FlowId;
 
-/// A net on which a flow loses packets: its window and ssthresh are figures of its own then.
+/// A net on which a flow loses packets, so that its window and ssthresh have distinctive values.
 fn lossy(test: &str, default: &str) -> Option<Net> {
     let net = Net::or_skip(test)?;
     for side in [Side::A, Side::B] {
-        // A namespace may have as its default only what is not restricted: Reno, and the default of its beginning.
+        // A namespace's default must be unrestricted: Reno, or the default from its creation.
         if let Err(why) = net.set(side, "net.ipv4.tcp_congestion_control", default) {
             println!("{test}: skipped: {why}");
             return None;
@@ -28,7 +29,7 @@ fn lossy(test: &str, default: &str) -> Option<Net> {
     Some(net)
 }
 
-/// Where a record of a quiet flow differs from `TCP_INFO`.
+/// Differences between a record of a quiet flow and `TCP_INFO`.
 fn differences(flow: &FlowState, pair: &Pair) -> Vec<String> {
     let info = tcp_info::read(&pair.near);
     let ca_state = flow.ca_state as u64;
@@ -104,7 +105,8 @@ fn migrated_and_migrated_back(test: &str, default: &str, v6: bool) {
     assert!(!available().contains(&cubic.name), "{:?}", available());
     pair.send(500_000);
 
-    // The kernel notes a choice of control for ever; who remembers can take the flow again.
+    // The kernel records a choice of control permanently; a caller that remembers can migrate the
+    // flow again.
     let cubic = CubicParams { name: name("n"), ..CubicParams::default() };
     let again = SteerOptions { cubic: cubic.clone(), ..SteerOptions::default() };
     let Some(mut steering) = start(test, &net, again.clone()) else { return };
@@ -142,7 +144,7 @@ fn there_is_room_for_all_flows_that_were_migrated_before() {
     let Some(mut steering) = start(TEST, &net, steered::options("f")) else { return };
     let id = state_of(&mut steering, &early).id;
     assert_eq!(steering.leave().unwrap().migrated_back, [id]);
-    // The last one is the flow; of the others there are no sockets.
+    // The last one is the flow; the others have no sockets.
     let most = SteerOptions::MAX_MIGRATED_BEFORE as u64;
     let mut migrated_before: Vec<FlowId> = (1..most).map(|n| FlowId(u64::MAX - n)).chain([id]).collect();
     let options = SteerOptions { migrated_before: migrated_before.clone(), ..steered::options("f") };
@@ -206,7 +208,7 @@ fn a_new_flow_is_ours_at_once() {
     }
     let ours = steering.control().cubic().name.clone();
     for to in [net.v4(Side::A), net.v6(Side::A), net.v4(Side::B), net.v6(Side::B)] {
-        // Opened, and accepted: the listener's side is the steered one.
+        // Opened, or accepted: the listener's side is the steered one.
         let accepts = [net.v4(Side::A), net.v6(Side::A)].contains(&to);
         let pair = pair(&net, if accepts { Side::B } else { Side::A }, to);
         let (own, other) = if accepts { (&pair.far, &pair.near) } else { (&pair.near, &pair.far) };
@@ -221,7 +223,7 @@ fn a_new_flow_is_ours_at_once() {
             "{flows:?}"
         );
     }
-    // No longer taken.
+    // Migration is off.
     steering.take(false);
     let free = pair(&net, Side::A, net.v4(Side::B));
     assert_eq!(control_of(&free.near), "reno");
@@ -278,7 +280,7 @@ fn only_flows_in_scope_count() {
         return;
     };
     let pairs = [pair(&net, Side::A, net.v4(Side::B)), pair(&net, Side::A, net.v6(Side::B))];
-    // To its own address, thus over loopback.
+    // To its own address, so over loopback.
     let inner = pair_with(&net, Side::A, Side::A, net.v4(Side::A));
     let mut flows = Vec::new();
     let mut seen = |steering: &mut Steering| -> Vec<_> {
@@ -297,11 +299,12 @@ fn only_flows_in_scope_count() {
     assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));
 }
 
-/// BBR's pacing ends when the window is full once, and its own state begins anew when it gets its flow back.
+/// BBR's pacing ends once the window is full, and its own state starts again when its flow is
+/// migrated back.
 #[test]
 fn a_bbr_flow_is_migrated_and_migrated_back() {
     const TEST: &str = "a_bbr_flow_is_migrated_and_migrated_back";
-    // Asking for it loads its module.
+    // Requesting it loads its module.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     if let Err(why) = socket.set_tcp_congestion(b"bbr") {
         return println!("{TEST}: skipped: the kernel has no BBR: {why}");
@@ -345,7 +348,7 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
         (steering.walked(), told)
     };
     let nothing = |walked: bool| (walked, Vec::new());
-    // Until every flow rests each walk tells of all; the first that tells of none is a walk.
+    // Until every flow rests, each walk reports all; the first that reports none is still a walk.
     let mut comes_to_rest = |steering: &mut Steering, count: usize| {
         let mut walks = 0;
         while let (walked, told) = observe(steering)
@@ -361,7 +364,7 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
     };
     comes_to_rest(&mut steering, 20);
     assert_eq!(steering.resting(), 20);
-    // A flow that rests begins to send.
+    // A resting flow begins to send.
     steering.observe(&mut Vec::new()).unwrap();
     assert!(!steering.walked());
     pairs[7].send(1);
@@ -370,7 +373,7 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
     assert!(steering.walked());
     assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[7].near_addr()]);
     comes_to_rest(&mut steering, 1);
-    // One that only hears goes on to rest: nothing of it can be bounded.
+    // A flow that only receives stays at rest: it has nothing to bound.
     steering.observe(&mut told).unwrap();
     assert!(!steering.walked());
     (&pairs[3].far).write_all(&[1]).unwrap();
@@ -382,14 +385,14 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
     assert!(steering.walked());
     assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[20].near_addr()]);
     comes_to_rest(&mut steering, 1);
-    // Asked for all, or looking elsewhere, it walks.
+    // When all flows are requested, or the scope changes, it walks.
     steering.observe(&mut told).unwrap();
     assert!(!steering.walked());
     steering.tell_all();
     steering.observe(&mut told).unwrap();
     assert!(steering.walked());
     assert_eq!(told.len(), 21);
-    // A flow whose control is another's does not tell when it begins: each walk is made.
+    // A flow under another control does not signal when it begins: each walk is made.
     let chosen = pair(&net, Side::A, net.v4(Side::B));
     socket2::SockRef::from(&chosen.near).set_tcp_congestion(b"cubic").unwrap();
     for _ in 0..RESTS_AFTER * 3 {
@@ -405,10 +408,10 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
 #[test]
 fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_that_rests() {
     const TEST: &str = "a_walk_longer_than_the_kernels_buffer";
-    /// Several times what the kernel's buffer holds: each time it is full, the walk comes to one flow twice.
+    /// Several times the kernel's buffer: each time it is full, the walk visits one flow twice.
     const FLOWS: usize = 600;
     const RESTS_AFTER: u16 = 3;
-    // Both ends of each flow are ours: a shell's 1024 files are too few.
+    // Both ends of each flow are ours: a shell's limit of 1024 files is too low.
     let files = (4 * FLOWS) as u64;
     let (soft, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(files), most.max(files)).unwrap();
@@ -424,7 +427,7 @@ fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_tha
     }
     steering.observe(&mut flows).unwrap();
     assert_eq!((flows.len(), steering.resting()), (0, FLOWS as u32));
-    // One writes; and one ends, which nobody tells of but the number of those that rest.
+    // One writes; and one ends, which only the number of resting flows shows.
     pairs[3].send(1);
     drop(pairs.pop());
     steering.observe(&mut flows).unwrap();
@@ -433,7 +436,7 @@ fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_tha
     steering.tell_all();
     steering.observe(&mut flows).unwrap();
     assert_eq!((flows.len(), steering.resting(), steering.told_all()), (FLOWS - 1, 0, true));
-    // Each that was migrated is told to be migrated back: the next steering must know.
+    // Each migrated flow is reported as migrated back: the next steering needs the list.
     assert_eq!(steering.leave().unwrap().migrated_back.len(), FLOWS - 1);
     assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));
 }

@@ -1,4 +1,5 @@
-//! A steering whose process is killed under traffic: its flow lives on, is free soon, and nothing of it stays.
+//! The process of a steering is killed under traffic: its flow survives, is free soon, and nothing
+//! of the steering remains.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -15,21 +16,22 @@ use yuzuri_kernel::control::{Bound, CubicParams, Steered, available};
 use yuzuri_kernel::steer::{Standing, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side, eventually};
 
-/// How often it is killed; `YUZURI_KILL_ROUNDS` names another number.
+/// How often it is killed; `YUZURI_KILL_ROUNDS` sets another number.
 const ROUNDS: u32 = 5;
-/// What the steering's bounds last, and how long it takes from one look to the next.
+/// The lifetime of the steering's bounds, and the interval between its walks.
 const LASTS: Duration = Duration::from_millis(1500);
 const PERIOD: Duration = Duration::from_millis(500);
-/// From the kill on, the flow is free within this time ...
+/// After the kill, the flow is free within this time ...
 const FREE_WITHIN: Duration = Duration::from_secs(2);
-/// ... or, where this machine lets it stand still by then, as soon as this much more of it is acknowledged, bytes.
+/// ... or, if this machine has stalled it until then, as soon as this much more of it is
+/// acknowledged, bytes.
 const OR_WITH: u64 = 200_000;
 const UPPER: u32 = 6;
 
 const NETNS: &str = "YUZURI_TEST_STEER_NETNS";
 const NAME: &str = "YUZURI_TEST_STEER_NAME";
 
-/// Not a test: what the test below starts and kills. It bounds every flow of a namespace.
+/// Not a test: the test below starts and kills it. It bounds every flow of a namespace.
 #[test]
 fn hold_a_steering() {
     let (Ok(netns), Ok(name)) = (std::env::var(NETNS), std::env::var(NAME)) else { return };
@@ -37,7 +39,7 @@ fn hold_a_steering() {
     nix::sched::setns(netns, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
     let cubic = CubicParams { name, ..CubicParams::default() };
     let mut steering = Steering::start(&SteerOptions { cubic, ..SteerOptions::default() }).unwrap();
-    // What it has in the kernel, from its descriptors.
+    // Its kernel objects, from its descriptors.
     let mut ids = Vec::new();
     for file in std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten() {
         let text = std::fs::read_to_string(file.path()).unwrap_or_default();
@@ -72,7 +74,8 @@ fn a_flow_outlives_a_killed_steering_and_is_free() {
     outlives("a_flow_outlives_a_killed_steering_and_is_free", rounds, None);
 }
 
-/// A bound expires by the machine's monotonic clock; the steering that writes it has another one.
+/// A bound expires by the machine's monotonic clock, while the steering that writes it has another
+/// clock.
 #[test]
 fn a_flow_outlives_a_killed_steering_of_another_time_namespace_and_is_free() {
     const TEST: &str = "a_flow_outlives_a_killed_steering_of_another_time_namespace_and_is_free";
@@ -81,7 +84,7 @@ fn a_flow_outlives_a_killed_steering_of_another_time_namespace_and_is_free() {
     }
 }
 
-/// `offset_s`: the steering's clocks are ahead of the machine's by so much.
+/// `offset_s`: how far the steering's clocks are ahead of the machine's.
 fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
     let Some(net) = Net::or_skip(test) else { return };
     for side in [Side::A, Side::B] {
@@ -99,7 +102,7 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
     let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut held = Vec::new();
     std::thread::scope(|scope| {
-        // Also where an assertion fails: the scope waits for its threads.
+        // Also when an assertion fails: the scope waits for its threads.
         struct Stop<'a>(&'a AtomicBool);
         impl Drop for Stop<'_> {
             fn drop(&mut self) {
@@ -120,7 +123,8 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
             }
         });
         let cwnd = || tcp_info::read(&pair.near).tcpi_snd_cwnd;
-        // Whether it is free; and what of it was acknowledged at the first look at which it should have been.
+        // Whether it is free; and how much of it was acknowledged at the first check when it should
+        // have been.
         let is_free = |killed: Instant, due: &mut Option<u64>| {
             let late = killed.elapsed() > FREE_WITHIN;
             let now = tcp_info::read(&pair.near);
@@ -147,7 +151,7 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
             let ids: Vec<String> = ids.expect("the child steers").split(' ').map(str::to_owned).collect();
             assert!(ids.iter().any(|id| id.starts_with("link_id:")), "{ids:?}");
             held.extend(ids);
-            // A flow that the steering before was killed over is taken as any other.
+            // A flow over which the previous steering was killed is migrated like any other.
             assert!(eventually(|| control_of(&pair.near) == options.cubic.name), "round {round}: not taken");
             assert!(eventually(|| cwnd() <= UPPER), "round {round}: not bounded: {}", cwnd());
             holder.0.kill().unwrap();
@@ -164,7 +168,7 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
 
         let links: Vec<String> = held.iter().filter(|id| id.starts_with("link_id:")).cloned().collect();
         assert!(eventually(|| left(&links).is_empty()), "{:?}", left(&links));
-        // The name is free: at once, or before Linux 6.4 for who registers it.
+        // The name is free: immediately, or before Linux 6.4 for a process that registers it.
         let mut steering = start(test, &net, options.clone()).unwrap();
         let flow = state_of(&mut steering, &pair);
         assert!(
@@ -176,7 +180,7 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
         assert!(!available().contains(&options.cubic.name));
         drop(stopping);
     });
-    // No flow is under a control of theirs any more.
+    // No flow is under one of their controls any more.
     assert!(eventually(|| left(&held).is_empty()), "{:?}", left(&held));
     yuzuri_testnet::attack(
         "kill -9 of a steering",

@@ -1,5 +1,5 @@
-//! The kernel's table of bounds has room for so many flows: what fits is bounded, the rest is counted, and
-//! nothing gives up.
+//! The kernel's table of bounds has a limited capacity: flows that fit are bounded, the rest are
+//! counted, and nothing fails.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -19,9 +19,9 @@ fn bounded() -> Steered {
     Steered { bound: Bound { lower: 0, upper: UPPER }, ..Steered::default() }
 }
 
-/// Whether a flow is held by its bound, by the kernel's own word: a free one's window grows beyond it.
+/// Whether the kernel shows that a flow is held by its bound: a free flow's window grows beyond it.
 fn is_held(steering: &mut Steering, pair: &Pair) -> bool {
-    // A larger window than it may have shrinks meanwhile.
+    // A window above its bound shrinks meanwhile.
     pair.send(300_000);
     !(0..8).any(|_| {
         pair.send(200_000);
@@ -29,7 +29,7 @@ fn is_held(steering: &mut Steering, pair: &Pair) -> bool {
     })
 }
 
-/// What a full table of bounds does with those that find no room in it.
+/// The effect of a full table of bounds on flows without an entry.
 #[test]
 fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
     const TEST: &str = "a_full_table_of_bounds_bounds_the_first";
@@ -46,7 +46,7 @@ fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
         |steering: &mut Steering| -> Vec<bool> { pairs.iter().map(|pair| is_held(steering, pair)).collect() };
     assert_eq!(steering.steer_all(&told(&[0, 1, 2, 3]), LASTS).unwrap(), 2);
     assert_eq!(held(&mut steering), [true, true, false, false]);
-    // Others need it more: one that was bounded is free.
+    // Others need it more: a flow that was bounded is free.
     assert_eq!(steering.steer_all(&told(&[3, 1, 0, 2]), LASTS).unwrap(), 2);
     let error = steering.bound(ids[0], bounded().bound, LASTS).unwrap_err().to_string();
     assert!(error.contains("the kernel map holds 2 flows"), "{error}");
@@ -58,8 +58,7 @@ fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
     steering.leave().unwrap();
 }
 
-/// The table asks nothing about its flows: that there are none of these ids takes nothing from what is
-/// tested.
+/// The table does not check its flows, so ids without a socket do not affect the test.
 fn told(count: usize) -> Vec<(FlowId, Steered)> {
     (0..count as u64).map(|n| (FlowId(u64::MAX - n), bounded())).collect()
 }
@@ -88,11 +87,11 @@ fn a_full_table_of_bounds_is_no_error_however_often_and_has_room_again() {
     for _ in 0..20 {
         assert_eq!(steering.steer_all(&told(3 * ROOM), LASTS).unwrap(), ROOM);
     }
-    // Once they have expired others have room.
+    // Once they have expired, others have room.
     std::thread::sleep(LASTS);
     let others: Vec<_> = (1..=ROOM as u64).map(|n| (FlowId(n), bounded())).collect();
     assert_eq!(steering.steer_all(&others, LASTS).unwrap(), ROOM);
-    // Those stay that are not named in a call: the others share the rest.
+    // Entries not named in a call stay: the others share the rest.
     assert_eq!(steering.steer_all(&told(10), LASTS).unwrap(), 0);
     steering.release(FlowId(7));
     assert_eq!(steering.steer_all(&told(10), LASTS).unwrap(), 1);

@@ -1,5 +1,5 @@
-//! A monitor in a time namespace: the kernel's time stamps are of the machine's monotonic clock, its own
-//! clock is another.
+//! A monitor in a time namespace: the kernel's time stamps are in the machine's monotonic clock,
+//! its own clock differs.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -15,7 +15,7 @@ use yuzuri_trace::{Density, Kind, Marks};
 
 const NETNS: &str = "YUZURI_TEST_WATCH_NETNS";
 const LOCAL: &str = "YUZURI_TEST_WATCH_SILENT";
-/// How far a recorded wall time may be from the truth.
+/// The largest error of a recorded wall time.
 const WITHIN_NS: i64 = 1_000_000;
 const EXCHANGES: usize = 20;
 
@@ -23,15 +23,15 @@ fn unix_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
 }
 
-/// Not a test: what the test below starts. It watches a namespace until the flow that was silent when it
-/// began has closed, and tells the wall time of each event.
+/// Not a test: the test below starts it. It watches a namespace until the flow that was silent when
+/// it began has closed, and prints the wall time of each event.
 #[test]
 fn hold_a_monitor() {
     let (Ok(netns), Ok(silent)) = (std::env::var(NETNS), std::env::var(LOCAL)) else { return };
     let silent: SocketAddr = silent.parse().unwrap();
     let began = unix_ns();
     let mut watched = Watched::start(&format!("netns:{netns}"), Density::EveryAck);
-    // A census tells of it, with a time of its own.
+    // A census reports it, with its own time.
     watched.until("the silent flow", |items| flow_id(items, silent).is_some());
     println!("started {} between {began} and {}", watched.monitor.session().started_unix_ns, unix_ns());
     println!("watching");
@@ -64,7 +64,7 @@ fn records_have_the_time_of_the_wall_and_all_are_drained() {
         return;
     }
     let offsets = timens::offsets(TEST).into_iter().map(Some);
-    // Where the clocks are the same the same holds.
+    // The same holds if the clocks are the same.
     for offset_s in offsets.chain([None]) {
         let Some(net) = Net::or_skip(TEST) else { return };
         let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
@@ -100,9 +100,9 @@ fn records_have_the_time_of_the_wall_and_all_are_drained() {
         };
         let told = times("event Sample");
         let met = spans.iter().filter(|span| told.iter().any(|at| (span.0..=span.1).contains(at))).count();
-        // The kernel may leave out a run of a program on a busy machine.
+        // The kernel may skip a program run on a busy machine.
         assert!(met >= EXCHANGES - 2, "{offset_s:?}: {met} of {EXCHANGES}; {spans:?}; {rest:#?}");
-        // Of a time in between there is no other record than the closing.
+        // No other record is from the time in between.
         let last = spans.last().unwrap().1;
         let strays = told.iter().filter(|at| !spans.iter().any(|span| (span.0..=span.1).contains(*at)));
         let strays = strays.filter(|at| **at < last).count();

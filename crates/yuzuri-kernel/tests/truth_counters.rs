@@ -1,5 +1,5 @@
-//! The monitor's events against the kernel's own counters (`nstat`), each kind of trouble provoked by fate of single
-//! packets, and all of them together by a path that loses at random.
+//! The monitor's events compared with the kernel's own counters (`nstat`): each kind of trouble
+//! provoked by the fate of single packets, and all of them together on a path with random loss.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -57,7 +57,7 @@ impl std::fmt::Display for Counters {
     }
 }
 
-/// Compares every event with the counters. The difference in words.
+/// Compares every event with the counters. Returns the difference in words.
 fn check(events: &[&Event], counters: &Counters) -> Result<(), String> {
     let count = |holds: &dyn Fn(&Event) -> bool| events.iter().filter(|e| holds(e)).count() as u64;
     let again = retransmitted(events)?;
@@ -106,7 +106,7 @@ struct Trouble {
     pair: Pair,
 }
 
-/// Runs a scenario between A and B and returns A's events and counters, compared already.
+/// Runs a scenario between A and B and returns A's events and counters, already compared.
 fn trouble(
     test: &str,
     control: &str,
@@ -117,8 +117,8 @@ fn trouble(
     common::exactly(test, || {
         let net = Net::or_skip(test)?;
         let relay = Relay::or_skip(&net, test)?;
-        // Else a receiver whose reader holds the socket just then acknowledges several segments at once (since Linux 6.7), and the order
-        // in which they came does not show.
+        // Otherwise a receiver whose reader holds the socket acknowledges several segments at a
+        // time (since Linux 6.7), which hides the order of their arrival.
         let _ = net.set(Side::B, "net.ipv4.tcp_backlog_ack_defer", "0");
         prepare(&net);
         let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
@@ -129,7 +129,7 @@ fn trouble(
         trouble.relay.decide(|_| Verdict::Pass);
         let Trouble { pair, relay: _relay } = trouble;
         pair.settle();
-        // Arrivals more: their records show what the last ACK did.
+        // Further segments: their records show the effect of the last ACK.
         for _ in 0..3 {
             pair.ping();
         }
@@ -144,8 +144,9 @@ fn trouble(
     })
 }
 
-/// Numbers data segments from A by their first sequence number: 0, 1, 2... in order of first appearance; again the
-/// same number for a retransmission, with how often it was seen before.
+/// Numbers data segments from A by their first sequence number: 0, 1, 2... in order of first
+/// appearance; a retransmission has the number of its original, with the count of earlier
+/// transmissions.
 fn numbered() -> impl FnMut(&Packet<'_>) -> Option<(usize, usize)> {
     let mut seen: Vec<(u32, usize)> = Vec::new();
     move |packet| {
@@ -204,8 +205,8 @@ fn timeouts_in_a_blackout_and_the_slow_start_after_it() {
             |_| {},
             |trouble| {
                 let mut number = numbered();
-                // All is lost until a segment is sent for the fourth time: first by the tail-loss probe or the timer, then
-                // by the timer again and again.
+                // Everything is lost until a segment is sent for the fourth time: first by the
+                // tail-loss probe or the timer, then by the timer repeatedly.
                 let mut dark = true;
                 trouble.relay.decide(move |packet| {
                     match number(packet) {
@@ -233,7 +234,7 @@ fn a_tail_loss_probe() {
         false,
         |_| {},
         |trouble| {
-            // A round trip first, so that the probe's timer has an RTT to go by.
+            // A round trip first, so that the probe's timer has an RTT.
             trouble.pair.send(1000);
             let mut number = numbered();
             trouble.relay.decide(move |packet| match number(packet) {
@@ -276,7 +277,7 @@ fn reordering_without_loss() {
     });
 }
 
-/// A held-back original and its retransmission arrive both: the receiver reports the duplicate.
+/// A delayed original and its retransmission both arrive: the receiver reports the duplicate.
 #[test]
 fn a_needless_fast_retransmission_is_undone() {
     side_by_side(
@@ -302,13 +303,14 @@ fn a_needless_fast_retransmission_is_undone() {
     );
 }
 
-/// The duplicate is reported late, by the very acknowledgement that shows the next loss: it ends in Recovery, whose marker
-/// is set again before any hook could see that it was taken back.
+/// The duplicate is reported late, by the very acknowledgement that shows the next loss: it ends in
+/// Recovery, which sets the marker again before any hook could see that it was reset.
 #[test]
 fn a_reduction_is_undone_where_the_next_begins() {
     side_by_side([("cubic", false), ("reno", true)], |(control, v6)| {
         let prepare = |net: &Net| {
-            // Timestamps would show at once that the retransmission was needless; a probe would be one more.
+            // Timestamps would immediately show that the retransmission was spurious; a probe would
+            // be one more.
             net.set(Side::A, "net.ipv4.tcp_timestamps", "0").unwrap();
             net.set(Side::A, "net.ipv4.tcp_early_retrans", "0").unwrap();
         };
@@ -356,7 +358,8 @@ fn a_needless_timeout_is_undone() {
                 let (mut dark, mut again) = (true, 0);
                 trouble.relay.decide(move |packet| {
                     match number(packet) {
-                        // The tail-loss probe and the first retransmission by the timer may both be needed to have Loss.
+                        // The tail-loss probe and the first retransmission by the timer may both be
+                        // needed to enter Loss.
                         Some((_, times)) if dark && times > 0 => {
                             again += 1;
                             if again == 2 {
@@ -378,7 +381,7 @@ fn a_needless_timeout_is_undone() {
     });
 }
 
-/// A small generator, so that a failing pattern can be run again by its seed.
+/// A small generator, so that a failing pattern can be repeated by its seed.
 struct Lcg(u64);
 
 impl Lcg {
@@ -407,7 +410,8 @@ fn everything_together_on_a_path_that_loses_and_reorders() {
                             (Side::A, true) if random.one_in(60) => Verdict::Hold,
                             (Side::A, true) if random.one_in(8) => Verdict::PassAndRelease,
                             (Side::B, _) if random.one_in(50) => Verdict::Drop,
-                            // Whatever waits goes at the latest when the timer has brought a packet of its own.
+                            // Waiting packets leave at the latest when the timer has sent a packet
+                            // of its own.
                             _ if random.one_in(30) => Verdict::PassAndRelease,
                             _ => Verdict::Pass,
                         }

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use yuzuri_testnet::{Net, Side, eventually};
 use yuzuri_trace::{Density, Event, Kind, Role};
 
-/// The number behind a name in JSON, from a place on.
+/// The number after a name in JSON, from an offset on.
 fn number(json: &str, from: usize, name: &str) -> f64 {
     let at = from + json[from..].find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("{name} in {json}"));
     let value = json[at..].split_once(':').unwrap().1;
@@ -40,12 +40,12 @@ fn bytes_and_rate_agree_with_iperf3() {
         .unwrap();
     let report = String::from_utf8(client.stdout).unwrap();
     assert!(client.status.success(), "{report}");
-    // What it wrote last may still be on its way when it has ended.
+    // Its last data may still be in flight after it has ended.
     watched.until("the close of both connections", |items| {
         events(items).iter().filter(|e| e.kind == Kind::Close).count() == 2
     });
     let seen = watched.finish_whole();
-    // The flow of the data: iperf3's other connection only controls.
+    // The flow of the data: iperf3's other connection is for control.
     let flow = (seen.flows().into_iter())
         .filter(|f| f.role == Role::Opened && f.remote == SocketAddr::new(net.v4(Side::B), 5201))
         .max_by_key(|f| {
@@ -63,12 +63,13 @@ fn bytes_and_rate_agree_with_iperf3() {
     assert!((bytes / theirs - 1.0).abs() < 0.01, "bytes: ours {bytes}, iperf3's {theirs}");
     let retransmits = number(&report, sent, "retransmits");
     let ours = own.iter().map(|e| e.snapshot.total_retrans).max().unwrap();
-    // iperf3 reads the counter when its time is over; what is in flight then may still be sent again.
+    // iperf3 reads the counter when its time is over; data in flight then may still be
+    // retransmitted.
     let in_flight = own.iter().map(|e| e.snapshot.in_flight()).max().unwrap();
     let later = f64::from(ours) - retransmits;
     assert!((0.0..=f64::from(in_flight)).contains(&later), "{ours} {retransmits} {in_flight}");
 
-    // The rate over the span that iperf3 itself names, from the first byte that was acknowledged.
+    // The rate over the span that iperf3 itself reports, from the first acknowledged byte.
     let span_s = number(&report, sent, "seconds");
     let first = own.iter().find(|e| e.snapshot.bytes_acked > 1).unwrap();
     let until_ns = first.mono_ns + (span_s * 1e9) as u64;

@@ -1,4 +1,4 @@
-//! A record against `TCP_INFO` and `ss -tin` of the same moment.
+//! A record compared with `TCP_INFO` and `ss -tin` of the same moment.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -10,8 +10,9 @@ use std::io::Write;
 use yuzuri_testnet::{Net, Relay, Side, Verdict};
 use yuzuri_trace::{Density, Event, Kind, Marks, Snapshot};
 
-/// The record that one byte from the far end brings, and `TCP_INFO` from before it: the record is taken before the
-/// segment is processed, so the two must be equal. Where a timer or another segment came between, once more.
+/// The record caused by one byte from the far end, and `TCP_INFO` from before it: the record is
+/// taken before the segment is processed, so the two must be equal. Repeated if a timer or another
+/// segment came between.
 fn record_and_info<T>(watched: &mut Watched, pair: &Pair, look: impl Fn() -> T) -> (Event, TcpInfo, T) {
     let local = pair.near_addr();
     let own = |items: &[yuzuri_trace::Item]| -> Vec<Event> {
@@ -19,7 +20,7 @@ fn record_and_info<T>(watched: &mut Watched, pair: &Pair, look: impl Fn() -> T) 
         events(items).into_iter().filter(|e| Some(e.flow) == id).copied().collect()
     };
     for _ in 0..50 {
-        // What happened before is read before: later records belong to the byte.
+        // Earlier records are read before: later ones belong to the byte.
         let before_ns = yuzuri_kernel::clock::mono_ns();
         let info = tcp_info::read(&pair.near);
         let seen = look();
@@ -60,7 +61,7 @@ fn a_quiet_flow_equals_tcp_info() {
     watched.finish_whole();
 }
 
-/// Segments lost, SACKed, sent again and not yet sent: every field but zero.
+/// Segments lost, SACKed, retransmitted and not yet sent: every field but zero.
 #[test]
 fn a_flow_in_trouble_equals_tcp_info() {
     const TEST: &str = "a_flow_in_trouble_equals_tcp_info";
@@ -69,11 +70,11 @@ fn a_flow_in_trouble_equals_tcp_info() {
         let Some(relay) = Relay::or_skip(&net, TEST) else { return };
         let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
         let to = if v6 { relay.v6(Side::B) } else { relay.v4(Side::B) };
-        // A receive buffer that holds less than the window would let go: some of it stays unsent.
+        // A receive buffer smaller than the window: some data stays unsent.
         let small = |socket: &socket2::Socket| socket.set_recv_buffer_size(64 * 1024).unwrap();
         let pair = Pair::with(&net, Side::A, to, "cubic", small);
         pair.send(200_000);
-        // One segment is lost again and again: what follows it is SACKed.
+        // One segment is lost repeatedly: its successors are SACKed.
         let mut lost = None;
         relay.decide(move |packet| match &packet.tcp {
             Some(tcp) if packet.from == Side::A && tcp.is_data() => {
@@ -102,11 +103,12 @@ fn a_flow_in_trouble_equals_tcp_info() {
     }
 }
 
-/// A writer that waits for room in the send buffer is told of, and requests that wait for their answers are not taken for it.
+/// A writer that waits for room in the send buffer is reported, and requests that wait for their
+/// answers are not mistaken for one.
 #[test]
 fn a_writer_that_waits_is_told() {
     let Some(net) = Net::or_skip("a_writer_that_waits_is_told") else { return };
-    // The queue holds more than the send buffer: nothing stays unsent.
+    // The queue is larger than the send buffer: nothing stays unsent.
     net.shape(Side::A, 20, 200_000).unwrap();
     let watched = Watched::of(&net, Side::A, Density::EveryAck);
     let small = |socket: &socket2::Socket| socket.set_send_buffer_size(32 * 1024).unwrap();
@@ -130,7 +132,7 @@ fn a_writer_that_waits_is_told() {
     assert!(of >= 50 && told == 0, "{told} of {of}");
 }
 
-/// Words of `ss`: `cwnd:10`, and those with a blank before the value (`pacing_rate 12bps`).
+/// The fields of `ss`: `cwnd:10`, and those with a blank before the value (`pacing_rate 12bps`).
 fn words(text: &str) -> HashMap<String, String> {
     let mut words = HashMap::new();
     let mut tokens = text.split_whitespace().peekable();
@@ -171,7 +173,7 @@ fn a_flow_equals_what_ss_prints() {
         };
         let (event, _, words) = record_and_info(&mut watched, &pair, ss);
         let s: &Snapshot = &event.snapshot;
-        // ss leaves out what is zero, and ssthresh while it is infinite.
+        // ss omits zeros, and ssthresh while it is infinite.
         let number = |name: &str| -> u64 {
             let value = words.get(name).map_or("0", String::as_str);
             let digits = value.trim_end_matches("bps");
@@ -200,7 +202,7 @@ fn a_flow_equals_what_ss_prints() {
         }
         let retrans = words.get("retrans").map_or("0/0", String::as_str);
         assert_eq!(format!("{}/{}", s.retrans_out, s.total_retrans), retrans, "{words:?}");
-        // bytes per second times eight, as ss counts.
+        // bytes per second times eight, as in ss.
         assert_eq!(s.pacing_rate_bps, number("pacing_rate"), "{words:?}");
         assert_eq!(s.delivery_rate_bps / 8 * 8, number("delivery_rate"), "{words:?}");
         let limited = event.marks.contains(yuzuri_trace::Marks::APP_LIMITED);
@@ -210,7 +212,7 @@ fn a_flow_equals_what_ss_prints() {
     }
 }
 
-/// The last record of a flow has its final account, and nothing of the flow comes after it.
+/// The last record of a flow has its final account, and no record of the flow follows it.
 #[test]
 fn the_closing_record_has_the_final_state() {
     let Some(net) = Net::or_skip("the_closing_record_has_the_final_state") else { return };
@@ -226,7 +228,7 @@ fn the_closing_record_has_the_final_state() {
     let seen = watched.finish_whole();
     let last = *seen.of(local).last().unwrap();
     assert_eq!(last.kind, Kind::Close);
-    // FIN takes a number of its own.
+    // FIN takes a sequence number.
     let acked = last.snapshot.bytes_acked - info.tcpi_bytes_acked;
     assert!(acked <= 1, "{last:?}");
     assert_eq!(last.snapshot.total_retrans, info.tcpi_total_retrans);

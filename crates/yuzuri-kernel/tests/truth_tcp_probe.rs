@@ -1,4 +1,4 @@
-//! The record at every ACK against what the kernel itself prints at the same tracepoint.
+//! The record at every ACK compared with the kernel's own output at the same tracepoint.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -10,7 +10,7 @@ use yuzuri_kernel::shielded::{Shielded, shielded};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{CaState, Density, Event};
 
-/// What one record and one line have in common.
+/// The common part of a record and a line.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 struct Row {
     cookie: u64,
@@ -25,7 +25,8 @@ struct Row {
 
 fn ours(event: &Event, first: &Event) -> Row {
     let s = &event.snapshot;
-    // The tracepoint prints tcp_current_ssthresh(): outside a reduction at least three quarters of the window.
+    // The tracepoint prints tcp_current_ssthresh(): outside a reduction at least three quarters of
+    // the window.
     let reducing = matches!(event.ca_state, CaState::Cwr | CaState::Recovery);
     let ssthresh = if reducing { s.ssthresh } else { s.ssthresh.max((s.cwnd >> 1) + (s.cwnd >> 2)) };
     Row {
@@ -53,19 +54,20 @@ fn kernels(line: &Line, first: &Line) -> Row {
     }
 }
 
-/// The flow's records must be the kernel's lines: none that the kernel did not print, in the same order. Gives the lines
-/// that have no record of their own; of a flow that sends, none may be merged into a later one.
+/// The flow's records must be the kernel's lines: none that the kernel did not print, in the same
+/// order. Returns the lines without a record of their own; if the flow sends, none may be merged
+/// into a later record.
 fn without_record<'a>(records: &[&Event], lines: &[&'a Line], started_ns: u64, sends: bool) -> Vec<&'a Line> {
     let mut acks: Vec<&Event> = (records.iter().copied())
         .filter(|e| e.place.name() == "tcp:tcp_probe" && e.counts.acks > 0)
         .collect();
     assert!(!sends || acks.iter().all(|e| e.counts.acks == 1), "a record at every ACK");
-    // The end of the handshake came before the trace.
+    // The end of the handshake preceded the trace.
     let early = acks.iter().take_while(|e| e.mono_ns < started_ns).count();
     assert!(early <= 1, "{early} segments before the first byte");
     acks.drain(..early);
     assert!(!acks.is_empty(), "no record for {} lines", lines.len());
-    // Where the very first line has no record, the sums do not begin together.
+    // If the very first line has no record, the sums do not begin together.
     let first = lines.iter().position(|line| ours(acks[0], acks[0]) == kernels(line, line));
     let first = first.unwrap_or_else(|| panic!("no line is the first record: {:?}", acks[0]));
     let mut rows = acks.iter().map(|e| ours(e, acks[0])).peekable();
@@ -83,7 +85,7 @@ fn without_record<'a>(records: &[&Event], lines: &[&'a Line], started_ns: u64, s
     missing
 }
 
-/// Whether the line's packet interrupted a thread of a process that the kernel keeps from BPF.
+/// Whether the line's packet interrupted a thread of a process that the kernel shields from BPF.
 fn over_shielded(line: &Line, shielded: &[Shielded]) -> bool {
     // NAME-THREAD [CPU] flags time
     let thread = line["task"].split(" [").next().and_then(|task| task.trim().rsplit('-').next()).unwrap();
@@ -126,8 +128,8 @@ fn attempt(test: &'static str, v6: bool, control: &str) -> Option<Outcome<()>> {
         assert!(own[0]["dest"].contains(&remote.to_string()), "{:?}", own[0]);
         missing.extend(without_record(&seen.of(local), &own, started_ns, local == pair.near_addr()));
     }
-    // Every line has its record, but for what only brought data and was merged, for what the kernel skipped and counted,
-    // and for what it keeps from BPF uncounted.
+    // Every line has its record, except lines that only brought data and were merged, lines that
+    // the kernel skipped and counted, and lines that it withholds from BPF uncounted.
     let shielded = shielded();
     let (kept_from_us, mut missing): (Vec<&Line>, Vec<&Line>) =
         missing.into_iter().partition(|line| over_shielded(line, &shielded));

@@ -89,9 +89,9 @@ pub(crate) struct App {
     pub(crate) totals_at: usize,
     pub(crate) totals_top: usize,
     totals_order: Vec<String>,
-    /// Interfaces of this machine's addresses; empty where a recording is shown.
+    /// Interfaces of this machine's addresses; empty for a recording.
     pub(crate) interfaces: HashMap<IpAddr, String>,
-    /// Looks up the other ends' names, where they are asked for.
+    /// Looks up the other ends' names, if requested.
     pub(crate) names: Option<Names>,
     pub(crate) look_up: fn(IpAddr) -> Option<String>,
     /// Flows that stay at the top.
@@ -113,7 +113,7 @@ pub(crate) struct App {
     /// First row and number of rows when the table was last drawn.
     pub(crate) table_top: usize,
     pub(crate) table_rows: usize,
-    /// Where the columns by which the table can be sorted are: first cell, end, key.
+    /// Positions of the columns by which the table can be sorted: first cell, end, key.
     pub(crate) titles: Vec<(u16, u16, SortKey)>,
     /// The terminal reports the mouse.
     pub(crate) has_mouse: bool,

@@ -17,7 +17,7 @@ pub(crate) struct Parser {
     mouse: Vec<Mouse>,
 }
 
-/// What a mouse did, and at which cell.
+/// A mouse action, and its cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mouse {
     pub(crate) what: MouseKind,
@@ -33,8 +33,8 @@ pub(crate) enum MouseKind {
     WheelDown,
 }
 
-/// Has the terminal report presses and the wheel (xterm's modes 1000 and 1006), or end that. The terminal's own selection of
-/// text then needs the shift key.
+/// Has the terminal report presses and the wheel (xterm's modes 1000 and 1006), or end that. The
+/// terminal's own selection of text then needs the shift key.
 pub(crate) const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 pub(crate) const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
@@ -54,7 +54,7 @@ enum Parsed {
     Done(Option<KeyEvent>, usize),
     /// The answer to a query, and its length in bytes.
     Answer(Background, usize),
-    /// What a mouse did (or nothing that means something here), and its length in bytes.
+    /// A mouse action (`None`: one without a meaning here), and its length in bytes.
     Mouse(Option<Mouse>, usize),
     /// Incomplete: more bytes are needed.
     Partial,
@@ -82,7 +82,7 @@ impl Parser {
         self.background.take()
     }
 
-    /// Takes what the mouse did.
+    /// Returns the pending mouse actions.
     pub(crate) fn take_mouse(&mut self) -> Vec<Mouse> {
         std::mem::take(&mut self.mouse)
     }
@@ -207,7 +207,8 @@ fn sequence(rest: &[u8]) -> Parsed {
     Parsed::Done(named(rest[end], first).map(|code| KeyEvent::new(code, modifiers)), taken)
 }
 
-/// Parses xterm's report 1006: button, column, row (from 1); `M` where it was pressed, `m` where it was released.
+/// Parses xterm's report 1006: button, column, row (from 1); ends in `M` for a press, `m` for a
+/// release.
 fn mouse(report: &str, last: u8) -> Option<Mouse> {
     let mut numbers = report.split(';').map(|number| number.parse::<u16>().ok());
     let (button, x, y) = (numbers.next()??, numbers.next()??, numbers.next()??);

@@ -21,9 +21,9 @@ pub(crate) struct Line {
     pub(crate) is_unwatched: bool,
     /// Sending plus receiving rate over the last second, bits per second.
     pub(crate) rate_bps: f64,
-    /// What limited it for most of the last two seconds, and for which part of them.
+    /// What limited it for most of the last two seconds, and its share of them.
     pub(crate) limit: Option<(Limit, f64)>,
-    /// The other end's host name, where it was asked for and is known.
+    /// The other end's host name, if requested and known.
     pub(crate) remote_name: Option<Arc<str>>,
     /// Newest last.
     pub(crate) spark_bps: Vec<f32>,

@@ -43,7 +43,7 @@ pub(crate) struct Series {
     pub(crate) rate_bps: Vec<Option<f64>>,
     /// Per column: the most severe state.
     pub(crate) state: Vec<Option<CaState>>,
-    /// Per column: what limited the flow for most of it; `None` where nothing is told.
+    /// Per column: what limited the flow for most of it; `None` if that is unknown.
     pub(crate) limit: Vec<Option<Limit>>,
     /// Per column: the most severe event, as a letter (see [`MARKS`]).
     pub(crate) mark: Vec<Option<char>>,
@@ -140,7 +140,7 @@ impl Series {
         series
     }
 
-    /// Places what the buckets tell of limits: of the time between their records, and of none else.
+    /// Places the limits of the buckets: only within the time between their records.
     fn place_limits(&mut self, buckets: &[Bucket]) {
         let mut votes = vec![Held::NOTHING; self.limit.len()];
         let (from_ns, column_ns) = (self.from_ns, self.column_ns.max(1));
@@ -164,7 +164,7 @@ impl Series {
             if let (Some(told_ns), Some(before)) = (told_ns, bucket.limit_before) {
                 place(before, told_ns, bucket.start_ns, 1.0);
             }
-            // Before the first record nothing is told.
+            // Before the first record the limit is unknown.
             let lead_ns = u64::from(bucket.limit.lead_us) * 1000;
             let begin_ns = bucket.start_ns.max(told_ns.unwrap_or(bucket.last_ns.saturating_sub(lead_ns)));
             if let Some(limit) = bucket.limit.told() {

@@ -62,7 +62,7 @@ impl Input {
         Some(told)
     }
 
-    /// What the mouse did since the last call.
+    /// The mouse actions since the last call.
     pub(crate) fn mouse(&mut self) -> Vec<Mouse> {
         self.parser.take_mouse()
     }

@@ -1,4 +1,4 @@
-//! What flows that have something in common do together.
+//! Totals of flows that have something in common.
 
 use crate::look::Line;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use yuzuri_limits::Limit;
 /// The group of flows whose process is not known.
 pub(crate) const UNKNOWN: &str = "(unknown)";
 
-/// What flows are put together by.
+/// The keys by which flows are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Process,
@@ -51,14 +51,14 @@ impl By {
     }
 }
 
-/// A group's sums. Flows that have ended count only as flows and with what they retransmitted.
+/// A group's totals. Flows that have ended count only as flows and with their retransmissions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Total {
     pub(crate) name: String,
     pub(crate) flows: usize,
     pub(crate) rate_bps: f64,
     pub(crate) cwnd: u64,
-    /// The median of what is measured, microseconds.
+    /// The median of the measured values, microseconds.
     pub(crate) srtt_us: Option<u32>,
     pub(crate) retransmits: u64,
     /// What limits most of them.
@@ -91,7 +91,8 @@ pub(crate) fn sum<'a>(name: String, lines: impl Iterator<Item = &'a Line>) -> To
     total
 }
 
-/// The groups of lines; those in `order` as they are there, the others behind them, the fastest first.
+/// The groups of lines; those in `order` as they are there, the others behind them, the fastest
+/// first.
 pub(crate) fn totals<'a>(lines: impl Iterator<Item = &'a Line>, by: By, order: &[String]) -> Vec<Total> {
     let mut groups: HashMap<String, Vec<&Line>> = HashMap::new();
     for line in lines {

@@ -100,7 +100,7 @@ pub enum SendError {
     NotReversed {
         /// Address of the other end.
         peer: SocketAddr,
-        /// What it said instead, if anything.
+        /// The peer's message instead, if any.
         peer_text: Option<String>,
     },
     /// The other end was sending, and a connection failed, or nothing arrived for
@@ -163,8 +163,8 @@ pub enum FailureKind {
     Silent,
     /// Nothing is acknowledged any more because the program at the peer does not read.
     NotReading,
-    /// The other end was asked to send, and does not: it is an older version, another program, or not allowed
-    /// to.
+    /// The other end was asked to send, and does not: it is an older version, another program, or
+    /// not allowed to.
     NotReversed,
     /// The report could not be written.
     Report,

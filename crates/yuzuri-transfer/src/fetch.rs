@@ -1,5 +1,5 @@
-//! The reverse of [`send`](crate::send): a receiver that may send is asked to, and what arrives here is
-//! measured.
+//! The reverse of [`send`](crate::send): asks a receiver to send, if it may, and measures the data
+//! that arrives.
 
 use crate::clock::mono_ns;
 use crate::connect::{connect, resolve};
@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of bytes read from one connection before the next one is served.
 const MAX_READ_BYTES: usize = 4 << 20;
-/// How much longer than asked for the other end may send: what was under way arrives.
+/// How much longer than requested the other end may send: data in flight still arrives.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
-/// An event of a transfer in reverse. With `--json`, each event is one line of JSON with its kind under
-/// `type`.
+/// An event of a transfer in reverse. With `--json`, each event is one line of JSON with its kind
+/// under `type`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FetchEvent {
@@ -60,7 +60,7 @@ pub enum FetchEvent {
     },
 }
 
-/// What arrived on one connection.
+/// The result of one connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fetched {
     /// Number of the connection, from 0.
@@ -90,9 +90,9 @@ pub struct FetchSummary {
     pub connections: Vec<Fetched>,
 }
 
-/// Asks the target to send on as many connections as `options` have, up to their limits of bytes and time,
-/// discards what arrives and passes events to `report`. What else `options` say of a sender (buffers,
-/// congestion control) is the other end's own.
+/// Asks the target to send on the number of connections in `options`, up to its limits of bytes and
+/// time, discards the data and passes events to `report`. The other options of a sender (buffers,
+/// congestion control) do not apply: the other end uses its own.
 ///
 /// # Errors
 /// Returns a [`SendError`] if the transfer did not take place or ended before its limit:
@@ -110,7 +110,7 @@ struct Connection {
     number: u32,
     socket: Socket,
     peer: SocketAddr,
-    /// What came before the answer was whole; `None` once it was.
+    /// The answer so far; `None` once it is complete.
     answer: Option<Vec<u8>>,
     open: bool,
     bytes: u64,
@@ -153,7 +153,7 @@ impl Fetch {
             report.report(&event).map_err(SendError::Report)?;
         }
         for connection in &connections {
-            // All together send what was asked for.
+            // Together they send the requested amount.
             let share = |all: u64| {
                 let count = u64::from(options.connections);
                 all / count + u64::from(u64::from(connection.number) < all % count)
@@ -243,7 +243,8 @@ impl Fetch {
 }
 
 impl Connection {
-    /// Asks the other end, and closes this direction: who does not know the request closes then, too.
+    /// Sends the request and closes this direction: a peer that does not know the request then
+    /// closes, too.
     fn ask(&self, request: &Request) -> Result<(), SendError> {
         let line = request.line();
         let doing = || format!("ask {} to send", self.peer);

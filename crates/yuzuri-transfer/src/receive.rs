@@ -29,7 +29,7 @@ const MAX_CONSECUTIVE_ACCEPTS: usize = 64;
 /// How long the receiver stops accepting after the process ran out of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
-/// What a connection is for.
+/// The purpose of a connection.
 enum Role {
     /// Not known yet: it began like a request to send.
     Begins(Vec<u8>),
@@ -181,7 +181,7 @@ impl<'a> Server<'a> {
             let accepts = if self.paused_until.is_none() { libc::POLLIN } else { 0 };
             fds.push(poll_fd(self.listener.socket.as_raw_fd(), accepts));
             fds.extend(self.senders.iter().map(|sender| {
-                // Who asked has closed its direction, which would always be readable.
+                // The requester has closed its direction, which would always be readable.
                 let events =
                     if matches!(sender.role, Role::Sends { .. }) { libc::POLLOUT } else { libc::POLLIN };
                 poll_fd(sender.socket.as_raw_fd(), events)
@@ -318,7 +318,7 @@ impl<'a> Server<'a> {
         self.listener.options.max_total_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.carried()))
     }
 
-    /// Goes on with a connection that is ready. Returns why it is over, or `None` if it is not.
+    /// Continues a ready connection. Returns why it has ended, or `None` if it has not.
     fn serve(&mut self, at: usize) -> Option<End> {
         match self.senders[at].role {
             Role::Begins(_) => self.begin(at),
@@ -327,7 +327,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Counts bytes that were received now. Returns whether no more may be received over all connections.
+    /// Counts bytes that were received now. Returns whether no more may be received over all
+    /// connections.
     fn count(&mut self, at: usize, count: u64, total_remaining: u64) -> bool {
         self.senders[at].bytes += count;
         self.summary.bytes += count;
@@ -379,7 +380,7 @@ impl<'a> Server<'a> {
             if let Role::Sends { until: Some(until), .. } = sender.role
                 && now >= until
             {
-                // Also where the socket takes no more.
+                // Close even if the socket accepts no more data.
                 self.close(at, End::Sent)?;
             } else if self.listener.options.max_time.is_some_and(|limit| now - sender.accepted >= limit) {
                 self.close(at, End::TimeLimit)?;
@@ -394,7 +395,7 @@ impl<'a> Server<'a> {
         let sender = self.senders.swap_remove(at);
         let send_reason = |text: &str| refuse(&sender.socket, &format!("yuzuri receive: {text}"));
         match end {
-            // Who was sent to reads buffers, and no reason.
+            // The requester expects buffers, not a reason.
             End::Closed | End::Failed | End::Sent => {}
             _ if matches!(sender.role, Role::Sends { .. }) => {}
             End::NotReversed if self.listener.options.reverse => {

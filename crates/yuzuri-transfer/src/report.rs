@@ -23,7 +23,7 @@ impl<E, F: FnMut(&E) -> io::Result<()>> Report<E> for F {
     }
 }
 
-/// Tells a report that a transfer failed, unless it is the report that failed. `event`: what says so.
+/// Reports that a transfer failed, unless the report itself failed. `event`: the message.
 pub(crate) fn tell_failure<T, E>(
     result: Result<T, SendError>,
     report: &mut dyn Report<E>,

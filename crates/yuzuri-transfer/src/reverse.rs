@@ -1,13 +1,13 @@
-//! The words with which one end asks the other to send, and is answered: [`fetch`](crate::fetch) and a
+//! The request of one end that the other one send, and its answer: [`fetch`](crate::fetch) and a
 //! receiver that [may send](crate::ReceiveOptions::reverse).
 //!
-//! A connection begins with a line, and then the end that asked closes its direction. A receiver that does
-//! not know the line discards it, sees the end and closes: so its silence is known at once, and needs no
-//! timeout.
+//! A connection begins with a line, after which the requester closes its direction. A receiver that
+//! does not know the line discards it, sees the end and closes: so the lack of an answer is
+//! detected immediately, without a timeout.
 
 use std::time::Duration;
 
-/// What a request begins with, up to its version.
+/// The beginning of a request, up to its version.
 const REQUEST: &str = "yuzuri-reverse ";
 /// The version that is spoken here.
 const VERSION: &str = "1";
@@ -16,7 +16,7 @@ pub(crate) const ANSWER: &str = "yuzuri-reverse 1 sends\n";
 /// A longer line is no request.
 pub(crate) const MAX_REQUEST_BYTES: usize = 128;
 
-/// What one end asks the other to send. Both limits hold; without one it goes on until the end that asked
+/// A request to send. Both limits apply; without any, the transfer continues until the requester
 /// closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Request {
@@ -24,7 +24,7 @@ pub(crate) struct Request {
     pub(crate) time: Option<Duration>,
 }
 
-/// What the beginning of a connection is.
+/// The kinds of beginnings of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beginning {
     /// Buffers, of which these are the first bytes.

@@ -63,8 +63,8 @@ fn run(
         for opened in opened {
             let (sender, shared) = (sender.clone(), &shared);
             scope.spawn(move || {
-                // The reporting thread receives until every connection has sent `Finished`, so sending
-                // cannot fail.
+                // The reporting thread receives until every connection has sent `Finished`, so
+                // sending cannot fail.
                 let report = |message| drop(sender.send(message));
                 let outcome = Connection::new(opened, shared, &report).run();
                 report(Message::Finished(Box::new(outcome)));

@@ -42,7 +42,8 @@ fn check_size(result: libc::ssize_t) -> io::Result<usize> {
 /// Reads a clock, nanoseconds.
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid `timespec` for the call to fill; the clocks asked for exist on every Linux.
+    // SAFETY: `time` is a valid `timespec` for the call to fill; the clocks asked for exist on
+    // every Linux.
     unsafe { libc::clock_gettime(clock, &mut time) };
     #[allow(clippy::unnecessary_cast)] // `long` and `time_t` are 32 bits wide on some architectures
     {
@@ -60,7 +61,8 @@ fn set_option<T: Copy>(fd: BorrowedFd, level: libc::c_int, name: libc::c_int, va
 /// Reads a socket option into `value` and returns the length that the kernel filled in.
 fn get_option(fd: BorrowedFd, level: libc::c_int, name: libc::c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut size = value.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes into `value` and the written length into `size`.
+    // SAFETY: the kernel writes at most `size` bytes into `value` and the written length into
+    // `size`.
     check(unsafe {
         libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut size)
     })?;
@@ -144,8 +146,8 @@ pub(crate) fn write(fd: impl AsFd, data: &[u8], stamp: Option<StampKind>) -> io:
         message.msg_control = (&raw mut control.0).cast();
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
         message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u32>() as u32) } as _;
-        // SAFETY: `msg_control` points to `msg_controllen` aligned bytes, enough for one header and a u32, so
-        // the first header is inside, not null, and its data may be written.
+        // SAFETY: `msg_control` points to `msg_controllen` aligned bytes, enough for one header and
+        // a u32, so the first header is inside, not null, and its data may be written.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(&raw const message);
             (*header).cmsg_level = libc::SOL_SOCKET;
@@ -154,8 +156,8 @@ pub(crate) fn write(fd: impl AsFd, data: &[u8], stamp: Option<StampKind>) -> io:
             libc::CMSG_DATA(header).cast::<u32>().write_unaligned(wish);
         }
     }
-    // SAFETY: `message` points to `part` and `control`, which live through the call; the kernel only reads the
-    // data although `iov_base` is mutable by type.
+    // SAFETY: `message` points to `part` and `control`, which live through the call; the kernel
+    // only reads the data although `iov_base` is mutable by type.
     check_size(unsafe { libc::sendmsg(fd.as_fd().as_raw_fd(), &raw const message, flags) })
 }
 
@@ -168,7 +170,8 @@ pub(crate) fn read_error_queue<T>(fd: impl AsFd, decode: impl FnOnce(&[u8]) -> T
     message.msg_control = (&raw mut control.0).cast();
     message.msg_controllen = CONTROL_ROOM as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: `message` points to `control`, which lives through the call and has `msg_controllen` bytes.
+    // SAFETY: `message` points to `control`, which lives through the call and has `msg_controllen`
+    // bytes.
     match check_size(unsafe { libc::recvmsg(fd.as_fd().as_raw_fd(), &raw mut message, flags) }) {
         Ok(_) => {
             #[allow(clippy::unnecessary_cast)] // `socklen_t` (u32) with musl
@@ -180,11 +183,12 @@ pub(crate) fn read_error_queue<T>(fd: impl AsFd, decode: impl FnOnce(&[u8]) -> T
     }
 }
 
-/// Discards up to `max_bytes` bytes from a TCP socket without copying them (`MSG_TRUNC`, tcp(7)) and
-/// without blocking. Returns their number, 0 if the peer has closed its direction.
+/// Discards up to `max_bytes` bytes from a TCP socket without copying them (`MSG_TRUNC`, tcp(7))
+/// and without blocking. Returns their number, 0 if the peer has closed its direction.
 pub(crate) fn discard(fd: impl AsFd, max_bytes: usize) -> io::Result<usize> {
     let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-    // SAFETY: with MSG_TRUNC the kernel's TCP does not touch the buffer, so null is allowed (tcp(7)).
+    // SAFETY: with MSG_TRUNC the kernel's TCP does not touch the buffer, so null is allowed
+    // (tcp(7)).
     check_size(unsafe { libc::recv(fd.as_fd().as_raw_fd(), std::ptr::null_mut(), max_bytes, flags) })
 }
 
@@ -203,7 +207,8 @@ pub(crate) fn poll(fds: &mut [PollFd], timeout: Duration) -> io::Result<usize> {
         tv_sec: timeout.as_secs().min(3600) as libc::time_t,
         tv_nsec: timeout.subsec_nanos() as _,
     };
-    // SAFETY: `fds` is a valid array of its length, `time` lives through the call, no signal mask is given.
+    // SAFETY: `fds` is a valid array of its length, `time` lives through the call, no signal mask
+    // is given.
     let result = unsafe {
         libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const time, std::ptr::null())
     };

@@ -256,7 +256,7 @@ fn memory_does_not_grow_with_the_bytes_sent() {
         &std::sync::atomic::AtomicBool::new(false),
     );
     assert_eq!(summary.unwrap().bytes_acked, 2_000_000_000);
-    // Two ends, five threads and any tests in parallel, far below one per cent of what was sent.
+    // Two ends, five threads and parallel tests, far below one per cent of the data sent.
     let grown = resident().saturating_sub(before);
     assert!(grown < 20_000_000, "{grown} bytes more");
     receiving.stop();

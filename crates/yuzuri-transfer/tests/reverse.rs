@@ -1,5 +1,5 @@
-//! Tests of transfers in reverse: a receiver that may send is asked to, and older or other programs are told
-//! apart.
+//! Tests of transfers in reverse: a receiver that may send is asked to, and older or other programs
+//! are recognised.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -42,8 +42,8 @@ fn closed(events: &[ReceiveEvent]) -> Vec<Received> {
     events.iter().filter_map(closed).collect()
 }
 
-/// The path carries the rate in the direction from the receiver to who asked, and both ends count the same
-/// bytes.
+/// The path carries the rate in the direction from the receiver to the requester, and both ends
+/// count the same bytes.
 #[test]
 fn a_path_is_measured_in_reverse() {
     let Some(net) = Net::or_skip("a_path_is_measured_in_reverse") else { return };
@@ -62,8 +62,8 @@ fn a_path_is_measured_in_reverse() {
         let closed = closed(&receiver_events);
         assert_eq!(closed.len(), connections as usize);
         assert!(closed.iter().all(|closed| closed.end == End::Sent), "{closed:?}");
-        // 1448 of 1514 bytes are payload; a burst and a queue pass at once, and the last bytes wait for no
-        // timer.
+        // 1448 of 1514 bytes are payload; a burst and a queue pass immediately, and the last bytes
+        // wait for no timer.
         let rate_bps = f64::from(RATE_MBIT) * 1e6 * 1448.0 / 1514.0;
         let part = summary.throughput_bps as f64 / rate_bps;
         println!("{connections} connections: {:.3} of the rate", part);
@@ -127,8 +127,8 @@ fn a_request_of_another_version_is_answered() {
     receiving.stop();
 }
 
-/// A receiver from before this request reads it as data, and closes once the other end has closed its
-/// direction.
+/// A receiver from before this request reads it as data, and closes once the other end has closed
+/// its direction.
 #[test]
 fn an_older_receiver_and_other_programs_are_told_apart() {
     let older = Sink::new("127.0.0.1", 1, read_all);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * FastPaths: what the next segments of a flow need, in one line of the cache.
+ * FastPaths: the data needed for a flow's next segments, in one cache line.
  */
 #ifndef YUZURI_MONITOR_FAST_PATH_H
 #define YUZURI_MONITOR_FAST_PATH_H
@@ -9,26 +9,27 @@
 #include "state.h"
 #include <bpf/bpf_endian.h>
 
-/* Nearly every segment changes nothing that struct flow must know of. What such a segment needs is copied into
- * a table of its own, found by the socket's address: a merged ACK takes 100 instructions instead of 210, of
- * which the call for struct flow was 45 and the checks of what seldom changes the most (x86 puts seven more
- * around each load from a tcp_sock). With tens of thousands of flows, cache misses cost more than instructions.
- * A fast path is one cache line, found without another; struct flow is the last of four lines that point to
- * each other (the socket's pointer to its storage, the storage, the value's header, the value). A flow that is
- * not chosen has a fast path too, so that only this line is read for it. Only the socket that holds a fast path
- * reads and writes it, under the socket's lock. See fill_fast_path(). */
+/* Nearly every segment changes nothing in struct flow. The data needed for such a segment is copied
+ * into a table of its own, indexed by the socket's address. A merged ACK then takes 100
+ * instructions instead of 210, of which the call for struct flow took 45 and the checks of rarely
+ * changing variables took the most (x86 adds seven instructions to each load from a tcp_sock). With
+ * tens of thousands of flows, cache misses cost more than instructions. A fast path is one cache
+ * line, found directly; struct flow is the last of four lines that point to each other (the
+ * socket's pointer to its storage, the storage, the value's header, the value). A flow that is not
+ * selected has a fast path too, so that only this line is read for it. Only the socket that holds a
+ * fast path reads and writes it, under the socket's lock. See fill_fast_path(). */
 struct fast_path {
 	const struct sock *sk; /* the socket that holds it; NULL: free */
-	u64 due_ns;            /* from then on a sample is due for its time; see defers_sample() */
+	u64 due_ns;            /* from this time on a sample is due; see defers_sample() */
 	u32 generation;
 	u32 tick;  /* jiffies when it was filled, or when the clock was last read for it */
-	u32 usual; /* what the bits UNUSUAL of the TCP header are */
+	u32 usual; /* the value of the TCP header's bits UNUSUAL */
 	u32 ssthresh;
 	u32 acks;    /* segments since the flow's last record */
 	u8 header;   /* bytes of the TCP header */
-	u8 data;     /* at every ACK: segments told that only brought data, at most MANY_ACKS */
+	u8 data;     /* at every ACK: recorded segments that only brought data, at most MANY_ACKS */
 	u8 many;     /* more than MANY_ACKS segments came in the last interval */
-	u8 unwanted; /* the flow is not chosen */
+	u8 unwanted; /* the flow is not selected */
 	u64 cookie;
 	u64 last_ns;
 	const void *ca_ops;
@@ -36,27 +37,27 @@ struct fast_path {
 
 _Static_assert(sizeof(struct fast_path) == 64, "a cache line");
 
-/* 8 MiB: 131,072 fast paths in sets of two, so that of 50,000 flows 93 in a hundred find a place. `static`
- * keeps user space from mapping them. */
+/* 8 MiB: 131,072 fast paths in sets of two, so that 93 % of 50,000 flows find a place. `static`
+ * prevents user space from mapping them. */
 #define SETS_SHIFT 16
 static struct fast_path fast_paths[2 << SETS_SHIFT] SEC(".bss.fast_paths") __attribute__((aligned(128)));
 
-/* The first of the two fast paths that this socket may hold. Other sockets may have the same place: they go
- * without. */
+/* The first of the two fast paths that this socket may hold. Other sockets may map to the same
+ * place: they do without. */
 static __always_inline struct fast_path *fast_paths_of(const struct sock *sk)
 {
 	struct fast_path *fast_path;
 	u32 low;
 
-	/* The verifier lets half of a pointer be a number. */
+	/* The verifier does not track half of a pointer as one. */
 	asm volatile("%[low] = %[sk]" : [low] "=w"(low) : [sk] "w"((u32)(u64)sk));
 	fast_path = &fast_paths[(low * 0x9e3779b1 >> (32 - SETS_SHIFT)) * 2];
-	/* Or else the compiler works the address out again at each use. */
+	/* Otherwise the compiler recomputes the address at each use. */
 	asm volatile("" : "+r"(fast_path));
 	return fast_path;
 }
 
-/* The fast path that this socket holds, or another socket's. */
+/* The fast path held by this socket, or by another one. */
 static __always_inline struct fast_path *fast_path_of(const struct sock *sk)
 {
 	struct fast_path *fast_path = fast_paths_of(sk);
@@ -66,12 +67,13 @@ static __always_inline struct fast_path *fast_path_of(const struct sock *sk)
 
 static __always_inline void release_fast_path(struct fast_path *fast_path)
 {
-	/* An exchange: nothing that was read of the fast path may be read after another took it. */
+	/* An exchange: no load from the fast path may be delayed until after another socket took
+	 * it. */
 	__sync_lock_test_and_set((u64 *)&fast_path->sk, 0);
 }
 
-/* Copies the counters back into the flow, and releases its fast path. Everything that reads or changes the flow
- * does this first. */
+/* Copies the counters back into the flow, and releases its fast path. Everything that reads or
+ * changes the flow must do this first. */
 static __noinline void leave_fast_path(struct sock *sk, struct flow *flow)
 {
 	struct fast_path *fast_path = fast_path_of(sk);
@@ -86,7 +88,7 @@ static __noinline void leave_fast_path(struct sock *sk, struct flow *flow)
 	release_fast_path(fast_path);
 }
 
-/* Counts a usual segment that has no record of its own into the flow's next one. */
+/* Counts a usual segment without a record of its own into the flow's next one. */
 static __always_inline bool merge(struct fast_path *fast_path, struct ring_control *ring)
 {
 	if (!ring)
@@ -96,7 +98,8 @@ static __always_inline bool merge(struct fast_path *fast_path, struct ring_contr
 	return true;
 }
 
-/* What is the same in every usual segment: the header's length, and no flag that means anything to us. */
+/* The bits that are the same in every usual segment: the header's length, and no flag that matters
+ * here. */
 #define UNUSUAL bpf_htonl(0xf0000000 | (TCPHDR_ECE | TCPHDR_RST | TCPHDR_SYN | TCPHDR_FIN) << 16)
 
 /* A word of the TCP header. */
@@ -116,8 +119,9 @@ static __always_inline bool acknowledges(struct tcp_sock *tp, const struct sk_bu
 	return bpf_ntohl(header_word(skb, 2)) != tp->snd_una;
 }
 
-/* Whether the segment tells nothing but that it came. One without payload may be a duplicate ACK, or the first
- * after HyStart has set ssthresh; where there is payload, sample_on_fast_path() looks for the latter. */
+/* Whether the segment has no information but its arrival. One without payload may be a duplicate
+ * ACK, or the first after HyStart has set ssthresh; for segments with payload,
+ * sample_on_fast_path() checks the latter. */
 static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *skb,
 				     const struct fast_path *fast_path)
 {
@@ -126,31 +130,31 @@ static __always_inline bool is_usual(struct tcp_sock *tp, const struct sk_buff *
 		(acknowledges(tp, skb) && tp->snd_ssthresh == fast_path->ssthresh));
 }
 
-/* With so few ACKs an interval reading the clock at each is worth its time. */
+/* With so few ACKs per interval, reading the clock at each is affordable. */
 #define MANY_ACKS 4
 
-/* Segments that only bring data are thinned further, where they come in numbers also at every ACK: they change
- * nothing that congestion control knows, and at a receiver nearly all are such. */
+/* Segments that only bring data are thinned further: if many arrive, even at "every ACK". They
+ * change nothing for congestion control, and at a receiver nearly all segments are such. */
 #define DATA_INTERVAL_NS 10000000
 #define DATA_INTERVAL_EVERY_ACK_NS 1000000
 
-/* From one sample on, the soonest that another is due for its time. */
+/* The earliest time after one sample at which another is due. */
 static __always_inline u64 fast_path_interval_ns(void)
 {
 	return config.interval_ns ? config.interval_ns : DATA_INTERVAL_EVERY_ACK_NS;
 }
 
-/* From one sample on, until another is due for segments that only bring data. */
+/* The time after one sample at which another is due for segments that only bring data. */
 static __always_inline u64 data_interval_ns(void)
 {
 	u64 interval_ns = config.interval_ns;
 
-	/* Whoever asks for few samples gets so many. */
+	/* At long intervals, each sample that was asked for is made. */
 	return interval_ns > DATA_INTERVAL_NS ? interval_ns : DATA_INTERVAL_NS;
 }
 
-/* Whether a sample that is due waits on, because this segment only brings data. Where many come it is asked
- * once an interval, and not at each segment. */
+/* Whether a due sample is deferred because this segment only brings data. If many arrive, this is
+ * checked once per interval, not at each segment. */
 static __always_inline bool defers_data_sample(struct tcp_sock *tp, const struct sk_buff *skb,
 					       struct fast_path *fast_path, u64 now)
 {
@@ -161,9 +165,9 @@ static __always_inline bool defers_data_sample(struct tcp_sock *tp, const struct
 	return true;
 }
 
-/* Whether a usual segment waits for the flow's next sample, in a flow where many come. The time that TCP itself
- * took for the flow's last segment is a little older than now, and in this tick: a sample is told at most one
- * segment too late, and the clock is not read. */
+/* Whether a usual segment waits for the flow's next sample, in a flow with many segments. The time
+ * that TCP itself read for the flow's last segment is slightly older, within this tick: a sample is
+ * at most one segment late, and the clock is not read. */
 static __always_inline bool defers_sample(struct tcp_sock *tp, const struct sk_buff *skb,
 					  struct fast_path *fast_path)
 {
@@ -182,7 +186,7 @@ static __always_inline bool defers_sample(struct tcp_sock *tp, const struct sk_b
 	       defers_data_sample(tp, skb, fast_path, tp->tcp_clock_cache);
 }
 
-/* A free place for this socket's fast path, which is then its own; NULL: there is none. */
+/* A free place for this socket's fast path, which it then holds; NULL: there is none. */
 static __always_inline struct fast_path *claim_fast_path(struct sock *sk)
 {
 	struct fast_path *fast_path = fast_paths_of(sk);
@@ -195,9 +199,10 @@ static __always_inline struct fast_path *claim_fast_path(struct sock *sk)
 	return NULL;
 }
 
-/* Fills to a flow what its next segments need, if they can be expected to need no more: in Open the kernel's
- * own hooks tell of a change of state, and of undo and reordering a segment with a SACK option comes first,
- * which is not usual. Another congestion control shows at the next record, or when jiffies tick. */
+/* Fills the fast path with what the flow's next segments need, if they can be expected to need no
+ * more. In Open, the kernel's own hooks report a change of state, and undo and reordering are
+ * preceded by a segment with a SACK option, which is not usual. Another congestion control shows at
+ * the next record, or when jiffies tick. */
 static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp, struct flow *flow, u16 acks)
 {
 	struct fast_path *fast_path;
@@ -224,7 +229,7 @@ static __always_inline void fill_fast_path(struct sock *sk, struct tcp_sock *tp,
 	flow->has_fast_path = true;
 }
 
-/* Notes that a flow is not chosen, until the filter changes. */
+/* Marks a flow as not selected, until the filter changes. */
 static __always_inline void fill_fast_path_unwanted(struct sock *sk, struct flow *flow)
 {
 	struct fast_path *fast_path = claim_fast_path(sk);

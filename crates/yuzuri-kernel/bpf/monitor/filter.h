@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Which flows are chosen: the filter as user space set it, asked once a flow and setting.
+ * Selects flows: the filter as set by user space, evaluated once per flow and setting.
  */
 #ifndef YUZURI_MONITOR_FILTER_H
 #define YUZURI_MONITOR_FILTER_H
@@ -21,7 +21,7 @@ static __always_inline void addresses(struct sock *sk, u32 local[4], u32 remote[
 	}
 }
 
-/* What the filter looks at. */
+/* The filter's input. */
 struct subject {
 	u32 local[4], remote[4];
 	u16 local_port, remote_port;
@@ -34,7 +34,7 @@ struct subject {
 enum verdict {
 	LEFT_OUT,
 	CHOSEN,
-	UNDECIDED, /* but for the owner it would be chosen, and nobody knows the owner */
+	UNDECIDED, /* selected if the owner matches, and the owner is not known */
 };
 
 static __always_inline bool in_prefix(const u32 addr[4], const struct prefix_term *term)
@@ -43,7 +43,7 @@ static __always_inline bool in_prefix(const u32 addr[4], const struct prefix_ter
 		 ((addr[2] & term->mask[2]) ^ term->addr[2]) | ((addr[3] & term->mask[3]) ^ term->addr[3]));
 }
 
-/* These four are not `static`, so that the verifier looks at each once and not at each call. */
+/* These four are not `static`, so that the verifier checks each once and not at each call. */
 
 __noinline bool address_chosen(const struct subject *subject)
 {
@@ -90,7 +90,7 @@ __noinline bool group_chosen(const struct subject *subject)
 	if (group_wanted(BPF_CORE_READ(cgroup, kn, id)))
 		return true;
 	if (!bpf_core_field_exists(cgroup->ancestors))
-		return false; /* before 6.1: the group itself only */
+		return false; /* before 6.1: only the group itself */
 	for (int level = 0; level < 16 && level < BPF_CORE_READ(cgroup, level); level++) {
 		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor), &cgroup->ancestors[level]))
 			return false;
@@ -141,7 +141,7 @@ static __always_inline enum verdict judge(const struct subject *subject)
 	return owner_chosen(subject) ? CHOSEN : LEFT_OUT;
 }
 
-/* Decides whether the flow is chosen by the config as it stands. */
+/* Decides whether the flow is selected by the current config. */
 static __noinline void decide(struct sock *sk, struct flow *flow)
 {
 	u32 generation = *(volatile u32 *)&config.generation;
@@ -166,10 +166,10 @@ static __noinline void decide(struct sock *sk, struct flow *flow)
 	__builtin_memcpy(subject.name, flow->name, sizeof(subject.name));
 
 	verdict = judge(&subject);
-	/* User space keeps to itself what is undecided: once decided, it is told again. */
+	/* User space keeps an undecided identity to itself; once decided, it is announced again. */
 	if (flow->generation != generation || (flow->undecided && verdict != UNDECIDED))
 		flow->announced = false;
-	/* What passed under an earlier filter was never decided, and stays so. */
+	/* Events under an earlier filter were never decided, and stay so. */
 	if (flow->generation != generation)
 		flow->passed = 0;
 	flow->chosen = verdict == CHOSEN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * A flow's state at a hook: made, brought home, decided, announced.
+ * A flow's state at a hook: created, taken back from the fast path, decided, announced.
  */
 #ifndef YUZURI_MONITOR_FLOW_H
 #define YUZURI_MONITOR_FLOW_H
@@ -19,12 +19,12 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	u64 inode = 0;
 	u32 seq;
 
-	/* Tried again at the next event where the ring has no room. */
+	/* Retried at the next event if the ring buffer has no room. */
 	if (!ring || !from)
 		return;
 	socket = from->sk_socket;
-	/* Unlike the other hooks' counters, which one program writes each, this one may be interrupted by its
-	 * like. */
+	/* Unlike the other hooks' counters, each of which only one program writes, this one may be
+	 * updated by an interrupting program. */
 	__sync_fetch_and_add(&ring->hooks[HOOK_FLOW].chosen, 1);
 	record = reserve(ring, cpu, HOOK_FLOW, &seq);
 	if (!record)
@@ -57,7 +57,7 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	flow->detached = !socket;
 }
 
-/* Makes the state for a flow that has none yet. */
+/* Creates the state for a flow that has none yet. */
 static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -71,7 +71,9 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 		return NULL;
 	}
 	flow->cookie = bpf_get_socket_cookie(sk);
-	/* The kernel may skip a program, and so we may have missed the end of a former socket at this address.
+	/*
+	 * The kernel may skip a program, so we may have missed the end of a previous socket at this
+	 * address.
 	 */
 	struct fast_path *fast_path = fast_path_of(sk);
 	if (unlikely(fast_path->sk == sk))
@@ -79,8 +81,8 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 	return flow;
 }
 
-/* Counts a hook run of an undecided flow; once it is decided, those before were lost if it is chosen, and
- * nothing to us if it is not. */
+/* Counts a hook run of an undecided flow. Once the flow is decided, the earlier runs were lost if
+ * it is selected, and irrelevant if it is not. */
 static __noinline void count_passed(struct flow *flow, u32 cpu)
 {
 	struct ring_control *ring = ring_control(cpu);
@@ -105,7 +107,8 @@ static __always_inline bool has_file(struct sock *sk)
 	return from && from->sk_socket;
 }
 
-/* The flow's state if it is chosen. One that is not is not looked for again at its next segments. */
+/* The flow's state if it is selected. A flow that is not selected is not looked up again at its
+ * next segments. */
 static __always_inline struct flow *chosen_flow(struct sock *sk, u32 cpu, u32 hook)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Records: a connection's variables, what changed, and what a hook has to say.
+ * Records: a connection's variables, their changes, and the hook's own information.
  */
 #ifndef YUZURI_MONITOR_RECORD_H
 #define YUZURI_MONITOR_RECORD_H
@@ -15,9 +15,9 @@ struct {
 	__uint(value_size, 12 * sizeof(u64));
 } stacks SEC(".maps");
 
-/* Who called: the key of the stack in `stacks`. Its hash tells its place there, and where another stack has
- * that place the kernel refuses it for good. Without its innermost frames, which are our own program's (this
- * function, emit() and the hook), it has another hash. */
+/* The call stack: its key in `stacks`. Its hash selects its place there, and if another stack has
+ * that place the kernel refuses it permanently. The innermost frames, which are our own program's
+ * (this function, emit() and the hook), are left out, since they change the hash. */
 static __noinline u32 stack_of(void *ctx, u32 cpu)
 {
 	struct ring_control *ring = ring_control(cpu);
@@ -34,7 +34,7 @@ static __noinline u32 stack_of(void *ctx, u32 cpu)
 	return NO_STACK;
 }
 
-/* The connection's variables: first one of each line of the cache. */
+/* The connection's variables, grouped by cache line. */
 static __always_inline void write_variables(struct event_record *record, struct sock *sk, struct tcp_sock *tp)
 {
 	record->bytes_acked = tp->bytes_acked;
@@ -65,7 +65,8 @@ static __always_inline void write_variables(struct event_record *record, struct 
 	record->reordering = tp->reordering;
 }
 
-/* For how long pacing still holds the next segment. Where nothing paces, the time is that of the last one. */
+/* For how long pacing still delays the next segment. Without pacing, the time is that of the last
+ * segment. */
 static __always_inline u32 pacing_wait_us(u64 next_ns, u64 now)
 {
 	u64 wait_ns = next_ns - now;
@@ -73,10 +74,10 @@ static __always_inline u32 pacing_wait_us(u64 next_ns, u64 now)
 	return next_ns <= now ? 0 : wait_ns >> 32 ? 0xfffffffe : (u32)wait_ns / 1000;
 }
 
-/* What the connection's bits tell. */
+/* Marks from the connection's bits. */
 static __always_inline u16 state_marks(struct sock *sk, struct tcp_sock *tp, const struct event_record *record)
 {
-	/* In the line of max_window, which the record has, too. */
+	/* In the cache line of max_window, which the record needs, too. */
 	u64 told = tp->inet_conn.icsk_ca_priv[TOLD];
 	u16 marks = 0;
 
@@ -88,10 +89,10 @@ static __always_inline u16 state_marks(struct sock *sk, struct tcp_sock *tp, con
 		marks |= MARK_CWND_LIMITED;
 	if (sk->sk_tsq_flags & (1 << TSQ_THROTTLED | 1 << TSQ_QUEUED))
 		marks |= MARK_THROTTLED;
-	/* Two more lines of the cache, one found by the other, which no other load can hide: they are read only
-	 * where the flag can be set. A writer that waits for room sets it, and every ACK ends with the kernel
-	 * taking it away once a third of the buffer is free (sk_stream_write_space), so a flow of small
-	 * messages never has it. */
+	/* Two more cache lines, one found through the other, whose latency no other load can hide:
+	 * they are read only if the flag can be set. A writer that waits for room sets it, and at
+	 * the end of every ACK the kernel clears it once a third of the buffer is free
+	 * (sk_stream_write_space), so a flow of small messages never has it. */
 	if (!record->notsent && record->outstanding && record->wmem_queued > record->sndbuf >> 1) {
 		struct socket *socket = ((struct sock *)tp)->sk_socket;
 		if (socket && socket->flags & 1 << SOCK_NOSPACE)
@@ -127,7 +128,8 @@ static __always_inline void write_record(struct event_record *record, struct soc
 	flow->dsacks = 0;
 }
 
-/* What differs from the last record and is worth one of its own, also between two samples. */
+/* Differences from the last record that are worth a record of their own, even between two
+ * samples. */
 static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca_before)
 {
 	const void *ca_ops = tp->inet_conn.icsk_ca_ops;
@@ -135,13 +137,15 @@ static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca
 	u16 marks = 0;
 
 	if (unlikely(ssthresh != flow->ssthresh)) {
-		/* The first look at a flow is no change. */
+		/* The first record of a flow is not a change. */
 		if (flow->ssthresh)
 			marks |= MARK_SSTHRESH;
 		flow->ssthresh = ssthresh;
 	}
-	/* Set where Recovery or Loss begins, taken back by tcp_undo_cwnd_reduction: in the state that it
-	 * undoes, or by a DSACK long after. Unlike ssthresh it also tells of controls that keep none, as BBR.
+	/*
+	 * Set at the beginning of Recovery or Loss, reset by tcp_undo_cwnd_reduction: in the state
+	 * that it undoes, or by a DSACK long after. Unlike ssthresh, it also works for algorithms
+	 * without ssthresh, such as BBR.
 	 */
 	if (unlikely(flow->undoable)) {
 		if (!tp->undo_marker) {
@@ -167,8 +171,9 @@ static __always_inline u16 changes(struct tcp_sock *tp, struct flow *flow, u8 ca
 	return marks;
 }
 
-/* A record of its own for one of the pending marks, where the hook's own record cannot tell it. No loop over
- * all of them: the verifier would follow each way through it, and loading would take three times as long. */
+/* A record for one of the pending marks that the hook's own record cannot carry. Not a loop over
+ * all of them: the verifier would follow each path through it, and loading would take three times
+ * as long. */
 static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 stack)
 {
 	u32 cpu = bpf_get_smp_processor_id(), seq;
@@ -189,7 +194,8 @@ static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 st
 	write_record(record, sk, tp, flow, bpf_ktime_get_ns(), RECORD_NOTE, ca_state, ca_state, stack, seq);
 }
 
-/* A record of anything but an ACK. `detail` is the new state of RECORD_STATE, the error of RECORD_CLOSE. */
+/* A record of anything but an ACK. `detail` is the new state for RECORD_STATE, the error for
+ * RECORD_CLOSE. */
 static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 {
 	u32 hook = HOOK_SOCKET;
@@ -211,18 +217,19 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		return;
 	ring->hooks[hook].chosen++;
 	ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	/* tcp_enter_cwr and tcp_simple_retransmit forget the marker: nothing is undone by them. */
+	/* tcp_enter_cwr and tcp_simple_retransmit clear the marker without undoing anything. */
 	if (kind == RECORD_STATE && detail >= TCP_CA_CWR && !tp->undo_marker)
 		flow->undoable = false;
 	marks = changes(tp, flow, ca_before);
-	/* A DSACK may undo one reduction in the very segment that begins the next, which sets the marker
-	 * again. But the next begins from the window that was given back.
+	/*
+	 * A DSACK may undo one reduction in the very segment that begins the next, which sets the
+	 * marker again. But the next one starts from the restored window.
 	 */
 	if (kind == RECORD_STATE && detail == TCP_CA_Recovery && ca_before <= TCP_CA_Disorder &&
 	    flow->undoable && flow->restored && tp->prior_cwnd >= flow->restored)
 		marks |= MARK_UNDO;
 	alone = MARKS_ALONE;
-	/* A return to Open or Disorder tells by its reason that it is an undo. */
+	/* The reason of a return to Open or Disorder says that it is an undo. */
 	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
 		alone &= ~MARK_UNDO;
 	flow->pending |= (marks & alone) >> 8;
@@ -244,7 +251,7 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		ca_state = flow->role;
 	}
 	if (kind == RECORD_STATE || kind == RECORD_RETRANSMIT) {
-		/* Tells the place in the kernel, and the reason. */
+		/* Determines the place in the kernel, and the reason. */
 		stack = stack_of(ctx, cpu);
 	}
 	if (unlikely(flow->pending) && kind != RECORD_RETRANSMIT)
@@ -252,8 +259,8 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	record = reserve(ring, cpu, hook, &seq);
 	if (record)
 		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), kind, ca_state, ca_before, stack, seq);
-	/* The kernel counts a retransmission before it tells of it: total_retrans in a note must not be ahead
-	 * of the retransmissions told. */
+	/* The kernel counts a retransmission before it reports it: total_retrans in a RECORD_NOTE
+	 * must not be ahead of the reported retransmissions. */
 	if (unlikely(flow->pending) && kind == RECORD_RETRANSMIT)
 		note(sk, flow, hook, stack);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The rings through which records reach user space.
+ * The ring buffers through which records reach user space.
  */
 #ifndef YUZURI_MONITOR_RING_H
 #define YUZURI_MONITOR_RING_H
@@ -9,9 +9,10 @@
 #include <bpf/bpf_helpers.h>
 #include "../event.h"
 
-/* The rings: for each CPU `slots_per_cpu` slots in one array that user space maps. The kernel's own BPF ring
- * buffer costs 50 ns more per record: it is shared by all CPUs behind a lock, and each record takes two helper
- * calls. Here the place of a record is one atomic add on a line that only this CPU writes. */
+/* The ring buffers: `slots_per_cpu` slots for each CPU in one array that user space maps. The
+ * kernel's own BPF ring buffer costs 50 ns more per record: all CPUs share it behind a lock, and
+ * each record takes two helper calls. Here the place of a record is one atomic add on a cache line
+ * that only this CPU writes. */
 const volatile u32 slots_per_cpu = 4096; /* a power of two */
 
 struct {
@@ -30,7 +31,7 @@ struct {
 	__type(value, struct ring_control);
 } controls SEC(".maps");
 
-/* Records that may be on their way on one CPU at once: one program can be interrupted by another. */
+/* Records that one CPU may write concurrently: one program can be interrupted by another. */
 #define NESTING 8
 
 static __always_inline struct ring_control *ring_control(u32 cpu)
@@ -56,10 +57,10 @@ static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hoo
 static __always_inline void publish(u32 *where, u32 seq)
 {
 #ifdef __TARGET_ARCH_arm64
-	/* An exchange is the only full barrier that every BPF instruction set has. */
+	/* An exchange is the only full barrier in every BPF instruction set. */
 	__sync_lock_test_and_set(where, seq);
 #else
-	/* x86 keeps stores in order; the compiler must, too. */
+	/* x86 keeps stores in order; this makes the compiler do so, too. */
 	asm volatile("" ::: "memory");
 	*(volatile u32 *)where = seq;
 #endif

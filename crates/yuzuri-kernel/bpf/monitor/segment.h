@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What a segment says.
+ * The content of a segment.
  */
 #ifndef YUZURI_MONITOR_SEGMENT_H
 #define YUZURI_MONITOR_SEGMENT_H
@@ -12,13 +12,13 @@ struct sack_block {
 	u32 start, end;
 };
 
-/* A segment's options, at most 40 bytes; behind them room for wherever a broken length points. */
+/* A segment's options, at most 40 bytes, with room for a broken length that points beyond them. */
 struct options {
 	u8 bytes[96];
 };
 
-/* RFC 2018 and RFC 2883: what the SACK option says. Not `static`: the verifier then looks at it once, and not
- * again in every state of its caller. */
+/* The content of the SACK option (RFC 2018 and RFC 2883). Not `static`: so the verifier checks it
+ * once, and not in every state of its caller. */
 __noinline u32 sack_marks(const struct options *options, u32 length, u32 ack_seq)
 {
 	struct sack_block block[2];
@@ -28,7 +28,7 @@ __noinline u32 sack_marks(const struct options *options, u32 length, u32 ack_seq
 	if (!options)
 		return 0;
 	bytes = options->bytes;
-	/* More options than these do not fit before a SACK block, unless somebody pads at length. */
+	/* No more options than these fit before a SACK block, unless there is long padding. */
 	for (int i = 0; i < 16 && bytes[at] != 5; i++) {
 		u32 size = bytes[at] == 1 ? 1 : bytes[(at + 1) & 63];
 		if (!bytes[at] || !size)
@@ -38,10 +38,10 @@ __noinline u32 sack_marks(const struct options *options, u32 length, u32 ack_seq
 	u32 size = bytes[(at + 1) & 63];
 	if (length > 40 || bytes[at] != 5 || size < 10 || at + size > length || at > 40 - 10)
 		return 0;
-	/* Blocks are not aligned; behind the option's end `bytes` has zeros or the next option. */
+	/* Blocks are not aligned; after the option's end, `bytes` has zeros or the next option. */
 	__builtin_memcpy(block, bytes + at + 2, sizeof(block));
 	u32 start = bpf_ntohl(block[0].start), end = bpf_ntohl(block[0].end);
-	/* As tcp_check_dsack: the first block lies below the ACK, or within the second. */
+	/* As tcp_check_dsack: the first block lies below the ACK, or within the second block. */
 	if ((s32)(start - ack_seq) < 0)
 		return MARK_SACK | MARK_DSACK;
 	if (size >= 18 && (s32)(end - bpf_ntohl(block[1].end)) <= 0 &&
@@ -76,13 +76,13 @@ static __always_inline bool read_segment(struct sk_buff *skb, struct segment *se
 	return true;
 }
 
-/* What a segment is beside what it says. */
+/* The class of a segment, beside its content. */
 enum looks {
-	USUAL = 1,     /* a fast path may be filled at it */
-	DATA_ONLY = 2, /* usual, and it brings payload and acknowledges nothing new */
+	USUAL = 1,     /* it may fill a fast path */
+	DATA_ONLY = 2, /* usual, with payload and without a new acknowledgement */
 };
 
-/* Notes what this segment says. Returns what it is, of enum looks. */
+/* Records the content of this segment. Returns its class, of enum looks. */
 static __always_inline u32 look_at_segment(struct tcp_sock *tp, struct sk_buff *skb, struct flow *flow)
 {
 	struct segment segment;
@@ -96,14 +96,15 @@ static __always_inline u32 look_at_segment(struct tcp_sock *tp, struct sk_buff *
 	usual = !(segment.flags & (TCPHDR_ECE | TCPHDR_RST | TCPHDR_SYN | TCPHDR_FIN));
 	if (unlikely(segment.flags & TCPHDR_ECE) && tp->ecn_flags & TCP_ECN_OK)
 		flow->marks |= MARK_ECE;
-	/* SYN and FIN each take a number of the sequence space, but no byte. */
+	/* SYN and FIN each take a sequence number, but no byte. */
 	payload =
 	    segment.end_seq - segment.seq - !!(segment.flags & TCPHDR_SYN) - !!(segment.flags & TCPHDR_FIN);
 	header = skb->len - payload;
 	usual &= header == tp->tcp_header_len;
-	/* As the kernel's header prediction: a header longer than usual has more options than timestamps. */
+	/* As in the kernel's header prediction: a header longer than usual has more options than
+	 * timestamps. */
 	if (unlikely(header > tp->tcp_header_len)) {
-		/* The options are in the linear part: TCP pulled them before. */
+		/* The options are in the linear part: TCP has pulled them. */
 		struct options options = {};
 		bpf_probe_read_kernel(options.bytes, 40, skb->data + 20);
 		u32 marks = sack_marks(&options, header - 20, segment.ack_seq);
@@ -119,7 +120,8 @@ static __always_inline u32 look_at_segment(struct tcp_sock *tp, struct sk_buff *
 		usual = false;
 		u16 window = 0;
 		bpf_probe_read_kernel(&window, sizeof(window), skb->data + 14);
-		/* A variable of its own: the macro counts the offset from where its expression begins. */
+		/* A separate variable: the macro counts the offset from the start of its
+		 * expression. */
 		struct tcp_options_received *rx_opt = &tp->rx_opt;
 		u32 scale = BPF_CORE_READ_BITFIELD(rx_opt, snd_wscale);
 		if ((u32)bpf_ntohs(window) << (scale & 15) == tp->snd_wnd) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What is remembered of each flow, and the settings.
+ * The state kept for each flow, and the settings.
  */
 #ifndef YUZURI_MONITOR_STATE_H
 #define YUZURI_MONITOR_STATE_H
@@ -10,11 +10,12 @@
 #include <bpf/bpf_core_read.h>
 #include "../event.h"
 
-/* False where the kernel has no tcp:tcp_cong_state_set (before 5.19): then the next ACK shows the change. */
+/* False if the kernel has no tcp:tcp_cong_state_set (before 5.19): then the next ACK shows the
+ * change. */
 const volatile bool state_hook = true;
 
-/* Owners on their way from user space to their flows, which take them out at their next event. User space sizes
- * it by the sockets that there are. No LRU: that one forgets without a word. */
+/* Owners on their way from user space to their flows, which remove them at their next event. User
+ * space sizes it by the number of sockets. Not LRU, which would drop entries silently. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -23,10 +24,11 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* What we remember of a flow; it goes with the socket. What each ACK touches is in the first 64 bytes. */
+/* The state of a flow, freed with the socket. The fields that each ACK uses are in the first 64
+ * bytes. */
 struct flow {
 	u64 cookie;
-	u64 last_ns; /* of the last record */
+	u64 last_ns; /* time of the last record */
 	const void *ca_ops;
 	u32 generation; /* of the config that it was decided under; 0: none */
 	u32 ssthresh;
@@ -38,19 +40,19 @@ struct flow {
 	u8 dsacks;
 	u8 chosen;
 	u8 undecided;
-	u8 announced;     /* its identity reached the ring */
-	u8 detached;      /* when announced, no file stood behind the socket yet: nobody had accepted it */
+	u8 announced;     /* its identity reached the ring buffer */
+	u8 detached;      /* when announced, the socket had no file yet: nobody had accepted it */
 	u8 ca_state;      /* at the last record */
-	u8 pending;       /* of MARKS_ALONE, found and not told yet, >> 8 */
-	u8 undoable;      /* undo_marker was set: a reduction stands that may be undone */
+	u8 pending;       /* MARKS_ALONE that have no record yet, >> 8 */
+	u8 undoable;      /* undo_marker was set: a reduction may still be undone */
 	u8 has_fast_path; /* last_ns and acks are in it */
-	u32 restored;     /* the window that an undo by the last segment gives back; 0: none larger */
+	u32 restored;     /* the window restored by an undo at the last segment; 0: none larger */
 	/* 64 */
 	u32 pid;
 	char name[16];
 	u8 role;
 	u8 after_rto;
-	u32 passed; /* hook runs while it is undecided, counted in `undecided` */
+	u32 passed; /* hook runs while undecided, counted in `undecided` */
 };
 
 struct {
@@ -62,10 +64,10 @@ struct {
 
 struct config config = {.generation = 1, .interval_ns = 1000000};
 
-/* From 6.2 a pointer can be declared to be of a type; before, what it points to is copied. */
+/* Since 6.2 a pointer can be cast to a type; before, its target is copied. */
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
-/* For sockets that are known to be TCP's. */
+/* For sockets known to be TCP. */
 static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
 {
 	if (&bpf_rdonly_cast != NULL)
@@ -73,9 +75,10 @@ static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
 	return bpf_skc_to_tcp_sock(sk);
 }
 
-/* The same socket for following the pointers in it. Where the verifier trusts a pointer, as the tracepoint's,
- * it searches all the kernel's types by name at each such step, to find out whether to trust where it leads:
- * loading took half a second longer on a machine of 10^9 instructions a second. */
+/* The same socket, to follow the pointers in it. If the verifier trusts a pointer, as the
+ * tracepoint's, it searches all kernel types by name at each such step, to determine whether to
+ * trust the target: loading took half a second longer on a machine of 10^9 instructions per
+ * second. */
 static __always_inline struct sock *untrusted(struct sock *sk)
 {
 	return (struct sock *)tcp_of(sk);

@@ -1,18 +1,19 @@
-//! What a killed process leaves behind before Linux 6.4: a control that stays registered, whose name nobody could use again.
+//! Cleans up after a killed process before Linux 6.4: its control stays registered, and its name
+//! would be unusable.
 
 use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use std::fs;
 
-/// Unregisters a control of ours of this name that no process holds. Whether there was one.
+/// Unregisters our control of this name if no process holds it. Returns whether there was one.
 pub(super) fn remove(name: &str) -> bool {
-    // The map is named after its variable in bpf/control.bpf.c, the control within its value.
+    // The map is named after its variable in bpf/control.bpf.c; the control's name is in its value.
     let maps = MapInfoIter::default().filter(|map| map.ty == MapType::StructOps && map.name == "yuzuri");
     let ids: Vec<u32> = maps.map(|map| map.id).collect();
     let mut removed = false;
     for id in ids {
-        // In this order: our own descriptor would count as a holder.
+        // Check first: our own descriptor would count as a holder.
         if !is_held(id)
             && let Ok(map) = MapHandle::from_map_id(id)
             && map
@@ -28,7 +29,7 @@ pub(super) fn remove(name: &str) -> bool {
 /// The key of a control in its map.
 const FIRST: [u8; size_of::<libbpf_sys::__u32>()] = [0; 4];
 
-/// Whether the name stands in a `tcp_congestion_ops`, at whatever offset this kernel has it.
+/// Whether the name occurs in a `tcp_congestion_ops`, at the offset that this kernel has.
 fn is_named(value: &[u8], name: &str) -> bool {
     let mut field = [0; 16];
     field.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);

@@ -1,4 +1,4 @@
-//! The control group at which new flows are seen.
+//! The control group at which new flows are observed.
 
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Opens a control group of version 2: the given one, or the root.
 ///
 /// # Errors
-/// Why there is none.
+/// If there is none.
 pub(super) fn open(given: Option<&Path>) -> std::io::Result<OwnedFd> {
     let opened = |path: &Path| {
         File::open(path)
@@ -19,7 +19,7 @@ pub(super) fn open(given: Option<&Path>) -> std::io::Result<OwnedFd> {
     };
     match given.map(Path::to_owned).or_else(|| mounted(&std::fs::read_to_string("/proc/self/mounts").ok()?)) {
         Some(path) => opened(&path),
-        // `ip netns exec` mounts /sys anew, without it.
+        // `ip netns exec` mounts /sys again, without it.
         None => own_mount(),
     }
 }
@@ -31,7 +31,7 @@ fn mounted(mounts: &str) -> Option<PathBuf> {
         let (_, path, kind) = (words.next()?, words.next()?, words.next()?);
         (kind == "cgroup2").then_some(path)
     })?;
-    // A space and its like are written in octal (proc(5)).
+    // Spaces and similar characters are written in octal (proc(5)).
     Some(
         path.replace("\\040", " ")
             .replace("\\011", "\t")
@@ -41,7 +41,8 @@ fn mounted(mounts: &str) -> Option<PathBuf> {
     )
 }
 
-/// The root of the control groups by a mount that no folder shows, and that goes when its descriptor is closed.
+/// The root of the control groups, by a mount that no folder shows and that ends when its
+/// descriptor is closed.
 fn own_mount() -> std::io::Result<OwnedFd> {
     const FSOPEN_CLOEXEC: libc::c_long = 1;
     const FSCONFIG_CMD_CREATE: libc::c_long = 6;
@@ -56,7 +57,8 @@ fn own_mount() -> std::io::Result<OwnedFd> {
         let error = std::io::Error::last_os_error();
         Err(std::io::Error::new(error.kind(), format!("no cgroup2 is mounted, and mounting it: {error}")))
     };
-    // SAFETY: the calls take a name that ends with 0 and integers, and give new descriptors, which are owned from then on.
+    // SAFETY: the calls take a name that ends with 0 and integers, and return new descriptors,
+    // which are owned from then on.
     unsafe {
         let context =
             OwnedFd::from_raw_fd(checked(libc::syscall(libc::SYS_fsopen, KIND.as_ptr(), FSOPEN_CLOEXEC))?);

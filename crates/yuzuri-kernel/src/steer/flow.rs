@@ -1,4 +1,4 @@
-//! A flow as a walk tells of it.
+//! A flow as reported by a walk.
 
 #![expect(unsafe_code, reason = "the kernel's records")]
 
@@ -46,34 +46,37 @@ impl fmt::Debug for Name {
     }
 }
 
-/// How a flow stands to our control, and if it is not under it, why.
+/// Whether a flow is under our control, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It has the namespace's default and nobody chose that for it: it will be migrated when flows are taken.
+    /// It has the namespace's default, and nobody chose that: it is migrated if migration is
+    /// enabled.
     Free,
-    /// We migrated it to ours.
+    /// We migrated it to our control.
     Migrated {
-        /// What it had.
+        /// Its previous control.
         former: Name,
     },
-    /// It has ours by its program's choice, its route's or the sysctl's. It may be bounded; it is not migrated away in the end.
+    /// It has our control by its program's choice, its route's or the sysctl's. It may be bounded;
+    /// it is not migrated away at the end.
     Ours,
-    /// Its program chose its control (`TCP_CONGESTION`), or another steering that is gone migrated it back to it.
+    /// Its program chose its control (`TCP_CONGESTION`), or an earlier steering, now gone, migrated
+    /// it back.
     Chosen,
-    /// Its route says so and allows no other (`congctl lock NAME`).
+    /// Its route fixes its control (`congctl lock NAME`).
     Locked,
-    /// It has another than the namespace's default without its program's choice: by its route (`congctl NAME`), or the
-    /// default was another when it began.
+    /// It has another control than the namespace's default without its program's choice: by its
+    /// route (`congctl NAME`), or because the default was another when it began.
     Other,
-    /// The kernel refused to move it; it is not asked again.
+    /// The kernel refused to migrate it; we do not try again.
     Refused {
-        /// Why, of errno(3).
+        /// The errno(3).
         errno: i32,
     },
 }
 
 impl Standing {
-    /// Whether its window obeys our bounds.
+    /// Whether its window follows our bounds.
     pub fn is_ours(self) -> bool {
         matches!(self, Standing::Migrated { .. } | Standing::Ours)
     }
@@ -95,13 +98,13 @@ impl fmt::Display for Standing {
     }
 }
 
-/// One flow at the moment of the walk, under its socket's lock: the values belong together. Names are
-/// `struct tcp_sock`'s; counters run from the flow's beginning.
+/// One flow at the moment of the walk, read under its socket's lock, so the values are consistent.
+/// Names are `struct tcp_sock`'s; counters start with the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowState {
     /// The socket's cookie.
     pub id: FlowId,
-    /// Own address; IPv4 as IPv4 on a socket of either family.
+    /// Local address; IPv4 as IPv4, on a socket of either family.
     pub local: SocketAddr,
     /// The peer's.
     pub remote: SocketAddr,
@@ -109,17 +112,17 @@ pub struct FlowState {
     pub netns_cookie: u64,
     /// Payload of a full segment, bytes (`mss_cache`).
     pub mss: u32,
-    /// Window, segments (`snd_cwnd`).
+    /// Congestion window, segments (`snd_cwnd`).
     pub cwnd: u32,
-    /// Segments (`snd_ssthresh`); 0x7fffffff before the first reduction.
+    /// Slow start threshold, segments (`snd_ssthresh`); 0x7fffffff before the first reduction.
     pub ssthresh: u32,
     /// Segments sent and not acknowledged.
     pub packets_out: u32,
     /// Of those, SACKed.
     pub sacked_out: u32,
-    /// Of those, taken for lost.
+    /// Of those, marked lost.
     pub lost_out: u32,
-    /// Of those, sent again.
+    /// Of those, retransmitted.
     pub retrans_out: u32,
     /// Smoothed round-trip time, µs; 0 before the first sample.
     pub srtt_us: u32,
@@ -129,57 +132,64 @@ pub struct FlowState {
     pub delivered: u32,
     /// Payload acknowledged, bytes (with the SYN and the FIN, as in `TCP_INFO`).
     pub bytes_acked: u64,
-    /// Segments ever taken for lost; wraps.
+    /// Segments ever marked lost; wraps.
     pub lost: u32,
-    /// Segments ever sent again; wraps.
+    /// Segments ever retransmitted; wraps.
     pub total_retrans: u32,
-    /// The kernel's mark `app_limited != 0`: since it was set, at a write that found nothing waiting, the network not full
-    /// and the window open, a window of data has not been delivered yet. So within the last round trip the application
-    /// left the path idle. See [`FlowState::held_back_by_application`].
+    /// The kernel's mark `app_limited != 0`. The kernel sets it at a write that finds nothing
+    /// waiting, the network not full and the window open; it lasts until a window of data has been
+    /// delivered. So within the last round trip the application left the path idle. See
+    /// [`FlowState::held_back_by_application`].
     pub app_limited: bool,
-    /// The same of the last delivery rate sample (`tcpi_delivery_rate_app_limited`); it may be long ago.
+    /// The same for the last delivery rate sample (`tcpi_delivery_rate_app_limited`), which may be
+    /// old.
     pub rate_app_limited: bool,
-    /// The window kept a segment back when it was sent to last (`is_cwnd_limited`).
+    /// The window held back a segment at the last transmission (`is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// Its segments are spread over time, by TCP's own timer or the queueing discipline `fq` (`sk_pacing_status`).
+    /// Its segments are paced, by TCP's own timer or the queueing discipline `fq`
+    /// (`sk_pacing_status`).
     pub paced: bool,
-    /// State of the congestion machine.
+    /// Congestion state.
     pub ca_state: CaState,
-    /// The send buffer's limit, bytes with the kernel's overhead (`sk_sndbuf`): payload it admits is about half.
+    /// The send buffer's limit, bytes with the kernel's overhead (`sk_sndbuf`): it admits about
+    /// half of that as payload.
     pub sndbuf_bytes: u32,
-    /// What the receiver allows from the first byte that is not acknowledged on, bytes.
+    /// The receiver's window from the first unacknowledged byte, bytes.
     pub snd_wnd_bytes: u32,
-    /// Payload that waits to be sent for the first time, bytes (`write_seq - snd_nxt`).
+    /// Payload not sent yet, bytes (`write_seq - snd_nxt`).
     pub unsent_bytes: u32,
-    /// Its congestion control now.
+    /// Its current congestion control.
     pub control: Name,
-    /// Whose that is, and why.
+    /// Whether that is ours, and why.
     pub standing: Standing,
-    /// Nothing has happened on it for [`SteerOptions::rests_after`](super::SteerOptions::rests_after) walks: no walk tells of it
-    /// until something does, but one that tells of all.
+    /// Nothing has happened on it for
+    /// [`SteerOptions::rests_after`](super::SteerOptions::rests_after) walks: walks do not report
+    /// it until something does, except those that report all flows.
     pub rests: bool,
 }
 
 impl FlowState {
-    /// Segments in the network as far as the sender knows (`tcp_packets_in_flight`).
+    /// Segments in flight as far as the sender knows (`tcp_packets_in_flight`).
     pub fn in_flight(&self) -> u32 {
         let left = self.sacked_out.saturating_add(self.lost_out);
         self.packets_out.saturating_add(self.retrans_out).saturating_sub(left)
     }
 
-    /// Whether the application, not the window, holds the flow back at the moment: less than a segment waits to be sent, the
-    /// window is not full, and all that was lost has been sent again. These are the kernel's own conditions for its mark
-    /// (`tcp_rate_check_app_limited`), which it looks at when the application writes; so it does not mark a flow whose
-    /// application has stopped to write, and still marks one that has begun again. For one look each 0.5 s the moment is
-    /// the better question; [`FlowState::app_limited`] tells of the round trip before it, for who wants to be strict.
+    /// Whether the application, not the window, holds the flow back at this moment: less than a
+    /// segment waits to be sent, the window is not full, and all lost segments have been
+    /// retransmitted. These are the kernel's own conditions for its mark
+    /// (`tcp_rate_check_app_limited`), which it evaluates when the application writes. So the
+    /// kernel does not mark a flow whose application has stopped writing, and still marks one that
+    /// has resumed. For an observation every 0.5 s, the current moment is the better criterion;
+    /// [`FlowState::app_limited`] covers the round trip before it, for stricter callers.
     pub fn held_back_by_application(&self) -> bool {
         self.unsent_bytes < self.mss && self.in_flight() < self.cwnd && self.lost_out <= self.retrans_out
     }
 
-    /// Of one record.
+    /// Decodes one record.
     pub(super) fn of(bytes: &[u8; RECORD]) -> FlowState {
-        // SAFETY: the record is integers without padding (checked below), every bit pattern is valid, and the read needs no
-        // alignment.
+        // SAFETY: the record is integers without padding (checked below), every bit pattern is
+        // valid, and the read needs no alignment.
         let record: steer_record = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
         let name = |from: [i8; 16]| Name(from.map(|b| b as u8));
         let standing = match record.standing {
@@ -204,7 +214,7 @@ impl FlowState {
             lost_out: record.lost_out,
             retrans_out: record.retrans_out,
             srtt_us: record.srtt_us,
-            // The kernel begins with the largest number.
+            // The kernel starts with the largest number.
             min_rtt_us: if record.min_rtt_us == u32::MAX { 0 } else { record.min_rtt_us },
             delivered: record.delivered,
             bytes_acked: record.bytes_acked,

@@ -1,25 +1,25 @@
-//! Which flows count: by their local address.
+//! Selects flows by their local address.
 
 use super::types;
 use crate::control::ControlError;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Addresses that begin alike.
+/// Addresses with a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix {
-    /// Any address of them.
+    /// Any address with this prefix.
     pub address: IpAddr,
-    /// How many bits are alike, 0 to 32 or 128.
+    /// The length of the prefix, 0 to 32 or 128.
     pub bits: u8,
 }
 
 impl Prefix {
-    /// One address alone.
+    /// A single address.
     pub fn host(address: IpAddr) -> Prefix {
         Prefix { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// As the program compares them: IPv4 mapped into IPv6.
+    /// In the program's form for comparison: IPv4 mapped into IPv6.
     fn words(self) -> types::prefix {
         let (address, bits) = match self.address {
             IpAddr::V4(v4) => (v4.to_ipv6_mapped(), 96 + u32::from(self.bits.min(32))),
@@ -35,12 +35,13 @@ impl Prefix {
     }
 }
 
-/// The local addresses whose flows count: those of an interface. Empty: all but loopback, which never counts.
+/// The local addresses of flows in scope: those of an interface. Empty: all but loopback, which is
+/// never in scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope(pub Vec<Prefix>);
 
 impl Scope {
-    /// How many prefixes there may be.
+    /// Most prefixes.
     pub const MAX: usize = 64;
 
     pub(super) fn words(&self) -> Result<types::scope, ControlError> {

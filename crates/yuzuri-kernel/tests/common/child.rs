@@ -1,4 +1,5 @@
-//! A process of its own for what a test needs one: the test binary again, told by its environment what to be.
+//! A separate process for tests that need one: the test binary again, with its role in the
+//! environment.
 
 use super::Running;
 use std::io::{BufRead, BufReader, Read};
@@ -10,8 +11,8 @@ const CONNECT: &str = "YUZURI_TEST_CONNECT";
 const LISTEN: &str = "YUZURI_TEST_LISTEN";
 const CGROUP: &str = "YUZURI_TEST_CGROUP";
 
-/// To be called from a test named `child` in each binary that uses this: does what the environment says, until the
-/// other end closes.
+/// Called from a test named `child` in each binary that uses this: plays the role given by the
+/// environment, until the other end closes.
 pub fn be_one() {
     let wait = |mut stream: TcpStream| while stream.read(&mut [0; 64]).is_ok_and(|n| n > 0) {};
     if let Ok(procs) = std::env::var(CGROUP) {
@@ -36,7 +37,8 @@ fn spawn(net: &Net, side: Side, variables: &[(&str, String)], stdout: Stdio) -> 
     net.inside(side, || Running::spawn(&mut command))
 }
 
-/// A process that connects to an address and holds the connection; where a cgroup is given, from within it.
+/// A process that connects to an address and holds the connection; within a cgroup, if one is
+/// given.
 pub fn connecting(
     net: &Net,
     side: Side,
@@ -50,7 +52,7 @@ pub fn connecting(
     spawn(net, side, &variables, Stdio::null())
 }
 
-/// A process that accepts one connection and holds it, and its port.
+/// A process that accepts one connection and holds it; returns it with its port.
 pub fn listening(net: &Net, side: Side) -> (Running, u16) {
     let address = std::net::SocketAddr::new(net.v4(side), 0);
     let mut running = spawn(net, side, &[(LISTEN, address.to_string())], Stdio::piped());

@@ -1,5 +1,5 @@
-//! What the tests of the monitor share: a monitor that is read until something is seen, connections with a chosen
-//! congestion control, and the kernel's own `TCP_INFO`.
+//! Shared by the monitor's tests: a monitor that is read until something is seen, connections with
+//! a chosen congestion control, and the kernel's own `TCP_INFO`.
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 pub mod child;
@@ -16,7 +16,7 @@ use yuzuri_kernel::{Monitor, Options, Watch};
 use yuzuri_testnet::{Net, Side, eventually};
 use yuzuri_trace::{Account, Density, Event, Flow, FlowId, Item, Kind, LossReason, Reason};
 
-/// A monitor and what it has given so far.
+/// A monitor and its items so far.
 pub struct Watched {
     pub monitor: Box<Monitor>,
     pub items: Vec<Item>,
@@ -43,7 +43,7 @@ impl Watched {
         &self.items
     }
 
-    /// Reads until the items show something; within a bound, or the test fails with `what`.
+    /// Reads until the items satisfy `shown`; fails with `what` after a time limit.
     pub fn until(&mut self, what: &str, mut shown: impl FnMut(&[Item]) -> bool) {
         let seen = eventually(|| shown(self.read()));
         assert!(seen, "never seen: {what}; seen: {:#?}", self.items);
@@ -59,9 +59,9 @@ impl Watched {
         Seen { items, account }
     }
 
-    /// Ends it where nothing may be lost but what the kernel itself skips: a program that is entered on a CPU
-    /// where it runs already, for whatever flow ([`Seen::nested`]); and under a filter for processes what was
-    /// said before they were known.
+    /// Ends it if nothing may be lost but what the kernel itself skips: a program entered on a CPU
+    /// that is already running it, for any flow ([`Seen::nested`]); and under a filter for
+    /// processes, events from before they were known.
     pub fn finish_whole(self) -> Seen {
         let needs_owner = self.monitor.filter().needs_owner();
         let seen = self.finish();
@@ -71,14 +71,14 @@ impl Watched {
     }
 }
 
-/// All that a monitor gave.
+/// Everything that a monitor returned.
 pub struct Seen {
     pub items: Vec<Item>,
     pub account: Account,
 }
 
 impl Seen {
-    /// How often the kernel skipped one of the programs, on any flow of the machine.
+    /// How often the kernel skipped one of the programs, for any flow of the machine.
     pub fn nested(&self) -> u64 {
         self.lost_for(LossReason::Nested)
     }
@@ -119,8 +119,8 @@ pub fn flow_id(items: &[Item], local: SocketAddr) -> Option<FlowId> {
     flows(items).into_iter().find(|f| f.local == local).map(|f| f.id)
 }
 
-/// Segments that were sent again, by reason. One event may stand for several segments: the kernel sends a whole
-/// `sk_buff` again.
+/// Segments retransmitted, by reason. One event may cover several segments: the kernel retransmits
+/// a whole `sk_buff`.
 ///
 /// # Errors
 /// Names a record that shows a retransmission which had no event.
@@ -158,7 +158,7 @@ pub struct Pair {
 impl Pair {
     /// Two ends of a connection.
     pub fn of(near: TcpStream, far: TcpStream) -> Pair {
-        // Nothing in a test waits for ever.
+        // No test waits for ever.
         for stream in [&near, &far] {
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -171,7 +171,8 @@ impl Pair {
         Pair::with(net, from, to, control, |_| {})
     }
 
-    /// `prepare` sees each of the two sockets before the connection is made: the listener's options are inherited.
+    /// `prepare` is called with each of the two sockets before the connection is made: connections
+    /// inherit the listener's options.
     pub fn with(net: &Net, from: Side, to: IpAddr, control: &str, prepare: impl Fn(&Socket) + Sync) -> Pair {
         let make = || {
             let socket =
@@ -196,8 +197,8 @@ impl Pair {
         Pair::of(near, accept(&listener).0)
     }
 
-    /// Sends bytes from the near end to the far end, and returns when the far end has read them and the near end has
-    /// their acknowledgement.
+    /// Sends bytes from the near end to the far end, and returns when the far end has read them and
+    /// the near end has their acknowledgement.
     pub fn send(&self, bytes: usize) {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| read_exactly(&self.far, bytes));
@@ -207,7 +208,7 @@ impl Pair {
         self.settle();
     }
 
-    /// Waits until the near end has nothing under way.
+    /// Waits until the near end has nothing in flight.
     pub fn settle(&self) {
         let idle = || {
             let info = tcp_info::read(&self.near);
@@ -216,7 +217,7 @@ impl Pair {
         assert!(eventually(idle), "{:?}", tcp_info::read(&self.near));
     }
 
-    /// The far end sends one byte: at its arrival the near end gives a record of its state before it.
+    /// The far end sends one byte; its arrival makes the near end record its state before it.
     pub fn ping(&self) {
         (&self.far).write_all(&[1]).unwrap();
         read_exactly(&self.near, 1);
@@ -254,21 +255,21 @@ pub fn read_exactly(mut from: &TcpStream, bytes: usize) {
     }
 }
 
-/// How a comparison with the kernel's own word came out.
+/// The result of a comparison with the kernel's own figures.
 pub enum Outcome<T> {
     Exact(T),
-    /// What differed, and how many runs of our programs the kernel skipped meanwhile and counted.
+    /// The difference, and how many runs of our programs the kernel skipped and counted meanwhile.
     Differs {
         how: String,
         skipped: u64,
     },
 }
 
-/// Makes a comparison that must come out exactly. It is made again only where the kernel itself may have kept runs of
-/// our programs from us: it counted some that it skipped, or shields a process (`yuzuri_kernel::shielded`). Elsewhere the
-/// first difference is a fault of ours; there, a fault would be in each of the tries.
+/// Makes a comparison that must match exactly. It is repeated only if the kernel itself may have
+/// skipped runs of our programs: it counted some, or shields a process (`yuzuri_kernel::shielded`).
+/// Otherwise the first difference is a bug; a bug would appear in every attempt.
 ///
-/// An attempt gives `None` where the test is skipped.
+/// An attempt returns `None` if the test is skipped.
 pub fn exactly<T>(test: &str, mut attempt: impl FnMut() -> Option<Outcome<T>>) -> Option<T> {
     const TRIES: usize = 12;
     let shielded = yuzuri_kernel::shielded::shielded();
@@ -287,7 +288,7 @@ pub fn exactly<T>(test: &str, mut attempt: impl FnMut() -> Option<Outcome<T>>) -
     panic!("{test}: never exact in {TRIES} tries: {}", differences.join("\n"));
 }
 
-/// Runs a test's cases beside each other: most of their time is waiting.
+/// Runs a test's cases in parallel: they mostly wait.
 pub fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, run: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
         let run = &run;
@@ -297,7 +298,7 @@ pub fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, run: impl Fn(T)
     });
 }
 
-/// Accepts, within a bound.
+/// Accepts, with a time limit.
 pub fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     listener.set_nonblocking(true).unwrap();
     let mut accepted = None;
@@ -328,7 +329,7 @@ impl Drop for Running {
     }
 }
 
-/// Whether a program is installed; says so where it is not.
+/// Whether a program is installed; prints a note if not.
 pub fn has(test: &str, program: &str) -> bool {
     let found = std::env::var_os("PATH")
         .map(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))

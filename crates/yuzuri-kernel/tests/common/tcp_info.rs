@@ -6,10 +6,11 @@ use std::mem::{offset_of, size_of};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the kernel fills in `tcpi_rcv_wnd` (from Linux 6.2 on).
+/// Whether the kernel fills in `tcpi_rcv_wnd` (since Linux 6.2).
 static HAS_RCV_WND: AtomicBool = AtomicBool::new(true);
 
-/// `struct tcp_info` up to `tcpi_total_rto_time` (Linux 6.7); what an older kernel does not fill in stays 0.
+/// `struct tcp_info` up to `tcpi_total_rto_time` (Linux 6.7); fields unknown to an older kernel
+/// stay 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
@@ -102,7 +103,8 @@ pub fn read(socket: &impl AsRawFd) -> TcpInfo {
     info
 }
 
-/// Compares a record with `TCP_INFO` of the same moment, field by field; the difference in words.
+/// Compares a record with `TCP_INFO` of the same moment, field by field; returns the differences in
+/// words.
 pub fn differences(event: &yuzuri_trace::Event, info: &TcpInfo) -> Vec<String> {
     let s = &event.snapshot;
     let pairs: [(&str, u64, u64); 20] = [

@@ -1,4 +1,4 @@
-//! The kernel's own trace of `tcp:tcp_probe`, in a tracing instance of the test's own.
+//! The kernel's own trace of `tcp:tcp_probe`, in the test's own tracing instance.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct Trace {
 pub type Line = HashMap<String, String>;
 
 impl Trace {
-    /// Traces `tcp:tcp_probe` for one port, or says why it cannot.
+    /// Traces `tcp:tcp_probe` for one port, or returns why it cannot.
     pub fn start(name: &str, port: u16) -> Result<Trace, String> {
         let tracefs = Tracefs::open().map_err(|e| e.to_string())?;
         let folder = tracefs.path().join("instances").join(name);
@@ -34,7 +34,7 @@ impl Trace {
         std::fs::write(&path, value).map_err(|e| format!("{}: {e}", path.display()))
     }
 
-    /// Stops it and gives all lines in order of time.
+    /// Stops it and returns all lines in order of time.
     pub fn lines(&self) -> Vec<Line> {
         self.write("events/tcp/tcp_probe/enable", "0").unwrap();
         let text = std::fs::read_to_string(self.folder.join("trace")).unwrap();
@@ -47,7 +47,7 @@ impl Trace {
             .filter_map(|line| line.split_once(": tcp_probe: "))
             .map(|(task, fields)| {
                 let words = fields.split_whitespace().filter_map(|word| word.split_once('='));
-                // Which task, CPU and context it was: for whoever looks for a difference.
+                // The task, CPU and context, for analysing a difference.
                 let words = words.chain([("task", task)]);
                 words.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
             })

@@ -1,4 +1,4 @@
-//! What the tests of steering share: connections for which nobody chose a congestion control.
+//! Shared by the tests of steering: connections for which nobody chose a congestion control.
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 use crate::common::{Pair, accept};
@@ -8,7 +8,7 @@ use yuzuri_kernel::control::{ControlError, CubicParams};
 use yuzuri_kernel::steer::{FlowState, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
 
-/// A name of its own, so that tests run beside each other.
+/// A unique name, so that tests can run in parallel.
 pub fn name(what: &str) -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -38,7 +38,7 @@ pub fn pair(net: &Net, from: Side, to: IpAddr) -> Pair {
     pair_with(net, from, from.other(), to)
 }
 
-/// A connection within a side where both are the same.
+/// A connection, within a side if both are the same.
 pub fn pair_with(net: &Net, from: Side, at: Side, to: IpAddr) -> Pair {
     let listener = net.inside(at, || TcpListener::bind(SocketAddr::new(to, 0)).unwrap());
     let address = listener.local_addr().unwrap();
@@ -46,13 +46,13 @@ pub fn pair_with(net: &Net, from: Side, at: Side, to: IpAddr) -> Pair {
     Pair::of(near, accept(&listener).0)
 }
 
-/// The congestion control of a connection by the kernel's own word.
+/// The congestion control of a connection, as the kernel reports it.
 pub fn control_of(stream: &TcpStream) -> String {
     let bytes = socket2::SockRef::from(stream).tcp_congestion().unwrap();
     String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
 }
 
-/// One walk; the near end of a pair in it.
+/// Makes one walk; returns the near end of a pair in it.
 pub fn state_of(steering: &mut Steering, pair: &Pair) -> FlowState {
     let mut flows = Vec::new();
     steering.observe(&mut flows).unwrap();
@@ -60,8 +60,9 @@ pub fn state_of(steering: &mut Steering, pair: &Pair) -> FlowState {
     *found.unwrap_or_else(|| panic!("{} is not in {flows:#?}", pair.near_addr()))
 }
 
-/// Sends until the flow's window is the greatest that its bound allows. It is never above it; below is where a loss at the end of a transfer
-/// leaves it, or a machine that kept the sender from sending, and then it comes up to it again.
+/// Sends until the flow's window is the largest that its bound allows. The window is never above
+/// it. It is below after a loss at the end of a transfer, or if the machine stalled the sender;
+/// then it comes up to it again.
 pub fn send_at_upper_bound(steering: &mut Steering, pair: &Pair, upper: u32) -> FlowState {
     const TRIES: usize = 20;
     for _ in 0..TRIES {

@@ -195,7 +195,7 @@ impl App {
         }
     }
 
-    /// Sorts by a column, or the other way round where it is sorted by that.
+    /// Sorts by a column, or reverses the order if the table is already sorted by it.
     pub(super) fn sort_by_column(&mut self, key: SortKey, elapsed: Duration) {
         self.reverse = self.sort == key && !self.reverse;
         self.sort = key;

@@ -10,7 +10,7 @@ use std::time::Duration;
 const WHEEL_ROWS: usize = 3;
 
 impl App {
-    /// Handles what the mouse did.
+    /// Handles a mouse action.
     pub(crate) fn mouse(&mut self, mouse: Mouse, elapsed: Duration) {
         if self.input.is_some() {
             return;

@@ -251,7 +251,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     }
 }
 
-/// Where the columns are by which the table can be sorted.
+/// Positions of the columns by which the table can be sorted.
 fn sortable(left: u16, columns: &[(Column, u16)]) -> Vec<(u16, u16, SortKey)> {
     let mut x = left + MARGIN;
     let mut found = Vec::new();

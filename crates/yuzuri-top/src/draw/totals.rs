@@ -81,7 +81,8 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App, by: By) {
     }
 }
 
-/// Draws the sum of the rates of all flows over the time since the screen began, where the table leaves room.
+/// Draws the sum of the rates of all flows since the screen was opened, in the space left by the
+/// table.
 pub(crate) fn graph(area: Rect, buffer: &mut Buffer, app: &App) {
     let theme = app.theme;
     let columns = usize::from(area.width.saturating_sub(8));

@@ -280,7 +280,7 @@ fn the_mouse_chooses_sorts_scrolls_and_reads() {
     let order = bench.order();
     press(&mut bench, 20, 4 + 5);
     assert_eq!((bench.app.chosen, bench.app.view), (Some(order[5]), View::Table));
-    // Below the last flow there is nothing to press.
+    // Clicks below the last flow do nothing.
     press(&mut bench, 20, 30);
     assert_eq!(bench.app.chosen, Some(order[5]));
     let title = bench.text().lines().nth(3).unwrap().split("cwnd").next().unwrap().chars().count() as u16;

@@ -111,7 +111,8 @@ pub struct Received {
     pub sent_bytes: u64,
     /// Time from the first to the last byte, as read or written by this process, nanoseconds.
     pub duration_ns: u64,
-    /// (`bytes` + `sent_bytes`) × 8 / `duration_ns`, bits per second; 0 if all bytes were read at once.
+    /// (`bytes` + `sent_bytes`) × 8 / `duration_ns`, bits per second; 0 if all bytes were read at
+    /// once.
     pub throughput_bps: u64,
     /// Why the connection is over.
     pub end: End,

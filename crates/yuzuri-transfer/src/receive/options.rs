@@ -29,8 +29,8 @@ pub struct ReceiveOptions {
     /// Whether the receiver ends when the first senders are done: bytes have been received and no
     /// connection is open.
     pub once: bool,
-    /// Whether it also sends buffers to those who ask ([`fetch`](crate::fetch)), within the limits above.
-    /// Anybody who can reach the port can then make this host send. Default: no.
+    /// Whether it also sends buffers on request ([`fetch`](crate::fetch)), within the limits above.
+    /// Anyone who can reach the port can then make this host send. Default: no.
     pub reverse: bool,
     /// Interval of progress events while connections are open. Default: 1 s.
     pub progress_interval: Duration,

@@ -1,4 +1,4 @@
-//! The beginning of a connection, and sending to those who ask for it.
+//! The beginning of a connection, and sending on request.
 
 use super::{End, MAX_READ_BYTES, Role, Server};
 use crate::payload::piece;
@@ -8,7 +8,8 @@ use std::io::{self, Read};
 use std::time::Instant;
 
 impl Server<'_> {
-    /// Reads the beginning of a connection: a request to send, or the first bytes of what there is to discard.
+    /// Reads the beginning of a connection: a request to send, or the first bytes of data to
+    /// discard.
     pub(super) fn begin(&mut self, at: usize) -> Option<End> {
         let remaining = self.total_remaining();
         let sender = &mut self.senders[at];
@@ -59,7 +60,8 @@ impl Server<'_> {
         None
     }
 
-    /// Sends what the socket takes. Returns why the connection is over, or `None` if it is not.
+    /// Sends as much as the socket accepts. Returns why the connection has ended, or `None` if it
+    /// has not.
     pub(super) fn send(&mut self, at: usize) -> Option<End> {
         let total_remaining = self.total_remaining();
         let sender = &mut self.senders[at];
