@@ -12,6 +12,7 @@ pub mod packets;
 mod player;
 mod probes;
 pub mod replay;
+pub mod samples;
 pub mod score;
 mod unmodelled;
 mod unseen;

@@ -3,11 +3,8 @@
 pub mod probe_csv;
 pub mod probe_trace;
 pub mod recording;
-mod rounds;
 pub mod ss;
 mod time;
-
-pub use rounds::{Rounds, Sample};
 
 use crate::analyse::{Options, judge};
 use crate::error::IdentifyError;
@@ -18,6 +15,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::io::{BufRead, BufReader};
 use yuzuri_capture::Unpacked;
+use yuzuri_infer::samples::{Rounds, Sample};
 use yuzuri_trace::Flow;
 
 /// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy server.

@@ -1,7 +1,8 @@
 //! Rows of the tracepoint `tcp:tcp_probe` as CSV, one flow in a file: a header, then times in seconds, sequence numbers and windows.
 
 use super::time::seconds_ns;
-use super::{LineReader, LogFlows, Sample, Sequence};
+use super::{LineReader, LogFlows, Sequence};
+use yuzuri_infer::samples::Sample;
 use yuzuri_trace::{Flow, Snapshot};
 
 /// Names of a column; the first is the one documented.

@@ -1,12 +1,13 @@
 //! Recordings of this project: the kernel's own variables.
 
-use super::{LogFlows, Sample};
+use super::LogFlows;
 use crate::analyse::Options;
 use crate::error::IdentifyError;
 use crate::report::FileReport;
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::Arc;
+use yuzuri_infer::samples::Sample;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
 

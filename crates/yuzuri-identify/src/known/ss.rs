@@ -1,10 +1,11 @@
 //! What `ss -ti` printed, again and again: each time a moment of each socket.
 
 use super::time::{line_ns, seconds_ns};
-use super::{LineReader, LogFlows, Sample};
+use super::{LineReader, LogFlows};
 use crate::error::IdentifyError;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use yuzuri_infer::samples::Sample;
 use yuzuri_trace::{Flow, Snapshot};
 
 /// This end, the other end.

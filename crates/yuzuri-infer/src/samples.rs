@@ -3,9 +3,9 @@
 //! A round ends when a byte is acknowledged that was sent after its begin, or where no sequence numbers are known, after a smoothed
 //! round-trip time. Reductions are told by the congestion machine's state where it is known, else by signs of loss with a falling window.
 
+use crate::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
 use std::collections::HashMap;
-use yuzuri_infer::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
-use yuzuri_trace::CaState;
+use yuzuri_cca::CaState;
 
 /// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make a falling window a reduction.
 const SIGNS: u32 = 2;
