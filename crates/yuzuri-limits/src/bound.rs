@@ -1,27 +1,27 @@
-//! Whether a window that is full and does not grow is at a bound.
+//! Whether a full window that does not grow is at a bound.
 
 use crate::Observation;
 use yuzuri_cca::CaState;
 use yuzuri_cca::CcaKind;
 
-/// CUBIC's plateau: within |t - K| < 1.36 s the curve W(t) = C (t - K)^3 + W_max is less than a segment from W_max, with
-/// C = 0.4 (RFC 9438 section 4.2).
+/// The length of CUBIC's plateau: within |t - K| < 1.36 s the curve W(t) = C (t - K)^3 + W_max is
+/// less than a segment from W_max, with C = 0.4 (RFC 9438 section 4.2).
 const PLATEAU_US: u64 = 2_720_000;
 
-/// The part of a window by which it is reduced at most (Reno's half; CUBIC: 0.3), and by how many segments it grows each
-/// round trip at least (CUBIC's Reno-friendly region, RFC 9438 section 4.3: 3 × 0.3 / 1.7).
+/// The smallest usual reduction of a window (CUBIC: 0.3; Reno: half), and the least growth per
+/// round trip, segments (CUBIC's Reno-friendly region, RFC 9438 section 4.3: 3 × 0.3 / 1.7).
 const REDUCED: f64 = 0.3;
 const GROWS: f64 = 0.53;
 
-/// A window that does not change.
+/// A window that stays constant.
 #[derive(Clone, Copy, Debug)]
 struct Flat {
     cwnd_segments: u32,
     since_us: u64,
     acked_bytes: u64,
-    /// It came down to this without a reduction.
+    /// It fell to this size without a reduction.
     fell: bool,
-    /// It grew to this.
+    /// It grew to this size.
     grew: bool,
 }
 
@@ -31,41 +31,42 @@ impl Flat {
     }
 }
 
-/// Where the algorithm is not known, the window is not either: a flight varies by a segment or two.
+/// The uncertainty of the window: if the algorithm is unknown, only the flight is seen, which
+/// varies by a segment or two.
 fn blur(now: &Observation, cwnd_segments: u32) -> u32 {
     if now.cca.is_none() { 1 + cwnd_segments / 50 } else { 0 }
 }
 
-/// What is known of a bound.
+/// Whether there is a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bounded {
     No,
-    /// It does not grow, but not for long enough to be sure.
+    /// The window does not grow, but not for long enough to be sure.
     Perhaps,
     Yes,
 }
 
-/// Where the algorithm is not known, it may be one.
+/// Whether the algorithm may have bounds: an unknown one may.
 fn may_be_bounded(seen: &Observation) -> bool {
     !matches!(seen.cca, Some(CcaKind::Grows | CcaKind::Model))
 }
 
-/// Follows a window that is full.
+/// Follows a full window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bound {
     flat: Option<Flat>,
-    /// The bound that was found.
+    /// The bound found.
     segments: Option<u32>,
 }
 
 impl Bound {
-    /// Takes in an observation. `full`: the congestion window was what limited.
+    /// Processes an observation. `full`: the congestion window was the limit.
     pub(crate) fn add(&mut self, last: &Observation, now: &Observation, full: bool) {
         if !may_be_bounded(now) {
             *self = Bound::default();
             return;
         }
-        // A bound that is raised lets the window grow.
+        // A raised bound lets the window grow.
         self.segments = self.segments.filter(|bound| now.cwnd_segments <= *bound);
         let calm = |state| matches!(state, CaState::Open | CaState::Disorder);
         if !full || !calm(now.state) || !calm(last.state) || now.reduction.is_some() {
@@ -108,7 +109,8 @@ impl Bound {
         }
         let flat_us = now.time_us.saturating_sub(flat.since_us);
         let round_trips = flat_us as f64 / f64::from(srtt_us);
-        // The Reno-friendly window grows from the reduced window up to this one, and then beyond it.
+        // The Reno-friendly window grows from the reduced window up to this one, and then beyond
+        // it.
         let more = if now.cca.is_none() { 2.0 + f64::from(now.cwnd_segments) / 50.0 } else { 1.0 };
         let friendly = (f64::from(now.cwnd_segments) * REDUCED + more) / GROWS;
         if flat_us >= PLATEAU_US + u64::from(srtt_us) || round_trips >= friendly {
@@ -120,7 +122,8 @@ impl Bound {
         }
     }
 
-    /// Whether the window was seen to grow, and not to stand still since: for longer than it takes to grow by more than its blur.
+    /// Whether the window was seen to grow, and has not since been constant for longer than growth
+    /// beyond its uncertainty takes.
     pub(crate) fn grows(&self, now: &Observation) -> bool {
         let Some(flat) = self.flat else { return false };
         let more = f64::from(blur(now, flat.cwnd_segments) + 2);
@@ -129,7 +132,8 @@ impl Bound {
         flat.has_grown(now) || (flat.grew && !stands)
     }
 
-    /// Whether the window is at its bound: as its control tells, or else as the window stands still.
+    /// Whether the window is at its bound: as reported by its control, or else because the window
+    /// is constant.
     pub(crate) fn holds(&self, seen: &Observation) -> Bounded {
         match seen.at_bound {
             Some(true) => return Bounded::Yes,

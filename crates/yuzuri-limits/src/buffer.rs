@@ -1,25 +1,27 @@
-//! Whether a writer waits for room in the send buffer, for whoever does not know SOCK_NOSPACE.
+//! Whether a writer waits for room in the send buffer, for observers without SOCK_NOSPACE.
 
 use crate::Observation;
 
-/// A writer that waits for room wakes up once a third of the send buffer is free (`sk_stream_min_wspace`).
+/// A writer that waits for room is woken once a third of the send buffer is free
+/// (`sk_stream_min_wspace`).
 pub(crate) const fn wakes_writer_below(buffer_bytes: u64) -> u64 {
     buffer_bytes / 3 * 2
 }
 
-/// A buffer in which a writer waits fills and drains at least once in two round trips; it is looked at for this time, and
-/// for so many observations, which may all fall between two fillings.
+/// A buffer in which a writer waits fills and drains at least once in two round trips. It is
+/// observed for this time, and for at least this many observations, which may all fall between two
+/// fillings.
 const ROUND_TRIPS: u64 = 2;
 const OBSERVATIONS: u32 = 20;
 
-/// What a buffer was last, other than between both.
+/// The last distinct state of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Was {
-    /// A segment less than full: whoever wrote more has to wait (`sk_stream_memory_free`).
+    /// Full but for less than a segment: a writer with more has to wait (`sk_stream_memory_free`).
     Full,
-    /// So empty that a writer which waited has been woken up.
+    /// So empty that a waiting writer has been woken.
     Woken,
-    /// Nothing is known.
+    /// Unknown.
     Unseen,
 }
 
@@ -63,7 +65,7 @@ impl Buffer {
         let long = self.observations > OBSERVATIONS
             && now.time_us.saturating_sub(self.since_us) > ROUND_TRIPS * rtt_us;
         match self.was {
-            // Between both for longer than a writer who waits leaves it there.
+            // Between both states for longer than a waiting writer leaves it there.
             _ if long => Some(false),
             Was::Full => Some(true),
             Was::Woken => Some(false),

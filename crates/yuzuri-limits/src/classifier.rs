@@ -1,4 +1,4 @@
-//! From observations to stretches of time, each with the one limit that held the sender in it.
+//! Divides a sender's time into stretches, each with the one limit that held the sender.
 
 use crate::bound::{Bound, Bounded};
 use crate::buffer::{Buffer, wakes_writer_below};
@@ -15,41 +15,43 @@ pub struct Stretch {
     pub from_us: u64,
     /// When it ended, microseconds.
     pub to_us: u64,
-    /// What held the sender in it.
+    /// What held the sender.
     pub limit: Limit,
 }
 
-/// TCP sends fewer than this part of a window only reluctantly (`tcp_tso_win_divisor`), and no more than
-/// [`MAX_TSO_BYTES`] at once: with less room it may wait for more (`tcp_tso_should_defer`).
+/// TCP avoids sending less than this fraction of a window (`tcp_tso_win_divisor`), and sends no
+/// more than [`MAX_TSO_BYTES`] at a time: with less room it may wait for more
+/// (`tcp_tso_should_defer`).
 const TSO_WIN_DIVISOR: u64 = 3;
-/// The largest segment that TCP hands to a device (`GSO_LEGACY_MAX_SIZE`), bytes.
+/// The largest segment that TCP passes to a device (`GSO_LEGACY_MAX_SIZE`), bytes.
 const MAX_TSO_BYTES: u64 = 65_536;
-/// A receiver tells of a window that opened without anything to acknowledge once it has doubled (`tcp_cleanup_rbuf`): half of
-/// it had not been read. Who reads at once never comes to that, and for so many round trips it is remembered of who did.
+/// After it opens without an ACK, a window is advertised only once it has doubled
+/// (`tcp_cleanup_rbuf`): half of it had not been read. A receiver that reads immediately never gets
+/// there. One that did counts as slow for this many round trips.
 const OPENED_ROUND_TRIPS: u64 = 16;
 /// The initial window (RFC 6928), segments.
 const INITIAL_SEGMENTS: u64 = 10;
-/// A timer fires within this time where something is unacknowledged (`TCP_RTO_MIN` and a delayed ACK, with room),
-/// microseconds.
+/// A timer fires within this time if data is unacknowledged (`TCP_RTO_MIN` and a delayed ACK, with
+/// a margin), microseconds.
 const TIMERS_US: u64 = 1_000_000;
 
-/// Tells of one sender, observation by observation, what limits it.
+/// Determines, observation by observation, what limits one sender.
 ///
-/// The sum of all stretches is the time from the first to the last observation, whatever is observed.
+/// The stretches always cover the time from the first to the last observation exactly.
 #[derive(Clone, Debug, Default)]
 pub struct Classifier {
     last: Option<Observation>,
     limit: Option<Limit>,
     losses: Losses,
     largest_window_bytes: u64,
-    /// It was observed from its beginning: the largest window is the largest that there ever was.
+    /// The sender was observed from its beginning: the largest window seen is the largest ever.
     saw_begin: bool,
     largest_memory_bytes: u64,
     pace: Pace,
     bound: Bound,
     buffer: Buffer,
     reader: Reader,
-    /// When the receiver's window last opened without an ACK of anything.
+    /// When the receiver's window last opened without an acknowledgement of data.
     opened_us: Option<u64>,
 }
 
@@ -59,13 +61,15 @@ impl Classifier {
         self.limit.unwrap_or(Limit::Unknown)
     }
 
-    /// Whether the largest window is known that the receiver ever advertised. Of a flow seen from its middle it is not known by
-    /// every observer, and then a small buffer is not told from a reader that always read slowly.
+    /// Whether the largest window that the receiver ever advertised is known. If a flow is observed
+    /// from its middle, not every observer knows it, and then a small buffer looks like a reader
+    /// that has always been slow.
     pub fn knows_largest_window(&self) -> bool {
         self.saw_begin || self.last.is_some_and(|last| last.largest_window_bytes.is_some())
     }
 
-    /// Takes the next observation, and gives the time since the one before as one stretch or two.
+    /// Processes the next observation, and passes the time since the previous one to `stretch`, as
+    /// one stretch or two.
     pub fn observe(&mut self, now: &Observation, mut stretch: impl FnMut(Stretch)) {
         self.largest_window_bytes = (self.largest_window_bytes)
             .max(now.receive_window_bytes.unwrap_or(0))
@@ -74,14 +78,14 @@ impl Classifier {
         let Some(last) = self.last else {
             self.buffer.add(now);
             self.last = Some(*now);
-            // Before an initial window was acknowledged no window was larger.
+            // Before an initial window was acknowledged, no window can have been larger.
             let initial_bytes = INITIAL_SEGMENTS * u64::from(now.mss_bytes);
             self.saw_begin = now.begins || now.acked_bytes <= initial_bytes;
             self.losses.begin(now);
             self.losses.add(now, now);
             return;
         };
-        // A clock that jumps back: that time was told already.
+        // The clock jumped back: that time has been covered already.
         if now.time_us < last.time_us {
             return;
         }
@@ -90,7 +94,7 @@ impl Classifier {
         if opens(&last, now) {
             self.opened_us = Some(now.time_us);
         }
-        // Of two polls the first is judged, and what the second found is not known yet.
+        // Between two polls, the first one's state applies; the second one's is not known yet.
         let polled = last.moment == Moment::Polled && now.moment == Moment::Polled;
         if !polled {
             self.buffer.add(now);
@@ -122,10 +126,11 @@ impl Classifier {
     fn between(&self, last: &Observation, now: &Observation) -> Limit {
         match now.moment {
             Moment::Timeout => Limit::Timeout,
-            // Recovery and Loss are what they are at any moment; of the windows this moment tells nothing.
+            // Recovery and Loss are valid at any moment, but the windows are not meaningful at this
+            // one.
             Moment::Processing => self.in_state(now).unwrap_or(self.limit()),
             _ if is_gap(last, now) => Limit::Unknown,
-            // It was so until it was found to be otherwise.
+            // The state lasted until another one was found.
             Moment::Polled if last.moment == Moment::Polled => {
                 self.in_state(last).unwrap_or_else(|| self.at_rest(last))
             }
@@ -141,7 +146,7 @@ impl Classifier {
         }
     }
 
-    /// What keeps a sender from sending that has done what it could.
+    /// The limit of a sender that has sent all it could.
     fn at_rest(&self, seen: &Observation) -> Limit {
         let mss_bytes = u64::from(seen.mss_bytes);
         let Some(unsent_bytes) = seen.unsent_bytes.filter(|_| mss_bytes > 0) else { return Limit::Unknown };
@@ -161,12 +166,13 @@ impl Classifier {
             // Nagle, TCP_CORK, or automatic corking: less than a segment waits for more.
             return Limit::Application;
         }
-        // Where the device's queueing discipline paces (fq), what waits for its time lies there.
+        // If the device's queueing discipline paces (fq), segments waiting for their time are in
+        // the device.
         let paced = self.pace.holds(seen) == Some(true);
         if !(paced && seen.pacing_wait_us.is_none()) && seen.device_is_full() {
             return Limit::OwnDevice;
         }
-        // A timer that is late, or an observer that does not know for how long pacing holds.
+        // A late timer, or an observer that does not know for how long pacing holds.
         if paced {
             return Limit::Pacing;
         }
@@ -183,7 +189,8 @@ impl Classifier {
         Limit::Unknown
     }
 
-    /// All that was written is sent. Either there is no more, or its writer waits for room in the send buffer.
+    /// Everything written has been sent. Either there is no more, or the writer waits for room in
+    /// the send buffer.
     fn nothing_to_send(&self, seen: &Observation) -> Limit {
         if seen.outstanding_bytes == 0 {
             return Limit::Application;
@@ -200,7 +207,7 @@ impl Classifier {
                 Some(false) => Limit::Application,
                 None => Limit::Unknown,
             },
-            // The buffer is at least as large as what was in it once: it only grows.
+            // The buffer is at least as large as its largest content so far: it only grows.
             None if memory_bytes
                 < wakes_writer_below(self.largest_memory_bytes.saturating_sub(MAX_TSO_BYTES)) =>
             {
@@ -233,10 +240,10 @@ impl Classifier {
             return Limit::OwnDevice;
         }
         if queue {
-            // Whatever holds the window, a larger one would carry no more.
+            // Regardless of what holds the window, a larger one would carry no more.
             return Limit::Path;
         }
-        // Who does not know the kernel's least RTT has to see that the path has room.
+        // An observer without the kernel's minimum RTT must know that the path has room.
         let sees_path = seen.cca.is_some() || seen.path_is_full.is_some();
         if bounded == Bounded::Yes || !sees_path {
             return Limit::Unknown;
@@ -245,7 +252,8 @@ impl Classifier {
             return Limit::Unknown;
         }
         if seen.cca == Some(CcaKind::Model) {
-            // Its window is a multiple of what it takes for the path's; it has no slow start threshold.
+            // Its window is a multiple of its estimate of the path's; it has no slow start
+            // threshold.
             return Limit::Unknown;
         }
         if seen.ssthresh_segments.is_none_or(|ssthresh| seen.cwnd_segments < ssthresh) {
@@ -254,17 +262,17 @@ impl Classifier {
         match held {
             Held::Yes => Limit::Loss,
             Held::Perhaps => Limit::Unknown,
-            // Who does not know the algorithm has to see the window grow.
+            // An observer that does not know the algorithm must see the window grow.
             _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
             Held::No => Limit::CongestionAvoidance,
-            // Packets do not tell of losses before them.
+            // Packets do not show losses before the observation.
             Held::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
             Held::Unseen => before_any_reduction(seen),
         }
     }
 
-    /// The receiver's window is full. What it has not read is missing in its window; and if the window is all that limits,
-    /// no queue stands on the path, and ACKs come at once.
+    /// The receiver's window is full. Unread data reduces its window. If the window alone limits,
+    /// there is no queue on the path, and ACKs come immediately.
     fn receiver(&self, seen: &Observation, window_bytes: u64) -> Limit {
         let missing_bytes = self.largest_window_bytes.saturating_sub(window_bytes);
         let knows_largest = self.saw_begin || seen.largest_window_bytes.is_some();
@@ -276,7 +284,7 @@ impl Classifier {
         if window_bytes == 0 || missing_bytes > window_bytes || opened || late {
             Limit::SlowReader
         } else if !waits {
-            // Its acknowledgements tell soon whether its program reads at once.
+            // Its acknowledgements soon show whether its program reads immediately.
             let observes = seen.window_updates.is_some() || seen.moment == Moment::Polled;
             if observes && reads_at_once.is_none() && !knows_largest {
                 Limit::Unknown
@@ -284,10 +292,11 @@ impl Classifier {
                 Limit::ReceiverWindow
             }
         } else if reads_at_once == Some(true) || (knows_largest && missing_bytes <= window_bytes / 8) {
-            // It reads at once: what waits is in a queue on the path, and a larger window would only make that longer.
+            // It reads immediately: the delay is a queue on the path, which a larger window would
+            // only lengthen.
             Limit::Path
         } else {
-            // A reader that reads now and then also makes ACKs late.
+            // A reader that reads at intervals delays ACKs, too.
             Limit::Unknown
         }
     }
@@ -299,7 +308,7 @@ fn fills_cwnd(seen: &Observation) -> bool {
     seen.cca.is_none() && more && seen.cwnd_room_bytes() < u64::from(seen.mss_bytes)
 }
 
-/// Whether the receiver's window opened without an ACK of anything.
+/// Whether the receiver's window opened without an acknowledgement of data.
 fn opens(last: &Observation, now: &Observation) -> bool {
     if now.window_updates == Some(true) {
         return true;
@@ -314,9 +323,9 @@ fn opens(last: &Observation, now: &Observation) -> bool {
         && after >= before.saturating_mul(2).saturating_add(now.mss_bytes.into())
 }
 
-/// A flow that has been open for longer than it was observed, with a full window in congestion avoidance. Its slow start
-/// threshold was set by a loss, or by leaving slow start without one. After a loss it is 0.5 to 0.7 times the window before
-/// it (β of Reno and CUBIC).
+/// The limit of a flow that is older than its observation, with a full window in congestion
+/// avoidance. Its slow start threshold was set by a loss, or by leaving slow start without one.
+/// After a loss it is 0.5 to 0.7 times the window before it (β of Reno and CUBIC).
 fn before_any_reduction(seen: &Observation) -> Limit {
     let (cwnd, ssthresh) =
         (u64::from(seen.cwnd_segments), u64::from(seen.ssthresh_segments.unwrap_or(u32::MAX)));
@@ -329,28 +338,30 @@ fn before_any_reduction(seen: &Observation) -> Limit {
     }
 }
 
-/// Whether TCP may wait although the window has room: until it has room for a larger segment.
+/// Whether TCP may wait although the window has room, until there is room for a larger segment.
 fn waits_for_a_larger_segment(seen: &Observation, room_bytes: u64, unsent_bytes: u64) -> bool {
     let window_bytes = seen.cwnd_bytes().min(seen.receive_window_bytes.unwrap_or(u64::MAX));
     room_bytes <= unsent_bytes && room_bytes < (window_bytes / TSO_WIN_DIVISOR).min(MAX_TSO_BYTES)
 }
 
-/// For how long after `last` the sender had nothing to send. Nothing was unsent then. What is outstanding now was sent
-/// within the last round trip; if anything had been outstanding in the time before that, an ACK would have come for it.
+/// For how long after `last` the sender had nothing to send. Nothing was unsent then. The data
+/// outstanding now was sent within the last round trip: an ACK would have arrived for anything
+/// outstanding before that.
 fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
     let calm = now.moment == Moment::Arrival && matches!(last.state, CaState::Open | CaState::Disorder);
-    // Where nothing is outstanding and something unsent, the receiver's window was closed, for nobody knows how long.
+    // If nothing is outstanding and something is unsent, the receiver's window was closed, for an
+    // unknown time.
     let told = now.outstanding_bytes > 0 && last.unsent_bytes == Some(0);
     if !calm || !told || limit == Limit::Application {
         return 0;
     }
     let Some(srtt_us) = now.srtt_us else { return 0 };
-    // The RTT was measured before the ACK that has arrived now.
+    // The RTT was measured before the ACK that has just arrived.
     let rtt_us = u64::from(srtt_us) + 4 * u64::from(now.rttvar_us);
     (now.time_us - last.time_us).saturating_sub(rtt_us)
 }
 
-/// Whether more time passed than TCP can be silent for: something was not observed.
+/// Whether more time has passed than TCP can be silent: something was not observed.
 fn is_gap(last: &Observation, now: &Observation) -> bool {
     let rto_us = u64::from(now.srtt_us.unwrap_or(0)) + 4 * u64::from(now.rttvar_us);
     let waits = last.unsent_bytes != Some(0) && now.receive_window_bytes != Some(0);

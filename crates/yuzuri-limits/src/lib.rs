@@ -1,9 +1,9 @@
-//! What limits a TCP sender, for each stretch of its time exactly one [`Limit`].
+//! Determines what limits a TCP sender: exactly one [`Limit`] for each stretch of its time.
 //!
-//! This crate does no I/O and knows no clock. Its callers hand in what they observed: the kernel's
-//! own values (every ACK, or polled), or what packets tell at the sender or at the receiver. All of
-//! them answer in the same words, so that a recording, the live page and a capture of one transfer
-//! can be compared.
+//! This crate does no I/O and has no clock. Its callers pass in their observations: the kernel's
+//! own values (at every ACK, or polled), or packets captured at the sender or at the receiver. The
+//! answers use the same terms for all of them, so that a recording, the live page and a capture of
+//! one transfer can be compared.
 //!
 //! ```
 //! use yuzuri_limits::{Classifier, Limit, LimitTimes, Observation};

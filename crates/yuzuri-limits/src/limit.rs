@@ -1,50 +1,52 @@
-//! The words: one for each thing that can keep a sender from sending more.
+//! The limits: one for each cause that can keep a sender from sending more.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What keeps a sender from sending more at a moment.
+/// What keeps a sender from sending more at a given moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The application has given nothing more to send (the send queue holds no unsent data).
+    /// The application has no more data to send (the send queue holds no unsent data).
     Application,
     /// The application has more, but waits for room in the send buffer (`sk_sndbuf`, SOCK_NOSPACE).
     SendBuffer,
     /// The receiver's advertised window is full, and it was never much larger: its buffer is small.
     ReceiverWindow,
-    /// The receiver's advertised window is full, and it was larger before or is zero: the application
-    /// there reads slowly.
+    /// The receiver's advertised window is full, and it was larger before or is zero: the receiving
+    /// application reads slowly.
     SlowReader,
     /// The congestion window is full, in slow start (cwnd below ssthresh, RFC 5681).
     SlowStart,
-    /// The congestion window is full and grows (congestion avoidance before any loss that still counts).
+    /// The congestion window is full and grows (congestion avoidance before any loss that still
+    /// counts).
     CongestionAvoidance,
-    /// The congestion window is full, below what it was when the last loss reduced it.
+    /// The congestion window is full, and smaller than before the last loss reduced it.
     Loss,
     /// The congestion window is full at the bound that a sharing group set.
     Sharing,
-    /// Fast recovery: retransmissions and what PRR lets through (RFC 6675, RFC 6937).
+    /// Fast recovery: retransmissions and segments admitted by PRR (RFC 6675, RFC 6937).
     Recovery,
-    /// The retransmission timer has expired (RFC 6298), or is being waited for with nothing else to do.
+    /// The retransmission timer has expired (RFC 6298), or the sender waits for it.
     Timeout,
-    /// The pacing rate (SO_MAX_PACING_RATE, or the algorithm's own): data and windows have room, and
-    /// the next segment waits for its time.
+    /// The pacing rate (SO_MAX_PACING_RATE, or the algorithm's own): data and windows have room,
+    /// and the next segment waits for its time.
     Pacing,
-    /// The queue of the sender's own device: CWR without ECN, or segments held by TCP small queues.
+    /// The queue of the sender's own device: CWR without ECN, or segments held back by TCP small
+    /// queues.
     OwnDevice,
-    /// Pacing or the sender's own device, and who observes cannot tell which: the sender sends at a rate of
-    /// its own, which neither acknowledgements nor the path give it.
+    /// Pacing or the sender's own device, which the observer cannot distinguish: the sender has a
+    /// rate of its own, determined neither by acknowledgements nor by the path.
     SenderRate,
-    /// The path: a window is full and the RTT stands above its minimum, so that a queue holds the rest.
+    /// The path: a window is full and the RTT exceeds its minimum, so a queue holds the rest.
     Path,
-    /// What was observed does not tell.
+    /// The observations do not show it.
     Unknown,
 }
 
 impl Limit {
-    /// Every limit, in the order in which tables and legends show them.
+    /// Every limit, in the order of tables and legends.
     pub const ALL: [Limit; 15] = [
         Limit::Application,
         Limit::SendBuffer,
@@ -84,8 +86,8 @@ impl Limit {
         }
     }
 
-    /// Whether something else than the path and the congestion window kept the sender from sending: then its
-    /// flight tells nothing of its congestion control algorithm.
+    /// Whether something else than the path and the congestion window kept the sender from sending:
+    /// then its flight says nothing about its congestion control algorithm.
     pub const fn is_elsewhere(self) -> bool {
         matches!(
             self,
@@ -99,7 +101,7 @@ impl Limit {
         )
     }
 
-    /// Whether the congestion window was what limited the sender, so that its size tells of the
+    /// Whether the congestion window limited the sender, so that its size is informative about the
     /// congestion control algorithm.
     pub const fn is_congestion_window(self) -> bool {
         matches!(self, Limit::SlowStart | Limit::CongestionAvoidance | Limit::Loss | Limit::Path)
@@ -112,7 +114,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A name that is none of [`Limit::ALL`].
+/// A name that is not in [`Limit::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseLimitError(pub String);
 

@@ -1,9 +1,9 @@
-//! Whether a loss still holds the window: what reduced it, and how often that happens.
+//! Whether a loss still holds the window: the cause of its reduction, and how often that occurs.
 
 use crate::{Observation, Reduction};
 
-/// Where losses that came as before would have let through what was sent since with less than this probability, it is
-/// no longer they that hold the window.
+/// If losses at their previous rate would have admitted the data sent since with less than this
+/// probability, they no longer hold the window.
 const UNLIKELY: f64 = 0.01;
 
 /// What reduced the window last.
@@ -14,40 +14,40 @@ struct Reduced {
     by: Reduction,
 }
 
-/// What is known of whether a reduction holds the window.
+/// Whether a reduction holds the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     Yes,
     No,
-    /// Losses came before anybody looked, and nobody knows how often.
+    /// Losses preceded the observation, at an unknown rate.
     Perhaps,
-    /// No reduction was observed, and nobody knows of one.
+    /// No reduction was observed, and none is known.
     Unseen,
 }
 
-/// Of a flow seen from its middle: what came before.
+/// For a flow observed from its middle: its losses before.
 #[derive(Clone, Copy, Debug)]
 struct Past {
-    /// Losses, at most: each segment that was sent again may be one of its own. At least one.
+    /// Losses at most: each retransmitted segment may be a loss of its own. At least one.
     at_most: u32,
-    /// Bytes that were sent until then.
+    /// Bytes sent until then.
     bytes: u64,
 }
 
-/// The reductions that were observed.
+/// The reductions observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     past: Option<Past>,
     last: Option<Reduced>,
-    /// Bytes sent when the first observation was made, and at the latest reduction.
+    /// Bytes sent at the first observation, and at the latest reduction.
     first_bytes: u64,
     latest_bytes: u64,
     count: u64,
 }
 
 impl Losses {
-    /// The first observation: distances count from here. Losses at a steady rate have no memory, so that from any
-    /// moment to the next is a distance as any other.
+    /// The first observation: distances count from here. Losses at a steady rate are memoryless, so
+    /// the distance from any moment to the next loss is distributed like any other.
     pub(crate) fn begin(&mut self, now: &Observation) {
         self.first_bytes = now.sent_bytes();
         self.latest_bytes = self.first_bytes;
@@ -55,7 +55,7 @@ impl Losses {
         self.past = (at_most > 0).then_some(Past { at_most, bytes: self.first_bytes });
     }
 
-    /// What reduced the window last.
+    /// The cause of the last reduction.
     pub(crate) fn by(&self) -> Option<Reduction> {
         self.last.map(|last| last.by)
     }
@@ -67,10 +67,12 @@ impl Losses {
                 self.count = self.count.saturating_sub(1);
             }
             Some(by) => {
-                // A timeout has collapsed the window before it is told; the others have not.
+                // A timeout has already collapsed the window when it is reported; other reductions
+                // have not.
                 let from_segments = now.cwnd_segments.max(last.cwnd_segments);
                 self.last = Some(Reduced { from_segments, by });
-                // What is lost of the same flight is the same event (RFC 6582's `recover`).
+                // Further losses from the same flight belong to the same event (RFC 6582's
+                // `recover`).
                 if self.count == 0 || now.acked_bytes >= self.latest_bytes {
                     self.latest_bytes = now.sent_bytes();
                     self.count += 1;
@@ -80,14 +82,16 @@ impl Losses {
                 if let Some(reduced) = self.last.as_mut()
                     && now.cwnd_segments >= reduced.from_segments
                 {
-                    // It has grown back: what it loses again without a reduction, no loss has taken.
+                    // The window has grown back: if it shrinks again without a reduction, no loss
+                    // is the cause.
                     reduced.from_segments = 0;
                 }
             }
         }
     }
 
-    /// Whether the window is smaller than before the last reduction; `None` where none was observed and nobody knows.
+    /// Whether the window is smaller than before the last reduction; `None` if none was observed
+    /// and none is known.
     fn is_smaller(&self, seen: &Observation) -> Option<bool> {
         match (seen.prior_cwnd_segments, self.last) {
             (Some(prior), _) => Some(seen.cwnd_segments < prior),
@@ -96,8 +100,8 @@ impl Losses {
         }
     }
 
-    /// Whether reductions come as often as they came before: then the window would be larger without them, also where it
-    /// has grown beyond what it was before the last. `None`: it may be so.
+    /// Whether reductions continue at their previous rate: then the window would be larger without
+    /// them, even if it has grown beyond its size before the last one. `None`: possibly.
     fn go_on(&self, seen: &Observation) -> Option<bool> {
         let since = seen.sent_bytes().saturating_sub(self.latest_bytes);
         if self.count > 0 {
@@ -124,9 +128,9 @@ impl Losses {
     }
 }
 
-/// Whether losses may go on that came so often while so many bytes were sent: their rate is known by no more than them, so
-/// the chance that the next one is further away than `since` is (bytes / (bytes + since))^count. With many it is
-/// e^-distances.
+/// Whether `count` losses within `bytes` sent may continue. Their rate is known only from them, so
+/// the probability that the next loss is further away than `since` is (bytes / (bytes +
+/// since))^count. For many losses it is e^-distances.
 fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
     let (bytes, since) = (bytes as f64, since as f64);
     since == 0.0 || count as f64 * (bytes / (bytes + since)).ln() >= UNLIKELY.ln()

@@ -1,34 +1,35 @@
-//! Whether a sender sends as fast as its pacing rate lets it.
+//! Whether a sender sends at its pacing rate.
 
 use crate::Observation;
 
-/// A paced sender sends at its pacing rate. `fq` counts the headers into it (4 % of a full segment), and the kernel's
-/// own pacing gives back some of the time that its timers came late: so far may the rates be apart.
+/// The tolerance for the sender's rate relative to its pacing rate: `fq` includes headers (4 % of a
+/// full segment), and the kernel's own pacing compensates for some of its timers' lateness.
 const TOLERANCE: f64 = 0.1;
-/// The rates are compared over this time at least, microseconds, and over twice as much at most.
+/// The rates are compared over at least this time, microseconds, and over at most twice this time.
 const SPAN_US: u64 = 100_000;
-/// And over so many times the distance of two observations: of when a poll was answered nobody knows more.
+/// And over this many intervals between observations: the time of a poll is uncertain by one
+/// interval.
 const SPAN_OBSERVATIONS: u64 = 30;
-/// And over so many segments at least: of fewer one makes too much of a difference.
+/// And over at least this many segments: with fewer, one segment makes too much of a difference.
 const SPAN_SEGMENTS: u64 = 20;
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     time_us: u64,
     sent_bytes: u64,
-    /// What pacing would have let through since the first observation, bits × 10^6.
+    /// What pacing would have admitted since the first observation, bits × 10^6.
     paced: f64,
 }
 
-/// Compares what was sent lately with what the pacing rate lets through.
+/// Compares the recently sent data with the pacing rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     marks: [Option<Mark>; 2],
     paced: f64,
     known: bool,
-    /// The mean distance of two observations, microseconds.
+    /// The mean interval between observations, microseconds.
     distance_us: u64,
-    /// When pacing was last seen to hold a segment.
+    /// When pacing was last seen to delay a segment.
     waited_us: Option<u64>,
 }
 
@@ -64,10 +65,10 @@ impl Pace {
         }
     }
 
-    /// Whether the sender sends at its pacing rate; `None` where it was not observed for long enough.
+    /// Whether the sender sends at its pacing rate; `None` if it was not observed for long enough.
     pub(crate) fn holds(&self, now: &Observation) -> Option<bool> {
-        // The kernel has a pacing rate for every sender, and keeps few to it. Whoever knows of segments that are held knows
-        // who is one of these.
+        // The kernel has a pacing rate for every sender, but enforces few of them. An observer that
+        // sees delayed segments knows which.
         let span_us = self.span_us();
         let lately = |at_us| now.time_us.saturating_sub(at_us) <= 2 * span_us;
         if now.pacing_wait_us.is_some() && !self.waited_us.is_some_and(lately) {

@@ -1,31 +1,33 @@
-//! Whether the receiver's program reads at once, by the windows that it tells.
+//! Whether the receiver's program reads immediately, from the windows that it advertises.
 
 use crate::{Moment, Observation};
 
-/// A program that reads at once tells the same window each time; one that reads in its own time tells a smaller one now
-/// and then, where more had arrived than it had read. A busy host makes the former late at one acknowledgement in a
-/// hundred. Of the latter at least one in twenty is smaller: it would read between two of them nearly each time, and then
-/// its program limited nothing.
+/// The probability of a smaller window by chance. A program that reads immediately advertises the
+/// same window each time. One that reads at intervals sometimes advertises a smaller one, when more
+/// data has arrived than it has read. A busy host delays the former at one acknowledgement in a
+/// hundred. For the latter, at least one window in twenty is smaller: otherwise it would read
+/// between nearly all acknowledgements, and would not limit anything.
 const BY_CHANCE: f64 = 0.01;
 const LATE: f64 = 0.05;
-/// The odds from which on one of both is told (Wald's sequential test). Of windows that stay full, most are those of
-/// small buffers: less speaks for what is usual.
+/// The odds required for a decision (Wald's sequential test). Most windows that stay full belong to
+/// small buffers: the usual case needs less evidence.
 const SURE: f64 = 19.0;
 const USUAL: f64 = 4.0;
-/// As many acknowledgements are remembered: a reader may become slow.
+/// The number of acknowledgements remembered: a reader may become slow.
 const REMEMBERED: f64 = 200.0;
 
-/// Follows the windows that a receiver tells.
+/// Follows the windows that a receiver advertises.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reader {
-    /// Observations that acknowledge more than the one before, and how many of them told a smaller window.
+    /// Observations that acknowledge more than the previous one, and how many of them had a smaller
+    /// window.
     told: f64,
     shrunk: f64,
 }
 
 impl Reader {
-    /// Takes an observation in. Only a window that is full tells: another one may be smaller for as long as it takes to
-    /// wake up a program.
+    /// Processes an observation. Only full windows are informative: others may shrink for as long
+    /// as waking a program takes.
     pub(crate) fn observe(&mut self, last: &Observation, now: &Observation) {
         let (Some(before), Some(window)) = (last.receive_window_bytes, now.receive_window_bytes) else {
             return;
@@ -38,7 +40,8 @@ impl Reader {
         }
     }
 
-    /// So many acknowledgements of more data came, of which some told a smaller window than the one before.
+    /// Adds acknowledgements of new data, `shrunk` of which had a smaller window than the previous
+    /// one.
     pub fn add(&mut self, told: u32, shrunk: u32) {
         self.told += f64::from(told);
         self.shrunk += f64::from(shrunk);
@@ -48,7 +51,7 @@ impl Reader {
         }
     }
 
-    /// Whether it reads at once; `None` until that is sure.
+    /// Whether it reads immediately; `None` until that is certain.
     pub fn at_once(&self) -> Option<bool> {
         let same = self.told - self.shrunk;
         let odds = self.shrunk * (LATE / BY_CHANCE).ln() + same * ((1.0 - LATE) / (1.0 - BY_CHANCE)).ln();

@@ -1,8 +1,8 @@
-//! How much of a sender's time each limit took.
+//! The share of a sender's time that each limit took.
 
 use crate::Limit;
 
-/// The time that each limit took, in microseconds.
+/// The time of each limit, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitTimes {
     time_us: [u64; Limit::ALL.len()],
@@ -25,12 +25,12 @@ impl LimitTimes {
         self.time_us[limit as usize]
     }
 
-    /// All the time, in microseconds.
+    /// The total time, microseconds.
     pub fn total_us(&self) -> u64 {
         self.time_us.iter().fold(0, |sum, time| sum.saturating_add(*time))
     }
 
-    /// The part of the time in which `limit` held the sender, 0 to 1; 0 where there is no time at all.
+    /// The share of the time in which `limit` held the sender, 0 to 1; 0 if there is no time.
     pub fn share(&self, limit: Limit) -> f64 {
         match self.total_us() {
             0 => 0.0,

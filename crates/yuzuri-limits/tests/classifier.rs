@@ -1,4 +1,4 @@
-//! What the classifier says of senders whose limit is known, and what holds of any sequence of observations.
+//! The classifier on senders with a known limit, and invariants for any sequence of observations.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
@@ -81,7 +81,8 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
         ..roomy(t)
     };
     assert_eq!(steady(late), Limit::Path);
-    // Seen from its middle it may be a reader that reads now and then, until many ACKs have told the same window.
+    // Observed from its middle it may be a reader that reads at intervals, until many ACKs have
+    // advertised the same window.
     let middle = |n: u64| Observation { begins: false, ..late(n * 1000) };
     let (few, many): (Vec<_>, Vec<_>) = ((0..=30).map(middle).collect(), (0..=200).map(middle).collect());
     assert_eq!(told(&few).0.share(Limit::Unknown), 1.0);
@@ -92,8 +93,8 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
     assert_eq!(told(&observations).0.share(Limit::Unknown), 1.0);
 }
 
-/// Whoever observes, at each ACK or by polls, and from the middle: a program that does not read at once makes the window
-/// smaller now and then, and one that does tells the same window each time.
+/// For any observer, at each ACK or by polls, and from the middle: a program that does not read
+/// immediately shrinks the window at times, and one that does advertises the same window each time.
 #[test]
 fn a_slow_reader_is_told_by_windows_that_shrink() {
     let last = |moment, shrinks: &dyn Fn(u64) -> bool| {
@@ -111,7 +112,7 @@ fn a_slow_reader_is_told_by_windows_that_shrink() {
         assert_eq!(last(moment, &|n| n % 200 == 150), Some(Limit::ReceiverWindow), "{moment:?}");
         assert_eq!(last(moment, &|n| n % 10 == 5), Some(Limit::SlowReader), "{moment:?}");
     }
-    // Of few polls nobody knows.
+    // A few polls do not suffice.
     let few = |n: u64| Observation {
         moment: Moment::Polled,
         receive_window_bytes: Some(20 * 1448),
@@ -129,11 +130,11 @@ fn a_window_that_opens_without_an_ack_was_not_read_before() {
         acked_bytes: 1_000_000 + t / 2000,
         ..roomy(t)
     };
-    // The window opens, and what it then lets out fills it again.
+    // The window opens, and the data that it admits fills it again.
     let opens = [full(0, 10_000), full(1000, 10_000), full(1500, 28_960)];
     let times = told(&[&opens[..], &(2..50).map(|n| full(n * 1000, 28_960)).collect::<Vec<_>>()].concat()).0;
     assert!(times.share(Limit::SlowReader) > 0.9, "{:?}", times.ranked());
-    // With an ACK of data it is a receiver that lets its window grow.
+    // With an acknowledgement of data, it is a receiver that lets its window grow.
     let grows = [full(0, 10_000), Observation { acked_bytes: 1_010_000, ..full(1500, 28_960) }];
     assert_eq!(told(&grows).0.share(Limit::SlowReader), 0.0);
 }
@@ -157,7 +158,8 @@ fn an_application_with_nothing_to_send_is_told_from_a_full_send_buffer() {
     };
     assert_eq!(steady(sent(Some(20_000), Some(87_040))), Limit::Application);
     assert_eq!(steady(sent(Some(85_000), Some(87_040))), Limit::SendBuffer);
-    // Neither full nor as empty as wakes a writer who waits: which it was last decides, for two round trips.
+    // Neither full nor empty enough to wake a waiting writer: the last distinct state decides, for
+    // two round trips.
     let between: Vec<_> = (0..=1000).map(|n| sent(Some(70_000), Some(87_040))(n * 1000)).collect();
     assert!(told(&between).0.share(Limit::Application) > 0.95);
     assert_eq!(told(&between[..40]).0.share(Limit::Unknown), 1.0);
@@ -168,12 +170,12 @@ fn an_application_with_nothing_to_send_is_told_from_a_full_send_buffer() {
     };
     assert_eq!(after(86_000).share(Limit::SendBuffer), 1.0);
     assert_eq!(after(20_000).share(Limit::Application), 1.0);
-    // Whoever does not know how large the buffer is cannot tell.
+    // An observer that does not know the buffer's size cannot decide.
     assert_eq!(steady(sent(Some(20_000), None)), Limit::Unknown);
     assert_eq!(steady(sent(None, Some(87_040))), Limit::Unknown);
     let mut observations = vec![roomy(0)];
     observations.extend((1..=100).map(|n| sent(Some(20_000), None)(n * 1000)));
-    // But it was larger than what is in it now.
+    // But it was larger than its present content.
     assert_eq!(told(&observations).0.share(Limit::Application), 1.0);
 }
 
@@ -193,7 +195,7 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     assert_eq!(steady(|t| Observation { srtt_us: Some(60_000), ..full_cwnd(t) }), Limit::Path);
     let jitter = |t| Observation { srtt_us: Some(60_000), rttvar_us: 20_000, ..full_cwnd(t) };
     assert_eq!(steady(jitter), Limit::CongestionAvoidance);
-    // Single late ACKs make the mean long; a queue makes all of them late.
+    // Single late ACKs raise the mean; a queue delays all of them.
     let least = |least_rtt_us| {
         steady(|t| Observation { srtt_us: Some(60_000), least_rtt_us: Some(least_rtt_us), ..full_cwnd(t) })
     };
@@ -214,7 +216,8 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     assert_eq!(of(Reduction::OwnDevice, 28), Some(Limit::OwnDevice));
     assert_eq!(of(Reduction::Cwr, 28), Some(Limit::Unknown));
     assert_eq!(of(Reduction::Undone, 28), Some(Limit::CongestionAvoidance));
-    // It has grown back. A single loss in the first 3 kB: another comes within 99 times that with 99 %.
+    // It has grown back. A single loss in the first 3 kB: with 99 %, another comes within 99 times
+    // that distance.
     let after = |time_us, acked_bytes| {
         let of = |cwnd_segments, time_us| Observation {
             cwnd_segments,
@@ -231,8 +234,8 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     assert_eq!(after(400_000, 1_400_000), Some(Limit::CongestionAvoidance));
 }
 
-/// A window that has grown back, after so many losses at a steady distance: they go on for as long as one is expected with
-/// 99 % to come within, which is the further the fewer they were.
+/// A window that has grown back after losses at a steady distance: they count as continuing as long
+/// as the next one is expected within 99 %, which is further away the fewer they were.
 #[test]
 fn few_losses_say_less_of_when_the_next_one_comes_than_many() {
     const DISTANCE: u64 = 1_000_000;
@@ -276,8 +279,8 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
             ..roomy(t)
         }
     };
-    // Five segments were lost in the megabyte before: five losses would be over once 1.5 times that came without one, and a
-    // single loss after 99 times.
+    // Five segments were lost in the previous megabyte: five separate losses would be over after
+    // 1.5 times that distance without one, a single loss after 99 times.
     let of = |cwnd_segments, megabytes: u64| {
         let later = Observation { acked_bytes: megabytes * 1_000_000, ..old(cwnd_segments)(1_000_000) };
         told(&[old(cwnd_segments)(0), later]).1.last().map(|stretch| stretch.limit)
@@ -295,7 +298,7 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
     assert_eq!((known(40), known(30)), (Some(Limit::Loss), Some(Limit::Unknown)));
 }
 
-/// What packets tell: neither the algorithm nor the least RTT.
+/// Observations from packets: neither the algorithm nor the minimum RTT is known.
 #[test]
 fn who_knows_no_algorithm_has_to_see_the_window_grow_and_the_path_have_room() {
     let seen = |begins, path_is_full, grows: u64| {
@@ -307,9 +310,9 @@ fn who_knows_no_algorithm_has_to_see_the_window_grow_and_the_path_have_room() {
         };
         told(&(0..=1000).map(of).collect::<Vec<_>>()).1.last().map(|s| s.limit)
     };
-    // A segment each second round trip, after the first.
+    // A segment every second round trip, after the first.
     assert_eq!(seen(true, Some(false), 1), Some(Limit::CongestionAvoidance));
-    // Whether losses came before, nobody knows.
+    // Whether losses came before is unknown.
     assert_eq!(seen(false, Some(false), 1), Some(Limit::Unknown));
     assert_eq!(seen(true, Some(false), 0), Some(Limit::Unknown));
     assert_eq!(seen(true, None, 1), Some(Limit::Unknown));
@@ -393,7 +396,7 @@ fn what_the_kernel_knows_decides() {
     assert_eq!(steady(small(20 * 1448, 20_000)), Limit::ReceiverWindow);
     assert_eq!(steady(small(60 * 1448, 20_000)), Limit::SlowReader);
     assert_eq!(steady(small(20 * 1448, 60_000)), Limit::Path);
-    // TCP waits for room for a larger segment only with a window that was full.
+    // TCP waits for room for a larger segment only if the window was full.
     let almost = |limited| {
         move |t| Observation {
             in_flight_segments: 90,
@@ -422,14 +425,16 @@ fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() 
     let slow_start = times(&flat(CcaKind::Bounded, None), 1000);
     assert!(slow_start.share(Limit::Sharing) > 0.98, "{:?}", slow_start.ranked());
     assert_eq!(times(&flat(CcaKind::Grows, None), 1000).share(Limit::SlowStart), 1.0);
-    // It is not told of an algorithm that is not known.
+    // An unknown algorithm gets no such answer.
     let unknown = times(&|t| Observation { cca: None, ssthresh_segments: None, ..full_cwnd(t) }, 1000);
     assert!(unknown.share(Limit::Unknown) > 0.98, "{:?}", unknown.ranked());
-    // In congestion avoidance the Reno-friendly window has grown over it after 7 / 0.53 round trips of 20 ms.
+    // In congestion avoidance the Reno-friendly window would have grown beyond it after 7 / 0.53
+    // round trips of 20 ms.
     let avoids = times(&flat(CcaKind::Bounded, Some(10)), 1000);
     assert!((0.7..0.75).contains(&avoids.share(Limit::Sharing)), "{:?}", avoids.ranked());
     assert!(avoids.share(Limit::CongestionAvoidance) < 0.05);
-    // A window that shrinks without a reduction is at its bound at once, and one that grows is at none.
+    // A window that shrinks without a reduction is immediately at its bound, and one that grows is
+    // at none.
     let to = |segments| {
         let after = Observation { cwnd_segments: segments, in_flight_segments: segments, ..full_cwnd(1000) };
         let cca = Some(CcaKind::Bounded);
@@ -459,7 +464,7 @@ fn what_the_control_tells_of_its_bound_needs_no_rule() {
             ..full_cwnd(t)
         }
     };
-    // A bound that rises by a segment each 100 ms: the window never stands still for long enough.
+    // A bound that rises by a segment each 100 ms: the window is never constant for long enough.
     let rising: Vec<_> = (0..1000).map(|n| bounded(true, 20 + n as u32 / 100)(n * 1000)).collect();
     assert_eq!(told(&rising).0.share(Limit::Sharing), 1.0);
     let known_by_rule: Vec<_> = rising.iter().map(|o| Observation { at_bound: None, ..*o }).collect();
@@ -602,7 +607,8 @@ fn any_observation() -> impl Strategy<Value = Observation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Clocks that jump, numbers that cannot be: every microsecond from the first observation to the latest has one limit.
+    /// Clocks that jump, impossible numbers: every microsecond from the first observation to the
+    /// latest has exactly one limit.
     #[test]
     fn stretches_follow_each_other_without_gap(observations in prop::collection::vec(any_observation(), 1..40)) {
         let (times, stretches) = told(&observations);
@@ -620,7 +626,7 @@ proptest! {
         prop_assert!(times.total_us() == 0 || (sum - 1.0).abs() < 1e-9, "{sum}");
     }
 
-    /// What one does not know never makes another limit of it: it makes it unknown, or leaves it as it is.
+    /// Missing knowledge never turns one limit into another: the answer becomes unknown, or stays.
     #[test]
     fn knowing_less_never_names_another_application_or_buffer(o in any_observation()) {
         let known = Observation { moment: Moment::Arrival, state: CaState::Open, reduction: None, time_us: 0, ..o };
