@@ -154,7 +154,7 @@ impl FlowReport {
     /// CUBIC's C where that is the name, segments/s³: by replay, else by least squares over cycles.
     pub fn cubic_c(&self) -> Option<f64> {
         let constants = &self.verdict.constants;
-        self.name().filter(|name| name.contains("cubic"))?;
+        self.name().and_then(Algorithm::named)?.cubic_constants()?;
         constants.cubic_c_replayed.map(|(c, _)| c).or(constants.cubic_c.map(|c| c.median))
     }
 

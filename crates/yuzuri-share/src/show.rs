@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use yuzuri_policy::Bound;
 
-fn mbps(bps: u64) -> String {
+pub(crate) fn mbps(bps: u64) -> String {
     let mbps = bps as f64 / 1e6;
     if mbps >= 99.95 { format!("{mbps:.0}") } else { format!("{mbps:.1}") }
 }

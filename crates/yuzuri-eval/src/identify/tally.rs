@@ -6,7 +6,7 @@ use super::largest::{Otherwise, largest};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use yuzuri_cca::CcaKind;
+use yuzuri_cca::{Algorithm, CcaKind};
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};
 use yuzuri_infer::window_trace::{CapturePoint, WindowTrace};
@@ -173,10 +173,11 @@ impl Tally {
         }
         self.errors.entry(side.to_owned()).or_default().extend(errors);
         let constants = &verdict.constants;
-        let words = match (constants.cubic_c_replayed, constants.beta) {
-            (Some((c, error)), Some(beta)) if label.starts_with("cubic") => {
+        let truth = Algorithm::named(label).and_then(Algorithm::cubic_constants);
+        let words = match (constants.cubic_c_replayed, constants.beta, truth) {
+            (Some((c, error)), Some(beta), Some(truth)) => {
                 let (true_c, true_beta) =
-                    if label == "cubic" { (410.0 / 1024.0, 717.0 / 1024.0) } else { (0.4, 0.8) };
+                    (f64::from(truth.c_1024) / 1024.0, f64::from(truth.beta_1024) / 1024.0);
                 let epochs = yuzuri_infer::cubic::epochs(&verdict.window_trace)
                     .iter()
                     .filter(|epoch| epoch.whole)

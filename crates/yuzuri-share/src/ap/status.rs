@@ -7,6 +7,7 @@ use super::other::Other;
 use super::rules::StationId;
 use super::steer::SteeringStatus;
 use super::steward::{Station, Steward};
+use crate::show::mbps;
 use crate::{MemberStatus, MessageCounts, PolicyStatus, SummaryStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -403,10 +404,6 @@ pub fn ap_metrics(status: &ApStatus) -> String {
 
 fn percent(part: Option<f64>) -> String {
     part.map_or("-".to_owned(), |part| format!("{:.1}", part * 100.0))
-}
-
-fn mbps(bps: u64) -> String {
-    format!("{:.1}", bps as f64 / 1e6)
 }
 
 impl StationStatus {
