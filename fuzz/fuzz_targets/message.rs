@@ -60,6 +60,7 @@ fn check(member: &mut Member, now: Moment) {
     if let Some(summary) = member.summary(now) {
         assert_eq!(summary.bounded(), *summary);
     }
+    assert!(member.members(now).filter_map(|seen| seen.name).all(|name| name.as_str().parse() == Ok(name)));
     assert!(member.reports(now).all(|(_, report)| report.bounded() == *report));
     // What is due gets done: who polls at `next` never reductions in a circle.
     for _ in 0..4 {
@@ -75,6 +76,7 @@ fuzz_target!(|bytes: &[u8]| {
     let new = |node: u64| {
         let mut config = MemberConfig::new(NodeId(node), GROUP, Some(key(node as u32)), node, node);
         config.notices = Some(NOTICES.clone());
+        config.name = "kitchen".parse().ok();
         Member::new(config, Moment::default()).expect("settings that are good")
     };
     let mut members = [new(0x99), new(5)];

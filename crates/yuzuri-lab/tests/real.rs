@@ -71,6 +71,59 @@ fn two_terminals_share_the_cell() {
     assert_eq!(record.valid, record.invalid_because.is_empty());
 }
 
+/// A sender that always has more to send, a program that asks and waits, and a receiver.
+#[test]
+fn the_report_tells_what_limited_each_terminal() {
+    const TEST: &str = "the_report_tells_what_limited_each_terminal";
+    if !nix::unistd::geteuid().is_root() {
+        return println!("{TEST}: skipped: network namespaces need root");
+    }
+    let text = r#"
+        title = "limits"
+        duration_s = 3
+        [path]
+        rtt_ms = 20
+        [[terminal]]
+        name = "full"
+        control = "cubic"
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        [[terminal]]
+        name = "asks"
+        control = "cubic"
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        workload = { kind = "request-response", response_bytes = 5000 }
+        [[terminal]]
+        name = "down"
+        control = "cubic"
+        phy = { standard = "n", width_mhz = 20, streams = 1, mcs = 7 }
+        workload = { kind = "bulk", direction = "down" }
+    "#;
+    let document = Document::parse(Path::new("test.toml"), text.into()).unwrap_or_else(|p| panic!("{p}"));
+    let out = tempfile::tempdir().unwrap();
+    let folder = out.path().join("base/seed-1");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut record = run(document.base(), &task(), &folder, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    // Also of a run in which this machine was late: the record of another machine would be no other.
+    record.valid = true;
+    let file = folder.join("run.json");
+    std::fs::write(&file, serde_json::to_string(&record).unwrap()).unwrap();
+    let page = std::fs::read_to_string(yuzuri_lab::report::write(out.path()).unwrap()).unwrap();
+    let told = page.split("What limited the senders").nth(1).unwrap().split("</p>").next().unwrap();
+    let of =
+        |name: &str| told.split("<br>").find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap();
+    println!("{told}");
+    let percent = |name: &str, limit: &str| -> f64 {
+        let after = of(name).split(&format!(">{limit} ")).nth(1);
+        after.map_or(0.0, |after| after.split(" %").next().unwrap().parse().unwrap())
+    };
+    assert!(percent("full", "application") < 20.0 && percent("asks", "application") > 20.0, "{told}");
+    // What the server sends to a terminal counts as the terminal's.
+    assert!(of("down").contains("class=\"key "), "{told}");
+    // The lane itself, in the colours of the legend.
+    let colour = page.split(".key.application{--key:").nth(1).unwrap().split('}').next().unwrap();
+    assert!(page.contains(&format!("fill=\"{colour}\"")), "{colour}");
+}
+
 #[test]
 fn an_own_cubic_and_a_smaller_mtu_take_effect() {
     let text = r#"

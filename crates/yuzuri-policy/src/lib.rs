@@ -28,8 +28,9 @@ pub use group::{
 };
 pub use message::{
     ACCESS_POINT_VERSION, Addressed, Authority, Body, GroupId, GroupKey, KEY_BYTES, Key, Kind, MAX_AIR_PPM,
-    MAX_BPS, MAX_BYTES, MAX_GENERATION, MAX_RTT_US, Membership, Message, Notice, Notices, PASSPHRASE_ROUNDS,
-    REPORT_INTERVAL_DS, Refusal, TAG_BYTES, VERSION, WeakKey, check_key, check_pattern, epoch,
+    MAX_BPS, MAX_BYTES, MAX_GENERATION, MAX_RTT_US, Membership, Message, NoTerminalName, Notice, Notices,
+    PASSPHRASE_ROUNDS, REPORT_INTERVAL_DS, Refusal, TAG_BYTES, TerminalName, VERSION, WeakKey, check_key,
+    check_pattern, epoch,
 };
 pub use moment::Moment;
 pub use name::UnknownName;

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use yuzuri_policy::{
     Addressed, Authority, Body, Destination, GroupId, GroupKey, Key, Kind, MAX_AIR_PPM, MAX_BPS, MAX_BYTES,
     MAX_DESTINATIONS, MAX_RTT_US, Message, NodeId, Notice, Phase, Refusal, Report, Summary, TAG_BYTES,
+    TerminalName,
 };
 
 const GROUP: GroupId = GroupId([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7]);
@@ -116,6 +117,7 @@ fn the_wire_format_stays() {
             ),
             NOTICE_TAG,
         ),
+        (message(Body::Name("kitchen".parse().unwrap())), format!("1a03{header}076b69746368656e"), NAME_TAG),
     ];
     for (message, signed, tag) in golden {
         let bytes = message.encode(&key());
@@ -164,6 +166,30 @@ fn the_wire_format_of_an_access_point_stays() {
     }
 }
 
+/// A name is told to all, and is of letters that look like nothing else.
+#[test]
+fn names_are_printable_and_short() {
+    for name in ["a", "kitchen-pi", "Anna's laptop", "x.example.org", &"n".repeat(63)] {
+        assert_eq!(name.parse::<TerminalName>().unwrap().as_str(), name);
+    }
+    for wrong in ["", " a", "a ", "a\nb", "\u{1b}[2J", "k\u{fc}che", "\u{202e}abc", &"n".repeat(64)] {
+        assert!(wrong.parse::<TerminalName>().is_err(), "{wrong:?}");
+    }
+    let named = message(Body::Name("kitchen".parse().unwrap()));
+    let at = 31;
+    assert_eq!(refused(&named, at, 0, &[0]), Refusal::Range, "no name");
+    assert_eq!(refused(&named, at, 0, &[6]), Refusal::Malformed, "shorter than what follows");
+    assert_eq!(refused(&named, at, 0, &[8]), Refusal::Malformed, "longer than what follows");
+    assert_eq!(refused(&named, at, 1, &[0x1b]), Refusal::Range, "a cursor that moves");
+    assert_eq!(refused(&named, at, 7, b" "), Refusal::Range, "a blank at its end");
+    assert_eq!(refused(&named, at, 2, &[0xc3, 0xbc]), Refusal::Range, "not ASCII");
+    let decode = |message: &Message| Message::decode(&message.encode(&key()), GROUP, &key());
+    let addressed = Message { addressed: Some(Addressed { to: NodeId(1), echo: 0 }), ..named.clone() };
+    assert_eq!(decode(&addressed), Err(Refusal::Contradictory));
+    assert_eq!(decode(&Message { sends: false, leads: true, ..named }), Err(Refusal::Contradictory));
+}
+
+const NAME_TAG: &str = "bb4cf356a9963068181b35396588f5c6";
 const HELLO_TAG: &str = "c0908e36a718a3f9db2d11be46683b3f";
 const REPORT_TAG: &str = "b6899a36d1f3224be5a050aec6c6d76c";
 const SUMMARY_TAG: &str = "c578ba2951789d875d195ba7a8db4fb4";
@@ -180,6 +206,7 @@ fn messages_are_small() {
     assert_eq!(size(Body::Goodbye { successor: None }), 55);
     assert_eq!(size(Body::Notice(notice())), 111);
     assert_eq!(size(Body::Weight { permille: 500 }), 61);
+    assert_eq!(size(Body::Name("n".repeat(63).parse().unwrap())), 111);
     let destinations: Vec<_> = (1..=MAX_DESTINATIONS as u32).map(|n| (Destination(n), n)).collect();
     let summary = Summary { destinations: destinations.clone(), ..summary() };
     assert_eq!(size(Body::Summary { deputy: None, report_interval_ds: 5, summary }), 119);
@@ -305,6 +332,7 @@ fn body() -> impl Strategy<Value = Body> {
             proof
         })),
         (1..=10_000_u16).prop_map(|permille| Body::Weight { permille }),
+        "[!-~]([ -~]{0,61}[!-~])?".prop_map(|name| Body::Name(name.parse().unwrap())),
     ]
 }
 
@@ -346,6 +374,7 @@ prop_compose! {
             Body::Goodbye { .. } => (false, false, None),
             Body::Notice(_) => (sends, leads, addressed.or(Some(any))),
             Body::Weight { .. } => (false, true, addressed.or(Some(any))),
+            Body::Name(_) => (sends || leads, leads, None),
         };
         let sends = sends && !access_point;
         let (node, asks) = (NodeId(node), asks && challenge.is_some());

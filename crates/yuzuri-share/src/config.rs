@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use yuzuri_policy::{Aggregation, COMMON_RANK, GroupId, Key, NodeId, Notice, PolicyConfig, RadioHint};
+use yuzuri_policy::{
+    Aggregation, COMMON_RANK, GroupId, Key, NodeId, Notice, PolicyConfig, RadioHint, TerminalName,
+};
 
 /// The settings of a [`ControlLoop`](crate::ControlLoop).
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct ShareConfig {
     pub node: Option<NodeId>,
     /// Rank in the leader election: among the members that send, a lower rank is preferred.
     pub rank: u8,
+    /// What the other members show this terminal as; `None`: nothing is told, and they show its node ID.
+    pub terminal_name: Option<TerminalName>,
     /// The group of every interface that does not set its own.
     pub group: Option<GroupId>,
     /// The rendezvous relay of every interface that does not set its own.
@@ -66,6 +70,7 @@ impl Default for ShareConfig {
             port: crate::DEFAULT_PORT,
             node: None,
             rank: COMMON_RANK,
+            terminal_name: None,
             group: None,
             rendezvous: None,
             without_kernel: WithoutKernel::default(),

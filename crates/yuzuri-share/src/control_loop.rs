@@ -89,7 +89,8 @@ impl ControlLoop {
             Some(node) => node,
             None => crate::new_node()?,
         };
-        let identity = Identity { node: secrets.bind(node), rank: config.rank, port: config.port };
+        let (rank, name, port) = (config.rank, config.terminal_name, config.port);
+        let identity = Identity { node: secrets.bind(node), rank, name, port };
         let mut discovery = Discovery::new()?;
         let there = discovery.interfaces()?;
         if let Some(missing) = config.interfaces.iter().find(|i| there.iter().all(|t| t.name != i.name)) {

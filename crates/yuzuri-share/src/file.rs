@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
-use yuzuri_policy::{Aggregation, Objective, PolicyConfig, PolicyName};
+use yuzuri_policy::{Aggregation, Objective, PolicyConfig, PolicyName, TerminalName};
 
 /// A validated configuration file. Settings that it omits keep their defaults.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -36,6 +36,8 @@ pub struct ConfigFile {
     pub port: Option<Spanned<u16>>,
     /// Rank in the leader election; lower is preferred.
     pub rank: Option<u8>,
+    /// What the other members show this terminal as.
+    pub terminal_name: Option<Spanned<String>>,
     /// The rendezvous relay for all interfaces.
     pub rendezvous: Option<SocketAddr>,
     /// What to do if the congestion control cannot be registered.
@@ -102,6 +104,11 @@ fn parse(text: &str) -> Result<ConfigFile, Problem> {
     }
     if let Some(port) = config.port.as_ref().filter(|p| *p.get_ref() == 0) {
         return wrong(port.span().start, "port: 0 is no port".into());
+    }
+    if let Some(name) = &config.terminal_name
+        && let Err(error) = name.get_ref().parse::<TerminalName>()
+    {
+        return wrong(name.span().start, format!("terminal_name: {error}"));
     }
     if let Some(passphrase) = config.passphrase.as_ref().filter(|_| config.key_file.is_some()) {
         return wrong(passphrase.span().start, "passphrase: there is a key_file already; one of both".into());
@@ -210,6 +217,8 @@ impl ConfigFile {
         }
         config.port = self.port.as_ref().map_or(config.port, |port| *port.get_ref());
         config.rank = self.rank.unwrap_or(config.rank);
+        let name = self.terminal_name.as_ref().and_then(|name| name.get_ref().parse().ok());
+        config.terminal_name = name.or(config.terminal_name);
         config.rendezvous = self.rendezvous.or(config.rendezvous);
         config.without_kernel = self.without_kernel.unwrap_or(config.without_kernel);
         let interfaces = self.interface.iter().map(|interface| InterfaceConfig {
@@ -241,6 +250,8 @@ mod tests {
         assert!(typo.starts_with("share.toml:2:1: unknown field `polcy`"), "{typo}");
         let typo = problem("[[interface]]\nname = \"wlan0\"\n  rate = 5\n");
         assert!(typo.starts_with("share.toml:3:3: unknown field `rate`"), "{typo}");
+        let name = problem("terminal_name = \"caf\u{e9}\"\n");
+        assert!(name.contains(":1:17: terminal_name:") && name.contains("printable ASCII"), "{name}");
         let value = problem("policy = \"fast\"\n");
         assert!(value.starts_with("share.toml:1:10: unknown variant `fast`"), "{value}");
         assert!(value.contains("hayakawa2015"), "{value}");

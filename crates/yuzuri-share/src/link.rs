@@ -14,7 +14,7 @@ use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{
     Bound, Decision, FlowSeen, Group, GroupId, Keys, Member, MemberConfig, Moment, NodeId, Outgoing,
-    PolicyConfig, RadioHint, Randomness, Terminal,
+    PolicyConfig, RadioHint, Randomness, Terminal, TerminalName,
 };
 use yuzuri_trace::FlowId;
 
@@ -23,6 +23,7 @@ use yuzuri_trace::FlowId;
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
     pub(crate) rank: u8,
+    pub(crate) name: Option<TerminalName>,
     pub(crate) port: u16,
 }
 
@@ -104,7 +105,7 @@ impl Link {
                 (config.accepts, config.notices) = (keys.accepts, keys.notices);
                 // Whether a key may be missing was decided when the secrets were loaded.
                 config.allow_keyless = config.key.is_none();
-                config.rank = identity.rank;
+                (config.rank, config.name) = (identity.rank, identity.name);
                 config.rendezvous = self.config.rendezvous;
                 self.member = Some(Member::new(config, now)?);
             }

@@ -123,7 +123,7 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
             words.join(", ")
         )?;
     }
-    writeln!(out, "  {:<16}  {:<6} {:<5} {:>5}  address", "member", "leads", "sends", "age")?;
+    writeln!(out, "  {:<16}  {:<6} {:<5} {:>5}  address, name", "member", "leads", "sends", "age")?;
     for member in &interface.members {
         let yes = |is: bool| if is { "yes" } else { "-" };
         writeln!(
@@ -134,7 +134,8 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
             yes(member.sends),
             member.age_s,
             member.address.map_or("this terminal".to_owned(), |a| a.ip().to_string())
-                + if member.other_key { ", other key" } else { "" },
+                + if member.other_key { ", other key" } else { "" }
+                + &member.name.as_ref().map_or(String::new(), |name| format!("  {name}")),
         )?;
     }
     if interface.flows.is_empty() {

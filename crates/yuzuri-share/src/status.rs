@@ -163,6 +163,9 @@ pub struct MembershipStatus {
 pub struct MemberStatus {
     /// Its node ID, 16 hexadecimal digits.
     pub node: String,
+    /// What it calls itself, which proves nothing; absent: it told none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The source address of its last message; absent: this terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<SocketAddr>,
@@ -187,6 +190,7 @@ impl From<MemberSeen> for MemberStatus {
     fn from(seen: MemberSeen) -> MemberStatus {
         MemberStatus {
             node: seen.node.to_string(),
+            name: seen.name.map(|name| name.to_string()),
             address: seen.address,
             sends: seen.sends,
             leads: seen.leads,

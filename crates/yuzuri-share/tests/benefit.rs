@@ -76,3 +76,27 @@ fn a_wait_is_no_problem() {
         assert!(status.problems.is_empty() && !table(&status).contains("problem"), "{status:#?}");
     }
 }
+
+/// What one daemon is told to be called the other one shows, and nothing else.
+#[test]
+fn members_show_each_other_by_name() {
+    const TEST: &str = "members_show_each_other_by_name";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    let named = ShareConfig { terminal_name: "kitchen".parse().ok(), ..keyed(14) };
+    let Some(first) = Instance::or_skip(TEST, &cell, 1, named) else { return };
+    let second = Instance::start(&cell, 2, keyed(14)).unwrap();
+    let status = second.until("the other's name", |status| {
+        status.interfaces[0].members.iter().any(|member| member.name.as_deref() == Some("kitchen"))
+    });
+    let text = table(&status);
+    assert!(text.lines().any(|line| line.ends_with("  kitchen")), "{text}");
+    let own = &status.interfaces[0].members[0];
+    assert_eq!((own.address, &own.name), (None, &None));
+    let seen = first.until("the other, and the own name in the count", |status| {
+        let here = &status.interfaces[0];
+        here.members.len() == 2 && here.messages.sent["name"] > 0
+    });
+    let other = seen.interfaces[0].members.iter().find(|member| member.address.is_some()).unwrap();
+    assert_eq!(other.name, None, "{seen:#?}");
+    assert_eq!(second.status().interfaces[0].messages.sent["name"], 0);
+}

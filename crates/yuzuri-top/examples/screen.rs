@@ -2,7 +2,7 @@
 //! [OPTION]...`
 //!
 //! Options: `sampled`, `lossy`, `panic` (the screen's thread panics on the key d),
-//! `panic-elsewhere` (the feeding thread panics after a second), `report=FILE` (writes the screen's
+//! `panic-elsewhere` (the feeding thread panics after a second), `dark`, `light`, `colourless`, `report=FILE` (writes the screen's
 //! exit reason and its cost to the file).
 
 #![expect(unsafe_code, reason = "system calls of the test")]
@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use yuzuri_top::ThemeChoice;
 use yuzuri_trace::{Density, Filter, Item, Setting, Source};
 use yuzuri_view::{Control, Limits, LiveModel, Refused};
 
@@ -52,6 +53,12 @@ fn main() -> ExitCode {
     let has = |word: &str| arguments.iter().any(|a| a == word);
     let flows = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(12);
     let report = arguments.iter().find_map(|a| a.strip_prefix("report="));
+    let theme = match () {
+        () if has("dark") => ThemeChoice::Dark,
+        () if has("light") => ThemeChoice::Light,
+        () if has("colourless") => ThemeChoice::None,
+        () => ThemeChoice::Auto,
+    };
     let source = if has("sampled") { Source::Sampled } else { Source::Events };
 
     let stop = match yuzuri_exit::stop_flag() {
@@ -81,7 +88,7 @@ fn main() -> ExitCode {
     };
     let start = Instant::now();
     let control = Settings { model: model.clone(), panics: has("panic") };
-    let result = yuzuri_top::run(model, &control, &stop);
+    let result = yuzuri_top::run(model, &control, theme, &stop);
     let cost =
         format!("{:.2} % of a core for the screen", 100.0 * thread_cpu_s() / start.elapsed().as_secs_f64());
     stop.store(true, Ordering::Relaxed);

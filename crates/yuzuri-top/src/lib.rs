@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use terminal::{Input, Screen};
 use theme::Theme;
+pub use theme::ThemeChoice;
 use yuzuri_view::{Control, LiveModel};
 
 /// Why the screen could not start, or ended before the user quit.
@@ -89,7 +90,12 @@ pub fn terminal_columns() -> Option<u16> {
 /// [`TopError::NotATerminal`], [`TopError::DumbTerminal`], [`TopError::NoKeys`] and
 /// [`TopError::SetUp`] before anything is drawn; [`TopError::Lost`] if the terminal disappears;
 /// [`TopError::Panicked`] if another thread panics.
-pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBool) -> Result<(), TopError> {
+pub fn run(
+    model: Arc<Mutex<LiveModel>>,
+    control: &dyn Control,
+    theme: ThemeChoice,
+    stop: &AtomicBool,
+) -> Result<(), TopError> {
     if !std::io::stdout().is_terminal() {
         return Err(TopError::NotATerminal);
     }
@@ -101,8 +107,9 @@ pub fn run(model: Arc<Mutex<LiveModel>>, control: &dyn Control, stop: &AtomicBoo
     // Dropped before the screen, so that a late answer of the terminal is read while it is in raw
     // mode.
     let mut input = input;
-    let theme = Theme::from_env();
-    if theme.wants_background() {
+    let choice = theme;
+    let theme = Theme::from_env(choice);
+    if choice == ThemeChoice::Auto && theme.wants_background() {
         input.ask_background().map_err(TopError::SetUp)?;
     }
     let mut app = App::new(theme, Clock::Local);

@@ -9,6 +9,20 @@ use ratatui::style::{Color, Modifier, Style};
 use yuzuri_limits::Limit;
 use yuzuri_trace::CaState;
 
+/// Which colours the user wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ThemeChoice {
+    /// As the environment and the terminal's background have it.
+    #[default]
+    Auto,
+    /// For a dark background.
+    Dark,
+    /// For a light background.
+    Light,
+    /// No colours: letters, shapes and words carry all information.
+    None,
+}
+
 /// The appearance on this terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Theme {
@@ -25,14 +39,14 @@ impl Theme {
     #[cfg(test)]
     pub(crate) const PLAIN_ASCII: Theme = Theme { colour: false, light: false, ascii: true };
 
-    /// From the environment: `NO_COLOR` (<https://no-color.org>); `COLORFGBG` for a light
-    /// background; ASCII if the locale is not UTF-8 or the terminal is the Linux console, whose
+    /// As chosen, and else from the environment: `NO_COLOR` (<https://no-color.org>, which a choice
+    /// overrides); `COLORFGBG` for a light background. ASCII if the locale is not UTF-8 or the terminal is the Linux console, whose
     /// font has no Braille.
-    pub(crate) fn from_env() -> Theme {
-        Theme::from_vars(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    pub(crate) fn from_env(choice: ThemeChoice) -> Theme {
+        Theme::from_vars(choice, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
 
-    fn from_vars(var: impl Fn(&str) -> Option<String>) -> Theme {
+    fn from_vars(choice: ThemeChoice, var: impl Fn(&str) -> Option<String>) -> Theme {
         let background = var("COLORFGBG").and_then(|v| v.rsplit(';').next().map(str::to_owned));
         let locale = var("LC_ALL").or_else(|| var("LC_CTYPE")).or_else(|| var("LANG"));
         // Containers often set no locale, but their terminal is usually a modern one.
@@ -41,8 +55,16 @@ impl Theme {
             locale.contains("utf-8") || locale.contains("utf8")
         });
         Theme {
-            colour: var("NO_COLOR").is_none(),
-            light: matches!(background.as_deref(), Some("7" | "15")),
+            colour: match choice {
+                ThemeChoice::Auto => var("NO_COLOR").is_none(),
+                ThemeChoice::Dark | ThemeChoice::Light => true,
+                ThemeChoice::None => false,
+            },
+            light: match choice {
+                ThemeChoice::Auto => matches!(background.as_deref(), Some("7" | "15")),
+                ThemeChoice::Light => true,
+                ThemeChoice::Dark | ThemeChoice::None => false,
+            },
             ascii: !utf8 || var("TERM").as_deref() == Some("linux"),
         }
     }
@@ -188,7 +210,11 @@ mod tests {
     use super::*;
 
     fn theme(vars: &[(&str, &str)]) -> Theme {
-        Theme::from_vars(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        chosen(ThemeChoice::Auto, vars)
+    }
+
+    fn chosen(choice: ThemeChoice, vars: &[(&str, &str)]) -> Theme {
+        Theme::from_vars(choice, |name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
     }
 
     #[test]
@@ -197,6 +223,15 @@ mod tests {
         assert_eq!(theme(&[("COLORFGBG", "0;default;15"), ("LANG", "ja_JP.UTF-8")]), Theme::LIGHT);
         assert_eq!(theme(&[("NO_COLOR", "1"), ("TERM", "linux")]), Theme::PLAIN_ASCII);
         assert_eq!(theme(&[("NO_COLOR", "1"), ("LC_ALL", "C"), ("LANG", "C.UTF-8")]), Theme::PLAIN_ASCII);
+    }
+
+    #[test]
+    fn a_choice_overrides_the_environment_but_not_the_locale() {
+        let no_colour = [("NO_COLOR", "1"), ("COLORFGBG", "15;0"), ("LANG", "C.UTF-8")];
+        assert_eq!(chosen(ThemeChoice::Light, &no_colour), Theme::LIGHT);
+        assert_eq!(chosen(ThemeChoice::Dark, &[("COLORFGBG", "0;15")]), Theme::DARK);
+        assert_eq!(chosen(ThemeChoice::None, &[("LC_ALL", "C")]), Theme::PLAIN_ASCII);
+        assert!(chosen(ThemeChoice::Dark, &[("TERM", "linux")]).ascii);
     }
 
     #[test]

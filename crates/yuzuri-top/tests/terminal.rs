@@ -57,6 +57,11 @@ impl Tmux {
         String::from_utf8_lossy(&self.run(&["capture-pane", "-p", "-t", "s"]).stdout).into_owned()
     }
 
+    /// The screen with the sequences that make its colours.
+    fn coloured(&self) -> String {
+        String::from_utf8_lossy(&self.run(&["capture-pane", "-e", "-p", "-t", "s"]).stdout).into_owned()
+    }
+
     fn key(&self, key: &str) {
         self.run(&["send-keys", "-t", "s", key]);
     }
@@ -287,4 +292,26 @@ fn without_a_terminal_it_says_what_to_use_instead() {
     assert!(!out.status.success());
     assert!(error.contains("yuzuri watch --json") && error.contains("--web"), "{error}");
     assert!(out.stdout.is_empty(), "not a byte to a pipe");
+}
+
+/// As the terminal gets them: 12 is light blue, 4 is blue (cwnd on a dark and on a light background).
+#[test]
+fn a_theme_that_was_chosen_has_its_colours() {
+    if !has_tmux() {
+        return;
+    }
+    for (arguments, has, has_not) in [("3 dark", "38;5;12m", "38;5;4m"), ("3 light", "38;5;4m", "38;5;12m")] {
+        let tmux = Tmux::in_folder(120, 30);
+        // The choice overrides the environment.
+        tmux.line("export NO_COLOR=1 COLORFGBG='15;0'");
+        tmux.start(arguments);
+        tmux.wait_until(&format!("{has} of {arguments}"), |_| tmux.coloured().contains(has));
+        assert!(!tmux.coloured().contains(has_not), "{arguments}: {:?}", tmux.coloured());
+    }
+    let tmux = Tmux::in_folder(120, 30);
+    tmux.start("3 colourless");
+    tmux.wait_for("recov");
+    let screen = tmux.coloured();
+    assert!(!screen.contains("38;5;") && !screen.contains("48;5;"), "{screen:?}");
+    assert!(screen.contains("\u{1b}[1m"), "bold stays: {screen:?}");
 }

@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
+use yuzuri_top::ThemeChoice;
 use yuzuri_trace::{Density, Filter};
 use yuzuri_transfer::Target;
 
@@ -199,6 +200,30 @@ pub struct WatchArgs {
 pub struct TopArgs {
     #[command(flatten)]
     pub source: SourceArgs,
+
+    /// Colours of the screen; `auto` goes by NO_COLOR, COLORFGBG and the terminal's background
+    #[arg(long, value_name = "THEME", value_enum, default_value_t = ScreenTheme::Auto)]
+    pub theme: ScreenTheme,
+}
+
+/// Which colours the terminal screen has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScreenTheme {
+    Auto,
+    Dark,
+    Light,
+    None,
+}
+
+impl ScreenTheme {
+    pub fn of(self) -> ThemeChoice {
+        match self {
+            ScreenTheme::Auto => ThemeChoice::Auto,
+            ScreenTheme::Dark => ThemeChoice::Dark,
+            ScreenTheme::Light => ThemeChoice::Light,
+            ScreenTheme::None => ThemeChoice::None,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -243,6 +268,10 @@ pub struct ReplayArgs {
     /// Start paused
     #[arg(long)]
     pub paused: bool,
+
+    /// Colours of the terminal screen, as for `yuzuri top`
+    #[arg(long, value_name = "THEME", value_enum, default_value_t = ScreenTheme::Auto, conflicts_with_all = ["web", "json"])]
+    pub theme: ScreenTheme,
 
     /// Print the records as lines of JSON at playback speed
     ///

@@ -94,7 +94,7 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     } else {
         std::thread::scope(|scope| {
             let playing = scope.spawn(|| play(tape, &player, &mut show, false, &stop));
-            let shown = yuzuri_top::run(model, player.as_ref(), &stop);
+            let shown = yuzuri_top::run(model, player.as_ref(), args.theme.of(), &stop);
             stop.store(true, Ordering::Relaxed);
             let played = playing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             shown?;

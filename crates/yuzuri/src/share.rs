@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::in_one_line;
-use yuzuri_policy::{NodeId, Objective, PolicyName};
+use yuzuri_policy::{NodeId, Objective, PolicyName, TerminalName};
 use yuzuri_share::{
     Answer, ConfigFile, ControlLoop, ControlSocket, ControlSocketOptions, Event, InterfaceConfig, KeySource,
     Places, Question, Relay, ShareConfig, Status, WithoutKernel,
@@ -87,6 +87,10 @@ pub struct RunArgs {
     /// Join groups without a key: anybody on the network can then forge messages
     #[arg(long, conflicts_with = "key_file")]
     pub keyless: bool,
+
+    /// Name by which the other members show this terminal; anybody who hears the network can read it [default: none is told]
+    #[arg(long, value_name = "NAME")]
+    pub terminal_name: Option<TerminalName>,
 
     /// Group name, instead of a group derived from the access point
     #[arg(long, value_name = "NAME")]
@@ -245,6 +249,7 @@ fn over(args: &RunArgs, share: &mut ShareConfig) {
     }
     share.notice_file = args.notice_file.clone().or(share.notice_file.take());
     share.rendezvous = args.rendezvous.or(share.rendezvous);
+    share.terminal_name = args.terminal_name.or(share.terminal_name);
     share.port = args.port.unwrap_or(share.port);
     if let Some(control) = &args.control {
         share.control_name.clone_from(control);

@@ -1,11 +1,12 @@
 //! CUBIC's cycles as Hozumi 2017 shows them: measured and computed windows (figures 8 to 10), readings and constants (tables 3 to 6).
 
-use super::svg::{DrawError, Drawn, FONT, INK, OTHER, REPLAYED, SEEN, frame, svg};
+use super::svg::{OTHER, REPLAYED, SEEN};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Write as _;
 use yuzuri_infer::cubic::{Epoch, epochs};
 use yuzuri_infer::verdict::{CubicEpoch, Verdict};
+use yuzuri_plot::{DrawError, Drawn, FONT, INK, frame, short, svg};
 
 const SIZE: (u32, u32) = (460, 300);
 /// Cycles that are drawn; the tables have all.
@@ -63,14 +64,14 @@ fn picture(epoch: &CubicEpoch, points: &Epoch) -> Result<String, DrawError> {
     let room = ((most - least) * 0.2).max(1.0);
     let (bottom, top) = ((least - room).max(0.0), most + room * 0.6);
     let right = span * 1.02;
-    svg(SIZE, "A cycle of CUBIC", |area| {
+    svg(SIZE, "A cycle of CUBIC", None, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(14)
             .x_label_area_size(38)
             .y_label_area_size(54)
             .build_cartesian_2d(0.0..right, bottom..top)?;
-        frame(&mut chart, "t since the reduction, s", "segments", (8, 6))?;
+        frame(&mut chart, "t since the reduction, s", "segments", &short, (8, 6))?;
         let measured = points.points.iter().map(|point| (point.t_s, point.window));
         chart.draw_series(measured.map(|point| Circle::new(point, 2, SEEN.filled())))?;
         let mut line = |colour: RGBColor, dashes: bool, of: &dyn Fn(f64) -> f64| -> Drawn {

@@ -1,11 +1,12 @@
 //! The window's difference from round to round over the window (Kato and others, ICSNC 2014): its shape tells algorithms apart.
 
-use super::svg::{DrawError, FONT, INK, OTHER, REPLAYED, SEEN, ceiling, frame, quantile, svg};
+use super::svg::{OTHER, REPLAYED, SEEN, quantile};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::collections::HashSet;
 use yuzuri_cca::{Algorithm, SlowStartExit, Window};
 use yuzuri_infer::verdict::Verdict;
+use yuzuri_plot::{DrawError, FONT, INK, ceiling, frame, short, svg};
 
 const SIZE: (u32, u32) = (940, 380);
 /// Points drawn at most.
@@ -68,14 +69,14 @@ pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, DrawError>> {
     // Windows that all lie far from 0 get the room.
     let least = seen.iter().map(|point| point.0).fold(right, f64::min);
     let left = if least > 0.4 * right { (least - 0.1 * right).floor() } else { 0.0 };
-    Some(svg(SIZE, "Difference of the window over the window", |area| {
+    Some(svg(SIZE, "Difference of the window over the window", None, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(96)
             .x_label_area_size(42)
             .y_label_area_size(62)
             .build_cartesian_2d(left..right, low..high)?;
-        frame(&mut chart, "window, segments", "next round adds, segments", (10, 8))?;
+        frame(&mut chart, "window, segments", "next round adds, segments", &short, (10, 8))?;
         let inside = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
             points.iter().copied().filter(|(_, d)| (low..=high).contains(d)).collect()
         };

@@ -1,6 +1,5 @@
 //! The page: everything in one file, readable without a network and without scripts.
 
-mod compact;
 mod cycles;
 mod kato;
 mod limits;
@@ -11,4 +10,4 @@ mod svg;
 mod windows;
 
 pub use page::HtmlReport;
-pub(crate) use svg::DrawError;
+pub(crate) use yuzuri_plot::DrawError;

@@ -1,6 +1,6 @@
 //! The page: a table of all flows, then a section for each.
 
-use super::svg::{DARK, DrawError, OTHER, REPLAYED, SEEN, hex};
+use super::svg::{DARK, OTHER, REPLAYED, SEEN};
 use super::{cycles, kato, limits, rates, sequence, windows};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use yuzuri_infer::verdict::{Answer, Measured};
+use yuzuri_plot::{DrawError, hex};
 
 /// Flows that have a section of their own, and what these may take together, bytes; the table has all.
 const MAX_SECTIONS: usize = 200;
@@ -148,7 +149,7 @@ impl HtmlReport {
                 "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
                  <meta name=\"color-scheme\" content=\"light dark\"><title>Congestion controls</title><style>{}</style>\
                  <h1>Congestion controls</h1><p>{}, {} with a verdict, {named} named. Made by yuzuri {}.</p>",
-                style() + &limits::style(),
+                style() + &yuzuri_plot::limits::style(true),
                 many(files as u64, "file"),
                 if flows == 1 {
                     "1 direction of a flow".to_owned()
@@ -307,7 +308,7 @@ fn constants(text: &mut String, flow: &FlowReport) {
 
 fn style() -> String {
     let mut dark = String::new();
-    for (colour, instead) in DARK.into_iter().chain(limits::dark()) {
+    for (colour, instead) in DARK.into_iter().chain(yuzuri_plot::limits::dark()) {
         let hex = hex(colour);
         let _ =
             write!(dark, "svg [fill=\"{hex}\"]{{fill:{instead}}}svg [stroke=\"{hex}\"]{{stroke:{instead}}}");

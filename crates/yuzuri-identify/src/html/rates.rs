@@ -1,11 +1,12 @@
 //! Throughput and round-trip time over time, of one flow, and of several on one axis.
 
 use super::page::escaped;
-use super::svg::{DrawError, OTHER, REPLAYED, SEEN, ceiling, frame, hex, quantile, svg};
+use super::svg::{OTHER, REPLAYED, SEEN, quantile};
 use crate::report::FlowReport;
 use plotters::prelude::*;
 use std::fmt::Write as _;
 use yuzuri_infer::window_trace::{Round, WindowTrace};
+use yuzuri_plot::{DrawError, ceiling, frame, hex, short, svg};
 
 const SIZE: (u32, u32) = (940, 330);
 /// Points of a line.
@@ -72,7 +73,7 @@ struct Lane<'a> {
 
 fn lanes(words: &str, lanes: &[Lane<'_>], from_ns: i64, to_ns: i64) -> Result<String, DrawError> {
     let end_s = ((to_ns - from_ns) as f64 / 1e9).max(1e-3);
-    svg(SIZE, words, |area| {
+    svg(SIZE, words, None, |area| {
         for (n, (area, lane)) in area.split_evenly((lanes.len(), 1)).iter().zip(lanes).enumerate() {
             let top = top(lane.lines.iter().map(|(points, _)| *points));
             let is_last = n + 1 == lanes.len();
@@ -82,7 +83,7 @@ fn lanes(words: &str, lanes: &[Lane<'_>], from_ns: i64, to_ns: i64) -> Result<St
                 .x_label_area_size(if is_last { 40 } else { 24 })
                 .y_label_area_size(62)
                 .build_cartesian_2d(0.0..end_s, 0.0..top)?;
-            frame(&mut chart, if is_last { "time, s" } else { "" }, lane.words, (10, 4))?;
+            frame(&mut chart, if is_last { "time, s" } else { "" }, lane.words, &short, (10, 4))?;
             for (points, colour) in &lane.lines {
                 let line = points.iter().map(|(ns, value)| ((ns - from_ns) as f64 / 1e9, value.min(top)));
                 chart.draw_series(LineSeries::new(line, colour.stroke_width(1)))?;

@@ -1,9 +1,10 @@
 //! The time-sequence graph: what was sent, acknowledged, selectively acknowledged and sent again, and the window's end.
 
-use super::svg::{DrawError, INK, LOSS, OTHER, REPLAYED, SEEN, ceiling, frame, svg};
+use super::svg::{LOSS, OTHER, REPLAYED, SEEN};
 use crate::sequence::{Sequence, What};
 use plotters::prelude::*;
 use std::collections::BTreeSet;
+use yuzuri_plot::{DrawError, INK, ceiling, frame, short, steps, svg};
 
 const SIZE: (u32, u32) = (940, 420);
 /// Pixels of the graph itself, across and up: what lies within one of them is drawn once.
@@ -76,26 +77,19 @@ pub(super) fn section(sequence: &Sequence) -> Result<String, DrawError> {
             }
         }
     }
-    let picture = svg(SIZE, "Time-sequence graph", |area| {
+    let picture = svg(SIZE, "Time-sequence graph", None, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(6)
             .margin_right(16)
             .x_label_area_size(40)
             .y_label_area_size(62)
             .build_cartesian_2d(0.0..end_s, 0.0..top)?;
-        frame(&mut chart, "time, s", "MB since the first byte", (10, 8))?;
+        frame(&mut chart, "time, s", "MB since the first byte", &short, (10, 8))?;
         let place = |(x, y): (u32, u32)| (f64::from(x) / ACROSS * end_s, f64::from(y) / UP * top);
-        let steps = |line: &[(u32, u32)]| -> Vec<(f64, f64)> {
-            let mut all = Vec::with_capacity(line.len() * 2);
-            for pair in line.windows(2) {
-                all.push(place(pair[0]));
-                all.push(place((pair[1].0, pair[0].1)));
-            }
-            all.extend(line.last().map(|end| place(*end)));
-            all
-        };
-        chart.draw_series(LineSeries::new(steps(&window_end), OTHER.stroke_width(1)))?;
-        chart.draw_series(LineSeries::new(steps(&acknowledged), INK.stroke_width(1)))?;
+        for (line, colour) in [(&window_end, OTHER), (&acknowledged, INK)] {
+            let points: Vec<(f64, f64)> = line.iter().map(|point| place(*point)).collect();
+            chart.draw_series(LineSeries::new(steps(&points), colour.stroke_width(1)))?;
+        }
         for (strokes, colour, width) in [(sent, SEEN, 1), (selective, REPLAYED, 1), (again, LOSS, 2)] {
             chart.draw_series(strokes.joined().into_iter().map(|(x, from, to)| {
                 // A pixel at least.

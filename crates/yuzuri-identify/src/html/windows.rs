@@ -1,17 +1,16 @@
 //! The window over time with the replayed algorithm over it, and below by how much they differ.
 
-use super::limits::{colour, stretches};
-use super::svg::{
-    DrawError, FONT, INK, LIMITED, LOSS, REPAIR, REPLAYED, SEEN, ceiling, drawn, frame, quantile, svg,
-};
+use super::limits::stretches;
+use super::svg::{LIMITED, LOSS, REPAIR, REPLAYED, SEEN, drawn, quantile};
 use plotters::prelude::*;
 use yuzuri_infer::verdict::Verdict;
 use yuzuri_infer::window_trace::Cause;
+use yuzuri_limits::Limit;
+use yuzuri_plot::limits::{LANE, Piece, lane as draw_lane};
+use yuzuri_plot::{DrawError, FONT, INK, ceiling, frame, short, svg};
 
 const SIZE: (u32, u32) = (940, 470);
 const RESIDUALS: u32 = 150;
-/// Height of the lane of limits.
-const LANE: u32 = 16;
 
 /// The picture.
 pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
@@ -23,7 +22,7 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
     let top = ceiling(f64::from(rounds.iter().map(|round| round.window).fold(1.0, f32::max)));
     let predicted = |place: usize| verdict.predicted.get(place).copied().filter(|cca| cca.is_finite());
     let places = drawn(rounds);
-    svg(SIZE, "Window over time", |area| {
+    svg(SIZE, "Window over time", None, |area| {
         let stretches = stretches(rounds);
         let lane = if stretches.is_empty() { 0 } else { LANE };
         let (upper, lower) = area.split_vertically(SIZE.1 - RESIDUALS - lane);
@@ -49,7 +48,7 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
             let to = to.max(from + end_s / 900.0).min(end_s);
             Rectangle::new([(*from, 0.0), (to, top)], colour.filled())
         }))?;
-        frame(&mut chart, "", "window, segments", (10, 6))?;
+        frame(&mut chart, "", "window, segments", &short, (10, 6))?;
         let radius = if places.len() > 500 { 1 } else { 2 };
         let seen = places.iter().map(|&place| (at(rounds[place].end_ns), f64::from(rounds[place].window)));
         chart.draw_series(seen.map(|point| Circle::new(point, radius, SEEN.filled())))?;
@@ -69,16 +68,14 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
         chart.draw_series(marks)?;
 
         if lane > 0 {
-            let mut chart = ChartBuilder::on(&limits)
-                .margin(2)
-                .margin_left(70)
-                .margin_right(16)
-                .build_cartesian_2d(0.0..end_s, 0.0..1.0)?;
-            chart.draw_series(stretches.iter().map(|(from, to, limit)| {
-                let from = at(*from).clamp(0.0, end_s);
-                let to = at(*to).max(from + end_s / 900.0).min(end_s);
-                Rectangle::new([(from, 0.0), (to, 1.0)], colour(*limit).filled())
-            }))?;
+            let piece = |&(from, to, limit): &(i64, i64, Limit)| Piece {
+                from_s: at(from),
+                to_s: at(to),
+                part: (0.0, 1.0),
+                limit,
+            };
+            let pieces: Vec<Piece> = stretches.iter().map(piece).collect();
+            draw_lane(&limits, (70, 16), end_s, &pieces)?;
         }
 
         let differences =
@@ -93,7 +90,7 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
             .x_label_area_size(40)
             .y_label_area_size(62)
             .build_cartesian_2d(0.0..end_s, -reach..reach)?;
-        frame(&mut chart, "time, s", "algorithm - window", (10, 5))?;
+        frame(&mut chart, "time, s", "algorithm - window", &short, (10, 5))?;
         chart.draw_series([PathElement::new([(0.0, 0.0), (end_s, 0.0)], INK.stroke_width(1))])?;
         let points = places.iter().filter_map(|&place| {
             let difference = f64::from(predicted(place)? - rounds[place].window);

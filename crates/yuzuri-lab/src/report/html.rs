@@ -3,12 +3,13 @@
 use super::compare::thousandths;
 use super::data::{Estimate, FigureOf, Group, Summary};
 use super::lines::{self, Line};
-use super::plots::{self, DrawError};
+use super::plots;
 use super::series;
 use crate::LabError;
 use crate::run::{RECORDING_FILE, RunRecord, SCENARIO_FILE};
 use std::fmt::Write as _;
 use std::path::Path;
+use yuzuri_plot::{DrawError, limits};
 
 /// Maximum number of points shown over time; the folders contain all of them.
 const MAX_TIMELINES: usize = 16;
@@ -21,11 +22,13 @@ const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding:0 1rem;color:#222;background:#fafafa}\
 h1{font-size:1.6rem}h2{font-size:1.25rem;margin-top:2.5rem}h3{font-size:1rem;margin:1.5rem 0 .3rem}\
 figure{margin:1rem 0;background:#fff;border:1px solid #ddd;border-radius:6px;padding:.5rem;overflow-x:auto}\
-figure svg{max-width:100%;height:auto;display:block}figcaption{color:#555;font-size:.9rem;padding:.2rem .5rem}\
+figure svg{max-width:100%;height:auto;display:block;font-family:sans-serif}figcaption{color:#555;font-size:.9rem;padding:.2rem .5rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;background:#fff}\
 th,td{border:1px solid #ddd;padding:.25rem .6rem;text-align:right;white-space:nowrap}th{background:#f0f0f0}\
 td:first-child,th:first-child{text-align:left}.bad{background:#fbe3d6;border:1px solid #d55e00;padding:.5rem 1rem;border-radius:6px}\
-pre{background:#fff;border:1px solid #ddd;padding:.75rem;overflow-x:auto;font-size:.85rem}.small{color:#555;font-size:.9rem}";
+pre{background:#fff;border:1px solid #ddd;padding:.75rem;overflow-x:auto;font-size:.85rem}.small{color:#555;font-size:.9rem}\
+.key{white-space:nowrap;margin-right:.8em}.key::before{content:\"\";display:inline-block;width:.8em;height:.8em;margin-right:.3em;\
+background:var(--key)}";
 
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -50,7 +53,8 @@ impl HtmlReport {
         HtmlReport {
             text: format!(
                 "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-                 <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>\n"
+                 <title>{title}</title><style>{STYLE}{}</style><h1>{title}</h1>\n",
+                limits::style(false)
             ),
         }
     }
@@ -288,6 +292,25 @@ fn distributions(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabErro
     page.figure(lines::distributions(&curves, "smoothed RTT of the senders, ms"), &caption)
 }
 
+/// What limited each terminal's flows: the legend of the lanes, with the shares of the time.
+fn limited_by(page: &mut HtmlReport, terminals: &[series::TerminalSeries]) {
+    let mut lines = String::new();
+    for terminal in terminals.iter().filter(|terminal| !terminal.limits.is_empty()) {
+        let times = terminal
+            .limits
+            .iter()
+            .map(|piece| (piece.limit, (piece.to_s - piece.from_s) * (piece.part.1 - piece.part.0)));
+        let _ = write!(lines, "<br>{}: {}", escaped(&terminal.name), limits::legend(times));
+    }
+    if !lines.is_empty() {
+        let _ = writeln!(
+            page.text,
+            "<p class=\"small\">What limited the senders, as <code>yuzuri why</code> tells it; with several flows in parts of the \
+             lane.{lines}</p>"
+        );
+    }
+}
+
 /// Windows, states, throughput, queues and RTTs of the first valid run of each point.
 fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
     page.text += "<h2>Over time</h2><p class=\"small\">The first valid run of each point. The dashed line ends the warm-up. Triangles are \
@@ -310,6 +333,7 @@ fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
             ),
         };
         page.figure(plots::timelines(&terminals, record.from_s, record.to_s), &caption)?;
+        limited_by(page, &terminals);
         shares(page, record);
         let queues = series::queues(Path::new(folder), record)?;
         page.figure(plots::queues(&queues, record.to_s), "Queues")?;

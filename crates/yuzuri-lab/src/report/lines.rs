@@ -1,8 +1,9 @@
 //! Several lines on one axis: over time, and distributions.
 
-use super::plots::{DrawError, ceiling, colour, frame, greatest, key, short, svg};
+use super::plots::{colour, greatest, key, svg};
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
+use yuzuri_plot::{DrawError, ceiling, frame, short};
 
 /// A line.
 pub struct Line {
@@ -20,14 +21,14 @@ pub fn over_time(lines: &[Line], end_s: f64, y_title: &str) -> Result<String, Dr
     values.sort_by(f64::total_cmp);
     let high = values.get(values.len() * 99 / 100).copied().unwrap_or(0.0);
     let most = ceiling(greatest(all()).min(high * 2.0));
-    svg(900, 260, |area| {
+    svg(900, 260, "Over time", |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(218)
             .x_label_area_size(30)
             .y_label_area_size(58)
             .build_cartesian_2d(0.0..end_s, 0.0..most)?;
-        frame(&mut chart, "", y_title, &|t| format!("{t:.0} s"), 10)?;
+        frame(&mut chart, "", y_title, &|t| format!("{t:.0} s"), (10, 6))?;
         for (n, line) in lines.iter().enumerate() {
             let points = line.points.iter().map(|(x, y)| (*x, y.min(most)));
             chart.draw_series(LineSeries::new(points, colour(n).stroke_width(1)))?;
@@ -41,12 +42,12 @@ pub fn over_time(lines: &[Line], end_s: f64, y_title: &str) -> Result<String, Dr
 pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError> {
     let xs = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
     let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
-    svg(900, 300, |area| {
+    svg(900, 300, "Distribution", |area| {
         let mut chart = ChartBuilder::on(area);
         chart.margin(8).margin_top(12).margin_right(218).x_label_area_size(42).y_label_area_size(58);
         if least > 0.0 && most / least > 10.0 {
             let mut chart = chart.build_cartesian_2d((least / 1.1..most * 1.1).log_scale(), 0.0..1.0)?;
-            frame(&mut chart, x_title, "part of the time", &short, 12)?;
+            frame(&mut chart, x_title, "part of the time", &short, (12, 6))?;
             for (n, line) in lines.iter().enumerate() {
                 let points = stairs(line, least / 1.1, most * 1.1);
                 chart.draw_series(LineSeries::new(points, colour(n).stroke_width(2)))?;
@@ -54,7 +55,7 @@ pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError>
         } else {
             let end = ceiling(most);
             let mut chart = chart.build_cartesian_2d(0.0..end, 0.0..1.0)?;
-            frame(&mut chart, x_title, "part of the time", &short, 10)?;
+            frame(&mut chart, x_title, "part of the time", &short, (10, 6))?;
             for (n, line) in lines.iter().enumerate() {
                 let points = stairs(line, 0.0, end);
                 chart.draw_series(LineSeries::new(points, colour(n).stroke_width(2)))?;

@@ -4,6 +4,7 @@
 mod compare;
 mod data;
 mod html;
+mod limits;
 mod lines;
 mod plots;
 mod series;
@@ -11,8 +12,8 @@ mod table;
 
 pub use compare::page as compare;
 pub use data::{Estimate, Group, Summary};
-pub(crate) use plots::DrawError;
 pub use table::{Beside, Middle, ParseBesideError};
+pub(crate) use yuzuri_plot::DrawError;
 
 use crate::{LabError, batch};
 use std::path::{Path, PathBuf};

@@ -2,17 +2,12 @@
 
 use super::data::{Estimate, Group};
 use super::series::{QueueSeries, TerminalSeries};
-use plotters::coord::Shift;
 use plotters::coord::combinators::IntoLogRange;
-use plotters::drawing::DrawingAreaErrorKind;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use yuzuri_plot::limits::{LANE, lane};
+use yuzuri_plot::{Area, DrawError, Drawn, FONT, GRID, INK, ceiling, frame, short, steps};
 use yuzuri_trace::CaState;
-
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// Why a plot could not be drawn.
-pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
-pub(super) type Drawn = Result<(), DrawError>;
 
 /// Colours that remain distinguishable with colour vision deficiency (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
@@ -25,48 +20,19 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(110, 110, 110),
     RGBColor(0, 0, 0),
 ];
-const FONT: &str = "sans-serif";
-const GREY: RGBColor = RGBColor(90, 90, 90);
-const GRID: RGBColor = RGBColor(225, 225, 225);
 
 pub(super) fn colour(number: usize) -> RGBColor {
     COLOURS[number % COLOURS.len()]
 }
 
-/// Draws into an SVG of this size.
+/// Draws into an SVG of this size, on white.
 pub(super) fn svg(
     width: u32,
     height: u32,
+    words: &str,
     draw: impl FnOnce(&Area<'_>) -> Drawn,
 ) -> Result<String, DrawError> {
-    let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
-        area.fill(&WHITE)?;
-        draw(&area)?;
-        area.present()?;
-    }
-    // Lets the plot scale with the page, and marks it as an image for screen readers.
-    Ok(text.replacen("<svg ", "<svg role=\"img\" ", 1))
-}
-
-/// The next round number, for the end of an axis.
-pub(super) fn ceiling(value: f64) -> f64 {
-    if value <= 0.0 || !value.is_finite() {
-        return 1.0;
-    }
-    let power = 10f64.powf(value.log10().floor());
-    let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
-    steps.into_iter().map(|s| s * power).find(|s| *s >= value * 1.02).unwrap_or(10.0 * power)
-}
-
-pub(super) fn short(value: &f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 || (v - v.round()).abs() < 1e-9 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 0.1 => format!("{value:.2}"),
-        _ => format!("{value:.0e}"),
-    }
+    yuzuri_plot::svg((width, height), words, Some(WHITE), draw)
 }
 
 fn state_colour(state: CaState) -> RGBAColor {
@@ -84,11 +50,13 @@ pub(super) fn greatest(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Each terminal over time, one plot below the other: window and bounds (left axis), throughput (right
-/// axis) and state (bands).
+/// axis), state (bands), and below what limits its flows.
 pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, DrawError> {
-    const ROW: u32 = 190;
+    const ROW: u32 = 206;
+    const MARGIN: u32 = 8;
+    const LABELS: u32 = 58;
     let rate = ceiling(greatest(series.iter().flat_map(|s| s.throughput.iter().map(|p| p.1))));
-    svg(900, ROW * series.len().max(1) as u32 + 34, |area| {
+    svg(900, ROW * series.len().max(1) as u32 + 34, "Terminals over time", |area| {
         let (legend, rest) = area.split_vertically(34);
         let entries: [(&str, RGBAColor); 7] = [
             ("window (left)", colour(0).mix(1.0)),
@@ -102,18 +70,23 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
         let mut x = 62;
         for (name, tint) in entries {
             legend.draw(&Rectangle::new([(x, 12), (x + 22, 22)], tint.filled()))?;
-            legend.draw(&Text::new(name, (x + 28, 11), (FONT, 13).into_font().color(&GREY)))?;
+            legend.draw(&Text::new(name, (x + 28, 11), (FONT, 13).into_font().color(&INK)))?;
             x += 44 + 7 * name.len() as i32;
         }
         for (area, s) in rest.split_evenly((series.len().max(1), 1)).iter().zip(series) {
             let window = ceiling(greatest(s.cwnd.iter().map(|p| p.1)));
-            let mut chart = ChartBuilder::on(area)
-                .margin_left(8)
-                .margin_right(8)
+            let lane_height = if s.limits.is_empty() { 0 } else { LANE };
+            let (upper, limits) = area.split_vertically(ROW - lane_height);
+            if lane_height > 0 {
+                lane(&limits, (MARGIN + LABELS, MARGIN + LABELS), end_s, &s.limits)?;
+            }
+            let mut chart = ChartBuilder::on(&upper)
+                .margin_left(MARGIN)
+                .margin_right(MARGIN)
                 .margin_top(4)
                 .x_label_area_size(30)
-                .y_label_area_size(58)
-                .right_y_label_area_size(58)
+                .y_label_area_size(LABELS)
+                .right_y_label_area_size(LABELS)
                 .build_cartesian_2d(0.0..end_s, 0.0..window)?
                 .set_secondary_coord(0.0..end_s, 0.0..rate);
             chart.draw_series(s.states.iter().map(|(from, to, state)| {
@@ -126,28 +99,28 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
                     [(warm_up_s, 0.0), (warm_up_s, window)],
                     4,
                     4,
-                    GREY.stroke_width(1),
+                    INK.stroke_width(1),
                 ))?;
             }
             chart
                 .configure_mesh()
                 .light_line_style(TRANSPARENT)
                 .bold_line_style(GRID)
-                .axis_style(GREY)
+                .axis_style(INK)
                 .y_labels(5)
                 .x_labels(10)
                 .y_label_formatter(&short)
                 .x_label_formatter(&|t| format!("{t:.0} s"))
                 .y_desc("segments")
-                .label_style((FONT, 12).into_font().color(&GREY))
+                .label_style((FONT, 12).into_font().color(&INK))
                 .draw()?;
             chart
                 .configure_secondary_axes()
                 .y_labels(5)
-                .axis_style(GREY)
+                .axis_style(INK)
                 .y_label_formatter(&short)
                 .y_desc("Mbit/s")
-                .label_style((FONT, 12).into_font().color(&GREY))
+                .label_style((FONT, 12).into_font().color(&INK))
                 .draw()?;
             chart.draw_secondary_series(LineSeries::new(
                 s.throughput.iter().copied(),
@@ -171,29 +144,18 @@ pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Resul
     })
 }
 
-/// A window is valid until the next sample.
-fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut line = Vec::with_capacity(points.len() * 2);
-    for pair in points.windows(2) {
-        line.push(pair[0]);
-        line.push((pair[1].0, pair[0].1));
-    }
-    line.extend(points.last());
-    line
-}
-
 /// Queues over time.
 pub fn queues(series: &[QueueSeries], end_s: f64) -> Result<String, DrawError> {
     let used: Vec<&QueueSeries> = series.iter().filter(|s| s.packets.iter().any(|p| p.1 > 0.0)).collect();
     let most = ceiling(greatest(used.iter().flat_map(|s| s.packets.iter().map(|p| p.1))));
-    svg(900, 240, |area| {
+    svg(900, 240, "Queues over time", |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(138)
             .x_label_area_size(30)
             .y_label_area_size(58)
             .build_cartesian_2d(0.0..end_s, 0.0..most)?;
-        frame(&mut chart, "", "packets", &|t| format!("{t:.0} s"), 10)?;
+        frame(&mut chart, "", "packets", &|t| format!("{t:.0} s"), (10, 6))?;
         for (n, s) in used.iter().enumerate() {
             chart.draw_series(LineSeries::new(s.packets.iter().copied(), colour(n).stroke_width(1)))?;
         }
@@ -222,7 +184,7 @@ pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) 
     let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
     let positive = xs().filter(|x| *x > 0.0).fold(f64::INFINITY, f64::min);
     let logarithmic = least >= 0.0 && positive.is_finite() && most / positive >= 20.0;
-    svg(900, 330, |area| {
+    svg(900, 330, &format!("{y_title} over {x_title}"), |area| {
         let mut chart = ChartBuilder::on(area);
         chart.margin(8).margin_top(12).margin_right(218).x_label_area_size(42).y_label_area_size(62);
         let label = |x: &f64| short(x);
@@ -239,45 +201,18 @@ pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) 
             points.dedup();
             let axis = (from / 1.15..most * 1.15).log_scale().with_key_points(points);
             let mut chart = chart.build_cartesian_2d(axis, 0.0..top)?;
-            frame(&mut chart, x_title, y_title, &tick_label, 14)?;
+            frame(&mut chart, x_title, y_title, &tick_label, (14, 6))?;
             draw_curves(&mut chart, curves, &place)?;
         } else {
             let room = ((most - least) * 0.04).max(1e-9);
             let mut chart = chart.build_cartesian_2d(least - room..most + room, 0.0..top)?;
-            frame(&mut chart, x_title, y_title, &label, 10)?;
+            frame(&mut chart, x_title, y_title, &label, (10, 6))?;
             draw_curves(&mut chart, curves, &|x| x)?;
         }
         let names: Vec<(String, usize)> =
             curves.iter().enumerate().map(|(n, c)| (c.name.clone(), n)).collect();
         key(area, 695, &names)
     })
-}
-
-pub(super) fn frame<X>(
-    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>,
-    x_title: &str,
-    y_title: &str,
-    x_label: &dyn Fn(&f64) -> String,
-    x_labels: usize,
-) -> Drawn
-where
-    X: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
-{
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(GREY)
-        .x_labels(x_labels)
-        .y_labels(6)
-        .x_label_formatter(x_label)
-        .y_label_formatter(&short)
-        .x_desc(x_title)
-        .y_desc(y_title)
-        .label_style((FONT, 12).into_font().color(&GREY))
-        .axis_desc_style((FONT, 13).into_font().color(&GREY))
-        .draw()?;
-    Ok(())
 }
 
 fn draw_curves<X>(
@@ -321,7 +256,7 @@ pub(super) fn key(area: &Area<'_>, x: i32, names: &[(String, usize)]) -> Drawn {
     for (row, (name, tint)) in names.iter().enumerate().take(rows.max(1) as usize) {
         let y = 14 + row as i32 * 18;
         area.draw(&Rectangle::new([(x, y), (x + 14, y + 10)], colour(*tint).filled()))?;
-        area.draw(&Text::new(shortened(name, 32), (x + 20, y - 1), (FONT, 12).into_font().color(&GREY)))?;
+        area.draw(&Text::new(shortened(name, 32), (x + 20, y - 1), (FONT, 12).into_font().color(&INK)))?;
     }
     Ok(())
 }
@@ -333,7 +268,7 @@ pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, DrawError> {
     let top = greatest(estimates().map(|e| e.range().1)).min(greatest(estimates().map(|e| e.mean)) * 1.6);
     let top = ceiling(top);
     let words = if weighted { "Jain's index of x / alone" } else { "Jain's index" };
-    svg(900, 420, |area| {
+    svg(900, 420, "Total throughput against fairness", |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_top(12)
@@ -341,7 +276,7 @@ pub fn scatter(groups: &[&Group], weighted: bool) -> Result<String, DrawError> {
             .x_label_area_size(42)
             .y_label_area_size(62)
             .build_cartesian_2d(0.0..1.02, 0.0..top)?;
-        frame(&mut chart, words, "total, Mbit/s", &short, 11)?;
+        frame(&mut chart, words, "total, Mbit/s", &short, (11, 6))?;
         let mut names = Vec::new();
         for (n, group) in groups.iter().enumerate() {
             let (Some(x), Some(y)) = (index(group), group.throughput_mbps) else { continue };
@@ -386,7 +321,7 @@ pub fn airtime(groups: &[&Group]) -> Result<String, DrawError> {
     let mut kinds: Vec<&String> = groups.iter().flat_map(|g| g.airtime_percent.keys()).collect();
     kinds.sort();
     kinds.dedup();
-    svg(900, 26 * groups.len() as u32 + 66, |area| {
+    svg(900, 26 * groups.len() as u32 + 66, "Airtime", |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_top(28)
@@ -399,10 +334,10 @@ pub fn airtime(groups: &[&Group]) -> Result<String, DrawError> {
             .disable_y_mesh()
             .light_line_style(TRANSPARENT)
             .bold_line_style(GRID)
-            .axis_style(GREY)
+            .axis_style(INK)
             .y_labels(0)
             .x_label_formatter(&|x| format!("{x:.0} %"))
-            .label_style((FONT, 12).into_font().color(&GREY))
+            .label_style((FONT, 12).into_font().color(&INK))
             .draw()?;
         let (_, pixels) = chart.plotting_area().get_pixel_range();
         let row = f64::from(pixels.end - pixels.start) / groups.len() as f64;
@@ -411,7 +346,7 @@ pub fn airtime(groups: &[&Group]) -> Result<String, DrawError> {
             let parts = kinds.iter().map(|k| group.airtime_percent.get(*k).copied().unwrap_or(0.0));
             let mut left = 0.0;
             for (tint, part) in parts.chain([group.ap_airtime_percent]).enumerate() {
-                let tint = if tint == kinds.len() { GREY } else { colour(tint) };
+                let tint = if tint == kinds.len() { INK } else { colour(tint) };
                 chart.draw_series([Rectangle::new(
                     [(left, bottom + 0.18), (left + part, bottom + 0.82)],
                     tint.filled(),
@@ -420,14 +355,14 @@ pub fn airtime(groups: &[&Group]) -> Result<String, DrawError> {
             }
             let name = shortened(&group.name(), 38);
             let y = pixels.start + (row * (n as f64 + 0.5)) as i32;
-            let right = (FONT, 12).into_font().color(&GREY).pos(Pos::new(HPos::Right, VPos::Center));
+            let right = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
             area.draw(&Text::new(name, (250, y), right))?;
         }
         for (n, name) in kinds.iter().map(|k| k.as_str()).chain(["access point"]).enumerate() {
             let x = 262 + n as i32 * 120;
-            let tint = if n == kinds.len() { GREY } else { colour(n) };
+            let tint = if n == kinds.len() { INK } else { colour(n) };
             area.draw(&Rectangle::new([(x, 9), (x + 14, 19)], tint.filled()))?;
-            area.draw(&Text::new(name.to_owned(), (x + 20, 8), (FONT, 12).into_font().color(&GREY)))?;
+            area.draw(&Text::new(name.to_owned(), (x + 20, 8), (FONT, 12).into_font().color(&INK)))?;
         }
         Ok(())
     })
@@ -437,14 +372,6 @@ pub fn airtime(groups: &[&Group]) -> Result<String, DrawError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    #[test]
-    fn axes_end_at_round_numbers() {
-        assert_eq!(ceiling(23.9), 25.0);
-        assert_eq!(ceiling(0.0), 1.0);
-        assert_eq!(ceiling(98.0), 100.0);
-        assert_eq!(ceiling(101.0), 120.0);
-    }
 
     #[test]
     fn an_empty_plot_is_still_a_picture() {

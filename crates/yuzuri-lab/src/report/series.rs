@@ -1,11 +1,13 @@
 //! The time series of a run, reduced for plotting: window, state and throughput of each terminal, and
 //! the queues.
 
+use super::limits::Lanes;
 use crate::LabError;
 use crate::run::{QUEUES_FILE, RECORDING_FILE, RunRecord, SHARE_FILE, Weighted, flows};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::Path;
+use yuzuri_plot::limits::Piece;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind};
 
@@ -30,6 +32,8 @@ pub struct TerminalSeries {
     pub states: Vec<(f64, f64, CaState)>,
     /// The times of retransmission timeouts.
     pub timeouts: Vec<f64>,
+    /// What limited its senders.
+    pub limits: Vec<Piece>,
 }
 
 /// A queue over time.
@@ -99,6 +103,7 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
     let bins = (record.to_s / bin_s).ceil() as usize;
     let mut bytes = vec![vec![0u64; bins]; series.len()];
     let mut flows: HashMap<FlowId, FlowState> = HashMap::new();
+    let mut lanes = Lanes::new(record.origin_mono_ns, record.to_s);
     let step_s = record.to_s / MAX_POINTS as f64;
     let mut last = vec![f64::NEG_INFINITY; series.len()];
     while let Some(items) = reader.next_batch().map_err(wrong)? {
@@ -109,6 +114,7 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
                         .or_else(|| crate::net::terminal_number(flow.remote.ip()));
                     if let Some(terminal) = of.filter(|t| *t < series.len()) {
                         flows.entry(flow.id).or_insert(FlowState { terminal, ..FlowState::default() });
+                        lanes.flow(&flow, terminal);
                     }
                 }
                 // A close that was inferred, not observed, has no socket variables.
@@ -118,6 +124,7 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
                     if t > record.to_s {
                         continue;
                     }
+                    lanes.event(&event);
                     let Some(flow) = flows.get_mut(&event.flow) else { continue };
                     let terminal = flow.terminal;
                     flow.take(&event, t, &mut series[terminal], &mut bytes[terminal], bin_s);
@@ -141,7 +148,8 @@ pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries
             series[flow.terminal].states.push((since, record.to_s, state));
         }
     }
-    for (series, bytes) in series.iter_mut().zip(bytes) {
+    for (terminal, (series, bytes)) in series.iter_mut().zip(bytes).enumerate() {
+        series.limits = lanes.pieces(terminal);
         let middle = |n: usize| (n as f64 + 0.5) * bin_s;
         series.throughput =
             bytes.iter().enumerate().map(|(n, b)| (middle(n), *b as f64 * 8e-6 / bin_s)).collect();

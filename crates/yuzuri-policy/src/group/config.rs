@@ -1,7 +1,7 @@
 //! The settings of a member, and the timers of the group protocol.
 
 use super::Randomness;
-use crate::{GroupId, Key, NodeId, Notices};
+use crate::{GroupId, Key, NodeId, Notices, TerminalName};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub struct MemberConfig {
     /// The rendezvous relay, for networks where terminals cannot receive each other. All messages are
     /// then sent to it, and messages from other addresses are refused.
     pub rendezvous: Option<SocketAddr>,
+    /// What this terminal is called, for the people who use the others; `None`: it says nothing.
+    pub name: Option<TerminalName>,
 }
 
 impl MemberConfig {
@@ -67,6 +69,7 @@ impl MemberConfig {
             access_point: false,
             station_count,
             rendezvous,
+            name: None,
         }
     }
 }
@@ -136,6 +139,11 @@ pub(super) const MAX_WAITING_ANSWERS: usize = 64;
 pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
 /// Rate limit for accepting unknown IDs, after an initial burst of as many as the table holds.
 pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;
+/// How often a terminal tells its name, and how long after it has first heard somebody at most.
+pub(super) const NAME_EACH: Duration = Duration::from_secs(30);
+pub(super) const FIRST_NAME: Duration = Duration::from_secs(2);
+/// Of so many members on, names come more seldom: all together one each two seconds.
+pub(super) const NAMES_AT_ONCE: usize = 15;
 /// How early a report or summary may be sent, since ticks are not exact.
 pub(super) const TICK_SLACK: Duration = Duration::from_millis(100);
 /// Maximum number of outgoing messages queued; the oldest are dropped. A leader answers 1000 newcomers

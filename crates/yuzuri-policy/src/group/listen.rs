@@ -176,6 +176,11 @@ impl Member {
                     self.weight = Some((node, f64::from(permille) / 1000.0, now));
                 }
             }
+            Body::Name(name) => {
+                if let Some(peer) = self.peers.get_mut(node).filter(|_| news) {
+                    peer.name = Some(name);
+                }
+            }
             // Already processed above.
             Body::Notice(_) => {}
             Body::Goodbye { successor } => {

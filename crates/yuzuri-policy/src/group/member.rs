@@ -10,9 +10,9 @@ use super::random::Generator;
 use super::senders::Asked;
 use super::session::Challenges;
 use super::shut_out::HandedOut;
-use super::trickle::Trickle;
+use super::trickle::{Trickle, up_to};
 use crate::message::{Addressed, Body, WEIGHT_PERMILLE};
-use crate::{GroupId, Moment, NodeId, Report, Summary};
+use crate::{GroupId, Moment, NodeId, Report, Summary, TerminalName};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub struct MemberSeen {
     pub proved: bool,
     /// Whether it sends with this terminal's second accepted key.
     pub other_key: bool,
+    /// What it calls itself.
+    pub name: Option<TerminalName>,
 }
 
 /// The state of the connection to a rendezvous.
@@ -102,6 +104,9 @@ pub struct Member {
     /// What an access point gives this terminal beside one of weight 1: which, the weight, and when it said so.
     pub(super) weight: Option<(NodeId, f64, Moment)>,
     pub(super) station_count: Option<u16>,
+    name: Option<TerminalName>,
+    /// When to tell it next; `None`: nobody was heard yet.
+    name_at: Option<Moment>,
     pub(super) relayed: Option<Relayed>,
     pub(super) random: Generator,
     /// The latest time passed in; it never goes back.
@@ -160,6 +165,8 @@ impl Member {
             vouched: None,
             weight: None,
             station_count: config.station_count,
+            name: config.name,
+            name_at: None,
             relayed: config.rendezvous.map(|address| Relayed { address, cookie: None, keep_alive: now }),
             now,
             challenges: Challenges::new(&mut random, now),
@@ -210,7 +217,8 @@ impl Member {
         let keep_alive = self.relayed.as_ref().filter(|_| !self.left).map(|relayed| relayed.keep_alive);
         let trickle = self.speaks_by_trickle().then(|| self.trickle.next());
         let linger = self.sends_since.and(self.own.as_ref()).map(|(at, _)| *at + LINGER);
-        [self.next_of_role(), keep_alive, trickle, linger, self.next_answer()]
+        let name = self.name_at.filter(|_| !self.left);
+        [self.next_of_role(), keep_alive, trickle, linger, self.next_answer(), name]
             .into_iter()
             .flatten()
             .fold(self.prune_at, Moment::min)
@@ -230,6 +238,7 @@ impl Member {
             let hello = self.hello(None);
             self.say(now, hello, None, false, None);
         }
+        self.tell_name(now);
         if let Some(relayed) = self.relayed.as_mut().filter(|relayed| !self.left && relayed.keep_alive <= now)
         {
             relayed.keep_alive = now + KEEP_ALIVE;
@@ -237,6 +246,26 @@ impl Member {
             self.say(now, hello, Some(Addressed { to: NodeId(0), echo: 0 }), false, None);
         }
         out.extend(self.out.drain(..));
+    }
+
+    /// Tells the others what this terminal is called, if there are any, and the more seldom the more they are.
+    fn tell_name(&mut self, now: Moment) {
+        let Some(name) = self.name.filter(|_| !self.left) else { return };
+        let others = self.peers.count();
+        if others == 0 {
+            self.name_at = None;
+            return;
+        }
+        let Some(at) = self.name_at else {
+            self.name_at = Some(now + up_to(&mut self.random, FIRST_NAME));
+            return;
+        };
+        if at > now {
+            return;
+        }
+        let each = NAME_EACH * others.div_ceil(NAMES_AT_ONCE) as u32;
+        self.name_at = Some(now + each / 2 + up_to(&mut self.random, each));
+        self.say(now, Body::Name(name), None, false, None);
     }
 
     fn speaks_by_trickle(&self) -> bool {
@@ -311,6 +340,7 @@ impl Member {
             access_point: self.access_point,
             proved: true,
             other_key: false,
+            name: self.name,
         };
         let others =
             self.peers.iter().filter(move |(_, peer)| !peer.gone && now.since(peer.heard) <= MEMBER_FRESH);
@@ -323,6 +353,7 @@ impl Member {
             access_point: peer.access_point,
             proved: peer.sessions.is_proved(),
             other_key: peer.other_key,
+            name: peer.name,
         }))
     }
 
@@ -389,6 +420,7 @@ impl Member {
         self.node = self.keys.keys.bind(self.node);
         self.out.clear();
         self.peers.clear();
+        self.name_at = None;
         // Answers to former challenges prove nothing any more, because the state that detects replays
         // is discarded.
         self.challenges = Challenges::new(&mut self.random, now);

@@ -2,7 +2,7 @@
 
 use super::config::{MAX_IDS_PER_ADDRESS, MAX_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT};
 use super::session::Sessions;
-use crate::{Message, Moment, NodeId, Refusal, Report};
+use crate::{Message, Moment, NodeId, Refusal, Report, TerminalName};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub(super) struct Peer {
     pub answered: Option<Moment>,
     /// Whether it sends with our second accepted key.
     pub other_key: bool,
+    /// What it calls itself.
+    pub name: Option<TerminalName>,
     /// What this access point gives it, thousandths; `None`: it never said any other than 1.
     pub weight: Option<u16>,
 }
@@ -55,6 +57,7 @@ impl Peer {
             asked: None,
             answered: None,
             other_key: false,
+            name: None,
             weight: None,
         }
     }
@@ -105,6 +108,10 @@ impl Peers {
 
     pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Peer> {
         self.all.get_mut(&node)
+    }
+
+    pub fn count(&self) -> usize {
+        self.all.len()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Peer)> {

@@ -2,7 +2,8 @@
 
 use super::wire::{Reader, Writer};
 use super::{
-    Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Message, Notice, REPORT_INTERVAL_DS, Refusal, WEIGHT_PERMILLE,
+    Body, MAX_AIR_PPM, MAX_BPS, MAX_RTT_US, Message, Notice, REPORT_INTERVAL_DS, Refusal, TerminalName,
+    WEIGHT_PERMILLE,
 };
 use crate::{Destination, MAX_DESTINATIONS, NodeId, Phase, Report, Summary};
 
@@ -44,6 +45,10 @@ pub(super) fn write(body: &Body, out: &mut Writer) {
         Body::Notice(notice) => out.bytes(&notice.to_bytes()),
         Body::Weight { permille } => {
             out.u16((*permille).clamp(*WEIGHT_PERMILLE.start(), *WEIGHT_PERMILLE.end()));
+        }
+        Body::Name(name) => {
+            out.u8(name.as_bytes().len() as u8);
+            out.bytes(name.as_bytes());
         }
     }
 }
@@ -90,6 +95,10 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
         4 => Body::Goodbye { successor: read_node(from)? },
         5 => Body::Notice(Notice::from_bytes(&from.array()?)),
         6 => Body::Weight { permille: from.u16()? },
+        10 => {
+            let length = from.u8()?;
+            Body::Name(TerminalName::of(from.bytes(length.into())?).ok_or(Refusal::Range)?)
+        }
         _ => return Err(Refusal::Malformed),
     })
 }
@@ -127,6 +136,7 @@ pub(super) fn check(message: &Message) -> Result<(), Refusal> {
             within(WEIGHT_PERMILLE.contains(permille))?;
             agrees(access_point && leads && addressed)
         }
+        Body::Name(_) => agrees((may_lead || !leads) && !addressed),
     }
 }
 

@@ -3,6 +3,7 @@
 mod authority;
 mod body;
 mod key;
+mod name;
 mod refusal;
 mod relay;
 mod wire;
@@ -10,6 +11,7 @@ mod wire;
 pub use authority::{Authority, MAX_GENERATION, Membership, Notice, Notices};
 pub(crate) use key::keyed_hash;
 pub use key::{GroupKey, KEY_BYTES, Key, PASSPHRASE_ROUNDS, TAG_BYTES, WeakKey, check_key, check_pattern};
+pub use name::{NoTerminalName, TerminalName};
 pub use refusal::Refusal;
 pub(crate) use relay::{COOKIE_BYTES, Cookie, Glance, glance, relay};
 
@@ -131,6 +133,8 @@ pub enum Body {
         /// Its weight, thousandths, within [`WEIGHT_PERMILLE`].
         permille: u16,
     },
+    /// The name of the sender's terminal, for people.
+    Name(TerminalName),
 }
 
 /// The kinds of messages.
@@ -148,12 +152,14 @@ pub enum Kind {
     Notice,
     /// [`Body::Weight`].
     Weight,
+    /// [`Body::Name`].
+    Name,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 6] =
-        [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye, Kind::Notice, Kind::Weight];
+    pub const ALL: [Kind; 7] =
+        [Kind::Hello, Kind::Report, Kind::Summary, Kind::Goodbye, Kind::Notice, Kind::Weight, Kind::Name];
 
     /// The name in the status and in metrics.
     pub fn name(self) -> &'static str {
@@ -164,6 +170,7 @@ impl Kind {
             Kind::Goodbye => "goodbye",
             Kind::Notice => "notice",
             Kind::Weight => "weight",
+            Kind::Name => "name",
         }
     }
 
@@ -175,6 +182,8 @@ impl Kind {
             Kind::Goodbye => 4,
             Kind::Notice => 5,
             Kind::Weight => 6,
+            // 8 and 9 are a rendezvous's own.
+            Kind::Name => 10,
         }
     }
 }
@@ -189,6 +198,7 @@ impl Body {
             Body::Goodbye { .. } => Kind::Goodbye,
             Body::Notice(_) => Kind::Notice,
             Body::Weight { .. } => Kind::Weight,
+            Body::Name(_) => Kind::Name,
         }
     }
 }

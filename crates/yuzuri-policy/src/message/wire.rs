@@ -61,6 +61,12 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
+    pub fn bytes(&mut self, bytes: usize) -> Result<&'a [u8], Refusal> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or(Refusal::Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
     pub fn skip(&mut self, bytes: usize) -> Result<(), Refusal> {
         self.0 = self.0.get(bytes..).ok_or(Refusal::Malformed)?;
         Ok(())

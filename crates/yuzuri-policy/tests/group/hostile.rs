@@ -129,6 +129,8 @@ fn each_message_is_taken_once() {
 #[test]
 fn every_changed_bit_is_noticed() {
     let mut net = group_of(3, 4);
+    let config = MemberConfig { name: "kitchen".parse().ok(), ..net.config(9_001) };
+    net.add_with(config);
     net.run_until(at(6000));
     net.terminals[2].member.leave(net.now);
     net.fetch(2);

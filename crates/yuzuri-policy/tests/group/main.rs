@@ -8,6 +8,7 @@ mod flood;
 mod hostile;
 mod keys;
 mod many;
+mod names;
 mod net;
 mod relayed;
 mod senders;

@@ -3,6 +3,8 @@
 
 export interface ShareMember {
   node: string;
+  /** What it calls itself; absent: it told none. */
+  name?: string;
   /** Absent: it is this terminal. */
   address?: string;
   sends: boolean;
@@ -141,7 +143,7 @@ function has(value: unknown, fields: Readonly<Record<string, Kind>>): boolean {
   return Object.entries(fields).every(([name, kind]) => typeof known[name] === kind.replace("?", "") || (kind.endsWith("?") && known[name] === undefined));
 }
 
-const isMember = (value: unknown): boolean => has(value, { node: "string", address: "string?", sends: "boolean", leads: "boolean", other_key: "boolean?", age_s: "number" });
+const isMember = (value: unknown): boolean => has(value, { node: "string", name: "string?", address: "string?", sends: "boolean", leads: "boolean", other_key: "boolean?", age_s: "number" });
 
 const isFlow = (value: unknown): boolean =>
   has(value, { id: "number", local: "string", remote: "string", cwnd: "number", control: "string", obeys: "boolean", standing: "string", rule: "string", no_decrease: "boolean", burst: "number" }) &&

@@ -52,6 +52,9 @@ export const bound = (segments: number): string => (segments > 0 ? String(segmen
 /** A member's or a group's id in short. */
 export const short = (id: string): string => id.slice(0, 8);
 
+/** A member by the name that it gives itself, if it does, and by its id, which nobody else has. */
+export const called = (member: ShareMember): string => (member.name === undefined ? short(member.node) : `${member.name} ${short(member.node)}`);
+
 export const isOwn = (member: ShareMember): boolean => member.address === undefined;
 
 export function policy(status: ShareStatus): string {

@@ -67,9 +67,9 @@ class Section {
     this.members.update(each.members, (member) => member.node, (row, member) => {
       const own = words.isOwn(member);
       row.classList.toggle("this", own);
-      put(row.cells[0].children[0], words.short(member.node));
+      put(row.cells[0].children[0], words.called(member));
       put(row.cells[0].children[1], own ? "this" : "");
-      row.cells[0].title = member.node;
+      row.cells[0].title = member.name === undefined ? member.node : `${member.node} calls itself ${member.name}`;
       put(row.cells[1], yes(member.sends));
       put(row.cells[2], yes(member.leads));
       put(row.cells[3], own ? "–" : words.age(member.age_s));

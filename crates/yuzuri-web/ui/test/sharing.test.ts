@@ -99,6 +99,7 @@ test("the status is put in words", () => {
   assert.deepEqual(wlan.members.map(words.isOwn), [true, false, false]);
   assert.deepEqual(wlan.members.map((member) => words.host(member.address ?? "")), ["", "10.0.0.3", "fe80::a00:4%2"]);
   assert.deepEqual(wlan.flows.map((flow) => words.rule(flow).short), ["its share", "starting up", "left alone"]);
+  assert.deepEqual([wlan.members[0], { ...wlan.members[0], name: "kitchen" }].map(words.called), ["1f3a5c7e", "kitchen 1f3a5c7e"]);
   assert.match(words.rule(wlan.flows[0]).long, /16 at a time/);
   assert.match(words.rule(wlan.flows[1]).long, /Losses do not reduce/);
   assert.match(words.rule(wlan.flows[2]).long, /bbr: chosen by its program/);

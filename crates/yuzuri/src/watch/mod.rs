@@ -117,7 +117,7 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let (shown, account) = std::thread::scope(|scope| {
         let (stop, sinks) = (&stop, &sinks);
         let pumping = scope.spawn(move || pump(watch, sinks, requests, stop, args.source.time, false));
-        let shown = yuzuri_top::run(model, &remote, stop);
+        let shown = yuzuri_top::run(model, &remote, args.theme.of(), stop);
         stop.store(true, Ordering::Relaxed);
         (shown, pumping.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });

@@ -15,7 +15,7 @@ struct Group {
 }
 
 /// Joins the elements of a picture that plotters drew. What it does not know stays as it is, but for the place of words.
-pub(super) fn compact(svg: &str) -> String {
+pub(crate) fn compact(svg: &str) -> String {
     let (mut out, mut words_out) = (String::new(), String::new());
     let (mut group, mut words_group) = (Group::default(), Group::default());
     let mut lines = svg.lines();
@@ -126,7 +126,7 @@ impl Group {
         let size = attribute(&element, "font-size").and_then(|size| size.parse::<f64>().ok());
         let size =
             size.map_or(String::new(), |size| format!(" font-size=\"{}\"", (size * 10.0).round() / 10.0));
-        let attributes = kept(&element, &["opacity", "text-anchor", "fill"]) + &size;
+        let attributes = kept(&element, &["opacity", "text-anchor", "fill", "font-weight"]) + &size;
         self.begin(out, attributes, true);
         let _ =
             write!(self.content, "<text{}>{words}</text>", kept(&element, &["x", "y", "dy", "transform"]));

@@ -1,0 +1,98 @@
+//! Axes: round ends, short numbers, grid and words.
+
+use crate::svg::Drawn;
+use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+/// Words and axes.
+pub const INK: RGBColor = RGBColor(90, 90, 90);
+/// Lines behind everything.
+pub const GRID: RGBColor = RGBColor(225, 225, 225);
+/// The family of all words.
+pub const FONT: &str = "sans-serif";
+
+/// A round number at or above, for the end of an axis.
+pub fn ceiling(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    steps.into_iter().map(|s| s * power).find(|s| *s >= value * 1.02).unwrap_or(12.0 * power)
+}
+
+/// A number of an axis, no longer than it needs to be.
+pub fn short(value: &f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 || (v - v.round()).abs() < 1e-9 => format!("{:.0}", value + 0.0),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.0e}"),
+    }
+}
+
+/// Grid, axes and their words; so many labels on each axis, about.
+///
+/// # Errors
+/// If an element could not be drawn.
+pub fn frame<X>(
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, RangedCoordf64>>,
+    x_words: &str,
+    y_words: &str,
+    x_label: &dyn Fn(&f64) -> String,
+    labels: (usize, usize),
+) -> Drawn
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(INK)
+        .x_labels(labels.0)
+        .y_labels(labels.1)
+        .x_label_formatter(x_label)
+        .y_label_formatter(&short)
+        .x_desc(x_words)
+        .y_desc(y_words)
+        .label_style((FONT, 12).into_font().color(&INK))
+        .axis_desc_style((FONT, 13).into_font().color(&INK))
+        .draw()?;
+    Ok(())
+}
+
+/// A line of what is valid until the next point.
+pub fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut line = Vec::with_capacity(points.len() * 2);
+    for pair in points.windows(2) {
+        line.push(pair[0]);
+        line.push((pair[1].0, pair[0].1));
+    }
+    line.extend(points.last());
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        let ends: Vec<f64> = [23.9, 0.0, 98.0, 99.0, 101.0, f64::NAN].into_iter().map(ceiling).collect();
+        assert_eq!(ends, [25.0, 1.0, 100.0, 120.0, 120.0, 1.0]);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let all: Vec<String> = [-0.0, 1234.5, 12.34, 0.123, 0.0123].iter().map(short).collect();
+        assert_eq!(all, ["0", "1234", "12.3", "0.12", "1e-2"]);
+    }
+
+    #[test]
+    fn a_value_holds_until_the_next() {
+        assert_eq!(steps(&[(0.0, 1.0), (2.0, 3.0)]), [(0.0, 1.0), (2.0, 1.0), (2.0, 3.0)]);
+        assert!(steps(&[]).is_empty());
+    }
+}
