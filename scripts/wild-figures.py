@@ -26,6 +26,8 @@ CONTROLS = {
 }
 UNLIMITED_KINDS = ("device_", "application_", "pacing_", "receiver_")
 SURE = 0.9
+# What a reason says that names a cause.
+CAUSE = re.compile(r"limited by (?!the window)|may hold it|may set it|window was full|receiver limited")
 
 
 def label(name):
@@ -35,7 +37,7 @@ def label(name):
 class Tally:
     def __init__(self):
         self.flows = self.named = self.right = self.within = self.sure = self.sure_right = 0
-        self.unlimited = self.unlimited_unknown = 0
+        self.unlimited = self.unlimited_unknown = self.unlimited_cause = 0
         self.tenths = {}
         self.falls = self.reductions = 0
         self.lines = []
@@ -48,6 +50,7 @@ class Tally:
         if is_unlimited and truth != "bbr":
             self.unlimited += 1
             self.unlimited_unknown += not names
+            self.unlimited_cause += not names and bool(CAUSE.search(answer["because"]))
         right = bool(names) and names[0] == truth
         if names:
             self.named += 1
@@ -82,7 +85,8 @@ class Tally:
 
         print(f"== {title}")
         print(f"flows with a label:                               {self.flows}")
-        print(f"not limited by the window, CUBIC and others: unknown with the cause: {part(self.unlimited_unknown, self.unlimited)}")
+        print(f"not limited by the window, CUBIC and others: unknown: {part(self.unlimited_unknown, self.unlimited)}")
+        print(f"  with what held the flow, or may:                {part(self.unlimited_cause, self.unlimited)}")
         print(f"named:                                            {part(self.named, self.flows)}")
         print(f"  first name right:                               {part(self.right, self.named)}")
         print(f"  within the set:                                 {part(self.within, self.named)}")

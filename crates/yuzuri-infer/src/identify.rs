@@ -7,7 +7,7 @@ use crate::probes::are_shown;
 use crate::unmodelled::Growth;
 use crate::unseen;
 use crate::verdict::{Answer, Verdict};
-use crate::window_trace::{SLOW_START_GROWTH, WindowTrace};
+use crate::window_trace::{Round, SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
 use yuzuri_cca::Algorithm;
 use yuzuri_limits::{Limit, LimitTimes};
@@ -59,7 +59,11 @@ pub fn identify(
     let thin = || thin(&window_trace, &predicted, ranked.first());
     let stands = || stands(held, moved, ranked.first()?);
     let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.unseen.is_some());
-    let answer = match blind.or_else(thin).or_else(stands).or_else(none_of_these) {
+    let beyond_noise = || beyond_noise(&window_trace, ranked.first()?);
+    let with_cause = |because: String| because + &standing(&window_trace, &predicted).unwrap_or_default();
+    let explains_nothing =
+        || beyond_noise().map(with_cause).or_else(stands).or_else(|| none_of_these().map(with_cause));
+    let answer = match blind.or_else(thin).or_else(explains_nothing) {
         Some(because) => Answer::Unknown { because },
         None => named(&ranked),
     };
@@ -87,19 +91,22 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     let most = window_trace.rounds.iter().map(|round| round.window).fold(0.0, f32::max);
     let first = window_trace.rounds.first().map_or(0.0, |round| round.window);
     if window_trace.unseen.is_some() {
-        return at_losses(window_trace, counted, best);
+        return at_losses(counted);
     }
     if window_trace.rounds.len() < MIN_SEEN {
         return Some(format!("only {} rounds were seen", window_trace.rounds.len()));
     }
     if most <= first.max(10.0) && window_trace.reductions.is_empty() {
-        return Some(format!("the flow never left its initial window ({most:.0} segments)"));
+        let cause = held_by(window_trace).map_or_else(String::new, |cause| format!(": {cause}"));
+        return Some(format!("the flow never left its initial window ({most:.0} segments){cause}"));
     }
     if counted < MIN_ROUNDS {
-        let limited =
-            window_trace.rounds.iter().filter(|r| r.limits.application || r.limits.receiver).count();
+        let cause = held_by(window_trace).unwrap_or_else(|| {
+            let limited = |r: &&Round| r.limits.application || r.limits.receiver;
+            format!("application or receiver limited {}", window_trace.rounds.iter().filter(limited).count())
+        });
         return Some(format!(
-            "only {counted} rounds after slow start were limited by the window alone; application or receiver limited {limited}"
+            "only {counted} rounds after slow start were limited by the window alone; {cause}"
         ));
     }
     let best = best?;
@@ -125,13 +132,19 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
             best.name
         ));
     }
-    // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
-    let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
-    if by_lot { None } else { beyond_noise(window_trace, best) }
+    None
 }
 
 /// Why none is named where what the best misses by is more than noise explains.
 fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
+    if evidence::is_by_rate(best) {
+        return None;
+    }
+    // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
+    let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
+    if by_lot && window_trace.unseen.is_none() {
+        return None;
+    }
     best.score.is_beyond_noise(temperature(window_trace)).then(|| {
         format!(
             "none of the known algorithms: {} comes nearest, and an observation is off by {:.1} times what noise explains",
@@ -142,12 +155,36 @@ fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
 }
 
 /// The same where windows are seen at losses alone.
-fn at_losses(window_trace: &WindowTrace, counted: usize, best: Option<&Ranked>) -> Option<String> {
-    if counted < MIN_LOSSES {
-        let at_losses = evidence::AT_LOSSES;
-        return Some(format!("{at_losses}, which foretell {counted} windows: {MIN_LOSSES} are needed"));
+fn at_losses(counted: usize) -> Option<String> {
+    let at_losses = evidence::AT_LOSSES;
+    (counted < MIN_LOSSES)
+        .then(|| format!("{at_losses}, which foretell {counted} windows: {MIN_LOSSES} are needed"))
+}
+
+/// A steady flight is within so many segments and this part of its median, in three of four rounds.
+const STEADY: (f32, f32) = (2.0, 0.03);
+
+/// That a flight which loses nothing stands still, as no algorithm makes it: what may hold it is not among what packets tell.
+fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
+    if !window_trace.reductions.is_empty() || window_trace.unseen.is_some() {
+        return None;
     }
-    beyond_noise(window_trace, best?)
+    let rounds = window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan());
+    let mut windows: Vec<f32> = rounds.map(|(round, _)| round.window).collect();
+    let middle = windows.len() / 2;
+    if windows.is_empty() {
+        return None;
+    }
+    let median = *windows.select_nth_unstable_by(middle, f32::total_cmp).1;
+    let near =
+        windows.iter().filter(|window| (**window - median).abs() <= STEADY.0 + STEADY.1 * median).count();
+    (near * 4 >= windows.len() * 3).then(|| {
+        format!(
+            "; the flight stands at {median:.0} segments ({:.1} Mbit/s), and the application, pacing or the sender's own device may \
+             hold it",
+            rate_mbps(window_trace)
+        )
+    })
 }
 
 /// Why a flow names no algorithm that goes by a window where something else limited it: in most of the rounds that would speak for it, or in all
@@ -173,6 +210,29 @@ fn limited_elsewhere(window_trace: &WindowTrace, predicted: &[f32], best: &Ranke
         rate_mbps(window_trace),
         share * 100.0
     ))
+}
+
+/// What held a flow of which hardly a round speaks for an algorithm, for most of its time, slow start included.
+fn held_by(window_trace: &WindowTrace) -> Option<String> {
+    let rounds = &window_trace.rounds;
+    let mut times = LimitTimes::default();
+    for round in rounds {
+        times.add(round.limited_by?, u64::try_from(round.end_ns - round.start_ns).unwrap_or(0) / 1000);
+    }
+    let rate_mbps = rate_mbps(window_trace);
+    let elsewhere = times.ranked().into_iter().find(|(limit, share)| limit.is_elsewhere() && *share > 0.5);
+    if let Some((limit, share)) = elsewhere {
+        let (limit, share) = (limited_by(limit), share * 100.0);
+        return Some(format!("limited by {limit} at {rate_mbps:.1} Mbit/s, {share:.0} % of the time"));
+    }
+    // Where the path is full, too, the receiver's window sets the queue, not the rate.
+    let full = rounds.iter().filter(|round| round.limits.receiver).count();
+    (full * 2 > rounds.len()).then(|| {
+        format!(
+            "the receiver's window was full in {full} of {} rounds, at {rate_mbps:.1} Mbit/s",
+            rounds.len()
+        )
+    })
 }
 
 /// A limit in a sentence.
@@ -275,6 +335,56 @@ fn named(ranked: &[Ranked]) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::window_trace::{Cause, Limits, Reduction};
+
+    fn trace(windows: impl Iterator<Item = f32>, limited_by: Option<Limit>, receiver: bool) -> WindowTrace {
+        let rounds = windows.zip(0..).map(|(window, place): (f32, i64)| Round {
+            start_ns: place * 50_000_000,
+            end_ns: (place + 1) * 50_000_000,
+            window,
+            limited_by,
+            limits: Limits { receiver, ..Limits::default() },
+            ..Round::default()
+        });
+        let rounds: Vec<Round> = rounds.collect();
+        let acked_bytes = rounds.len() as u64 * 25_000;
+        WindowTrace { rounds, acked_bytes, ..WindowTrace::default() }
+    }
+
+    #[test]
+    fn an_unknown_answer_tells_what_held_the_flow() {
+        let stood = |limited_by, receiver| trace(std::iter::repeat_n(4.0, 20), limited_by, receiver);
+        let of = |limited_by, receiver| thin(&stood(limited_by, receiver), &[f32::NAN; 20], None);
+        let begin = "the flow never left its initial window (4 segments)";
+        assert_eq!(of(None, false), Some(begin.into()));
+        assert_eq!(of(Some(Limit::Path), false), Some(begin.into()));
+        assert_eq!(
+            of(Some(Limit::Application), false),
+            Some(format!("{begin}: limited by the application at 4.0 Mbit/s, 100 % of the time"))
+        );
+        assert_eq!(
+            of(Some(Limit::Path), true),
+            Some(format!("{begin}: the receiver's window was full in 20 of 20 rounds, at 4.0 Mbit/s"))
+        );
+    }
+
+    #[test]
+    fn a_flight_stands_that_loses_nothing_and_stays_near_its_median() {
+        let told = |trace: &WindowTrace| standing(trace, &vec![1.0; trace.rounds.len()]);
+        // As behind the sender's own device: 102 segments, but for a host that stalls.
+        let device =
+            trace((0..40).map(|n| if n % 9 == 8 { 121.0 } else { 101.0 + (n % 3) as f32 }), None, false);
+        assert!(
+            told(&device).is_some_and(|told| told.contains("stands at 102 segments (4.0 Mbit/s)")),
+            "{:?}",
+            told(&device)
+        );
+        let growing = trace((0..40).map(|n| 60.0 + n as f32), None, false);
+        assert_eq!(told(&growing), None);
+        let reduction = Reduction::begun(0, Cause::Recovery, 102.0);
+        assert_eq!(told(&WindowTrace { reductions: vec![reduction], ..device }), None, "a loss moved it");
+        assert_eq!(told(&WindowTrace::default()), None);
+    }
 
     #[test]
     fn an_algorithm_that_may_hold_its_window_is_named_by_what_it_moves() {
