@@ -1,4 +1,5 @@
-//! An algorithm at play: what the sender's kernel would tell it of acknowledgements, losses and idle times.
+//! An algorithm at play: what the sender's kernel would tell it of acknowledgements, losses and
+//! idle times.
 
 use crate::replay::{Backoff, CUT, Chances};
 use crate::window_trace::{Cause, Reduction, Round, WindowTrace};
@@ -8,7 +9,8 @@ use yuzuri_cca::{
 
 /// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
 const CLOCK_START_US: u64 = 1_000_000_000;
-/// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the algorithms' integers are made for such.
+/// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the
+/// algorithms' integers are made for such.
 const MAX_WINDOW: u32 = 1 << 20;
 /// No round-trip time is longer.
 pub(crate) const MAX_RTT_US: u64 = 60_000_000;
@@ -16,7 +18,8 @@ pub(crate) const MAX_RTT_US: u64 = 60_000_000;
 const MIN_RTO_US: u64 = 200_000;
 /// Window after an idle time (`TCP_INIT_CWND`, RFC 6928).
 const RESTART_WINDOW: u32 = 10;
-/// No algorithm keeps less of a window than this part, but for one that has given way in the same round already.
+/// No algorithm keeps less of a window than this part, but for one that has given way in the same
+/// round already.
 const TWICE: f32 = 0.45;
 
 /// An algorithm with its window.
@@ -24,7 +27,8 @@ pub(crate) struct Player<'a> {
     pub(crate) cca: &'a mut dyn CongestionControl,
     pub(crate) window: Window,
     pub(crate) zero_ns: i64,
-    /// What the next acknowledgement takes off the queue, where that was seen of it alone, segments.
+    /// What the next acknowledgement takes off the queue, where that was seen of it alone,
+    /// segments.
     pub(crate) next: Option<f32>,
     /// Part of a segment acknowledged that was not yet handed on.
     pub(crate) rest: f32,
@@ -35,7 +39,8 @@ pub(crate) struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    /// An algorithm at the begin of a flow whose first round is this: its sender has the handshake's round-trip time.
+    /// An algorithm at the begin of a flow whose first round is this: its sender has the
+    /// handshake's round-trip time.
     pub(crate) fn begin(
         cca: &'a mut dyn CongestionControl,
         window_trace: &WindowTrace,
@@ -82,8 +87,9 @@ impl<'a> Player<'a> {
         self.window.now_ns = self.window.now_ns.max(now_ns);
     }
 
-    /// Its sender had nothing outstanding for a while and sends again. Tells whether it begins anew by slow start, up to the threshold or most of the
-    /// former window: as RFC 5681 (section 4.1) and Linux have it after a retransmission timeout (`tcp_cwnd_restart`).
+    /// Its sender had nothing outstanding for a while and sends again. Tells whether it begins anew
+    /// by slow start, up to the threshold or most of the former window: as RFC 5681 (section 4.1)
+    /// and Linux have it after a retransmission timeout (`tcp_cwnd_restart`).
     pub(crate) fn idle(&mut self, round: &Round) -> bool {
         self.at(round.start_ns);
         let idle_ns = u64::from(round.idle_us) * 1000;
@@ -110,13 +116,14 @@ impl<'a> Player<'a> {
         self.window.cwnd_cnt = 0;
     }
 
-    /// What the algorithm would keep of a window if it reduced it for a reason that was not seen: congestion of the sender's own device, a loss that
-    /// the capture lacks.
+    /// What the algorithm would keep of a window if it reduced it for a reason that was not seen:
+    /// congestion of the sender's own device, a loss that the capture lacks.
     pub(crate) fn keeps(&self, before: f32) -> f32 {
         reduces(self.cca.copied().as_mut(), &mut self.window.clone(), before)
     }
 
-    /// The algorithm's window falls to the one seen without a visible loss: from the window before, if it reduced it so.
+    /// The algorithm's window falls to the one seen without a visible loss: from the window before,
+    /// if it reduced it so.
     pub(crate) fn fall(&mut self, seen: f32, reduced: Option<f32>) {
         if let Some(before) = reduced {
             reduces(self.cca, &mut self.window, before);
@@ -135,8 +142,8 @@ impl<'a> Player<'a> {
         self.most = seen;
     }
 
-    /// Holds its own window of the round before if that is nearer to what was seen than what the algorithm made of it. It does not follow what was
-    /// seen: a flight that wanders is not held.
+    /// Holds its own window of the round before if that is nearer to what was seen than what the
+    /// algorithm made of it. It does not follow what was seen: a flight that wanders is not held.
     pub(crate) fn holds(&mut self, held: u32, seen: f32) -> bool {
         let off = |window: u32| (window as f32 - seen).abs();
         let holds = held > 0 && off(held) + 0.5 < off(self.most);
@@ -176,8 +183,9 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Sets the window to the one before a reduction. What was in flight is its least: the algorithm may say that what was acknowledged since has grown it
-    /// by a segment that was not sent any more.
+    /// Sets the window to the one before a reduction. What was in flight is its least: the
+    /// algorithm may say that what was acknowledged since has grown it by a segment that was not
+    /// sent any more.
     fn before(&mut self, reduction: &Reduction, round: &Round) {
         let seen = segments(reduction.before).max(2);
         let acked = segments(reduction.acked.min(reduction.before));
@@ -196,8 +204,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// What was acknowledged in order before a reduction, by so many acknowledgements, and the first and the last round-trip time that they measured:
-    /// some decide by the last alone (Veno).
+    /// What was acknowledged in order before a reduction, by so many acknowledgements, and the
+    /// first and the last round-trip time that they measured: some decide by the last alone (Veno).
     fn acknowledged_before(&mut self, acked: u32, acks: u32, first_us: u32, last_us: u32) {
         let acks = acks.clamp(1, acked);
         let (first_us, last_us) = (i64::from(first_us), i64::from(last_us));
@@ -222,13 +230,14 @@ impl<'a> Player<'a> {
         self.at(reduction.over_ns);
         let window = &mut self.window;
         if reduction.cleared > 0.0 {
-            // The algorithm counts what is acknowledged before it learns that all is repaired. What was sent again tells no time.
+            // The algorithm counts what is acknowledged before it learns that all is repaired. What
+            // was sent again tells no time.
             let acked = segments(reduction.cleared);
             let sample = AckSample { acked, rtt_us: None, in_flight: window.cwnd, timestamps: None };
             self.cca.pkts_acked(window, &sample);
         }
-        // What was lost is repaired and the rest acknowledged: algorithms count their rounds from here, where nothing has been sent yet that the window
-        // lets out now.
+        // What was lost is repaired and the rest acknowledged: algorithms count their rounds from
+        // here, where nothing has been sent yet that the window lets out now.
         window.in_flight = if reduction.after > 0.0 { segments(reduction.after) } else { window.cwnd };
         window.snd_una = window.snd_una.wrapping_add(segments(reduction.completed).min(window.cwnd));
         // What is acknowledged is handed on in whole segments, too.
@@ -250,9 +259,11 @@ impl<'a> Player<'a> {
         let reads =
             reduction.cause == Cause::Recovery && !reduction.undone && before >= 4.0 && reduction.after > 0.0;
         let cwnd = window.cwnd as f32;
-        // Nothing could be sent until the next acknowledgement, which grew the window that was seen.
+        // Nothing could be sent until the next acknowledgement, which grew the window that was
+        // seen.
         let grown = reduction.after == cwnd + 1.0 && reduction.left >= cwnd;
-        // Ccas that go by a rate take nothing back: what is in flight after it is what is so without probing.
+        // Ccas that go by a rate take nothing back: what is in flight after it is what is so
+        // without probing.
         let srtt_us = window.srtt_us.min(MAX_RTT_US) as u32;
         let predicted = if self.cca.controls_all() {
             self.cruising(srtt_us).unwrap_or(before)
@@ -267,7 +278,8 @@ impl<'a> Player<'a> {
         } else if reduction.after > 0.0 && window.cwnd != segments(reduction.after) && !grown {
             window.cwnd = segments(reduction.after).max(2);
             window.ssthresh = window.cwnd;
-            // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.
+            // What the last acknowledgement added towards the next segment stays: small windows
+            // would be a round late for good.
             window.cwnd_cnt = window.cwnd_cnt.min(segments(reduction.completed)).min(window.cwnd - 1);
         }
         reads.then_some(Backoff { reduction: number, predicted, seen: reduction.after, before })
@@ -288,11 +300,13 @@ impl<'a> Player<'a> {
         self.cca.cong_avoid(window, if counts_acks { 1 } else { acked });
     }
 
-    /// Plays a round; of one that a repair under way takes part in, what the reduction told apart is left out.
+    /// Plays a round; of one that a repair under way takes part in, what the reduction told apart
+    /// is left out.
     pub(crate) fn round(&mut self, round: &Round, repair: Option<&Reduction>, place: usize) {
         let mut all = round.acked;
         if let Some(reduction) = repair {
-            // The first of its rounds has the acknowledgements before it, the last the one that ended it.
+            // The first of its rounds has the acknowledgements before it, the last the one that
+            // ended it.
             let before = if reduction.at_ns >= round.start_ns { reduction.acked } else { 0.0 };
             let last = if place + 1 == reduction.round as usize { reduction.completed } else { 0.0 };
             all = (all - before - last).max(0.0);
@@ -368,8 +382,8 @@ impl<'a> Player<'a> {
         window.cwnd = window.cwnd.clamp(1, MAX_WINDOW);
     }
 
-    /// What the algorithm would have had in flight. Of one that goes by a rate: what it has there while it does not probe, as when it does is
-    /// left to chance.
+    /// What the algorithm would have had in flight. Of one that goes by a rate: what it has there
+    /// while it does not probe, as when it does is left to chance.
     pub(crate) fn flight(&self, round: &Round) -> f32 {
         self.cruising(round.rtt_mean_us).unwrap_or(self.most as f32)
     }
@@ -398,8 +412,9 @@ pub(crate) fn segments(seen: f32) -> u32 {
     (seen.round() as u32).min(MAX_WINDOW)
 }
 
-/// The round-trip time of one of the round's acknowledgements: the least first, as algorithms look for it at a round's begin, the greatest in the
-/// middle, else from first to last by a bow whose mean is theirs.
+/// The round-trip time of one of the round's acknowledgements: the least first, as algorithms look
+/// for it at a round's begin, the greatest in the middle, else from first to last by a bow whose
+/// mean is theirs.
 fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
     if round.rtt_min_us == 0 {
         return None;

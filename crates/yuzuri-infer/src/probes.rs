@@ -1,14 +1,18 @@
-//! What a flow shows of its sender beside the window's algorithm: whether it goes by a clock of its own, how often and how hard it probes.
+//! What a flow shows of its sender beside the window's algorithm: whether it goes by a clock of its
+//! own, how often and how hard it probes.
 //!
-//! How growth follows the round-trip time is not among it: on one path that time changes with the queue, that is with the window itself
-//! (the exponent that captures gave for Hybla was 0, and its algorithm has 2).
+//! How growth follows the round-trip time is not among it: on one path that time changes with the
+//! queue, that is with the window itself (the exponent that captures gave for Hybla was 0, and its
+//! algorithm has 2).
 
 use crate::verdict::Measured;
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 
-/// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4), if windows are otherwise more than twice that.
+/// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4), if windows
+/// are otherwise more than twice that.
 const FALLEN: f32 = 5.0;
-/// A flight above the cruising one by less is no probe: this part of it, and so many segments, as windows of a few segments swing by one.
+/// A flight above the cruising one by less is no probe: this part of it, and so many segments, as
+/// windows of a few segments swing by one.
 const MIN_PROBE: f32 = 1.14;
 const MIN_PROBE_SEGMENTS: f32 = 1.5;
 /// Rounds back in which the cruising flight is looked for: BBR's gains go round in eight.
@@ -19,9 +23,11 @@ const REFILL: usize = 4;
 const STILL_APART_NS: i64 = 1_000_000_000;
 /// A small window so soon after a timeout is that of its slow start.
 const AFTER_TIMEOUT_NS: i64 = 3_000_000_000;
-/// Seconds between falls of BBR: 10 without a smaller round-trip time (`bbr_min_rtt_win_sec`), and what it takes to drain and to fill again.
+/// Seconds between falls of BBR: 10 without a smaller round-trip time (`bbr_min_rtt_win_sec`), and
+/// what it takes to drain and to fill again.
 const PROBE_RTT_S: std::ops::Range<f64> = 9.8..13.0;
-/// BBR v3 halves its flight each 5 s unless a smaller round-trip time is seen; twice that, and what it takes.
+/// BBR v3 halves its flight each 5 s unless a smaller round-trip time is seen; twice that, and what
+/// it takes.
 const HALVES_WITHIN_NS: i64 = 11_000_000_000;
 /// What it then has in flight at most: this part of what is typical, and so many segments.
 const HALVED: (f32, f32) = (0.65, 1.0);
@@ -30,8 +36,9 @@ const MIN_PROBES: usize = 3;
 /// Segments that the share of paced ones is taken of, at least.
 const MIN_PACED_OF: u32 = 100;
 
-/// From this part of the segments on a sender is said to pace. Ccas of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
-/// what happens to follow an acknowledgement closely counts as drawn by it.
+/// From this part of the segments on a sender is said to pace. Ccas of the kernel that do not,
+/// leave less than 0.001 to a clock; BBR leaves four in five: what happens to follow an
+/// acknowledgement closely counts as drawn by it.
 pub(crate) const PACED: f64 = 0.5;
 /// Below this part it does not.
 pub(crate) const NOT_BY_CLOCK: f64 = 0.05;
@@ -70,8 +77,9 @@ impl Probes {
     }
 }
 
-/// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time with a rate of gain times what is delivered, so
-/// that the flight grows by that gain, whatever the rounds' phase is; the rate of a round is smeared over two.
+/// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time with a
+/// rate of gain times what is delivered, so that the flight grows by that gain, whatever the
+/// rounds' phase is; the rate of a round is smeared over two.
 pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     let mut found = Probes::default();
     let rounds = &window_trace.rounds;
@@ -113,7 +121,8 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     found
 }
 
-/// When the flight fell to at most four segments without a timeout: BBR looks for the least round-trip time so.
+/// When the flight fell to at most four segments without a timeout: BBR looks for the least
+/// round-trip time so.
 fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
     let mut falls: Vec<i64> = Vec::new();
     let mut typical = 0.0_f32;
@@ -146,7 +155,8 @@ pub(crate) fn probe_rtt_interval_s(window_trace: &WindowTrace) -> Option<f64> {
     Measured::of(probe_rtt_gaps_s(window_trace)).map(|gaps| gaps.median)
 }
 
-/// How many of these falls came when BBR makes them: `bbr_min_rtt_win_sec` and the time it takes to fall after the one before.
+/// How many of these falls came when BBR makes them: `bbr_min_rtt_win_sec` and the time it takes to
+/// fall after the one before.
 pub(crate) fn probe_rtt_dips_on_time(window_trace: &WindowTrace) -> usize {
     on_time(&probe_rtt_gaps_s(window_trace))
 }
@@ -155,8 +165,8 @@ fn on_time(gaps_s: &[f64]) -> usize {
     gaps_s.iter().filter(|apart| PROBE_RTT_S.contains(apart)).count()
 }
 
-/// In how many stretches the flight did not fall to half that are each longer than BBR v3 goes without doing so to look for the least
-/// round-trip time (`bbr_probe_rtt_win_ms`).
+/// In how many stretches the flight did not fall to half that are each longer than BBR v3 goes
+/// without doing so to look for the least round-trip time (`bbr_probe_rtt_win_ms`).
 pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
     let mut without = 0;
     let mut place = 0;
@@ -175,24 +185,25 @@ pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
     without
 }
 
-/// Shortest cycle of BBR v1, in minimum RTTs: of its eight phases (`bbr_cycle_len`) all but the draining
-/// one last at least that long, and draining ends early where nothing is to be drained.
+/// Shortest cycle of BBR v1, in minimum RTTs: of its eight phases (`bbr_cycle_len`) all but the
+/// draining one last at least that long, and draining ends early where nothing is to be drained.
 const MIN_CYCLE_RTTS: f64 = 7.0;
-/// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), and what the phases
-/// before and after take.
+/// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), and what the
+/// phases before and after take.
 const PROBE_BW_V3_S: std::ops::Range<f64> = 1.9..4.0;
-/// Round trips after which it probes at the latest (`bbr_bw_probe_max_rounds`), and what the phases take.
+/// Round trips after which it probes at the latest (`bbr_bw_probe_max_rounds`), and what the phases
+/// take.
 const MAX_PROBE_BW_V3_ROUNDS: f64 = 70.0;
-/// Where the gain of a probe lies: both versions send at 1.25 times the bottleneck's rate for a round trip,
-/// which rounds smear.
+/// Where the gain of a probe lies: both versions send at 1.25 times the bottleneck's rate for a
+/// round trip, which rounds smear.
 const PROBE_GAIN: std::ops::Range<f64> = 1.14..1.36;
 /// PROBE_RTT dips that came at their times, which no other algorithm makes by chance.
 const MIN_DIPS_ON_TIME: usize = 2;
 
-/// Whether the flow shows what only this algorithm by rate does: probes of its gain at its times, or
-/// PROBE_RTT dips at theirs. A steady flight shows nothing: whatever an application, a pacing rate or a
-/// queue of the sender's own device limits is as steady. Intervals decide, not medians, so that few or
-/// uneven probes show nothing either.
+/// Whether the flow shows what only this algorithm by rate does: probes of its gain at its times,
+/// or PROBE_RTT dips at theirs. A steady flight shows nothing: whatever an application, a pacing
+/// rate or a queue of the sender's own device limits is as steady. Intervals decide, not medians,
+/// so that few or uneven probes show nothing either.
 pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     let gaps_s = probe_rtt_gaps_s(window_trace);
     let on_time = on_time(&gaps_s);
@@ -212,8 +223,8 @@ pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     has_gain && at_its_times
 }
 
-/// The part of the segments that left by a clock, drawn by no acknowledgement; known near the sender alone, and where segments are far
-/// enough apart to tell.
+/// The part of the segments that left by a clock, drawn by no acknowledgement; known near the
+/// sender alone, and where segments are far enough apart to tell.
 pub(crate) fn paced_part(window_trace: &WindowTrace) -> Option<f64> {
     if window_trace.capture_point != CapturePoint::Sender {
         return None;

@@ -1,7 +1,9 @@
-//! An algorithm replayed: what its window would have been, given the acknowledgements, round-trip times and losses that the flow had.
+//! An algorithm replayed: what its window would have been, given the acknowledgements, round-trip
+//! times and losses that the flow had.
 //!
-//! At each reduction the algorithm is told the window that was seen before it and begins anew from the one that was seen after it; between
-//! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
+//! At each reduction the algorithm is told the window that was seen before it and begins anew from
+//! the one that was seen after it; between reductions it runs free. So its window need not be
+//! known, and an error of one epoch does not spoil the next.
 
 use crate::player::Player;
 use crate::score;
@@ -9,18 +11,22 @@ use crate::unseen;
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::CongestionControl;
 
-/// Rounds that an algorithm runs free at most: an algorithm that differed once must not be wrong for ever.
+/// Rounds that an algorithm runs free at most: an algorithm that differed once must not be wrong
+/// for ever.
 const SPAN: usize = 60;
-/// A fall of the window, without a sign of loss, that algorithms which do not foresee it cannot follow: to this part, and by more than so many segments, as
-/// delays take one away now and then (Vegas). Where falls are drawn by lot each counts.
+/// A fall of the window, without a sign of loss, that algorithms which do not foresee it cannot
+/// follow: to this part, and by more than so many segments, as delays take one away now and then
+/// (Vegas). Where falls are drawn by lot each counts.
 pub(crate) const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
-/// Rounds for which an algorithm that gave way does not grow (LP: three round trips of which one begins within a round).
+/// Rounds for which an algorithm that gave way does not grow (LP: three round trips of which one
+/// begins within a round).
 const INFERENCE: usize = 4;
 /// Of these, those that surely lie within the three round trips.
 const WHOLE_INFERENCE: usize = 2;
-/// Rounds after which a flight is back where it was if its sender was only held up: no algorithm grows back so soon what it gave up without a
-/// loss. LP does not grow for three round trips, and the others grow by less than a tenth in a round.
+/// Rounds after which a flight is back where it was if its sender was only held up: no algorithm
+/// grows back so soon what it gave up without a loss. LP does not grow for three round trips, and
+/// the others grow by less than a tenth in a round.
 const HELD_UP: usize = 2;
 /// By this factor.
 const GROWS: f32 = 1.1;
@@ -66,8 +72,8 @@ pub struct Cut {
     pub seen: f32,
     /// The window seen before.
     pub before: f32,
-    /// What the algorithm keeps of it if this was a reduction whose loss was not seen, segments; `None` where it foresaw the fall itself, or
-    /// draws its falls by lot.
+    /// What the algorithm keeps of it if this was a reduction whose loss was not seen, segments;
+    /// `None` where it foresaw the fall itself, or draws its falls by lot.
     pub kept: Option<f32>,
 }
 
@@ -80,7 +86,8 @@ pub struct Replay {
     pub backoff: Vec<Backoff>,
     /// Falls without a sign of loss.
     pub cuts: Vec<Cut>,
-    /// Rounds in which an algorithm was taken to have held its window that would have grown it, or given up some.
+    /// Rounds in which an algorithm was taken to have held its window that would have grown it, or
+    /// given up some.
     pub cwnd_held: u32,
     /// Of these, the first of a row.
     pub holds: u32,
@@ -88,7 +95,8 @@ pub struct Replay {
     pub moved: u32,
     /// Windows were seen at losses alone: each prediction is one of what a window had grown to.
     pub at_losses: bool,
-    /// Times that the flight fell below the window and was back at once: its sender was held up, and the window did not fall.
+    /// Times that the flight fell below the window and was back at once: its sender was held up,
+    /// and the window did not fall.
     pub held_up: u32,
 }
 
@@ -97,20 +105,25 @@ pub struct Replay {
 pub struct Chances {
     /// Ticks per second of its clock (`CONFIG_HZ`).
     pub hz: u32,
-    /// When it gives way to delays is drawn by lot (CDG): its own falls are not predicted but expected wherever one is seen.
+    /// When it gives way to delays is drawn by lot (CDG): its own falls are not predicted but
+    /// expected wherever one is seen.
     pub randomized: bool,
-    /// Whether it grows depends on a threshold that it forgets at drawn times, and on single measurements (NV): where the window stayed as it was,
-    /// it may have held it.
+    /// Whether it grows depends on a threshold that it forgets at drawn times, and on single
+    /// measurements (NV): where the window stayed as it was, it may have held it.
     pub may_hold: bool,
     /// It is not told timestamps: the offset of the clocks, itself drawn by lot, blinds it (LP).
     pub blind: bool,
-    /// What it gives way to delays it takes back by slow start, after some rounds without growth (LP).
+    /// What it gives way to delays it takes back by slow start, after some rounds without growth
+    /// (LP).
     pub takes_back: bool,
-    /// The least round-trip time that it had measured before the flow was seen, µs; `None` where it is the handshake's, or the least that was seen.
+    /// The least round-trip time that it had measured before the flow was seen, µs; `None` where it
+    /// is the handshake's, or the least that was seen.
     pub former_rtt_us: Option<u32>,
-    /// What it had estimated of a competing flow's window before the flow was seen, segments; `None` where it begins with the flow.
+    /// What it had estimated of a competing flow's window before the flow was seen, segments;
+    /// `None` where it begins with the flow.
     pub competitor: Option<u32>,
-    /// After slow start it counts an acknowledgement of several segments as one segment, as BIC, Scalable and Veno did before Linux 5.7.
+    /// After slow start it counts an acknowledgement of several segments as one segment, as BIC,
+    /// Scalable and Veno did before Linux 5.7.
     pub counts_acks: bool,
 }
 
@@ -261,7 +274,8 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     done
 }
 
-/// The place of the round in which a flight is back that fell in the round at `place`, where that is too soon for an algorithm.
+/// The place of the round in which a flight is back that fell in the round at `place`, where that
+/// is too soon for an algorithm.
 fn back_at_once(rounds: &[Round], place: usize, former: f32) -> Option<usize> {
     let back = former - CUT_SEGMENTS;
     let grown = rounds[place].window * GROWS.powi(HELD_UP as i32) + HELD_UP as f32;
@@ -270,7 +284,8 @@ fn back_at_once(rounds: &[Round], place: usize, former: f32) -> Option<usize> {
     (grown < back).then_some(place + 1 + after)
 }
 
-/// For each reduction the place of the round in which it began: the first that had not ended by then, at most the first after it.
+/// For each reduction the place of the round in which it began: the first that had not ended by
+/// then, at most the first after it.
 fn begins(window_trace: &WindowTrace) -> Vec<usize> {
     let mut from = 0;
     let mut begins = Vec::with_capacity(window_trace.reductions.len());

@@ -1,13 +1,15 @@
 //! From samples of a sender's variables to its window trace.
 //!
-//! A round ends when a byte is acknowledged that was sent after its begin, or where no sequence numbers are known, after a smoothed
-//! round-trip time. Reductions are told by the congestion machine's state where it is known, else by signs of loss with a falling window.
+//! A round ends when a byte is acknowledged that was sent after its begin, or where no sequence
+//! numbers are known, after a smoothed round-trip time. Reductions are told by the congestion
+//! machine's state where it is known, else by signs of loss with a falling window.
 
 use crate::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
 use std::collections::HashMap;
 use yuzuri_cca::CaState;
 
-/// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make a falling window a reduction.
+/// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make
+/// a falling window a reduction.
 const SIGNS: u32 = 2;
 /// Least retransmission timeout (`TCP_RTO_MIN`: 200 ms), less what clocks blur.
 const MIN_SILENCE_NS: i64 = 180_000_000;
@@ -37,7 +39,8 @@ pub struct Sample {
     pub min_rtt_us: u32,
     /// Bytes acknowledged, all since some begin.
     pub acked_bytes: u64,
-    /// Bytes selectively acknowledged and outstanding; `None`: unknown, duplicate acknowledgements stand for them.
+    /// Bytes selectively acknowledged and outstanding; `None`: unknown, duplicate acknowledgements
+    /// stand for them.
     pub sacked_bytes: Option<u64>,
     /// Bytes sent, since the same begin; `None`: unknown.
     pub sent_bytes: Option<u64>,
@@ -68,7 +71,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Within what can be: files of unknown origin hold any numbers, and sums of these must stay numbers.
+    /// Within what can be: files of unknown origin hold any numbers, and sums of these must stay
+    /// numbers.
     fn bounded(&self) -> Sample {
         const MAX: u64 = 1 << 60;
         // Until the year 2116.
@@ -128,7 +132,8 @@ pub struct Rounds {
     sizes: HashMap<u64, u32>,
     /// The most frequent of them.
     best_size: Option<(u32, u32)>,
-    /// By how many bytes what was sent or acknowledged went on from sample to sample, and how often.
+    /// By how many bytes what was sent or acknowledged went on from sample to sample, and how
+    /// often.
     steps: HashMap<u64, u32>,
     /// Taken to be selectively acknowledged and outstanding.
     sacked_bytes: u64,
@@ -184,8 +189,9 @@ impl Rounds {
         self.fold(sample);
     }
 
-    /// Bytes that arrived since the last sample: what is acknowledged had partly been so selectively before (RFC 6675; without options
-    /// each duplicate acknowledgement stands for a segment, as in `tcp_add_reno_sack`).
+    /// Bytes that arrived since the last sample: what is acknowledged had partly been so
+    /// selectively before (RFC 6675; without options each duplicate acknowledgement stands for a
+    /// segment, as in `tcp_add_reno_sack`).
     fn delivered(&mut self, acked: u64, last: &Sample, sample: &Sample) -> u64 {
         if let (Some(before), Some(after)) = (last.sacked_bytes, sample.sacked_bytes) {
             return (acked + after).saturating_sub(before);
@@ -211,8 +217,8 @@ impl Rounds {
         }
     }
 
-    /// Who paces fills a part of its window, so that the quotient is a part of a segment: nothing is ever sent or acknowledged by so little. The
-    /// least multiple that is, is one.
+    /// Who paces fills a part of its window, so that the quotient is a part of a segment: nothing
+    /// is ever sent or acknowledged by so little. The least multiple that is, is one.
     fn whole(&self, size: u32) -> u32 {
         let multiples = (1..=MAX_PARTS).map(|parts| size * parts);
         let seen = |size: &u32| self.steps.get(&u64::from(*size)).is_some_and(|count| *count > 1);
@@ -227,15 +233,17 @@ impl Rounds {
         self.fold(sample);
     }
 
-    /// Takes the round-trip time that an acknowledgement measured, or the mean of what several did, back out of the smoothed one (RFC 6298, section
-    /// 2.3: alpha is 1/8). A log that is polled sees the smoothed one on its way from the first times of a flow, which no queue was part of.
+    /// Takes the round-trip time that an acknowledgement measured, or the mean of what several did,
+    /// back out of the smoothed one (RFC 6298, section 2.3: alpha is 1/8). A log that is polled
+    /// sees the smoothed one on its way from the first times of a flow, which no queue was part of.
     fn timed(&mut self, last: &Sample, sample: &Sample, acked: bool) {
         if sample.srtt_us == 0 || !acked {
             return;
         }
         let (before, after) = (i64::from(last.srtt_us), i64::from(sample.srtt_us));
         let measured = if before == 0 { after } else { mean_measured(before, after, sample.acks) };
-        // The smoothed one is cut to whole µs, which makes an error of up to 8; what lies beyond sense was several measurements.
+        // The smoothed one is cut to whole µs, which makes an error of up to 8; what lies beyond
+        // sense was several measurements.
         let sane = (after / 16..=after * 16).contains(&measured) && measured > 0;
         let rtt_us = if sane { measured } else { after };
         let rtt_us = u32::try_from(rtt_us).unwrap_or(u32::MAX).max(sample.min_rtt_us);
@@ -269,8 +277,8 @@ impl Rounds {
             }
             Some(_) => {}
             None => {
-                // In a recovery the window follows what is in flight (RFC 6937), which is more than the window was where
-                // that had just fallen without a loss.
+                // In a recovery the window follows what is in flight (RFC 6937), which is more than
+                // the window was where that had just fallen without a loss.
                 let drains = last.flight.is_some_and(|flight| flight > last.cwnd);
                 let before = if drains { last.cwnd } else { last.cwnd.max(sample.cwnd) } as f32;
                 let at_ns = sample.at_ns.max(last.at_ns);
@@ -406,7 +414,8 @@ impl Rounds {
             }
         }
         fullness.sort_by(f32::total_cmp);
-        // An algorithm that paces lets its window stand above what it sends at all times; what it sends is its window then.
+        // An algorithm that paces lets its window stand above what it sends at all times; what it
+        // sends is its window then.
         let paced = fullness.get(fullness.len() / 2).is_some_and(|half| *half < FULL);
         for (round, (_, flight)) in window_trace.rounds.iter_mut().zip(&self.raw) {
             let flight = flight.segments(mss);
@@ -434,8 +443,8 @@ impl Rounds {
     }
 }
 
-/// What so many acknowledgements measured on average that moved the smoothed round-trip time from one value to another, µs: each leaves seven
-/// eighths of what came before.
+/// What so many acknowledgements measured on average that moved the smoothed round-trip time from
+/// one value to another, µs: each leaves seven eighths of what came before.
 fn mean_measured(before: i64, after: i64, acks: u32) -> i64 {
     let left = 0.875_f64.powi(i32::try_from(acks.max(1)).unwrap_or(i32::MAX));
     ((after as f64 - left * before as f64) / (1.0 - left)).round() as i64
@@ -451,7 +460,8 @@ impl Flight {
 mod tests {
     use super::{Rounds, Sample, mean_measured};
 
-    /// Vegas at the end of slow start, as `ss` shows it: the window falls to what the path carries, and before the flight has followed, a loss is noticed.
+    /// Vegas at the end of slow start, as `ss` shows it: the window falls to what the path carries,
+    /// and before the flight has followed, a loss is noticed.
     #[test]
     fn the_window_before_a_loss_is_not_what_a_recovery_makes_of_the_flight() {
         let sample = |n: u64, cwnd: u32, flight: u32, retransmitted: u64| Sample {

@@ -15,11 +15,13 @@ const CUT_NOISE: (f32, f32) = (1.5, 0.05);
 const SHARED: f32 = 1.0;
 /// Degrees of freedom of Student's t: single wild rounds must not decide.
 const NU: f64 = 3.0;
-/// Mean of what an observation costs whose noise is as assumed, and its standard deviation: of 2 ln(1 + z²/3) with z by Student's t with three
-/// degrees of freedom, 2 (ψ(2) - ψ(3/2)) and 2 √(ψ'(3/2) - ψ'(2)).
+/// Mean of what an observation costs whose noise is as assumed, and its standard deviation: of 2
+/// ln(1 + z²/3) with z by Student's t with three degrees of freedom, 2 (ψ(2) - ψ(3/2)) and 2
+/// √(ψ'(3/2) - ψ'(2)).
 pub const EXPECTED_NLL: f64 = 0.773;
 const NLL_DEVIATION: f64 = 1.077;
-/// Standard deviations above the mean beyond which noise does not explain the mean negative log-likelihood: one right answer in 700.
+/// Standard deviations above the mean beyond which noise does not explain the mean negative
+/// log-likelihood: one right answer in 700.
 const BEYOND_NOISE: f64 = 3.0;
 /// Rounds of an epoch are not independent: no epoch counts more than so many.
 const ROUNDS_COUNT: usize = 10;
@@ -38,13 +40,15 @@ pub struct Score {
     /// Of probes for more: whether as many are seen as an algorithm makes that goes by a rate.
     #[serde(default)]
     pub probes: f64,
-    /// Of what is no matter of windows: whether the handshake speaks ECN as this algorithm's does, and segments leave by a clock.
+    /// Of what is no matter of windows: whether the handshake speaks ECN as this algorithm's does,
+    /// and segments leave by a clock.
     #[serde(default)]
     pub host: f64,
     /// Before anything is seen.
     #[serde(default)]
     pub prior: f64,
-    /// Of falls of what is in flight at set times, by which an algorithm by rate looks for the least round-trip time.
+    /// Of falls of what is in flight at set times, by which an algorithm by rate looks for the
+    /// least round-trip time.
     #[serde(default)]
     pub probe_rtt_dips: f64,
     /// Epochs that told something of growth.
@@ -53,15 +57,17 @@ pub struct Score {
     pub reductions: u32,
     /// Root of the mean squared residual of growth, in units of the noise.
     pub residual: f64,
-    /// Observations: epochs, each by the rounds that count in it, reductions, and falls without loss.
+    /// Observations: epochs, each by the rounds that count in it, reductions, and falls without
+    /// loss.
     #[serde(default)]
     pub observations: f64,
-    /// What an observation costs on average, natural logarithm; [`EXPECTED_NLL`] is what noise alone costs. 0 for an algorithm by rate, which is
-    /// judged by its probes.
+    /// What an observation costs on average, natural logarithm; [`EXPECTED_NLL`] is what noise
+    /// alone costs. 0 for an algorithm by rate, which is judged by its probes.
     #[serde(default)]
     pub mean_nll: f64,
-    /// Median of what is kept after a loss beside what was seen, in units of the noise of such a window: above 0 the algorithm keeps more. 0 where
-    /// it draws that by lot (CDG) or goes by a rate.
+    /// Median of what is kept after a loss beside what was seen, in units of the noise of such a
+    /// window: above 0 the algorithm keeps more. 0 where it draws that by lot (CDG) or goes by a
+    /// rate.
     #[serde(default)]
     pub kept_off: f64,
 }
@@ -72,36 +78,42 @@ impl Score {
         self.growth + self.backoff + self.cuts + self.probes
     }
 
-    /// By how much the noise is larger than assumed where even this replay is off by more: what windows tell is worth so much less. At least 1.
+    /// By how much the noise is larger than assumed where even this replay is off by more: what
+    /// windows tell is worth so much less. At least 1.
     pub fn excess(&self) -> f64 {
         (self.mean_nll / EXPECTED_NLL).max(1.0)
     }
 
-    /// Whether the algorithm keeps, of most windows, what was not kept: a window is read to a segment and two percent, however often, and beyond
-    /// that the median of Student's t with three degrees of freedom strays by 1.36 / √n.
+    /// Whether the algorithm keeps, of most windows, what was not kept: a window is read to a
+    /// segment and two percent, however often, and beyond that the median of Student's t with three
+    /// degrees of freedom strays by 1.36 / √n.
     pub fn is_other_beta(&self) -> bool {
         let strays = BEYOND_NOISE * 1.36 / f64::from(self.reductions.max(1)).sqrt();
         self.kept_off.abs() > strays.max(1.0)
     }
 
-    /// Whether the replay is off by more than noise explains, given how many observations count as one.
+    /// Whether the replay is off by more than noise explains, given how many observations count as
+    /// one.
     pub fn is_beyond_noise(&self, repeated: f64) -> bool {
         let independent = self.observations / repeated.max(1.0);
         independent > 0.0 && self.mean_nll > EXPECTED_NLL + BEYOND_NOISE * NLL_DEVIATION / independent.sqrt()
     }
 }
 
-/// Of a handshake that speaks ECN otherwise than an algorithm's: a network may clear or set codepoints, but few do.
+/// Of a handshake that speaks ECN otherwise than an algorithm's: a network may clear or set
+/// codepoints, but few do.
 const OTHER_HANDSHAKE: f64 = -4.0;
-/// Of a sender that paces though its algorithm does not ask for it: its queueing discipline may (fq), or its own device is the bottleneck.
+/// Of a sender that paces though its algorithm does not ask for it: its queueing discipline may
+/// (fq), or its own device is the bottleneck.
 const PACED_BY_OTHERS: f64 = -3.0;
 /// Of a sender that does not pace though its algorithm cannot do without.
 const NOT_PACED: f64 = -10.0;
 
 /// Of an algorithm that no released kernel has (BBR v3): few senders run it.
 const OUT_OF_TREE: f64 = -1.0;
-/// ln 6: of an algorithm that hosts run unless told otherwise. It decides between algorithms that a path does not tell apart, as Reno and LP:
-/// of 82 such answers of captures by lot, logs and the laboratory 76 are Reno. Larger ones change the calibration error no more.
+/// ln 6: of an algorithm that hosts run unless told otherwise. It decides between algorithms that a
+/// path does not tell apart, as Reno and LP: of 82 such answers of captures by lot, logs and the
+/// laboratory 76 are Reno. Larger ones change the calibration error no more.
 const USUAL: f64 = 1.79;
 
 /// How likely an algorithm is before anything is seen, as a logarithm.
@@ -113,8 +125,9 @@ pub fn prior(algorithm: Algorithm) -> f64 {
     }
 }
 
-/// What the sender shows of an algorithm beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
-/// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
+/// What the sender shows of an algorithm beside windows. One that cannot do without ECN sends its
+/// SYN ECN-capable, others never; one that goes by a rate paces, others are drawn by
+/// acknowledgements. Both are unknown (`None`) where the capture does not tell.
 pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
     let facts = algorithm.facts();
     let handshake =
@@ -134,17 +147,20 @@ fn deviance(count: f64, expected: f64) -> f64 {
     count - expected - surplus
 }
 
-/// By how much the number of probes tells more than that of as many windows: these an algorithm by rate explains whatever they are.
+/// By how much the number of probes tells more than that of as many windows: these an algorithm by
+/// rate explains whatever they are.
 const PROBES_COUNT: f64 = 6.0;
 
-/// What the number of probes says of an algorithm that goes by a rate: it cannot do without, while any steady flight is its rate by the round-trip
-/// time. Given how many are seen, in how many rounds, of what length.
+/// What the number of probes says of an algorithm that goes by a rate: it cannot do without, while
+/// any steady flight is its rate by the round-trip time. Given how many are seen, in how many
+/// rounds, of what length.
 pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> f64 {
     let rounds = rounds as f64;
     let (least, most) = match algorithm {
         // One of eight round trips (`bbr_cycle_len`), which rounds lengthen.
         Algorithm::Bbr => (rounds / 10.0, f64::INFINITY),
-        // After 2 to 3 s, or fewer round trips than Reno takes to grow back, at most 63 (`bbr_bw_probe_*`).
+        // After 2 to 3 s, or fewer round trips than Reno takes to grow back, at most 63
+        // (`bbr_bw_probe_*`).
         Algorithm::Bbr3 => (rounds * (rtt_s / 3.0).max(1.0 / 63.0), 2.0 + rounds * (rtt_s / 2.0).max(0.1)),
         _ => return 0.0,
     };
@@ -160,14 +176,16 @@ pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> 
     }
 }
 
-/// How much less likely a fall to a few segments ten seconds after the last is, without a timeout, for whom it is no rule.
+/// How much less likely a fall to a few segments ten seconds after the last is, without a timeout,
+/// for whom it is no rule.
 const STILL: f64 = -2.5;
 /// How much less likely BBR v3 goes without halving what is in flight for longer than it may.
 const NO_HALF: f64 = -2.5;
 /// Times that count: what makes one so makes others.
 const PROBE_RTT_DIPS: usize = 4;
 
-/// What falls of the flight at set times say: how many came when BBR v1 makes them, and in how many stretches there was none that v3 had made.
+/// What falls of the flight at set times say: how many came when BBR v1 makes them, and in how many
+/// stretches there was none that v3 had made.
 pub fn probe_rtt_dips(on_time: usize, without_half: usize, algorithm: Algorithm) -> f64 {
     let times = |count: usize| count.min(PROBE_RTT_DIPS) as f64;
     match algorithm {
@@ -203,7 +221,8 @@ pub(crate) fn is_near(predicted: f32, seen: f32) -> bool {
     (predicted - seen).abs() <= 2.0 * unit(WINDOW_NOISE, seen)
 }
 
-/// Logarithm of the likelihood of a window that was seen after a reduction, where another was foreseen.
+/// Logarithm of the likelihood of a window that was seen after a reduction, where another was
+/// foreseen.
 pub(crate) fn off_by_reduction(predicted: f32, seen: f32, before: f32) -> f64 {
     let z = f64::from((predicted - seen) / unit(BETA_NOISE, before));
     student(z * z, 1.0)
@@ -215,7 +234,8 @@ pub(crate) fn off_by_fall(predicted: f32, seen: f32, _before: f32) -> f64 {
     student(z * z, 1.0)
 }
 
-/// Whether a fall without a visible loss is likelier a reduction whose loss was not seen than what the algorithm foresaw.
+/// Whether a fall without a visible loss is likelier a reduction whose loss was not seen than what
+/// the algorithm foresaw.
 pub(crate) fn is_reduction(cut: &Cut) -> bool {
     let of = |predicted: f32| off_by_fall(predicted, cut.seen, cut.before);
     cut.kept.is_some_and(|kept| of(kept) + UNSEEN_LOSS > of(cut.predicted))
@@ -239,13 +259,16 @@ enum Search {
     Part(f32, f32),
 }
 
-/// BBR v1: of eight round trips one probes and one drains, and rounds are smeared over two; each 10 s at most 4 segments (`bbr_cwnd_min_target`).
+/// BBR v1: of eight round trips one probes and one drains, and rounds are smeared over two; each 10
+/// s at most 4 segments (`bbr_cwnd_min_target`).
 const CRUISE_BBR: Cruise = Cruise { steady: 0.6, searching: 0.03, search: Search::Segments(5.0) };
-/// BBR v3: it probes each 2 to 3 s or 63 round trips; each 5 s half of the window (`bbr_probe_rtt_cwnd_gain`).
+/// BBR v3: it probes each 2 to 3 s or 63 round trips; each 5 s half of the window
+/// (`bbr_probe_rtt_cwnd_gain`).
 const CRUISE_BBR3: Cruise = Cruise { steady: 0.8, searching: 0.03, search: Search::Part(0.4, 0.6) };
 /// Noise of a flight that a rate rules: so many segments, and this part of it.
 const CRUISE_NOISE: (f32, f32) = (1.0, 0.03);
-/// Flight while it probes or drains, as parts of the steady one, and segments more: bursts, and rounds longer than the phases.
+/// Flight while it probes or drains, as parts of the steady one, and segments more: bursts, and
+/// rounds longer than the phases.
 const PROBED: (f32, f32) = (0.9, 1.4);
 const PROBED_MORE: f32 = 2.0;
 
@@ -271,7 +294,8 @@ impl Cruise {
         (PROBED.0 * steady - PROBED_MORE, PROBED.1 * steady + PROBED_MORE)
     }
 
-    /// Logarithm of the likelihood of a flight, beside that of one which another algorithm foresees exactly, but for noise of so many segments.
+    /// Logarithm of the likelihood of a flight, beside that of one which another algorithm foresees
+    /// exactly, but for noise of so many segments.
     fn likelihood(&self, seen: f32, steady: f32, exact: f32) -> f64 {
         let within = |(low, high): (f32, f32)| {
             if (low..=high).contains(&seen) { f64::from(exact / (high - low).max(exact)) } else { 0.0 }
@@ -301,14 +325,17 @@ const LP_BETA: f32 = 0.5;
 const MIN_LP_WINDOW: f32 = 1.0;
 /// How unlikely it is that LP falls in a round in which its replay does not: mostly it is blind.
 const LP_FALLS: f64 = -3.0;
-/// In how large a part of its rounds CDG falls at most: in 7 of 101 in the labelled capture where it did most often, and in 126 of 3089 of all.
+/// In how large a part of its rounds CDG falls at most: in 7 of 101 in the labelled capture where
+/// it did most often, and in 126 of 3089 of all.
 const CDG_FALLS: f64 = 0.07;
-/// How unlikely it is that the loss of a reduction was not seen: 2 of 27 in captures of hosts that stall.
+/// How unlikely it is that the loss of a reduction was not seen: 2 of 27 in captures of hosts that
+/// stall.
 const UNSEEN_LOSS: f64 = -2.6;
-/// How unlikely it is that a sender is held up in a round, so that its flight is less than the window.
+/// How unlikely it is that a sender is held up in a round, so that its flight is less than the
+/// window.
 const HELD_UP: f64 = -2.6;
-/// Chances that CDG keeps of a loss what its replay does, half (its shadow window is smaller) or all (it has given way just before): its falls
-/// are drawn by lot, and what it keeps hangs on them.
+/// Chances that CDG keeps of a loss what its replay does, half (its shadow window is smaller) or
+/// all (it has given way just before): its falls are drawn by lot, and what it keeps hangs on them.
 const CDG_REDUCES: [f64; 3] = [0.4, 0.4, 0.2];
 
 /// Scores what windows have grown to at losses, where nothing else of them is seen.
@@ -332,7 +359,8 @@ fn at_losses(replay: &Replay) -> Score {
 /// Peak of Student's t with three degrees of freedom.
 const STUDENT_PEAK: f64 = 0.3676;
 
-/// What nobody foresees: a window may have grown to any from half of what it is to half as much again.
+/// What nobody foresees: a window may have grown to any from half of what it is to half as much
+/// again.
 pub(crate) fn unforeseen(windows: impl Iterator<Item = f32>) -> Score {
     let mut score = Score::default();
     for seen in windows {
@@ -387,7 +415,8 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         rounds += count;
     }
     let growth = score.growth;
-    // Where a window was taken to have been held it was not predicted: what it takes to say in which rounds.
+    // Where a window was taken to have been held it was not predicted: what it takes to say in
+    // which rounds.
     if rounds > 0 {
         score.growth -= score.observations * entropy(f64::from(replay.holds) / rounds as f64);
     }

@@ -1,9 +1,10 @@
 //! A flight that follows no known algorithm: what an algorithm must explain better to be named.
 //!
-//! Whatever is not a window moves a flight, too: an application, a pacing rate, the sender's own device, an algorithm that is not among the
-//! known ones. Of candidates that are all wrong one is nearest, and the more a flow shows of it the surer it is, unless it has to be nearer
-//! than a flight that knows nothing of congestion control. Such a flight goes on from the same windows as a replay does, by the plainest
-//! growth there is, with constants that are fitted to the flow.
+//! Whatever is not a window moves a flight, too: an application, a pacing rate, the sender's own
+//! device, an algorithm that is not among the known ones. Of candidates that are all wrong one is
+//! nearest, and the more a flow shows of it the surer it is, unless it has to be nearer than a
+//! flight that knows nothing of congestion control. Such a flight goes on from the same windows as
+//! a replay does, by the plainest growth there is, with constants that are fitted to the flow.
 
 use crate::evidence::median;
 use crate::replay::{Backoff, Replay};
@@ -38,11 +39,12 @@ pub(crate) struct Unmodelled {
     pub(crate) replay: Replay,
 }
 
-/// Steps that are as likely as not, in segments a round and as parts of the window: what grows otherwise grows by about as much as algorithms do.
+/// Steps that are as likely as not, in segments a round and as parts of the window: what grows
+/// otherwise grows by about as much as algorithms do.
 const USUAL_STEPS: (f64, f64) = (1.0, 0.05);
 
-/// Losses of a flow that loses all the time, and the part of the window that is left by each where nothing gives way: what is in flight while it is
-/// repaired is a little less.
+/// Losses of a flow that loses all the time, and the part of the window that is left by each where
+/// nothing gives way: what is in flight while it is repaired is a little less.
 const MANY_LOSSES: usize = 8;
 const GIVES_NO_WAY: f64 = 0.8;
 
@@ -57,14 +59,14 @@ impl Unmodelled {
         self.growth != Growth::Stands
     }
 
-    /// Whether it may be an algorithm by rate in a queue that is too short for it: it loses all the time and gives way to no loss, so that its flight
-    /// stands but for repairs.
+    /// Whether it may be an algorithm by rate in a queue that is too short for it: it loses all the
+    /// time and gives way to no loss, so that its flight stands but for repairs.
     pub(crate) fn is_by_rate_among_losses(&self) -> bool {
         self.growth == Growth::Stands && self.replay.backoff.len() >= MANY_LOSSES && self.kept >= GIVES_NO_WAY
     }
 
-    /// What it costs to fit the step: how much of what was likely before anything is seen (Cauchy's distribution) is left. `repeated`: how many
-    /// epochs count as one.
+    /// What it costs to fit the step: how much of what was likely before anything is seen (Cauchy's
+    /// distribution) is left. `repeated`: how many epochs count as one.
     pub(crate) fn step_cost(&self, repeated: f64) -> f64 {
         let usual = match self.growth {
             Growth::Stands => return 0.0,
@@ -77,7 +79,8 @@ impl Unmodelled {
     }
 }
 
-/// The part kept that explains best what was left of windows, given how far a window may be from what was foreseen.
+/// The part kept that explains best what was left of windows, given how far a window may be from
+/// what was foreseen.
 fn kept_part(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f32, f32, f32) -> f64) -> f64 {
     if windows.clone().next().is_none() {
         return 1.0;
@@ -91,11 +94,13 @@ fn kept_part(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f32
     best.map_or(1.0, |hundredth| f64::from(hundredth) / 100.0)
 }
 
-/// Parts of a window that are looked for: BBR keeps it all, and a flight that is read a round late may have grown.
+/// Parts of a window that are looked for: BBR keeps it all, and a flight that is read a round late
+/// may have grown.
 const MIN_KEPT_HUNDREDTHS: u8 = 20;
 const MAX_KEPT_HUNDREDTHS: u8 = 120;
 
-/// Such flights, from the replay of an algorithm: rounds, reductions and falls are the same for all.
+/// Such flights, from the replay of an algorithm: rounds, reductions and falls are the same for
+/// all.
 pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodelled> {
     let mut additions = Vec::new();
     let mut factors = Vec::new();
@@ -150,7 +155,8 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
             }
             let mut left = None;
             for backoff in &mut replay.backoff {
-                // Of a reduction upon a reduction the window before it was not seen: it is what the former left.
+                // Of a reduction upon a reduction the window before it was not seen: it is what the
+                // former left.
                 let before = if read(backoff) { backoff.before } else { left.unwrap_or(backoff.before) };
                 backoff.predicted = before * kept as f32;
                 left = Some(backoff.seen);
@@ -173,7 +179,8 @@ mod tests {
 
     const RTT_NS: i64 = 20_000_000;
 
-    /// Slow start, and then epochs of so many rounds whose windows these are, with a loss between them.
+    /// Slow start, and then epochs of so many rounds whose windows these are, with a loss between
+    /// them.
     fn trace(epochs: usize, rounds: usize, window: impl Fn(usize) -> f32) -> WindowTrace {
         let mut trace = WindowTrace {
             capture_point: CapturePoint::Sender,
@@ -300,7 +307,8 @@ mod tests {
 
     #[test]
     fn a_flight_that_wanders_is_not_held_by_nv() {
-        // As behind the sender's own device: up and down by less than a segment a round, which NV never decides.
+        // As behind the sender's own device: up and down by less than a segment a round, which NV
+        // never decides.
         let verdict = identify(trace(1, 300, |n| 40.0 + 12.0 * (n as f32 / 25.0).sin()), None, None, None);
         assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
         let nv = verdict.ranked.iter().find(|ranked| ranked.name == "nv").unwrap();

@@ -1,7 +1,9 @@
-//! Algorithms on a flow whose windows are seen at losses alone: away from the sender without timestamps.
+//! Algorithms on a flow whose windows are seen at losses alone: away from the sender without
+//! timestamps.
 //!
-//! What an acknowledgement draws passes when as much has been acknowledged as was in flight. So an algorithm's own window tells how long its
-//! rounds last, and how large it has grown when the next loss comes, which is seen.
+//! What an acknowledgement draws passes when as much has been acknowledged as was in flight. So an
+//! algorithm's own window tells how long its rounds last, and how large it has grown when the next
+//! loss comes, which is seen.
 
 use crate::player::Player;
 use crate::replay::{Prediction, Replay};
@@ -9,15 +11,18 @@ use crate::window_trace::{Cause, Limits, Reduction, Round, Unseen, UnseenLoss, W
 
 /// Segments that a flow begins with (`TCP_INIT_CWND`, RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
-/// Smaller windows are not seen well enough: a segment more or less, as duplicate acknowledgements draw, is a large part of what an algorithm grows
-/// by. At nine segments answers are wrong; at 158 and more they are right.
+/// Smaller windows are not seen well enough: a segment more or less, as duplicate acknowledgements
+/// draw, is a large part of what an algorithm grows by. At nine segments answers are wrong; at 158
+/// and more they are right.
 const MIN_WINDOW: f32 = 100.0;
-/// Rounds for each acknowledgement of an epoch at most, and so many more: of a window that is larger than what one acknowledges there are fewer.
+/// Rounds for each acknowledgement of an epoch at most, and so many more: of a window that is
+/// larger than what one acknowledges there are fewer.
 const ROUNDS_PER_ACK: usize = 2;
 const MORE_ROUNDS: usize = 8;
 
 impl Unseen {
-    /// When so much had been acknowledged, and by how many acknowledgements since a place among them; `None` beyond the last.
+    /// When so much had been acknowledged, and by how many acknowledgements since a place among
+    /// them; `None` beyond the last.
     fn when(&self, bytes: u64, from: usize) -> Option<(i64, usize)> {
         let rest = self.acked.get(from..)?;
         let place = from + rest.partition_point(|(_, acked)| *acked < bytes);
@@ -30,7 +35,8 @@ fn is_told(loss: &UnseenLoss) -> bool {
     loss.before >= MIN_WINDOW && loss.cause == Cause::Recovery
 }
 
-/// Whether an algorithm's window after a loss is known: from what was seen, or because it was reduced again from its own window at once.
+/// Whether an algorithm's window after a loss is known: from what was seen, or because it was
+/// reduced again from its own window at once.
 fn is_known(losses: &[UnseenLoss], place: usize) -> bool {
     let mut former = losses[..=place].iter().rev();
     former.find(|loss| loss.before > 0.0 || loss.cause != Cause::Recovery).is_some_and(is_told)
@@ -41,7 +47,8 @@ fn foreseen(losses: &[UnseenLoss]) -> impl Iterator<Item = usize> {
     (1..losses.len()).filter(|place| is_told(&losses[*place]) && is_known(losses, place - 1))
 }
 
-/// The rounds and reductions of a window trace whose windows are not seen: a round from each loss to the next.
+/// The rounds and reductions of a window trace whose windows are not seen: a round from each loss
+/// to the next.
 pub(crate) fn told(mut window_trace: WindowTrace) -> WindowTrace {
     let Some(unseen) = window_trace.unseen.take() else { return window_trace };
     if foreseen(&unseen.losses).next().is_none() {
@@ -77,7 +84,8 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
     }
     let mss = u64::from(mss_bytes.max(1));
     if let Some(first) = unseen.losses.first() {
-        // What an algorithm measures in slow start it knows later. How slow start ends is not asked.
+        // What an algorithm measures in slow start it knows later. How slow start ends is not
+        // asked.
         player.window.cwnd = INITIAL_WINDOW;
         let (over_ns, until) = unseen.begin;
         let drew = Drew { from: until, bytes: 0, from_ns: over_ns };
@@ -125,7 +133,8 @@ fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
 /// Where in a round its round-trip times are looked at.
 const SAMPLES: u64 = 8;
 
-/// The acknowledgements that drew what is acknowledged in a round: from a place on, so many bytes of them.
+/// The acknowledgements that drew what is acknowledged in a round: from a place on, so many bytes
+/// of them.
 #[derive(Clone, Copy)]
 struct Drew {
     from: u64,
@@ -134,7 +143,8 @@ struct Drew {
 }
 
 impl Unseen {
-    /// The round-trip times of a round from `acked` to `to`, all of which would have been to `whole`, at several places of it, µs.
+    /// The round-trip times of a round from `acked` to `to`, all of which would have been to
+    /// `whole`, at several places of it, µs.
     fn rtts(&self, (acked, to, whole): (u64, u64, u64), drew: Drew, from: usize, least_us: u32) -> Vec<u32> {
         let at = |part: u64, all: u64| (all * part).div_ceil(SAMPLES);
         let sample = |part: u64| {
@@ -151,7 +161,8 @@ impl Unseen {
     }
 }
 
-/// Plays the rounds from one place to another. `drew`: what drew the first of them, where that is known.
+/// Plays the rounds from one place to another. `drew`: what drew the first of them, where that is
+/// known.
 fn grow(
     player: &mut Player<'_>,
     unseen: &Unseen,

@@ -58,7 +58,8 @@ pub struct Constants {
     pub beta: Option<Measured>,
     /// CUBIC's C, segments/s³, by least squares.
     pub cubic_c: Option<Measured>,
-    /// CUBIC's C by replaying the algorithm over all epochs, and its standard error, segments/s³; only where CUBIC is the best algorithm.
+    /// CUBIC's C by replaying the algorithm over all epochs, and its standard error, segments/s³;
+    /// only where CUBIC is the best algorithm.
     pub cubic_c_replayed: Option<(f64, f64)>,
     /// CUBIC's b, s³/segment, by the paper's method.
     pub cubic_b: Option<Measured>,
@@ -74,14 +75,15 @@ pub struct Constants {
     pub slow_start_end: Option<(f64, bool)>,
     /// Whether a reduction below the former maximum gave up more (fast convergence).
     pub fast_convergence: Option<bool>,
-    /// Median time between the flight's falls to at most 4 segments without loss, s (BBR's PROBE_RTT).
+    /// Median time between the flight's falls to at most 4 segments without loss, s (BBR's
+    /// PROBE_RTT).
     pub probe_rtt_interval_s: Option<f64>,
     /// Flight while probing for more over flight while cruising (BBR's highest `pacing_gain`).
     pub probe_gain: Option<Measured>,
     /// Time from probe to probe, s.
     pub probe_interval_s: Option<Measured>,
-    /// Part of the segments that left by a clock of the sender, drawn by no acknowledgement; known near the sender alone. A sender whose own device is
-    /// the bottleneck looks the same.
+    /// Part of the segments that left by a clock of the sender, drawn by no acknowledgement; known
+    /// near the sender alone. A sender whose own device is the bottleneck looks the same.
     pub paced_part: Option<f64>,
 }
 
@@ -111,6 +113,7 @@ pub struct Verdict {
     pub capture_point: CapturePoint,
     /// Its window trace.
     pub window_trace: WindowTrace,
-    /// The window that the best algorithm predicted, by place of the round; not a number where it predicted none.
+    /// The window that the best algorithm predicted, by place of the round; not a number where it
+    /// predicted none.
     pub predicted: Vec<f32>,
 }

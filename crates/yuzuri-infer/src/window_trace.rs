@@ -1,4 +1,5 @@
-//! The window trace of a flow: its window round by round, and where it turned. All that inference needs, from whatever it was taken.
+//! The window trace of a flow: its window round by round, and where it turned. All that inference
+//! needs, from whatever it was taken.
 
 use serde::{Deserialize, Serialize};
 use yuzuri_limits::Limit;
@@ -53,7 +54,8 @@ pub struct Round {
     pub retransmitted: u32,
     /// Acknowledgements with ECN-Echo (RFC 3168).
     pub ece: u32,
-    /// Of those sent for the first time, drawn by no acknowledgement: sent a while after the last one and after the segment before.
+    /// Of those sent for the first time, drawn by no acknowledgement: sent a while after the last
+    /// one and after the segment before.
     #[serde(default)]
     pub by_clock: u32,
     /// Whether segments were far enough apart for [`Round::by_clock`] to mean something.
@@ -134,33 +136,40 @@ pub struct Reduction {
     pub over_ns: i64,
     /// Why.
     pub cause: Cause,
-    /// The window before, segments; 0 where it could not be read: another reduction had just begun. A flight is the least that the window can
-    /// have been: what last grew it may not have been used yet.
+    /// The window before, segments; 0 where it could not be read: another reduction had just begun.
+    /// A flight is the least that the window can have been: what last grew it may not have been
+    /// used yet.
     pub before: f32,
-    /// Segments acknowledged before it, in order, since the round began that it ended: what may have grown the window unseen.
+    /// Segments acknowledged before it, in order, since the round began that it ended: what may
+    /// have grown the window unseen.
     #[serde(default)]
     pub acked: f32,
     /// Acknowledgements that did so.
     #[serde(default)]
     pub acks: u32,
-    /// The round-trip time that was measured last before it, µs; 0 away from the sender, or without any.
+    /// The round-trip time that was measured last before it, µs; 0 away from the sender, or without
+    /// any.
     #[serde(default)]
     pub rtt_us: u32,
-    /// Segments that the acknowledgement newly delivered which told that all was repaired: they grow the window after it.
+    /// Segments that the acknowledgement newly delivered which told that all was repaired: they
+    /// grow the window after it.
     #[serde(default)]
     pub completed: f32,
-    /// All segments that this acknowledgement took off the sender's queue, those with it that were selectively acknowledged before: algorithms that count
-    /// these see them at once.
+    /// All segments that this acknowledgement took off the sender's queue, those with it that were
+    /// selectively acknowledged before: algorithms that count these see them at once.
     #[serde(default)]
     pub cleared: f32,
-    /// What was in flight when it was over, segments: a window that is not larger is seen only once an acknowledgement has grown it.
+    /// What was in flight when it was over, segments: a window that is not larger is seen only once
+    /// an acknowledgement has grown it.
     #[serde(default)]
     pub left: f32,
-    /// What the first acknowledgement after it took off the sender's queue, segments: NV tells by its size whether acknowledgements come one by one
-    /// or once a round trip, and grows at once or only when it has seen enough of them.
+    /// What the first acknowledgement after it took off the sender's queue, segments: NV tells by
+    /// its size whether acknowledgements come one by one or once a round trip, and grows at once or
+    /// only when it has seen enough of them.
     #[serde(default)]
     pub next: f32,
-    /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
+    /// The window after, segments; 0 where it could not be read. After a timeout the window at
+    /// which slow start ended is in the rounds.
     pub after: f32,
     /// The first round that began after it, as a place in [`WindowTrace::rounds`].
     pub round: u32,
@@ -250,15 +259,18 @@ pub struct WindowTrace {
     pub rounds_left_out: u64,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
-    /// That of the handshake, µs: the first that the sender knows, and mostly the least, as its segments are small and find no queue of their own.
-    /// `None` where the handshake was not seen or had to be repeated.
+    /// That of the handshake, µs: the first that the sender knows, and mostly the least, as its
+    /// segments are small and find no queue of their own. `None` where the handshake was not seen
+    /// or had to be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_rtt_us: Option<u32>,
-    /// How far the receiver's timestamp clock is ahead of the sender's, less the way of the acknowledgement, as the 32-bit numbers of the option
-    /// (RFC 7323) give it in ticks: TCP-LP tells delays by it. `None` without timestamps.
+    /// How far the receiver's timestamp clock is ahead of the sender's, less the way of the
+    /// acknowledgement, as the 32-bit numbers of the option (RFC 7323) give it in ticks: TCP-LP
+    /// tells delays by it. `None` without timestamps.
     pub clock_offset_ms: Option<u32>,
-    /// Whether its SYN was itself ECN-capable, where it opened the flow and that was seen: only controls that cannot do without ECN have it so
-    /// (`tcp_ca_needs_ecn`, RFC 8257; RFC 3168 forbids it to others).
+    /// Whether its SYN was itself ECN-capable, where it opened the flow and that was seen: only
+    /// controls that cannot do without ECN have it so (`tcp_ca_needs_ecn`, RFC 8257; RFC 3168
+    /// forbids it to others).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_ecn_capable: Option<bool>,
     /// Where windows are seen at losses alone: these, and the acknowledgements between them.

@@ -7,33 +7,36 @@ use std::collections::VecDeque;
 use yuzuri_cca::CaState;
 use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reader, Reduction, Stretch};
 
-/// Segments lie in the sender's own device for longer than TCP small queues let them (1 ms of the pacing
-/// rate), and than the millisecond of a timestamp blurs.
+/// Segments lie in the sender's own device for longer than TCP small queues let them (1 ms of the
+/// pacing rate), and than the millisecond of a timestamp blurs.
 const HELD_US: i64 = 2_000;
 /// Readings of the sender's clock, microseconds.
 const TICK_US: i64 = 1_000;
-/// Growth of a round below which slow start is over: a delayed acknowledgement for every second segment makes
-/// it 1.5.
+/// Growth of a round below which slow start is over: a delayed acknowledgement for every second
+/// segment makes it 1.5.
 const SLOW_START_GROWTH: f64 = 1.3;
-/// Segments of a window whose scale may be told, and of one of which the chance that a flight lies just below
-/// it is small.
+/// Segments of a window whose scale may be told, and of one of which the chance that a flight lies
+/// just below it is small.
 const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
-/// The part of the runs from which on acknowledgements draw them: a single one in several rounds may be late.
+/// The part of the runs from which on acknowledgements draw them: a single one in several rounds
+/// may be late.
 const NEARLY_ALL: f64 = 0.7;
-/// Flights of so many rounds are compared; they differ by this factor at least. Where a path carries no more,
-/// the RTT grows as they do: by this part of their growth at least (as logarithms).
+/// Flights of so many rounds are compared; they differ by this factor at least. Where a path
+/// carries no more, the RTT grows as they do: by this part of their growth at least (as
+/// logarithms).
 const COMPARED: usize = 64;
 const DIFFER: f64 = 1.15;
 const AS_MUCH: f64 = 0.75;
 /// Where most of the growth is that of the rate, the path has room.
 const LESS: f64 = 0.5;
-/// A writer wakes up once a third of the send buffer is free (`sk_stream_min_wspace`), of which a segment's
-/// overhead is a part; what a window lets through is what an acknowledgement acknowledged: two segments.
+/// A writer wakes up once a third of the send buffer is free (`sk_stream_min_wspace`), of which a
+/// segment's overhead is a part; what a window lets through is what an acknowledgement
+/// acknowledged: two segments.
 const REFILLS: f64 = 0.3;
 const MIN_REFILL: f64 = 3.0;
-/// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer follow an
-/// acknowledgement neither.
+/// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer
+/// follow an acknowledgement neither.
 const MAY_REFILL: f64 = 0.2;
 const NEARLY_NONE: f64 = 0.1;
 const ALL: f64 = 0.99;
@@ -44,11 +47,11 @@ const STEADY_ROUNDS: u32 = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketLimits {
     /// What a round tells of the sender at its end, and the end of each time in which nothing was
-    /// outstanding, in the terms of the kernel's variables. The congestion window is what was in flight,
-    /// where nothing else held it.
+    /// outstanding, in the terms of the kernel's variables. The congestion window is what was in
+    /// flight, where nothing else held it.
     pub observations: Vec<Observation>,
-    /// Stretches without a gap from the first round's begin to the last one's end, microseconds of the
-    /// capture's clock since 1970.
+    /// Stretches without a gap from the first round's begin to the last one's end, microseconds of
+    /// the capture's clock since 1970.
     pub stretches: Vec<Stretch>,
     /// By round, as in [`WindowTrace::rounds`].
     pub rounds: Vec<Limit>,
@@ -234,9 +237,9 @@ impl<'a> Teller<'a> {
         look.window > 0 && room_bytes < mss_bytes && self.knows_scale
     }
 
-    /// Whether pacing holds what it sends. `None`: it may be so. Away from the sender that may also be its
-    /// device, which holds as much as it sends in 1 ms at least (TCP small queues), or of a window that grows
-    /// the path; and of few runs those of a window may be even, too.
+    /// Whether pacing holds what it sends. `None`: it may be so. Away from the sender that may also
+    /// be its device, which holds as much as it sends in 1 ms at least (TCP small queues), or of a
+    /// window that grows the path; and of few runs those of a window may be even, too.
     fn paced(&self, round: &Round, near: bool, queue_us: i64) -> Option<bool> {
         let clocked = self.runs.clocked();
         if near {
@@ -260,8 +263,8 @@ impl<'a> Teller<'a> {
         tells.then_some(true)
     }
 
-    /// Whether the flight has stayed the same for longer than a window that grows can: by 0.53 segments each
-    /// round trip at least (RFC 9438 section 4.3), from 0.7 of it.
+    /// Whether the flight has stayed the same for longer than a window that grows can: by 0.53
+    /// segments each round trip at least (RFC 9438 section 4.3), from 0.7 of it.
     fn stands_still(&self, round: &Round) -> bool {
         let (since_ns, flight) = self.flat;
         let flat_us = (round.end_ns - since_ns) / 1000;
@@ -281,9 +284,9 @@ impl<'a> Teller<'a> {
             // A flow seen from its middle has most likely left it.
             self.slow_start_over = true;
         }
-        // What was in flight in the round before was acknowledged in this one. The least RTT: a host that
-        // stalls makes single ones long. What was sent before a capture that begins in the middle is in
-        // flight in its first round, and was not seen.
+        // What was in flight in the round before was acknowledged in this one. The least RTT: a
+        // host that stalls makes single ones long. What was sent before a capture that begins in
+        // the middle is in flight in its first round, and was not seen.
         let whole = self.rounds >= 2 && self.flight > 0.0;
         if round.rtt_min_us > 0 && whole && !look.repair && !self.repaired {
             if self.flights.len() == COMPARED {
@@ -302,8 +305,8 @@ impl<'a> Teller<'a> {
         self.reader.add(look.told, look.shrunk);
     }
 
-    /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run is as
-    /// large as that, and followed an acknowledgement. `None`: it may be so.
+    /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each
+    /// run is as large as that, and followed an acknowledgement. `None`: it may be so.
     fn refills(&self, look: &Look, emptied: bool) -> Option<bool> {
         let runs = f64::from(look.runs.max(1));
         let part = f64::from(look.refilled) / runs;
@@ -319,10 +322,11 @@ impl<'a> Teller<'a> {
         if clocked == Some(true) {
             return Some(false);
         }
-        // How long data takes from an acknowledgement at least, only the handshake tells away from the
-        // sender: else a rhythm looks so.
+        // How long data takes from an acknowledgement at least, only the handshake tells away from
+        // the sender: else a rhythm looks so.
         let tells = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
-        // A program in a rhythm of its own writes as often after an acknowledgement as chance has it.
+        // A program in a rhythm of its own writes as often after an acknowledgement as chance has
+        // it.
         let rarely = (self.runs.by_chance().min(NEARLY_ALL) + NEARLY_ALL) / 2.0;
         if woken < if tells { rarely } else { NEARLY_NONE } {
             return Some(false);
@@ -334,8 +338,8 @@ impl<'a> Teller<'a> {
         if does { Some(true) } else { None }
     }
 
-    /// Whether the RTT grows as the flight does. Of a flow whose handshake was seen the least RTT is known,
-    /// and tells more.
+    /// Whether the RTT grows as the flight does. Of a flow whose handshake was seen the least RTT
+    /// is known, and tells more.
     fn path_is_full(&self) -> Option<bool> {
         if self.trace.handshake_rtt_us.is_some() {
             return Some(false);
@@ -346,19 +350,19 @@ impl<'a> Teller<'a> {
         let (flights, rtts) = (most.0 / least.0, most.1 / least.1);
         match rtts.ln() / flights.ln() {
             _ if flights < DIFFER => None,
-            // A sender that paces has as much in flight as the RTT lets it, too; but no losses end its
-            // growth.
+            // A sender that paces has as much in flight as the RTT lets it, too; but no losses end
+            // its growth.
             part if part >= AS_MUCH => (self.reductions > 0).then_some(true),
             part if part <= LESS => Some(false),
             _ => None,
         }
     }
 
-    /// The least round-trip time of a round, and whether what it is longer than the least of all was spent
-    /// before the capture. Near the sender it was measured. Elsewhere what was measured is from data to what
-    /// its acknowledgement drew, which may have waited for its time; the passage from the sender's timestamp
-    /// to the capture tells of a queue alone. On the way, of a flow seen from its middle, nobody knows
-    /// whether that queue is the sender's own device's.
+    /// The least round-trip time of a round, and whether what it is longer than the least of all
+    /// was spent before the capture. Near the sender it was measured. Elsewhere what was measured
+    /// is from data to what its acknowledgement drew, which may have waited for its time; the
+    /// passage from the sender's timestamp to the capture tells of a queue alone. On the way, of a
+    /// flow seen from its middle, nobody knows whether that queue is the sender's own device's.
     fn least_rtt(&self, round: &Round, look: &Look, queue_us: i64) -> (u32, bool) {
         let point = self.trace.capture_point;
         if point == CapturePoint::Sender || look.passage_us.is_none() {
@@ -391,16 +395,16 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// The scale of a receiver whose SYN was not seen: the least with which it allowed all that was outstanding.
-/// If a window was ever full, it is this one; by chance a window of another scale is as full only once in as
-/// many times as segments fit into it.
+/// The scale of a receiver whose SYN was not seen: the least with which it allowed all that was
+/// outstanding. If a window was ever full, it is this one; by chance a window of another scale is
+/// as full only once in as many times as segments fit into it.
 fn least_scale(looks: &[Look]) -> u32 {
     let fits = |scale: u32| looks.iter().all(|look| look.used_bytes <= u64::from(look.window) << scale);
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
-/// Whether windows show their scale: those that are full by it are full to the last byte, or of many
-/// segments, or several. A steady flight may lie a segment below one window by chance.
+/// Whether windows show their scale: those that are full by it are full to the last byte, or of
+/// many segments, or several. A steady flight may lie a segment below one window by chance.
 fn shows_scale(trace: &WindowTrace, looks: &[Look]) -> bool {
     let scale = least_scale(looks);
     let mss_bytes = u64::from(trace.mss_bytes.max(1));

@@ -4,10 +4,11 @@ use crate::window_trace::CapturePoint;
 use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
 
-/// What follows a segment within this time was sent with it, and what follows an acknowledgement was drawn by
-/// it.
+/// What follows a segment within this time was sent with it, and what follows an acknowledgement
+/// was drawn by it.
 const AT_ONCE_NS: i64 = 200_000;
-/// A writer that is woken up by an acknowledgement takes so long to write, on a host that has other work too.
+/// A writer that is woken up by an acknowledgement takes so long to write, on a host that has other
+/// work too.
 pub(super) const WAKES_NS: i64 = 500_000;
 /// Readings of the sender's clock: milliseconds with Linux and nearly all others.
 const TICK_NS: i64 = 1_000_000;
@@ -17,20 +18,21 @@ const TICK_NS: i64 = 1_000_000;
 pub struct Look {
     /// Segments that were sent together: how many times.
     pub runs: u32,
-    /// Of these, those that end with a segment that is not full, or are one segment with PSH: with it the
-    /// sender's queue was empty. Of several, Linux sets PSH in any case (`__tcp_transmit_skb`: "to expedite
-    /// GRO flush").
+    /// Of these, those that end with a segment that is not full, or are one segment with PSH: with
+    /// it the sender's queue was empty. Of several, Linux sets PSH in any case
+    /// (`__tcp_transmit_skb`: "to expedite GRO flush").
     pub emptied: u32,
-    /// From such a run to the next, and from each of the others to the next, milliseconds of the sender's
-    /// clock: for so long there was nothing to send, or something was.
+    /// From such a run to the next, and from each of the others to the next, milliseconds of the
+    /// sender's clock: for so long there was nothing to send, or something was.
     pub rests_ms: (f64, f64),
     /// Of all, those that followed an acknowledgement at once, as what a window lets through does.
     pub drawn: u32,
-    /// Of all, those that followed an acknowledgement without data as closely as what a writer writes that it
-    /// woke up. Of an answer with data the program itself knows.
+    /// Of all, those that followed an acknowledgement without data as closely as what a writer
+    /// writes that it woke up. Of an answer with data the program itself knows.
     pub woken: u32,
-    /// Of all, those that echo the acknowledgement that the run before echoes, and that was the only one of
-    /// its tick: no acknowledgement came in between, wherever the capture is, so that none drew the run.
+    /// Of all, those that echo the acknowledgement that the run before echoes, and that was the
+    /// only one of its tick: no acknowledgement came in between, wherever the capture is, so that
+    /// none drew the run.
     pub undrawn: u32,
     /// What draws the runs.
     pub clocked: Clocked,
@@ -44,14 +46,15 @@ pub struct Look {
     pub gaps_ms2: f64,
     /// From a run's first segment to its last, milliseconds, over all runs.
     pub spread_ms: f64,
-    /// How long segments lay in the sender's device on average, microseconds: by the acknowledgements that
-    /// had passed the capture before, and that the timestamps of the segment do not echo. Near the sender.
+    /// How long segments lay in the sender's device on average, microseconds: by the
+    /// acknowledgements that had passed the capture before, and that the timestamps of the segment
+    /// do not echo. Near the sender.
     pub held_us: u32,
-    /// Acknowledgements that opened the receiver's window by a segment or more without acknowledging
-    /// anything: its program had not read before.
+    /// Acknowledgements that opened the receiver's window by a segment or more without
+    /// acknowledging anything: its program had not read before.
     pub updates: u32,
-    /// Acknowledgements of data without holes, and how many of them told a smaller window than the one
-    /// before: what had arrived was not read.
+    /// Acknowledgements of data without holes, and how many of them told a smaller window than the
+    /// one before: what had arrived was not read.
     pub told: u32,
     /// Those of a smaller window.
     pub shrunk: u32,
@@ -59,8 +62,8 @@ pub struct Look {
     pub used_bytes: u64,
     /// What it was then, as the segment said it, without its scale.
     pub window: u16,
-    /// From the sender's timestamp (RFC 7323) to the capture, microseconds, on average. Only differences have
-    /// a meaning.
+    /// From the sender's timestamp (RFC 7323) to the capture, microseconds, on average. Only
+    /// differences have a meaning.
     pub passage_us: Option<i64>,
     /// The least of these.
     pub least_passage_us: Option<i64>,
@@ -72,14 +75,14 @@ pub struct Look {
     pub closed: bool,
 }
 
-/// How far the times from run to run are from those between acknowledgements, as a part of how far they are
-/// from their mean: the sum of the logarithms of that, squared, and of how many runs.
+/// How far the times from run to run are from those between acknowledgements, as a part of how far
+/// they are from their mean: the sum of the logarithms of that, squared, and of how many runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clocked {
     /// By the last acknowledgements that the sender had seen at each run.
     pub by_last: (u32, f64),
-    /// By the first acknowledgements that it had seen since the run before, of runs that emptied its queue.
-    /// Any of them may have woken up its writer. Of other runs by the last.
+    /// By the first acknowledgements that it had seen since the run before, of runs that emptied
+    /// its queue. Any of them may have woken up its writer. Of other runs by the last.
     pub by_first: (u32, f64),
 }
 
@@ -128,7 +131,8 @@ const RECENT: usize = 64;
 const BLURS_MS: f64 = 0.01;
 /// A logarithm.
 const AT_MOST: f64 = 4.0;
-/// Acknowledgements remembered until they are echoed: what passes in the time that a device holds a segment.
+/// Acknowledgements remembered until they are echoed: what passes in the time that a device holds a
+/// segment.
 const PASSED: usize = 256;
 
 /// Acknowledgements with the same timestamp.
@@ -150,8 +154,8 @@ struct Run {
     drawn: bool,
     woken: bool,
     undrawn: bool,
-    /// When the acknowledgement passed that its sender had seen last, where it is the only one with its
-    /// timestamp.
+    /// When the acknowledgement passed that its sender had seen last, where it is the only one with
+    /// its timestamp.
     seen_ns: Option<i64>,
     /// When the first acknowledgement passed that its sender had not seen at the run before.
     head_ns: Option<i64>,
@@ -174,8 +178,8 @@ impl Gaps {
         self.count += 1;
     }
 
-    /// Their mean without the two largest and the two least: those of a host that stalls, which catches up,
-    /// and where a capture begins.
+    /// Their mean without the two largest and the two least: those of a host that stalls, which
+    /// catches up, and where a capture begins.
     fn mean(&self) -> Option<f64> {
         if self.count < self.last.len() {
             return None;
@@ -215,8 +219,8 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    /// New data was sent. `acted_ns`: when the latest acknowledgement passed the capture of which the sender
-    /// knows.
+    /// New data was sent. `acted_ns`: when the latest acknowledgement passed the capture of which
+    /// the sender knows.
     pub(super) fn sent(
         &mut self,
         segment: &Segment,
@@ -230,8 +234,8 @@ impl Looker {
         let near = point == CapturePoint::Sender || stamp.is_none();
         let before = self.echoed;
         let newly = segment.options.timestamps.and_then(|(_, echo)| self.held(echo, now));
-        // Away from the sender segments come as the path lets them: there its clock tells what was sent
-        // together.
+        // Away from the sender segments come as the path lets them: there its clock tells what was
+        // sent together.
         let goes_on = self
             .run
             .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
@@ -243,7 +247,8 @@ impl Looker {
             // A program in a rhythm of its own never follows them.
             let least_ns = handshake_ns.map_or(least_ns, |handshake_ns| least_ns.min(handshake_ns));
             self.least_back_ns = Some(least_ns);
-            // A tick is lost in what the segment echoes, and a part of one in what else is sent in it.
+            // A tick is lost in what the segment echoes, and a part of one in what else is sent in
+            // it.
             let tick_ns = if near { 0 } else { TICK_NS * 3 / 2 };
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
             let undrawn = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
@@ -303,8 +308,9 @@ impl Looker {
         }
     }
 
-    /// A segment echoes this timestamp. It was made before the first acknowledgement acted that it does not
-    /// echo. Gives when the first acknowledgement passed that no segment before had echoed.
+    /// A segment echoes this timestamp. It was made before the first acknowledgement acted that it
+    /// does not echo. Gives when the first acknowledgement passed that no segment before had
+    /// echoed.
     fn held(&mut self, echo: u32, now: i64) -> Option<i64> {
         let newer = |stamp: u32| stamp.wrapping_sub(echo) as i32 > 0;
         let mut newly_ns = None;
@@ -331,8 +337,8 @@ impl Looker {
         self.look.updates += 1;
     }
 
-    /// The receiver's window that acted last, without its scale; whether it came with an acknowledgement of
-    /// more data.
+    /// The receiver's window that acted last, without its scale; whether it came with an
+    /// acknowledgement of more data.
     pub(super) fn window(&mut self, window: u16, more: bool) {
         if let Some(before) = self.window.filter(|_| more) {
             self.look.told += 1;

@@ -24,8 +24,9 @@ pub use spread::{Part, spread};
 use flow::Flow;
 use yuzuri_capture::{FlowSlot, Segment};
 
-/// Segments that are kept of a flow before it is followed: a capture may have a hundred thousand flows open, and most of scans and of short
-/// requests never send more. What a flow is followed by takes twenty times as much as a segment.
+/// Segments that are kept of a flow before it is followed: a capture may have a hundred thousand
+/// flows open, and most of scans and of short requests never send more. What a flow is followed by
+/// takes twenty times as much as a segment.
 const YOUNG: usize = 6;
 
 /// A flow of which there is little, or much.

@@ -1,5 +1,6 @@
-//! The flows of a capture on several threads, each of which reads all of it and follows a share of its own. To look again at a packet costs less than to
-//! hand it from one core to another, and nobody waits for anybody.
+//! The flows of a capture on several threads, each of which reads all of it and follows a share of
+//! its own. To look again at a packet costs less than to hand it from one core to another, and
+//! nobody waits for anybody.
 
 use super::spread::{Part, feed};
 use std::io::Read;
@@ -7,11 +8,14 @@ use std::panic;
 use std::thread;
 use yuzuri_capture::{Capture, ReadError};
 
-/// More readers gain little: to look at a packet takes a fifth of the time that it takes to read and follow it.
+/// More readers gain little: to look at a packet takes a fifth of the time that it takes to read
+/// and follow it.
 pub const MAX_READERS: usize = 4;
 
-/// Reads the same capture by each of `captures` to its end: by the first on this thread, by the others on threads of their own. The flows that each
-/// gives ([`Partition`](yuzuri_capture::Partition)) go to the part of its place. The parts have finished, whatever the outcome.
+/// Reads the same capture by each of `captures` to its end: by the first on this thread, by the
+/// others on threads of their own. The flows that each gives
+/// ([`Partition`](yuzuri_capture::Partition)) go to the part of its place. The parts have finished,
+/// whatever the outcome.
 ///
 /// What is dear to read twice or cannot be is for [`spread`](super::spread()).
 ///

@@ -1,33 +1,34 @@
-//! What draws the runs that a sender sends: acknowledgements, or a clock (pacing, its device, a full path, a
-//! program's rhythm).
+//! What draws the runs that a sender sends: acknowledgements, or a clock (pacing, its device, a
+//! full path, a program's rhythm).
 
 use super::look::{Look, WAKES_NS};
 use crate::window_trace::Round;
 
-/// Fewer runs do not tell whether they are evenly spaced; and they are where the variance of their distances
-/// is less than this part of their mean squared. What a window lets through comes in a block, at the rate of
-/// the path, and then there is nothing until the first acknowledgement.
+/// Fewer runs do not tell whether they are evenly spaced; and they are where the variance of their
+/// distances is less than this part of their mean squared. What a window lets through comes in a
+/// block, at the rate of the path, and then there is nothing until the first acknowledgement.
 pub(super) const MIN_RUNS: f64 = 12.0;
 const EVEN: f64 = 0.3;
-/// Of the times from run to run, how far they are from the times between the acknowledgements that the sender
-/// had seen, as a part of how far they are from their mean (variances). What acknowledgements draw keeps
-/// their distances, whatever these are: each deviation comes again with each round trip, so that the part
-/// falls below 1 at once, and further with each. What a clock draws keeps its mean, and the acknowledgements
-/// of a round trip before have their own deviations beside its own: 2 and more. Between these two nobody
-/// knows.
+/// Of the times from run to run, how far they are from the times between the acknowledgements that
+/// the sender had seen, as a part of how far they are from their mean (variances). What
+/// acknowledgements draw keeps their distances, whatever these are: each deviation comes again with
+/// each round trip, so that the part falls below 1 at once, and further with each. What a clock
+/// draws keeps its mean, and the acknowledgements of a round trip before have their own deviations
+/// beside its own: 2 and more. Between these two nobody knows.
 const DRAWN_BY_ACKS: f64 = 0.5;
 const DRAWN_BY_CLOCK: f64 = 1.5;
-/// Where segments of one run come closer than all segments do on average, by this factor, the path carries
-/// more than is sent. What a full path carries comes as close as it can.
+/// Where segments of one run come closer than all segments do on average, by this factor, the path
+/// carries more than is sent. What a full path carries comes as close as it can.
 const PATH_CARRIES_MORE: f64 = 0.8;
-/// The part of the runs between which no acknowledgement came, from which on none drew them: one is made
-/// twice now and then.
+/// The part of the runs between which no acknowledgement came, from which on none drew them: one is
+/// made twice now and then.
 const UNDRAWN: f64 = 0.1;
-/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws them, and from
-/// which on it draws most.
+/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws
+/// them, and from which on it draws most.
 const BY_CLOCK: f64 = 0.02;
 const MOSTLY: f64 = 0.5;
-/// How fast the means over rounds forget; those of what a busy host blurs for several rounds forget slower.
+/// How fast the means over rounds forget; those of what a busy host blurs for several rounds forget
+/// slower.
 const FORGETS: f64 = 0.25;
 const FORGETS_SLOWLY: f64 = 0.05;
 /// As many runs are remembered of a small flight as of a large one.
@@ -75,11 +76,11 @@ pub(super) struct Runs {
     undrawn: (f64, f64),
     /// From run to run, milliseconds: the sum, and the sum of the squares.
     gaps: (f64, f64),
-    /// Within runs, milliseconds, and their segments beyond the first; from run to run, milliseconds, and all
-    /// segments.
+    /// Within runs, milliseconds, and their segments beyond the first; from run to run,
+    /// milliseconds, and all segments.
     spacing: [f64; 4],
-    /// Runs that followed an acknowledgement as a writer does that it woke, and all; acknowledgements, and
-    /// the length of a round, milliseconds.
+    /// Runs that followed an acknowledgement as a writer does that it woke, and all;
+    /// acknowledgements, and the length of a round, milliseconds.
     woken: (f64, f64),
     acks: (f64, f64),
     /// As [`super::look::Clocked`].
@@ -130,9 +131,9 @@ impl Runs {
         }
     }
 
-    /// Whether they leave at a rate of the sender's own, by pacing or as its device does. A path that is full
-    /// is a clock, too: away from the sender it must carry more than is sent, or runs must leave without any
-    /// acknowledgement.
+    /// Whether they leave at a rate of the sender's own, by pacing or as its device does. A path
+    /// that is full is a clock, too: away from the sender it must carry more than is sent, or runs
+    /// must leave without any acknowledgement.
     pub(super) fn has_own_rate(&self, near: bool) -> bool {
         let [within_ms, further, gaps_ms, segments] = self.spacing;
         let per_segment_ms = gaps_ms / segments.max(1e-9);
@@ -141,7 +142,8 @@ impl Runs {
         own && self.clocked() == Some(true)
     }
 
-    /// Near the sender: whether some do not follow an acknowledgement at once, and whether most do not.
+    /// Near the sender: whether some do not follow an acknowledgement at once, and whether most do
+    /// not.
     pub(super) fn some_by_clock(&self) -> bool {
         self.not_at_once > BY_CLOCK * self.count
     }
@@ -156,8 +158,8 @@ impl Runs {
         self.woken.0 / self.woken.1.max(1e-9)
     }
 
-    /// How large a part of the time lies so close behind an acknowledgement that a writer may be taken to be
-    /// woken by it.
+    /// How large a part of the time lies so close behind an acknowledgement that a writer may be
+    /// taken to be woken by it.
     pub(super) fn by_chance(&self) -> f64 {
         let (acks, ms) = self.acks;
         acks * WAKES_MS / ms.max(1e-9)

@@ -1,10 +1,13 @@
-//! What is outstanding, in the manner of RFC 6675: what was sent, what of it was selectively acknowledged, lost, sent again.
+//! What is outstanding, in the manner of RFC 6675: what was sent, what of it was selectively
+//! acknowledged, lost, sent again.
 
 use std::collections::VecDeque;
 
-/// More outstanding segments than this are not followed one by one: a flow that claims more is hostile or cut to pieces.
+/// More outstanding segments than this are not followed one by one: a flow that claims more is
+/// hostile or cut to pieces.
 const MAX_SEGMENTS: usize = 1 << 16;
-/// Duplicate acknowledgements, or segments acknowledged above a hole, after which the hole is lost (RFC 6675).
+/// Duplicate acknowledgements, or segments acknowledged above a hole, after which the hole is lost
+/// (RFC 6675).
 const DUP_THRESH: u64 = 3;
 
 /// Something that was sent. Places are 64-bit: sequence numbers without their wrap.
@@ -18,7 +21,8 @@ struct Sent {
     sacked: bool,
     lost: bool,
     again: bool,
-    /// It was sent again at some time: which sending an acknowledgement answers cannot be told (Karn).
+    /// It was sent again at some time: which sending an acknowledgement answers cannot be told
+    /// (Karn).
     twice: bool,
     /// Lost before the place of the capture, or by the capture: known by the hole alone.
     unseen: bool,
@@ -39,7 +43,8 @@ impl Sent {
 pub(super) struct Acked {
     /// Bytes newly acknowledged, either way.
     pub bytes: u64,
-    /// When the latest segment was sent that it acknowledges and that was sent once only, by the capture's clock and by the sender's.
+    /// When the latest segment was sent that it acknowledges and that was sent once only, by the
+    /// capture's clock and by the sender's.
     pub sent: Option<(i64, u32)>,
     /// Bytes newly selectively acknowledged.
     pub sacked_bytes: u64,
@@ -99,8 +104,8 @@ pub(super) struct Scoreboard {
     sums: Sums,
     /// Segments below this place were already judged lost or not.
     judged: u64,
-    /// The blocks of the last acknowledgement that had any: what lies in them is marked, and is not looked at again (`recv_sack_cache` of the
-    /// kernel). Nothing takes a mark back.
+    /// The blocks of the last acknowledgement that had any: what lies in them is marked, and is not
+    /// looked at again (`recv_sack_cache` of the kernel). Nothing takes a mark back.
     known: Vec<(u64, u64)>,
 }
 
@@ -126,7 +131,8 @@ impl Scoreboard {
         self.sums.sacked_bytes
     }
 
-    /// Bytes lost that have not arrived since, whether they were sent again or not (`lost_out` of the kernel).
+    /// Bytes lost that have not arrived since, whether they were sent again or not (`lost_out` of
+    /// the kernel).
     pub(super) fn lost_bytes(&self) -> u64 {
         self.sums.lost_bytes
     }
@@ -137,7 +143,8 @@ impl Scoreboard {
             .saturating_sub(self.sums.sacked_bytes + self.sums.lost_bytes)
     }
 
-    /// `start..end` was sent, at a time by both clocks. `reorder_ns`: a hole that is filled within this time was only late.
+    /// `start..end` was sent, at a time by both clocks. `reorder_ns`: a hole that is filled within
+    /// this time was only late.
     pub(super) fn send(
         &mut self,
         (start, end): (u64, u64),
@@ -188,7 +195,8 @@ impl Scoreboard {
         }
     }
 
-    /// Segment by segment: what the capture shows as one may be a super-segment that the device splits, or a hole of several.
+    /// Segment by segment: what the capture shows as one may be a super-segment that the device
+    /// splits, or a hole of several.
     fn push(
         &mut self,
         (mut start, end): (u64, u64),
@@ -198,7 +206,8 @@ impl Scoreboard {
     ) {
         while start < end {
             if self.sent.len() >= MAX_SEGMENTS {
-                // Counted as one with the last: the flight stays right, single round-trip times get lost.
+                // Counted as one with the last: the flight stays right, single round-trip times get
+                // lost.
                 if let Some(last) = self.sent.back_mut() {
                     let more = u32::try_from(end - start).unwrap_or(u32::MAX).min(u32::MAX - last.bytes);
                     if last.again {
@@ -257,7 +266,8 @@ impl Scoreboard {
                 self.sums.forget(&gone, gone.bytes(), &mut done);
             }
             if doubtful {
-                // As the kernel: what was held back behind a repaired hole tells no round-trip time (`tcp_clean_rtx_queue`).
+                // As the kernel: what was held back behind a repaired hole tells no round-trip time
+                // (`tcp_clean_rtx_queue`).
                 done.sent = None;
             }
             self.una = ack;

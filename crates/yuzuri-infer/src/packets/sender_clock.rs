@@ -1,5 +1,6 @@
-//! Round-trip times by the sender's own clock, of which its timestamps (RFC 7323) tell away from it: between that of a segment and that of the one
-//! that its acknowledgement drew lies what the sender measures. What passes far from it was held up on ways of its own.
+//! Round-trip times by the sender's own clock, of which its timestamps (RFC 7323) tell away from
+//! it: between that of a segment and that of the one that its acknowledgement drew lies what the
+//! sender measures. What passes far from it was held up on ways of its own.
 
 use crate::window_trace::{Round, WindowTrace};
 

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
 use yuzuri_capture::{Capture, FlowKey, FlowSlot, Item, ReadError, Segment};
 
-/// What follows a part of a capture's flows, on a thread of its own. Slots are its own, too: dense from 0, and used again once
-/// their flow is over.
+/// What follows a part of a capture's flows, on a thread of its own. Slots are its own, too: dense
+/// from 0, and used again once their flow is over.
 pub trait Part: Send {
     /// A new flow.
     fn begin(&mut self, flow: FlowSlot, key: FlowKey);
@@ -19,8 +19,8 @@ pub trait Part: Send {
     fn finish(&mut self);
 }
 
-/// What the reader tells a part. Each byte of it passes from one core's cache to another's, which costs as much as to follow the segment: it is kept
-/// small.
+/// What the reader tells a part. Each byte of it passes from one core's cache to another's, which
+/// costs as much as to follow the segment: it is kept small.
 enum Message {
     Begin(FlowSlot, Box<FlowKey>),
     Brief(Brief),
@@ -39,17 +39,20 @@ impl Message {
     }
 }
 
-/// Messages are handed over so many at a time, and so many times a part may lag behind: what waits of a part is below half a megabyte.
+/// Messages are handed over so many at a time, and so many times a part may lag behind: what waits
+/// of a part is below half a megabyte.
 const BATCH: usize = 1024;
 const BATCHES: usize = 8;
 
-/// Of two threads the one that reads has time to follow a flow in so many, too. (To read costs half of what it costs to follow; a
-/// third thread would take reductions with the others and have to be told everything.)
+/// Of two threads the one that reads has time to follow a flow in so many, too. (To read costs half
+/// of what it costs to follow; a third thread would take reductions with the others and have to be
+/// told everything.)
 const READERS: usize = 5;
 
-/// Reads a capture to its end; the flows go to `parts`. A single part is called on this
-/// thread as the packets come, without delay; of two, one works on a thread of its own while this one reads and follows some of the flows; three
-/// and more work each on its own thread. The parts have finished, whatever the outcome: who has had enough of a capture lets its reader fail.
+/// Reads a capture to its end; the flows go to `parts`. A single part is called on this thread as
+/// the packets come, without delay; of two, one works on a thread of its own while this one reads
+/// and follows some of the flows; three and more work each on its own thread. The parts have
+/// finished, whatever the outcome: who has had enough of a capture lets its reader fail.
 ///
 /// # Panics
 /// With no parts.
@@ -96,7 +99,8 @@ fn read<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> Result<(), R
     Ok(())
 }
 
-/// The part that hands each flow on to the one it belongs to, on whose thread slots are that one's own.
+/// The part that hands each flow on to the one it belongs to, on whose thread slots are that one's
+/// own.
 struct Lines(Vec<Line>);
 
 impl Lines {

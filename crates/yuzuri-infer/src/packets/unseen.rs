@@ -1,6 +1,8 @@
-//! What is seen of a window away from the sender without timestamps: nothing tells which data an acknowledgement drew, but for losses.
+//! What is seen of a window away from the sender without timestamps: nothing tells which data an
+//! acknowledgement drew, but for losses.
 //!
-//! A sender sends again what is missing as soon as it learns of it. Data that arrives before what was sent again was in flight then.
+//! A sender sends again what is missing as soon as it learns of it. Data that arrives before what
+//! was sent again was in flight then.
 
 use crate::window_trace::{Cause, Unseen, UnseenLoss};
 
@@ -8,11 +10,14 @@ use crate::window_trace::{Cause, Unseen, UnseenLoss};
 const MAX_ACKED: usize = 1 << 17;
 /// Holes that are remembered.
 const MAX_MISSING: usize = 256;
-/// Segments behind a hole from which on it is a loss (`TCP_REORDERING`): what fills it earlier was on another way.
+/// Segments behind a hole from which on it is a loss (`TCP_REORDERING`): what fills it earlier was
+/// on another way.
 const REORDERED: u64 = 3;
-/// Segments that a sender sends on the first two duplicate acknowledgements, beyond its window (RFC 3042).
+/// Segments that a sender sends on the first two duplicate acknowledgements, beyond its window (RFC
+/// 3042).
 const LIMITED_TRANSMIT: f32 = 2.0;
-/// What is sent again later was sent by a retransmission timeout (`TCP_RTO_MIN`), not in fast recovery.
+/// What is sent again later was sent by a retransmission timeout (`TCP_RTO_MIN`), not in fast
+/// recovery.
 const MIN_RTO_NS: i64 = 200_000_000;
 
 /// A hole that is not repaired.
@@ -74,7 +79,8 @@ impl Collector {
             && start > self.high
             && hole.until == self.high
         {
-            // Nothing came since what was sent again: the end of what was in flight before was lost, too, and the repair is the same.
+            // Nothing came since what was sent again: the end of what was in flight before was
+            // lost, too, and the repair is the same.
             hole.until = start;
             if hole.before > 0.0 {
                 hole.before += (start - self.high) as f32 / mss as f32;
@@ -105,7 +111,8 @@ impl Collector {
                 };
                 hole.until = self.high;
                 hole.before = (self.high - hole.hole) as f32 / mss as f32 - LIMITED_TRANSMIT;
-                // A queue that stands for longer than that is not told from a timeout: its window is not believed.
+                // A queue that stands for longer than that is not told from a timeout: its window
+                // is not believed.
                 if now.saturating_sub(lost_ns) > MIN_RTO_NS.max(self.rtt_ns) + 2 * self.rtt_ns {
                     hole.cause = Cause::Timeout;
                 }

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// An acknowledgement. Thousands of flows have some waiting, and what is small stays in the cache: blocks, which few have, lie apart.
+/// An acknowledgement. Thousands of flows have some waiting, and what is small stays in the cache:
+/// blocks, which few have, lie apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) at_ns: i64,
