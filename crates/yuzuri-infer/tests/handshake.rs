@@ -9,8 +9,7 @@ use yuzuri_infer::identify;
 use yuzuri_infer::packets::Tracker;
 use yuzuri_infer::window_trace::{Round, WindowTrace};
 
-/// A flow whose SYN, and whose SYN sent again, had these codepoints; each end sends a segment of
-/// data.
+/// A flow whose SYN, and whose SYN sent again, had these codepoints; each end sends a segment of data.
 fn opened(syns: &[Ecn]) -> [Option<bool>; 2] {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();

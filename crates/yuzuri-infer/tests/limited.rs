@@ -10,8 +10,7 @@ use yuzuri_infer::window_trace::WindowTrace;
 
 const MS: i64 = 1_000_000;
 
-/// Flights of ten segments, the last of which has so many bytes, to a receiver with room for so
-/// many.
+/// Flights of ten segments, the last of which has so many bytes, to a receiver with room for so many.
 fn flights(last_bytes: u32, window: u16) -> WindowTrace {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();

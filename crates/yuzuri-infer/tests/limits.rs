@@ -36,8 +36,8 @@ fn shares(limits: &PacketLimits) -> LimitTimes {
     times
 }
 
-/// Flights of so many segments, each sent so long after the acknowledgement of the one before, a
-/// round trip of 19 ms.
+/// Flights of so many segments, each sent so long after the acknowledgement of the one before, a round trip
+/// of 19 ms.
 fn flights(sizes: impl Fn(u32) -> u32, last_bytes: u32, window: u16, rest: i64) -> PacketLimits {
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
     for flight in 0..40 {
@@ -93,8 +93,8 @@ fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
 
 #[test]
 fn a_burst_that_leaves_in_parts_is_the_applications_for_as_long_as_nothing_is_left_to_send() {
-    // 16 segments in four runs of 1 ms, the last of which is not full, then 36 ms until the next
-    // burst. The window has room for more.
+    // 16 segments in four runs of 1 ms, the last of which is not full, then 36 ms until the next burst. The
+    // window has room for more.
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
     for _ in 0..40 {
         for n in 0..16u32 {
@@ -142,8 +142,8 @@ fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
     let mut segments = Vec::new();
     for n in 0..400u32 {
         let at = 22 * MS + i64::from(n) * 2 * MS;
-        // From the middle on a queue of 12 ms. No acknowledgement comes within half a millisecond
-        // before a segment.
+        // From the middle on a queue of 12 ms. No acknowledgement comes within half a millisecond before a
+        // segment.
         let rtt = if n < 200 { 21 * MS } else { 33 * MS };
         segments.push(segment(at, NEAR, ACK, 1000 + n * 1000, 1, 1000));
         segments.push(segment(at + rtt, FAR, ACK, 1, 2000 + n * 1000, 0));
@@ -151,15 +151,14 @@ fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
     segments.sort_by_key(|segment| segment.time_ns);
     let times = shares(&told(65_535, segments));
     assert!(times.share(Limit::Pacing) > 0.85, "{:?}", times.ranked());
-    // One block each round trip is evenly spaced as well, and a window's, also of a host that is
-    // late.
+    // One block each round trip is evenly spaced as well, and a window's, also of a host that is late.
     let late = shares(&flights(|_| 3, 1000, 65_535, 300_000));
     assert_eq!(late.share(Limit::Pacing), 0.0, "{:?}", late.ranked());
 }
 
-/// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow
-/// without its beginning. They take 15 ms each way, and up to 0.3 ms more by chance. Either a clock
-/// draws them, or acknowledgements do.
+/// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow without
+/// its beginning. They take 15 ms each way, and up to 0.3 ms more by chance. Either a clock draws them, or
+/// acknowledgements do.
 fn pairs_at_the_receiver(by_clock: bool) -> LimitTimes {
     let (mut segments, mut state) = (Vec::new(), 7u64);
     let mut chance = || {

@@ -7,8 +7,7 @@ use yuzuri_infer::window_trace::{Cause, Reduction, Round, WindowTrace};
 
 const RTT_MS: i64 = 50;
 
-/// A transfer that grows from round to round by `grow`, and keeps what `keep` says of a window
-/// above the most.
+/// A transfer that grows from round to round by `grow`, and keeps what `keep` says of a window above the most.
 struct Made {
     window_trace: WindowTrace,
     at_ms: i64,
@@ -62,8 +61,7 @@ impl Made {
         });
     }
 
-    /// Epochs of `rounds` rounds: what an acknowledgement of two segments adds is `counted` of the
-    /// window, and a loss keeps what `keep` says.
+    /// Epochs of `rounds` rounds: what an acknowledgement of two segments adds is `counted` of the window, and a loss keeps what `keep` says.
     fn epochs(
         mut self,
         epochs: u32,
@@ -105,8 +103,7 @@ fn set(verdict: &Verdict) -> &[String] {
 
 #[test]
 fn scalable_is_known_by_either_count() {
-    // Before Linux 5.7 a segment of growth took fifty acknowledgements, since then a hundred
-    // segments.
+    // Before Linux 5.7 a segment of growth took fifty acknowledgements, since then a hundred segments.
     for (counted, most) in [(1, 50), (2, 100)] {
         let keep = |window| window - (window >> 3);
         let verdict = Made::new().epochs(12, 25, counted, |window| window.min(most), keep).verdict();
@@ -178,8 +175,7 @@ fn who_keeps_another_part_of_the_window_is_none_of_them() {
     assert!(!best.score.is_other_beta() && set(&reno).contains(&"reno".to_owned()), "{:?}", best.score);
 }
 
-/// Veno keeps four fifths or half of its window by what the last acknowledgement before a loss
-/// measured: here the queue comes and goes within each round.
+/// Veno keeps four fifths or half of its window by what the last acknowledgement before a loss measured: here the queue comes and goes within each round.
 #[test]
 fn veno_is_known_where_the_last_acknowledgement_before_a_loss_tells_of_a_queue() {
     let mut made = Made::new();

@@ -10,8 +10,8 @@ use yuzuri_infer::packets::Tracker;
 
 const MS: i64 = 1_000_000;
 
-/// What is said of a sender of 20 segments each 100 ms, seen beside it: in pairs right after each
-/// acknowledgement, or one every 5 ms whenever acknowledgements come.
+/// What is said of a sender of 20 segments each 100 ms, seen beside it: in pairs right after each acknowledgement, or one
+/// every 5 ms whenever acknowledgements come.
 fn paced_part(by_clock: bool) -> Option<f64> {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();

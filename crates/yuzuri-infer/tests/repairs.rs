@@ -60,9 +60,8 @@ impl Flow {
     }
 }
 
-/// 20 segments of which the 5th and the 10th are lost; of the next five, that are sent while these
-/// are repaired, the first. The acknowledgement of all 20 finds it lost: its sender reduces its
-/// window from one that was never in flight.
+/// 20 segments of which the 5th and the 10th are lost; of the next five, that are sent while these are repaired, the first. The acknowledgement
+/// of all 20 finds it lost: its sender reduces its window from one that was never in flight.
 #[test]
 fn a_reduction_upon_a_reduction_has_no_window_before() {
     let mut flow = Flow::shaken(CapturePoint::Sender, false);
@@ -102,9 +101,8 @@ fn a_reduction_upon_a_reduction_has_no_window_before() {
     assert_eq!(told, [(20.0, false), (0.0, true)], "{:?}", window_trace.reductions);
 }
 
-/// At the receiver, where data comes 40 to 49 ms after it was sent and its acknowledgement goes
-/// back in as much less: the sender always measures 109 ms, while from data to the data that its
-/// acknowledgement draws it is 100 to 118.
+/// At the receiver, where data comes 40 to 49 ms after it was sent and its acknowledgement goes back in as much less: the sender always measures 109 ms,
+/// while from data to the data that its acknowledgement draws it is 100 to 118.
 #[test]
 fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
     let mut flow = Flow::shaken(CapturePoint::Receiver, true);
@@ -128,9 +126,8 @@ fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
     }
 }
 
-/// Ten segments of which the first is lost: so many duplicates came of the others, whose selective
-/// acknowledgements were agreed to, and are seen. What the acknowledgements at 401 and at 501 ms
-/// told whose repair was over.
+/// Ten segments of which the first is lost: so many duplicates came of the others, whose selective acknowledgements were agreed to, and are seen. What
+/// the acknowledgements at 401 and at 501 ms told whose repair was over.
 fn repaired(duplicates: u32, agreed: bool, seen: bool) -> Vec<(i64, f32, f32)> {
     let mut flow = Flow::agreed(CapturePoint::Sender, false, agreed);
     let none = (0, 0);
@@ -153,8 +150,7 @@ fn repaired(duplicates: u32, agreed: bool, seen: bool) -> Vec<(i64, f32, f32)> {
     window_trace.reductions.iter().map(|r| (over(r.over_ns), r.completed, r.cleared)).collect()
 }
 
-/// The acknowledgement that fills the hole tells of the hole alone, and the next one of what was
-/// sent since.
+/// The acknowledgement that fills the hole tells of the hole alone, and the next one of what was sent since.
 #[test]
 fn without_selective_acknowledgements_duplicates_count() {
     assert_eq!(repaired(9, true, true), [(401, 1.0, 10.0)]);
@@ -162,8 +158,7 @@ fn without_selective_acknowledgements_duplicates_count() {
     assert_eq!(repaired(9, false, false), [(501, 2.0, 2.0)]);
 }
 
-/// A receiver may answer several segments by one duplicate, whose blocks tell of all of them. A
-/// capture may lack the blocks.
+/// A receiver may answer several segments by one duplicate, whose blocks tell of all of them. A capture may lack the blocks.
 #[test]
 fn selective_acknowledgements_that_the_capture_lacks_told_of_all_but_the_hole() {
     for duplicates in [3, 9] {
@@ -171,8 +166,8 @@ fn selective_acknowledgements_that_the_capture_lacks_told_of_all_but_the_hole() 
     }
 }
 
-/// Each acknowledgement takes all that is in flight, and the window of ten is filled again at once:
-/// that no more than one segment is in flight then does not tell that it fell.
+/// Each acknowledgement takes all that is in flight, and the window of ten is filled again at once: that no more than one segment is in flight then
+/// does not tell that it fell.
 #[test]
 fn the_window_after_a_repair_is_read_where_one_acknowledgement_takes_it_all() {
     let mut flow = Flow::shaken(CapturePoint::Sender, false);

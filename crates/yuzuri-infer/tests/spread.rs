@@ -1,5 +1,4 @@
-//! Flows spread over threads: each flow comes to one part, whole and in order, whatever their
-//! number.
+//! Flows spread over threads: each flow comes to one part, whole and in order, whatever their number.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -50,8 +49,7 @@ fn capture() -> Vec<u8> {
     writer.into_inner()
 }
 
-/// What came of each flow: its key, then each segment but for its slot, and whether its end was
-/// told.
+/// What came of each flow: its key, then each segment but for its slot, and whether its end was told.
 type Log = (FlowKey, Vec<Segment>, bool);
 
 #[derive(Default)]
@@ -118,8 +116,7 @@ fn logs(reader: impl Read + Clone + Send, way: Way, parts: usize) -> (Vec<Log>, 
         assert!(part.finished);
         all.extend(part.done);
     }
-    // A client's second connection has the same key as its first; which one a log is of is told by
-    // its first number.
+    // A client's second connection has the same key as its first; which one a log is of is told by its first number.
     all.sort_by_key(|(key, segments, _)| (key.to_string(), segments[0].seq));
     (all, read)
 }

@@ -36,8 +36,7 @@ fn at_receiver(epochs: &[u32]) -> Verdict {
             acked = next;
             pass(next - 1, acked);
         }
-        // One is lost. What was in flight passes, and what two duplicate acknowledgements drew;
-        // then it is sent again.
+        // One is lost. What was in flight passes, and what two duplicate acknowledgements drew; then it is sent again.
         let lost = next;
         for _ in 0..FULL + 1 {
             next += 1;
