@@ -64,13 +64,11 @@ pub struct Score {
     pub observations: f64,
     /// The mean cost of an observation, natural logarithm; noise alone costs [`EXPECTED_NLL`]. 0
     /// for a rate-based algorithm, which is judged by its probes.
-    /// judged by its probes.
     #[serde(default)]
     pub mean_nll: f64,
     /// The median difference between the predicted and the observed window after a loss, in units
     /// of the noise of such a window: above 0 the algorithm keeps more. 0 if that is random (CDG)
     /// or the algorithm is rate-based.
-    /// it draws that by lot (CDG) or goes by a rate.
     #[serde(default)]
     pub kept_off: f64,
 }

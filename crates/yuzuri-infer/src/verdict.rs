@@ -85,7 +85,6 @@ pub struct Constants {
     pub probe_interval_s: Option<Measured>,
     /// Fraction of segments sent by a clock of the sender, not in response to an acknowledgement;
     /// known only near the sender. A sender whose own device is the bottleneck looks the same.
-    /// the bottleneck looks the same.
     pub paced_part: Option<f64>,
 }
 

@@ -140,7 +140,6 @@ pub struct Reduction {
     /// The window before it, segments; 0 if it could not be measured because another reduction had
     /// just begun. A flight is a lower bound of the window: the latest growth may not have been
     /// used yet.
-    /// have been: what last grew it may not have been used yet.
     pub before: f32,
     /// Segments acknowledged before it, in order, since the start of the round that it ended: they
     /// may have grown the window unseen.
@@ -159,7 +158,6 @@ pub struct Reduction {
     pub completed: f32,
     /// All segments that this acknowledgement removed from the sender's queue, including those
     /// selectively acknowledged before: algorithms that count these see them all together.
-    /// these see them at once.
     #[serde(default)]
     pub cleared: f32,
     /// The flight at its end, segments: a window that is not larger becomes visible only once an
@@ -169,7 +167,6 @@ pub struct Reduction {
     /// Segments that the first acknowledgement after it removed from the sender's queue: from that
     /// number NV decides whether acknowledgements come one by one or once per round trip, and grows
     /// immediately or only after enough of them.
-    /// or once a round trip, and grows at once or only when it has seen enough of them.
     #[serde(default)]
     pub next: f32,
     /// The window after it, segments; 0 if it could not be measured. After a timeout the rounds

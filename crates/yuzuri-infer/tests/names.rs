@@ -62,8 +62,8 @@ impl Made {
         });
     }
 
-    /// Epochs of `rounds` rounds: an acknowledgement of two segments adds one over `counted` of the
-    /// window, and a loss keeps the result of `keep`.
+    /// Epochs of `rounds` rounds: an acknowledgement of two segments counts as `counted`, `per` of
+    /// them add a segment, and a loss keeps the result of `keep`.
     fn epochs(
         mut self,
         epochs: u32,

@@ -221,7 +221,6 @@ pub(super) struct Looker {
 impl Looker {
     /// Processes new data. `acted_ns`: when the latest acknowledgement known to the sender passed
     /// the capture.
-    /// knows.
     pub(super) fn sent(
         &mut self,
         segment: &Segment,
