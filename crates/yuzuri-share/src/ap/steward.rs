@@ -374,7 +374,7 @@ impl Steward {
         self.summary = seat.summary;
     }
 
-    /// The mean weight of the stations that would take more.
+    /// The mean weight of the stations that would take more, by their shares.
     fn mean_weight(&self) -> f64 {
         let Some(summary) = &self.summary else { return 1.0 };
         let willing = self.stations.iter().filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
