@@ -35,7 +35,7 @@ pub enum ApTask {
 /// Options of the daemon.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// Configuration file; flags override what it says. SIGHUP reads it again
+    /// Configuration file; flags override it. SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -54,7 +54,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", value_parser = crate::units::objective())]
     objective: Option<Objective>,
 
-    /// Hardware address of a station that is left alone; may be repeated
+    /// Hardware address of a station to leave alone; may be repeated
     #[arg(long, value_name = "MAC")]
     exempt: Vec<StationId>,
 
@@ -63,12 +63,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "RATE:STANDARD")]
     radio: Option<RadioConfig>,
 
-    /// Radios on which ACKs are left out that later ones make needless: g (a, b and g), n
+    /// Radios on which to drop ACKs that later ones make redundant: g (a, b and g), n
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     thin_acks: Vec<SlowRadio>,
 
-    /// Leave alone what no window bounds (QUIC and other UDP, tunnels), instead of keeping it to
-    /// its share
+    /// Leave traffic alone that no window bounds (QUIC and other UDP, tunnels), instead of limiting
+    /// it to its share
     #[arg(long)]
     no_police: bool,
 
