@@ -62,7 +62,7 @@ fn check(member: &mut Member, now: Moment) {
     }
     assert!(member.members(now).filter_map(|seen| seen.name).all(|name| name.as_str().parse() == Ok(name)));
     assert!(member.reports(now).all(|(_, report)| report.bounded() == *report));
-    // What is due gets done: who polls at `next` never reductions in a circle.
+    // Polling does everything that is due: a caller that polls at `next` never loops forever.
     for _ in 0..4 {
         if member.next() <= now {
             member.poll(now, &mut Vec::new());

@@ -77,7 +77,7 @@ int down(struct __sk_buff *skb)
 	edge = f->right_edge;
 	window = window_for(f, s.ack, s.window, s.window ? bytes_of(b) : 0);
 	if (window != s.window && !write_window(skb, &s, window)) {
-		/* The packet advertises more than we noted: the next ACK begins anew. */
+		/* The packet advertises more than we stored: the next ACK starts over. */
 		*(volatile u64 *)&f->right_edge = 0;
 		count(COUNT_FAILED);
 		return TC_ACT_UNSPEC;

@@ -78,7 +78,7 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 		if (new == old || __sync_val_compare_and_swap(&f->right_edge, old, new) == old)
 			return field;
 	}
-	/* Other CPUs were faster each time: the next ACK begins anew. */
+	/* Other CPUs were faster each time: the next ACK starts over. */
 	*(volatile u64 *)&f->right_edge = 0;
 	return window;
 }

@@ -142,10 +142,11 @@ pub(super) const MAX_WAITING_ANSWERS: usize = 64;
 pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
 /// Rate limit for accepting unknown IDs, after an initial burst of as many as the table holds.
 pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;
-/// How often a terminal tells its name, and how long after it has first heard somebody at most.
+/// How often a terminal sends its name, and the maximum delay after it has first heard another one.
 pub(super) const NAME_EACH: Duration = Duration::from_secs(30);
 pub(super) const FIRST_NAME: Duration = Duration::from_secs(2);
-/// Of so many members on, names come more seldom: all together one each two seconds.
+/// With more other members than this, each sends its name less often: one name every two seconds in
+/// total.
 pub(super) const NAMES_AT_ONCE: usize = 15;
 /// How early a report or summary may be sent, since ticks are not exact.
 pub(super) const TICK_SLACK: Duration = Duration::from_millis(100);

@@ -106,7 +106,7 @@ pub struct Member {
     pub(super) weight: Option<(NodeId, f64, Moment)>,
     pub(super) station_count: Option<u16>,
     name: Option<TerminalName>,
-    /// When to tell it next; `None`: nobody was heard yet.
+    /// When to send the name next; `None` while no other member is known.
     name_at: Option<Moment>,
     pub(super) relayed: Option<Relayed>,
     pub(super) random: Generator,
@@ -250,7 +250,7 @@ impl Member {
         out.extend(self.out.drain(..));
     }
 
-    /// Tells the others what this terminal is called, if there are any, and the more seldom the more they are.
+    /// Sends this terminal's name if there are other members, and less often the more there are.
     fn tell_name(&mut self, now: Moment) {
         let Some(name) = self.name.filter(|_| !self.left) else { return };
         let others = self.peers.count();
