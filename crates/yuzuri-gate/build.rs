@@ -8,7 +8,7 @@ fn main() {
     println!("cargo:rerun-if-changed=bpf");
     // The names of integers, which all BPF programs of the project share.
     println!("cargo:rerun-if-changed=../yuzuri-kernel/bpf/types.h");
-    // What the compiler notes of sources names no folder of this machine.
+    // Source paths in the compiler's debug information must not name folders of this machine.
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let nameless = format!("-ffile-prefix-map={folder}=.");
     // -mcpu=v3: the first instruction set with compare-and-exchange.

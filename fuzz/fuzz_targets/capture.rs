@@ -1,4 +1,4 @@
-//! A packet capture from bytes that nobody vouches for: an error or segments, never a panic, and memory within bounds.
+//! An untrusted packet capture: an error or segments, never a panic, and bounded memory.
 //!
 //! `FUZZ_TARGETS=capture make fuzz` begins from the committed captures of the tests.
 #![no_main]
@@ -9,7 +9,7 @@ use yuzuri_capture::{Capture, Ending, FileFacts, Item, Options, Partition, Segme
 
 const MAX_FLOWS: usize = 4;
 
-/// Gives a few bytes at a time.
+/// Returns a few bytes at a time.
 struct Dribble<'a>(&'a [u8]);
 
 impl Read for Dribble<'_> {
@@ -27,13 +27,13 @@ fn read(reader: impl Read, partition: Partition) -> Option<(Vec<Segment>, FileFa
     while let Some(item) = capture.next_item().expect("memory can be read") {
         match item {
             Item::Segment(&segment) => {
-                // A flow begins in a slot that is free, and goes on in one that is not.
+                // A flow begins in a free slot and continues in an occupied one.
                 assert_ne!(live[segment.flow.index()], segment.first);
                 live[segment.flow.index()] = true;
                 assert!(segment.wire_bytes >= segment.payload_bytes + 40);
                 let key = capture.key(segment.flow).expect("its flow");
                 assert!((key.lower.ip(), key.lower.port()) <= (key.higher.ip(), key.higher.port()));
-                // What unpacks to very much is not kept.
+                // Captures that unpack to very much are not kept.
                 if segments.len() < 1000 {
                     segments.push(segment);
                 }
@@ -71,14 +71,15 @@ fn packets(bytes: &[u8]) -> Vec<u8> {
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = read(bytes, Partition::ALL);
-    // However the bytes come, they say the same. How much can be had of damaged compressed data, though, is up to what unpacks it.
+    // The sizes of reads must not matter. How much of damaged compressed data is recovered, though,
+    // depends on the decompressor.
     if let Some((_, facts)) = &whole
         && bytes.len() < 2000
         && !matches!(facts.ending, Ending::BadCompression { .. })
     {
         assert_eq!(read(Dribble(bytes), Partition::ALL), whole);
     }
-    // The two parts of the flows give together what one gives.
+    // The two partitions together yield what one reader yields.
     if let Some((segments, facts)) = &whole
         && bytes.len() < 2000
     {

@@ -1,4 +1,4 @@
-//! A filter as a browser or a user may write it: read or refused, and what was read comes back from its text.
+//! A filter from a browser or a user: parsed or refused, and its text parses to the same filter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Whatever hostapd's control socket may answer or report: read or refused, and no answer ends up as a command in a question.
+//! Any answers and events of hostapd's control socket: parsed or refused, and no answer is injected
+//! as a command into a request.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! What a browser, or anybody who reaches the port, may send: always an answer in HTTP, never a failure of ours, and
-//! without the token nothing but a refusal.
+//! Any input from a browser, or from anyone who reaches the port: always an HTTP answer, never a
+//! failure of ours, and without the token only a refusal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -77,7 +77,8 @@ thread_local! {
     static GUARDED: LazyCell<Fuzzed> = LazyCell::new(|| Fuzzed::new(page(), Some(SECRET), PATIENCE).expect("a runtime"));
 }
 
-/// Whether an answer grants more than the page's own files: what the API grants is JSON, events or CSV.
+/// Whether an answer contains more than the page's own files: the API's answers are JSON, events or
+/// CSV.
 fn tells(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     text.split("HTTP/1.1 ").any(|part| {
@@ -90,7 +91,7 @@ fn tells(answer: &[u8]) -> bool {
 fuzz_target!(|bytes: &[u8]| {
     let answer = OPEN.with(|page| page.answer(bytes));
     assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{}", answer.escape_ascii());
-    // 503 is for too many browsers: there is never more than one here.
+    // 503 means too many browsers: there is never more than one here.
     assert!(!answer.starts_with(b"HTTP/1.1 5"), "{}", answer.escape_ascii());
     let answer = GUARDED.with(|page| page.answer(bytes));
     let knows = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());

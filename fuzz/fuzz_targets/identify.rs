@@ -1,4 +1,5 @@
-//! Flows from segments that nobody vouches for: windows, rounds, every algorithm replayed, an answer; never a panic.
+//! Flows of untrusted segments: windows, rounds, every algorithm replayed, an answer; never a
+//! panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +7,8 @@ use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, T
 use yuzuri_infer::identify;
 use yuzuri_infer::packets::Tracker;
 
-/// Bytes of one segment: small numbers that add up, so that the fuzzer finds window traces that look like flows.
+/// Bytes of one segment: small numbers that add up, so that the fuzzer finds window traces that
+/// look like flows.
 const SEGMENT_BYTES: usize = 12;
 
 struct State {

@@ -1,4 +1,4 @@
-//! Whatever rtnetlink, nl80211 and `TCP_INFO` may bring: read or refused, never a panic.
+//! Any answers of rtnetlink, nl80211 and `TCP_INFO`: parsed or refused, never a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

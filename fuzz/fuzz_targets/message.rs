@@ -1,5 +1,5 @@
-//! What anybody on the network may send to a member of a group: read or refused, counted, and never a failure. What a member says
-//! itself, whatever it was told, the others can read.
+//! Any datagrams to a member of a group: parsed or refused, counted, and never a failure. The
+//! member's own messages, whatever it received, are valid for the others.
 #![no_main]
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -41,7 +41,7 @@ fn address(host: u8) -> SocketAddr {
     SocketAddr::new([10, 0, 0, host].into(), 4000)
 }
 
-/// With the group and the right tag: what lies behind both is reached.
+/// With the group and a valid tag: so the code behind both checks is reached.
 fn signed(head: [u8; 2], rest: &[u8]) -> Vec<u8> {
     // Version 1, or 2 as an access point speaks.
     let mut bytes = vec![(0x10 + (head[0] & 0x10)) | head[0] & 0xf, head[1] | 1];
@@ -62,7 +62,7 @@ fn check(member: &mut Member, now: Moment) {
     }
     assert!(member.members(now).filter_map(|seen| seen.name).all(|name| name.as_str().parse() == Ok(name)));
     assert!(member.reports(now).all(|(_, report)| report.bounded() == *report));
-    // What is due gets done: who polls at `next` never reductions in a circle.
+    // Polling does everything that is due: a caller that polls at `next` never loops forever.
     for _ in 0..4 {
         if member.next() <= now {
             member.poll(now, &mut Vec::new());

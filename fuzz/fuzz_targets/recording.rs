@@ -1,4 +1,4 @@
-//! A recording from bytes that nobody vouches for: an error or items, never a panic, and memory within bounds.
+//! An untrusted recording: an error or items, never a panic, and bounded memory.
 //!
 //! `FUZZ_TARGETS=recording make fuzz` begins from the committed recordings of the tests.
 #![no_main]
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     while let Ok(Some(items)) = reader.next_batch() {
         std::hint::black_box(items);
     }
-    // What has been decoded can be written again.
+    // Decoded items can be written again.
     if let Ok(reader) = Reader::new(bytes, "input") {
         let _ = convert(reader, Format::JsonLines, std::io::sink(), None, |_, _| ());
     }

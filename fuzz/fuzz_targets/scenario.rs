@@ -1,4 +1,5 @@
-//! A scenario of the laboratory as somebody may have sent it: read or refused, expanded within bounds, never a panic.
+//! An untrusted scenario of the laboratory: parsed or refused, expanded within limits, never a
+//! panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! The daemon's configuration: read or refused with its place, and what was read can be put into settings.
+//! The daemon's configuration: parsed or refused with a position, and a parsed one can be converted
+//! to settings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

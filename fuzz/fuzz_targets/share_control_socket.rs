@@ -1,5 +1,5 @@
-//! What a local user may write to the daemon's socket, and what a false daemon may answer: each question gets one JSON document,
-//! and whoever shows an answer never fails.
+//! Any input of a local user to the daemon's socket, and any answer of a false daemon: each request
+//! gets one JSON document, and a client that shows an answer never fails.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, Order, StatusCell, metrics, table};
 
-/// A real control socket behind a real socket, and the orders that it hands on.
+/// A real control socket behind a real socket, and the orders that it passes on.
 struct Served {
     _control_socket: ControlSocket,
     socket: PathBuf,
@@ -32,7 +32,8 @@ impl Served {
     fn answer(&self, question: &[u8]) -> Vec<u8> {
         let mut stream = UnixStream::connect(&self.socket).expect("the control_socket listens");
         stream.set_read_timeout(Some(Duration::from_secs(8))).expect("a timeout above zero");
-        // A control_socket that has read enough, or understood enough, may close before all is written.
+        // A control_socket that has read enough, or understood enough, may close before all is
+        // written.
         let _ = stream.write_all(question);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
@@ -48,7 +49,7 @@ thread_local! {
 fuzz_target!(|bytes: &[u8]| {
     SERVED.with_borrow(|served| {
         let answer = served.answer(bytes);
-        // Who writes more than a question may have is cut off; everybody else has a document.
+        // A client that writes more than a request may have is cut off; all others get a document.
         if bytes.len() <= 4096 {
             let answer: Answer = serde_json::from_slice(&answer).expect("one document of JSON");
             let ordered = served.orders.try_iter().count();
@@ -56,7 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         while served.orders.try_recv().is_ok() {}
     });
-    // The other way round: a command that asked shows what it was told.
+    // The other direction: a client shows the answer.
     if let Ok(Answer::Status(status)) = serde_json::from_slice::<Answer>(bytes) {
         let _ = table(&status);
         let text = metrics(&status);

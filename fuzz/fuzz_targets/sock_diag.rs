@@ -1,4 +1,4 @@
-//! Whatever a netlink socket may bring: read or refused, never a panic.
+//! Any input from a netlink socket: parsed or refused, never a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -11,7 +11,7 @@ pub fn memory_file() -> File {
     name.expect("the kernel has files in memory").into()
 }
 
-/// Writes the file anew; its path.
+/// Rewrites the file; returns its path.
 pub fn rewrite(file: &mut File, write: impl FnOnce(&mut File) -> io::Result<()>) -> PathBuf {
     let written = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| write(file));
     written.expect("memory takes it");

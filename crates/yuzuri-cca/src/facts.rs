@@ -1,30 +1,30 @@
-//! What is known of each algorithm beside what it does to the window, in one table: whoever needs to
-//! know it asks here, by the algorithm or by the name that a kernel gives.
+//! One table of facts about each algorithm, apart from how it moves the window. Look them up by
+//! algorithm or by the name that a kernel uses.
 
 use crate::{Algorithm, CubicConstants};
 use serde::{Deserialize, Serialize};
 
-/// What rules the window of a congestion control.
+/// What determines the window of a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CcaKind {
-    /// It grows by ACKs and is reduced by losses (RFC 5681, RFC 9438).
+    /// ACKs increase it and losses reduce it (RFC 5681, RFC 9438).
     Grows,
     /// The same, within bounds that a sharing group sets.
     Bounded,
-    /// It is what a model of the path says, and the sender paces by a rate (BBR).
+    /// A model of the path determines it, and the sender paces at a rate (BBR).
     Model,
 }
 
 /// Name of the BPF congestion control that keeps within the bounds of a sharing group. In a network
-/// namespace beside the host's a number follows: `yuzuri_4026532`.
+/// namespace other than the host's, a number follows the name: `yuzuri_4026532`.
 pub const BOUNDED_CONTROL: &str = "yuzuri";
 
-/// Names that BBR's versions have in kernels of others, where `bbr` may be another version.
+/// Names of BBR versions in other vendors' kernels, where `bbr` may be another version.
 const BBR_OF_OTHERS: [&str; 2] = ["bbr1", "bbr2"];
 
 impl CcaKind {
-    /// That of the congestion control of this name; `None` where nothing is known of it.
+    /// The kind of the congestion control with this name; `None` if the name is unknown.
     pub fn of(congestion_control: &str) -> Option<CcaKind> {
         let bounded = congestion_control
             .strip_prefix(BOUNDED_CONTROL)
@@ -39,71 +39,73 @@ impl CcaKind {
     }
 }
 
-/// How often a sender has it.
+/// How common an algorithm is among senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Systems come with it, and hosts run it unless told otherwise (CUBIC of Linux, Apple and
-    /// Windows, NewReno of the BSDs, BBR of large operators).
+    /// Systems include it, and hosts run it by default (CUBIC of Linux, Apple and Windows, NewReno
+    /// of the BSDs, BBR of large operators).
     Usual,
-    /// A system has it, but somebody must choose it.
+    /// A system includes it, but somebody must select it.
     Chosen,
-    /// No released kernel has it.
+    /// No released kernel includes it.
     OutOfTree,
 }
 
-/// A form in which an algorithm may be met on a flow.
+/// A form in which an algorithm may appear on a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As the kernel has it.
+    /// As the kernel implements it.
     Plain,
-    /// On a kernel with fewer ticks a second: its window hangs on times in ticks, of which a round
-    /// trip may have few.
+    /// On a kernel with fewer ticks per second: its window depends on times in ticks, and a round
+    /// trip may take only a few of them.
     SlowTicks,
-    /// It counts an ACK of several segments as one after slow start, as before Linux 5.7 ("tcp: fix
-    /// stretch ACK bugs in ...").
+    /// After slow start, it counts an ACK of several segments as one, as kernels before Linux 5.7
+    /// did ("tcp: fix stretch ACK bugs in ...").
     CountsAcks,
-    /// It gives way to delays at times drawn by lot.
+    /// It backs off on delay at random times.
     Randomized,
-    /// It may hold the window by single measurements or by a threshold that it forgets at drawn times.
+    /// It may hold the window because of single measurements, or because of a threshold that it
+    /// forgets at random times.
     MayHold,
-    /// It learns nothing of one-way delays, because an offset of the clocks that is drawn by lot blinds it.
+    /// It learns nothing about one-way delays, because a random offset between the clocks hides
+    /// them.
     Blind,
-    /// It gives way at times that cannot be foreseen, may hold the window, and takes back by slow
-    /// start what it gave. It is not told timestamps.
+    /// It backs off at unpredictable times, may hold the window, and regains by slow start what it
+    /// gave up. It gets no timestamps.
     Unforeseen,
-    /// With the constants of this place in [`Facts::constants`].
+    /// With the constants at this index of [`Facts::constants`].
     Constants(usize),
 }
 
-/// What is known of an algorithm.
+/// Facts about an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// Name as in Linux, with a suffix for variants that Linux does not distinguish.
     pub name: &'static str,
-    /// Name of the module or of the system's setting, which several variants may share.
+    /// Name of the module or of the system's setting. Several variants may share it.
     pub kernel_name: &'static str,
-    /// What rules its window.
+    /// What determines its window.
     pub kind: CcaKind,
     /// It needs ECN (`TCP_CONG_NEEDS_ECN`): its SYN is ECN-capable, others never are.
     pub needs_ecn: bool,
-    /// What it does to the window depends on random numbers, so that one run stands for little.
+    /// Its window depends on random numbers, so a single run is not representative.
     pub randomized: bool,
-    /// Its window depends on the least RTT of the connection.
+    /// Its window depends on the minimum RTT of the connection.
     pub uses_min_rtt: bool,
-    /// Its window depends on what it has estimated of a competing flow since the connection began.
+    /// Its window depends on its estimate of a competing flow since the connection began.
     pub estimates_competitor: bool,
-    /// How often a sender has it.
+    /// How common it is among senders.
     pub spread: Spread,
-    /// The algorithm that it cannot be told from, because its constants differ by less than the
-    /// rounding of a window, or because that one has this one's constants as a form.
+    /// The algorithm that it cannot be distinguished from: their constants differ by less than the
+    /// rounding of a window, or the other algorithm has these constants as one of its forms.
     pub stands_for: Option<Algorithm>,
-    /// The constants that a CUBIC of this name may have, the plainest first.
+    /// The constants that a CUBIC with this name may use, the plainest first.
     pub constants: &'static [CubicConstants],
-    /// The forms in which it may be met, the plainest first.
+    /// The forms in which it may appear, the plainest first.
     pub forms: &'static [Form],
 }
 
-/// An algorithm of which nothing particular is known.
+/// An algorithm without special properties.
 const PLAIN: Facts = Facts {
     name: "",
     kernel_name: "",
@@ -185,7 +187,7 @@ impl Algorithm {
             }
             Algorithm::Cdg => Facts { randomized: true, forms: &[Form::Randomized], ..Facts::named("cdg") },
             Algorithm::Dctcp => Facts { needs_ecn: true, ..Facts::named("dctcp") },
-            // It draws only the phase in which its cycle begins.
+            // Only the phase in which its cycle begins is random.
             Algorithm::Bbr => Facts { kind: CcaKind::Model, spread: Spread::Usual, ..Facts::named("bbr") },
             Algorithm::Bbr3 => Facts {
                 kernel_name: "bbr",

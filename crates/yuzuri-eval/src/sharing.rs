@@ -1,4 +1,5 @@
-//! The gains and costs of sharing, in simulation: every setting of the matrix with every contender, and settings drawn by lot.
+//! The gains and costs of sharing, in simulation: every setting of the matrix with every contender,
+//! and settings drawn by lot.
 
 mod contender;
 mod contest;
@@ -40,7 +41,8 @@ pub struct Args {
     /// Also write all figures to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Print the state of a run of one setting and the first of --contenders, twice per simulated second
+    /// Print the state of a run of one setting and the first of --contenders, twice per simulated
+    /// second
     #[arg(long)]
     trace: bool,
     /// List the settings and exit
@@ -50,7 +52,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Draw random settings, run each with CUBIC and with Yuzuri's policy, and print tables by class
+    /// Draw random settings, run each with CUBIC and with Yuzuri's policy, and print tables by
+    /// class
     Lot(LotArgs),
 }
 
@@ -68,7 +71,8 @@ struct LotArgs {
     /// Also write all figures to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Compare with what a user would do instead: BBR, fq, static limits, FQ-CoDel with airtime fairness, both
+    /// Compare with what a user would do instead: BBR, fq, static limits, FQ-CoDel with airtime
+    /// fairness, both
     #[arg(long)]
     alternatives: bool,
 }
@@ -76,8 +80,8 @@ struct LotArgs {
 /// Says how far the runs are.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Lets `run` do its runs, so many side by side (all cores, if that is not said), and says on a terminal how
-/// far they are. Ctrl-C ends the program.
+/// Lets `run` do its runs, with this many in parallel (default: all cores), and shows the progress
+/// on a terminal. Ctrl-C ends the program.
 pub fn watched<T>(
     jobs: Option<usize>,
     run: impl FnOnce(usize, &AtomicBool, Progress) -> anyhow::Result<Option<T>>,

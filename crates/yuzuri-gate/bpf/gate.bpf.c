@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The gate: tc programs at an access point's devices towards its stations. `down` runs at egress and lowers the
- * receive window in ACKs, so that what a connection has in flight stays at its bound, and may leave ACKs out
- * that later ones make needless; `up` runs at ingress and measures, and polices what has no such window.
- * Whatever is not wholly understood goes on untouched. docs/access-point.md says what each rule is for.
+ * The gate: tc programs at an access point's devices towards its stations. `down` runs at egress
+ * and lowers the receive window in ACKs, so that a connection's flight stays within its bound, and
+ * may drop ACKs that later ones make redundant; `up` runs at ingress and measures, and polices
+ * traffic without such a window. Packets that are not completely understood pass untouched.
+ * docs/access-point.md explains each rule.
  */
 #include "gate.h"
 #include "packet.h"
@@ -21,7 +22,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define WINDOW_AT 14 /* in the TCP header */
 #define SUM_AT 16
 
-/* Puts a window into the packet; the checksum by RFC 1624, or not at all where hardware will make it. */
+/* Writes a window into the packet; updates the checksum by RFC 1624, or not at all if hardware will
+ * compute it. */
 static __always_inline bool write_window(struct __sk_buff *skb, struct segment *s, u16 window)
 {
 	u16 from = bpf_htons(s->window), to = bpf_htons(window);
@@ -75,7 +77,7 @@ int down(struct __sk_buff *skb)
 	edge = f->right_edge;
 	window = window_for(f, s.ack, s.window, s.window ? bytes_of(b) : 0);
 	if (window != s.window && !write_window(skb, &s, window)) {
-		/* The packet advertises more than we noted: the next ACK begins anew. */
+		/* The packet advertises more than we stored: the next ACK starts over. */
 		*(volatile u64 *)&f->right_edge = 0;
 		count(COUNT_FAILED);
 		return TC_ACT_UNSPEC;
@@ -121,7 +123,9 @@ int up(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* The kernel's monotonic clock, which a process in a time namespace cannot read: user space runs this by hand.
+/*
+ * The kernel's monotonic clock, which a process in a time namespace cannot read: user space runs
+ * this program directly.
  */
 u64 clock_ns = 0;
 

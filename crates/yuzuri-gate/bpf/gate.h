@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What the gate's programs and user space say to each other. "Station" is the side whose uploads are bounded,
- * "server" the other one; "down" is towards the station. Nothing here depends on the kernel's own types, so the
- * programs load on kernels without BTF.
+ * The interface between the gate's programs and user space. "Station" is the side whose uploads are
+ * bounded, "server" the other one; "down" is towards the station. Nothing here depends on the
+ * kernel's own types, so the programs load on kernels without BTF.
  */
 #ifndef YUZURI_GATE_H
 #define YUZURI_GATE_H
@@ -22,8 +22,8 @@ struct flow_key {
 	u16 server_port;
 };
 
-/* How much a connection may have in flight. Written by user space alone: nothing that the programs keep is in
- * an entry that user space writes. */
+/* How much a connection may have in flight. Written by user space alone: nothing that the programs
+ * keep is in an entry that user space writes. */
 struct bound {
 	u64 until_ns; /* of the kernel's monotonic clock; expired: as if there were none */
 	u32 bytes;    /* 0: not bounded, and no default looked for */
@@ -38,7 +38,7 @@ struct bound {
 #define FLOW_DATA 32       /* up_end holds */
 #define FLOW_STAMPS 64     /* RFC 7323 time stamps were seen */
 
-/* What is known of a connection. */
+/* The state of a connection. */
 struct flow {
 	/* The highest right edge that the station was advertised (sequence number), and EDGE_KNOWN.
 	 * CPUs that handle ACKs of one connection at a time change it by compare-and-exchange. */
@@ -77,7 +77,8 @@ struct flow {
 	u32 advertised; /* the window that went down last, bytes */
 	u32 offered;    /* what the server said it was */
 	u32 quiets;     /* intervals in quiet_sum_ns */
-	/* The least that the station left unused of its window, bytes, in this period and in the one before. */
+	/* The least that the station left unused of its window, bytes, in this period and in the
+	 * one before. */
 	u32 room;
 	u32 room_before;
 	u32 room_period;
@@ -98,19 +99,20 @@ struct flow {
 
 #define EDGE_KNOWN (1ULL << 32)
 
-/* A station that sends what no window bounds (QUIC and other UDP, tunnels), by its hardware address. */
+/* A station with traffic that no window bounds (QUIC and other UDP, tunnels), by its hardware
+ * address. */
 struct mac {
 	u8 address[6];
 	u16 zero;
 };
 
-/* What it may send of that. Written by user space alone. */
+/* The rate limit for that traffic. Written only by user space. */
 struct rate {
 	u64 until_ns;    /* expired: as much as it wants */
 	u64 bytes_per_s; /* IP packets, headers included */
 };
 
-/* What it sends of that. */
+/* The token bucket for that traffic. */
 struct bucket {
 	u64 filled_ns;
 	s64 tokens;  /* bytes; below 0: a debt */
@@ -122,7 +124,7 @@ struct bucket {
 	u64 all_passed; /* what had passed of all stations after its last packet that did, bytes */
 };
 
-/* What the programs count, an index each into `counts`. */
+/* The programs' counters; indices into `counts`. */
 enum count {
 	COUNT_DOWN,     /* TCP segments towards stations */
 	COUNT_UP,       /* from stations */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The scale of a connection's windows, from its SYN and SYN-ACK. A handshake that leaves any doubt makes the
- * connection one that is never touched.
+ * The scale of a connection's windows, from its SYN and SYN-ACK. A handshake that leaves any doubt
+ * makes the connection one that is never touched.
  */
 #ifndef YUZURI_GATE_HANDSHAKE_H
 #define YUZURI_GATE_HANDSHAKE_H
@@ -29,7 +29,8 @@ static __always_inline void on_syn(struct flow *f, struct segment *s, struct off
 	    .mss = who == FLOW_SERVER_SYN ? offer->mss : 0,
 	};
 
-	/* A middlebox may drop the server's MPTCP option, so only the answer decides about that one. */
+	/* A middlebox may drop the server's MPTCP option, so only the answer decides about that
+	 * one. */
 	if (offer->is_signed || offer->broken)
 		begun.flags |= FLOW_FOREIGN;
 	__builtin_memcpy(begun.mac, s->mac, sizeof(begun.mac));
@@ -67,7 +68,7 @@ static __always_inline void on_syn_ack(struct flow *f, struct segment *s, struct
 	f->flags |= FLOW_KNOWN;
 }
 
-/* A segment of `who` that begins or ends a connection; false for any other. */
+/* Whether a segment of `who` begins or ends a connection. */
 static __always_inline bool on_handshake(struct __sk_buff *skb, struct flow *f, struct segment *s, u8 who,
 					 u64 now)
 {

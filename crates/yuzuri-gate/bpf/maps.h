@@ -16,7 +16,8 @@ enum {
 	BPF_F_NO_PREALLOC = 1,
 };
 
-/* The least recently used connection makes room for a new one: from then on it is a stranger, and untouched. */
+/* The least recently used connection makes room for a new one: from then on it is a stranger, and
+ * untouched. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384); /* user space sizes it */
@@ -33,7 +34,8 @@ struct {
 	__type(value, struct bound);
 } bounds SEC(".maps");
 
-/* Of a station's connections that have none of their own, as new ones before user space has seen them. */
+/* Of a station's connections that have none of their own, as new ones before user space has seen
+ * them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -50,7 +52,7 @@ struct {
 	__type(value, struct bound);
 } default_bound SEC(".maps");
 
-/* What stations may send that no window bounds. */
+/* The rate limits of stations' traffic without a window. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -59,7 +61,7 @@ struct {
 	__type(value, struct rate);
 } rates SEC(".maps");
 
-/* What they send. */
+/* The token buckets of that traffic. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -87,8 +89,8 @@ struct {
 	__type(value, u64);
 } counts SEC(".maps");
 
-/* What passed up that no window bounds, of all stations, bytes: a mark that each segment that is timed takes
- * along. */
+/* Bytes of all stations' traffic without a window that passed up; each timed segment stores the
+ * current value. */
 u64 other_passed = 0;
 
 static __always_inline void count_up(u32 what, u64 by)

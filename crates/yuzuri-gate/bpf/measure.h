@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What a connection does, seen from the middle: bytes, repetitions, and the round-trip time in two halves, one
- * measurement at a time in each. Counters may miss a packet where two CPUs handle one connection.
+ * Measures a connection from the middle: bytes, repetitions, and the round-trip time in two halves,
+ * one measurement at a time in each. Counters may miss a packet if two CPUs handle one connection.
  */
 #ifndef YUZURI_GATE_MEASURE_H
 #define YUZURI_GATE_MEASURE_H
@@ -41,7 +41,7 @@ static __always_inline void air_sample(struct flow *f, u64 now)
 static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 now)
 {
 	if (after(s->ack, f->ack)) {
-		/* What acknowledges more than came up, and a FIN, does not count. */
+		/* An acknowledgement of more than came up, or of a FIN, does not count. */
 		if ((f->flags & FLOW_DATA) && !after(s->ack, f->up_end + 1))
 			f->acked_bytes += s->ack - f->ack;
 		f->ack = s->ack;
@@ -56,8 +56,8 @@ static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 n
 static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64 now)
 {
 	if (s->has_stamps) {
-		/* The first segment with a stamp; and only while the station has something under way, or we
-		 * would time its silence. */
+		/* The first segment with a stamp; and only while the station has something under
+		 * way, or we would time its silence. */
 		if (s->stamp != f->stamp && !f->air_sent_ns && (f->flags & FLOW_DATA) &&
 		    after(f->up_end, f->ack)) {
 			f->air_mark = s->stamp;
@@ -68,8 +68,8 @@ static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64
 	}
 }
 
-/* After it: `before` is the right edge that the station knew before. A station without time stamps that fills
- * its window answers an edge that moves with a segment beyond the old one. */
+/* After it: `before` is the right edge that the station knew before. A station without time stamps
+ * that fills its window answers an edge that moves with a segment beyond the old one. */
 static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 {
 	u32 edge = before;
@@ -82,8 +82,8 @@ static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 	}
 }
 
-/* How much of its window the station leaves unused: a station that its window limits leaves hardly more than
- * what the ACKs under way to it open. */
+/* How much of its window the station leaves unused: a station limited by its window leaves hardly
+ * more than the ACKs in transit to it will open. */
 static __always_inline void measure_room(struct flow *f, u32 end, u64 now)
 {
 	u32 period = now >> PERIOD_SHIFT, room = ROOM_UNKNOWN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * From a packet to a TCP segment. What is not understood to the last byte is none: fragments, IPv6 extension
- * headers, lengths that contradict each other.
+ * Parses a packet as a TCP segment. Anything not understood to the last byte is rejected:
+ * fragments, IPv6 extension headers, lengths that contradict each other.
  */
 #ifndef YUZURI_GATE_PACKET_H
 #define YUZURI_GATE_PACKET_H
@@ -10,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 
-/* uapi/linux/bpf.h: the context of a tc program, as far as it is read here. */
+/* uapi/linux/bpf.h: the context of a tc program, as far as it is used here. */
 struct __sk_buff {
 	u32 len;
 	u32 before_data[18];
@@ -135,7 +135,8 @@ enum parsed {
 	PARSED_SHORT, /* the headers are not all in the packet's linear part */
 };
 
-/* What carries users' data, and is no TCP. Others, as ICMP and routing protocols, keep a network alive. */
+/* Protocols other than TCP that carry users' data. Others, such as ICMP and routing protocols, keep
+ * a network working. */
 static __always_inline bool carries_data(u8 protocol)
 {
 	switch (protocol) {
@@ -154,8 +155,8 @@ static __always_inline bool carries_data(u8 protocol)
 	return false;
 }
 
-/* The headers, as far as they are in the linear part. Not inlined, since it is called a second time after more
- * was made linear. */
+/* The headers, as far as they are in the linear part. Not inlined, since it is called a second time
+ * after more was made linear. */
 static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, bool down)
 {
 	void *data = (void *)(long)skb->data;
@@ -299,7 +300,7 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		s->echo = bpf_ntohl(option[2]);
 	}
 	s->has_more = header > TCP_HEADER + (s->has_stamps ? STAMPS : 0);
-	/* The low bits of the length hold what once was the nonce sum, now AccECN's (RFC 9768). */
+	/* The low bits of the length are the former nonce sum, now AccECN's (RFC 9768). */
 	s->is_plain = !s->payload && tcp->flags == TCP_ACK && !(tcp->length & 15) && !s->has_more &&
 		      (ecn & ECN_CE) != ECN_CE;
 	return PARSED;
@@ -315,7 +316,7 @@ static __always_inline int parse(struct __sk_buff *skb, struct segment *s, bool 
 	return parsed;
 }
 
-/* What a SYN says in its options. */
+/* The options of a SYN. */
 struct offer {
 	u8 scale; /* NO_SCALE: no such option */
 	bool mptcp;
@@ -332,11 +333,11 @@ struct offer {
 #define OPTION_AO 29
 #define OPTION_MPTCP 30
 
-/* Hides from the compiler what it knows of a value, so that it makes no branch of it. */
+/* Hides a value's range from the compiler, so that it does not make a branch of it. */
 #define opaque(x) asm volatile("" : "+r"(x))
 
-/* Of each kind below 32 the place, plus one, of its last option. Without a branch for each kind: the verifier
- * would follow every sequence of kinds. */
+/* Of each kind below 32 the place, plus one, of its last option. Without a branch for each kind:
+ * the verifier would follow every sequence of kinds. */
 static __always_inline void read_offer(struct __sk_buff *skb, struct segment *s, struct offer *offer)
 {
 	u8 options[64 + 4] = {}; /* any place of 6 bits, and what follows it, is inside */
@@ -349,7 +350,8 @@ static __always_inline void read_offer(struct __sk_buff *skb, struct segment *s,
 	offer->broken = true;
 	if (beyond_one >= MAX_TCP_OPTIONS)
 		return;
-	/* The verifier of Linux 6.1 does not conclude from a comparison with 0 that it is at least 1. */
+	/* The verifier of Linux 6.1 does not conclude from a comparison with 0 that it is at
+	 * least 1. */
 	opaque(beyond_one);
 	if (bpf_skb_load_bytes(skb, s->at + TCP_HEADER, options, beyond_one + 1))
 		return;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * What no window bounds: QUIC and other UDP, tunnels. Beside bounded TCP it would take all, so a station has a
- * token bucket for it, as long as user space keeps it one. Streams of little, as calls, DNS and games, go
- * first: they take of the bucket, too, but into debt.
+ * Traffic without a window: QUIC and other UDP, tunnels. In competition with bounded TCP it would
+ * take everything, so a station has a token bucket for it, as long as user space maintains one.
+ * Small streams, such as calls, DNS and games, go first: they take from the bucket, too, but may
+ * overdraw it.
  */
 #ifndef YUZURI_GATE_POLICE_H
 #define YUZURI_GATE_POLICE_H
@@ -13,14 +14,15 @@
 #define IPV4_SUM_AT 10 /* in the header */
 #define NS_PER_S 1000000000ULL
 #define MAX_RATE (1ULL << 33) /* bytes a second: its product with a second in ns fits */
-/* A bucket holds the rate of a 20th of a second, and at least so much, bytes: a congestion window's burst. */
+/* A bucket holds the rate of a 20th of a second, and at least this many bytes: a congestion
+ * window's burst. */
 #define BURST_PARTS 20
 #define MIN_BURST 32768
-/* A stream of less than so many bytes a second, beyond its first ones, is small: 512 kbit/s. */
+/* A stream with fewer bytes per second, beyond its first ones, is small: 512 kbit/s. */
 #define SMALL_PER_S 65536
 #define SMALL_BURST 32768
 
-/* What has come together since a moment, bytes; of a second at most. */
+/* The tokens since a moment, bytes; of a second at most. */
 static __always_inline u64 since(u64 then, u64 now, u64 bytes_per_s)
 {
 	u64 ns = now > then ? now - then : 0;
@@ -42,7 +44,8 @@ static __always_inline bool is_small(struct segment *s, u64 now)
 		bpf_map_update_elem(&allowances, &s->key, &begun, 0);
 		return true;
 	}
-	/* Two CPUs at a time may give a packet too much or too little: it is an allowance, no account. */
+	/* Two concurrent CPUs may give a packet too much or too little: the allowance need not be
+	 * exact. */
 	tokens = a->tokens + since(a->filled_ns, now, SMALL_PER_S);
 	if (tokens > SMALL_BURST)
 		tokens = SMALL_BURST;
@@ -71,12 +74,15 @@ static __always_inline s64 fill(struct bucket *b, u64 bytes_per_s, u64 now)
 	return tokens;
 }
 
-/* Marks a packet as one that met congestion, if its sender understands that. Not by bpf_skb_ecn_set_ce(), which
- * takes what lies behind a VLAN's tag for what lies at the network header, and changes bytes of the tag.
+/*
+ * Marks a packet as having met congestion, if its sender supports that. Not with
+ * bpf_skb_ecn_set_ce(), which mistakes the data after a VLAN tag for the network header, and
+ * changes bytes of the tag.
  */
 static __always_inline bool mark(struct __sk_buff *skb, struct segment *s)
 {
-	/* The low two bits of the byte behind the version in IPv4, and two above its middle in IPv6. */
+	/* The low two bits of the byte behind the version in IPv4, and two above its middle in
+	 * IPv6. */
 	u16 ce = s->version == 4 ? bpf_htons(ECN_CE) : bpf_htons(ECN_CE << 4), first = s->first | ce;
 
 	if (!(s->first & ce))
@@ -88,13 +94,13 @@ static __always_inline bool mark(struct __sk_buff *skb, struct segment *s)
 	return !bpf_skb_store_bytes(skb, s->ip, &first, sizeof(first), 0);
 }
 
-/* Counts a packet that goes on. */
+/* Counts a packet that passes. */
 static __always_inline u64 passed(struct segment *s)
 {
 	return __sync_fetch_and_add(&other_passed, s->packet) + s->packet;
 }
 
-/* Whether a packet that no window bounds goes on. */
+/* Whether a packet of traffic without a window passes. */
 static __always_inline bool police(struct __sk_buff *skb, struct segment *s, u64 now)
 {
 	struct mac mac = {};
@@ -125,10 +131,10 @@ static __always_inline bool police(struct __sk_buff *skb, struct segment *s, u64
 	bytes_per_s = r->bytes_per_s > MAX_RATE ? MAX_RATE : r->bytes_per_s;
 	small = is_small(s, now);
 	tokens = fill(b, bytes_per_s, now);
-	/* Small ones may owe what a second brings. */
+	/* Small streams may go up to one second into debt. */
 	if (tokens < (s64)s->packet && !(small && tokens > -(s64)bytes_per_s)) {
-		/* Who understands marks gets one; who goes on in spite of them owes at most a small
-		 * burst. */
+		/* Senders that support marks get one; those that ignore them may owe at most a
+		 * small burst. */
 		if (tokens < -MIN_BURST || !mark(skb, s)) {
 			__sync_fetch_and_add(&b->dropped, 1);
 			count(COUNT_DROPPED);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Leaves out ACKs on the way down (RFC 3449, 5.2): on a radio without aggregation each costs the air almost
- * what a full segment does. Only such that a later one says as well, and only while that one must come:
- * segments passed up that it will acknowledge.
+ * Drops ACKs on the way down (RFC 3449, 5.2): on a radio without aggregation each takes almost as
+ * much airtime as a full segment. Only ACKs that a later one makes redundant, and only while that
+ * one must come: segments passed up that it will acknowledge.
  */
 #ifndef YUZURI_GATE_THIN_H
 #define YUZURI_GATE_THIN_H
 
 #include "window.h"
 
-/* The station hears of its segments at least so often: it paces and measures by ACKs. */
+/* The longest time without an ACK for the station, which paces and measures by ACKs. */
 #define THIN_GAP_NS 10000000ULL
-/* How long after a sign of a loss every ACK counts: senders recover by them, and losses come again. */
+/* How long after a sign of a loss every ACK counts: senders recover by them, and losses come
+ * again. */
 #define LOSS_NS 10000000000ULL
 
 /* Signs of a loss in a segment down, before whose time the highest ACK was `before`. */
@@ -21,7 +22,7 @@ static __always_inline void note_loss(struct flow *f, struct segment *s, u32 bef
 			    f->offered == (u32)s->window << (f->scale & 15) && (f->flags & FLOW_DATA) &&
 			    after(f->up_end, s->ack);
 
-	/* SACK, and what we do not know. */
+	/* SACK, and unknown options. */
 	if (is_duplicate || s->has_more || (s->flags & TCP_ECE))
 		f->loss_ns = now;
 }
@@ -34,10 +35,11 @@ static __always_inline bool is_needless(struct flow *f, struct segment *s, struc
 
 	if (!thin || thin > MAX_BOUND || !s->is_plain || !s->window || !f->advertised)
 		return false;
-	/* A duplicate, or older than what went down; or it says too much to be left out. */
+	/* A duplicate, or older than the last ACK that went down; or it acknowledges too much to be
+	 * dropped. */
 	if (!after(s->ack, before) || (s32)step <= 0 || step >= thin)
 		return false;
-	/* The last one for now: only what is known to be under way behind it brings another. */
+	/* The last one for now: only segments known to be in flight behind it cause another. */
 	if (!(f->flags & FLOW_DATA) || (s32)(f->up_end - s->ack) < (s32)(thin / 2))
 		return false;
 	/* It opens the window. */

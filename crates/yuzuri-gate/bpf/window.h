@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The window clamp: how far a window is lowered. The station may send up to the highest right edge that it was
- * ever advertised, so that edge is kept and never moved left (RFC 9293, 3.8.6): a bound holds once the data
- * advertised beyond it are acknowledged. crates/yuzuri-gate/src/model.rs says the same in Rust; a test
- * compares the two.
+ * The window clamp: how far a window is lowered. The station may send up to the highest right edge
+ * that it was ever advertised, so that edge is kept and never moved left (RFC 9293, 3.8.6): a bound
+ * holds once the data advertised beyond it are acknowledged. crates/yuzuri-gate/src/model.rs says
+ * the same in Rust; a test compares the two.
  */
 #ifndef YUZURI_GATE_WINDOW_H
 #define YUZURI_GATE_WINDOW_H
@@ -18,7 +18,8 @@
 /* A right edge that lies further ahead of an ACK than any window reaches, reordering included, was
  * advertised in a part of the connection whose end we did not see. */
 #define MAX_AHEAD (3U << 29)
-/* Beyond this unit a window that is rounded up stays for ever where it was: no ACK acknowledges so much. */
+/* In larger units, a window that is rounded up would never shrink: no ACK acknowledges a whole
+ * unit. */
 #define MAX_ROUND_UP 1024
 #define TRIES 8
 
@@ -42,7 +43,8 @@ static __always_inline u32 bytes_of(struct bound *b)
 	return bytes > MAX_BOUND ? MAX_BOUND : bytes;
 }
 
-/* The window field that goes down instead of `window` in a segment that acknowledges up to `ack`. */
+/* The window field that goes down instead of `window` in a segment that acknowledges up to
+ * `ack`. */
 static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 bound)
 {
 	u8 scale = f->scale & 15;
@@ -50,7 +52,8 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 
 	for (int i = 0; i < TRIES; i++) {
 		u64 old = *(volatile u64 *)&f->right_edge, new;
-		/* From the ACK on, bytes. An ACK beyond all that was promised leaves nothing of it. */
+		/* From the ACK on, bytes. An ACK beyond all that was promised leaves nothing of
+		 * it. */
 		s32 ahead = (u32)old - ack;
 		u32 offered = (u32)window << scale, promised = ahead > 0 ? ahead : 0, want, lower, right;
 		u16 field = window;
@@ -60,8 +63,9 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 		} else {
 			want = bound > promised ? bound : promised;
 			if (bound && window && offered > want) {
-				/* Rounded up, or the edge would move left. In large units rounded down, by less
-				 * than one: receivers do that, and senders bear it (RFC 7323, 2.4). */
+				/* Rounded up, or the edge would move left. In large units rounded
+				 * down, by less than one: receivers do that, and senders bear it
+				 * (RFC 7323, 2.4). */
 				lower = (want + unit - 1) >> scale;
 				if (unit > MAX_ROUND_UP && lower > 1 && want & (unit - 1))
 					lower--;
@@ -74,7 +78,7 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 		if (new == old || __sync_val_compare_and_swap(&f->right_edge, old, new) == old)
 			return field;
 	}
-	/* Other CPUs were faster each time: the next ACK begins anew. */
+	/* Other CPUs were faster each time: the next ACK starts over. */
 	*(volatile u64 *)&f->right_edge = 0;
 	return window;
 }

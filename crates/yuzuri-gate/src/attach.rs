@@ -1,5 +1,6 @@
-//! Puts the programs at a device: by tcx where the kernel has it (6.6), so that they go with this process, however it
-//! ends; else as classifiers of clsact, which stay until they are taken away or replaced.
+//! Attaches the programs to a device: by tcx if the kernel supports it (6.6), so that they
+//! disappear with this process, however it ends; otherwise as classifiers of clsact, which stay
+//! until they are removed or replaced.
 
 #![expect(unsafe_code, reason = "libbpf-rs has no tcx")]
 
@@ -19,11 +20,13 @@ use std::os::unix::fs::MetadataExt;
 pub enum How {
     /// They go with the process.
     Tcx,
-    /// They stay, and touch nothing once the bounds have expired; the next gate at the device replaces them.
+    /// They stay, and touch nothing once the bounds have expired; the next gate at the device
+    /// replaces them.
     Clsact,
 }
 
-/// Handle and priority of our classifiers, by which a later process finds those of one that was killed.
+/// Handle and priority of our classifiers, by which a later process finds those of one that was
+/// killed.
 const MARK: u32 = 0x797a;
 
 /// Programs at a device; dropping it takes them away.
@@ -40,7 +43,7 @@ enum Kept {
 /// Classifiers at a device.
 struct Filters {
     index: i32,
-    /// The namespace that `index` is of: whoever drops them may be in another.
+    /// The namespace of `index`: the dropping thread may be in another one.
     namespace: File,
     down: OwnedFd,
     up: OwnedFd,
@@ -60,7 +63,7 @@ impl Attached {
         let links = if may_tcx { tcx(index, down, up) } else { Err(libc_einval()) };
         let kept = match links {
             Ok(links) => Kept::Links { _links: links },
-            // What a kernel before 6.6 says to a kind of link that it does not know.
+            // The error of a kernel before 6.6 for an unknown kind of link.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 let filters = Filters::attach(index, down, up).map_err(|e| failed(e.to_string()))?;
                 Kept::Filters { _filters: filters }
@@ -102,7 +105,7 @@ fn tcx(index: i32, down: BorrowedFd<'_>, up: BorrowedFd<'_>) -> std::io::Result<
         if made < 0 {
             return Err(std::io::Error::from_raw_os_error(-made));
         }
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor that is not shared.
         Ok(unsafe { OwnedFd::from_raw_fd(made) })
     };
     Ok([link(down, BPF_TCX_EGRESS)?, link(up, BPF_TCX_INGRESS)?])
@@ -119,7 +122,7 @@ impl Filters {
             up: up.try_clone_to_owned()?,
         };
         let [mut down, mut up] = filters.hooks();
-        // One clsact serves both. Dropping `filters` takes away what there is if the second fails.
+        // One clsact serves both. Dropping `filters` removes the first if the second fails.
         down.create().map_err(other)?;
         down.attach().map_err(other)?;
         up.attach().map_err(other)?;
@@ -138,10 +141,12 @@ impl Filters {
 impl Drop for Filters {
     fn drop(&mut self) {
         let detach = || {
-            // The empty clsact stays: others may have begun to use it. A device that is gone took its hooks along.
+            // The empty clsact stays: others may have begun to use it. A device that is gone took
+            // its hooks along.
             self.hooks().iter_mut().for_each(|hook| drop(hook.detach()));
         };
-        // Entering a namespace takes a privilege that the process may have given up: not needed for its own.
+        // Entering a namespace takes a privilege that the process may have dropped: it is not
+        // needed for its own.
         if is_here(&self.namespace) {
             return detach();
         }

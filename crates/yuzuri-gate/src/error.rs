@@ -15,7 +15,7 @@ pub enum GateError {
         "loading the gate: {0}; it needs Linux 5.12 or later with CONFIG_NET_CLS_BPF and CONFIG_NET_SCH_INGRESS"
     )]
     Load(String),
-    /// There is no such device in this network namespace.
+    /// The device does not exist in this network namespace.
     #[error("device {0}: there is none of this name; `ip link` lists them")]
     NoDevice(String),
     /// The gate reads Ethernet frames.
@@ -26,7 +26,7 @@ pub enum GateError {
     NotEthernet {
         /// Its name.
         device: String,
-        /// What the kernel calls its kind, `ARPHRD_` of `linux/if_arp.h`.
+        /// The kernel's code for its kind, `ARPHRD_` of `linux/if_arp.h`.
         hardware: u16,
     },
     /// The programs could not be put at a device.
@@ -34,7 +34,7 @@ pub enum GateError {
     Attach {
         /// Its name.
         device: String,
-        /// What the kernel says.
+        /// The kernel's message.
         why: String,
     },
     /// A table in the kernel could not be read or written.
@@ -42,7 +42,7 @@ pub enum GateError {
     Table {
         /// What was being done.
         what: &'static str,
-        /// What the kernel says.
+        /// The kernel's error.
         why: libbpf_rs::Error,
     },
 }

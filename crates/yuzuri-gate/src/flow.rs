@@ -1,10 +1,10 @@
-//! What the gate knows of a connection.
+//! The gate's state of a connection.
 
 use crate::FlowKey;
 use crate::raw;
 use yuzuri_kernel::clock::{KernelClock, mono_ns};
 
-/// How a connection stands to the gate.
+/// How the gate treats a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// A SYN was seen, and no answer to it yet: untouched.
@@ -34,7 +34,7 @@ impl Half {
         self.sum_us.checked_div(u64::from(self.samples))
     }
 
-    /// What was measured since an earlier reading: the minimum stays that of the whole connection.
+    /// The measurements since an earlier reading: the minimum stays that of the whole connection.
     #[must_use]
     pub fn since(&self, earlier: &Half) -> Half {
         Half {
@@ -45,21 +45,22 @@ impl Half {
     }
 }
 
-/// How much of what no window bounds had arrived at a moment: what passed up before a segment that was acknowledged then.
+/// How much traffic without a window had arrived at a moment: as much as passed up before a segment
+/// that was acknowledged then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// When the segment was acknowledged, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub at_ns: u64,
-    /// What had passed before it, of all stations, IP packets, bytes.
+    /// Bytes that had passed before it, of all stations, IP packets.
     pub other_bytes: u64,
 }
 
-/// What was seen of a connection until now.
+/// The observations of a connection so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSeen {
     /// Which one.
     pub key: FlowKey,
-    /// How it stands to the gate.
+    /// How the gate treats it.
     pub standing: Standing,
     /// When its SYN was seen, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub first_ns: u64,
@@ -71,7 +72,7 @@ pub struct FlowSeen {
     pub up_bytes: u64,
     /// Packets with payload from the station; the kernel merges segments into packets (GRO).
     pub up_segments: u64,
-    /// Of these, such with nothing new: sent again, or delayed on the air.
+    /// Of these, segments without new data: retransmissions, or delayed on the air.
     pub repeated_segments: u64,
     /// ACKs whose window was lowered.
     pub lowered: u64,
@@ -83,22 +84,24 @@ pub struct FlowSeen {
     pub wire: Half,
     /// Between the gate and the station, the station's own queue included.
     pub air: Half,
-    /// What had arrived that no window bounds when the last measurement towards the server ended; `None`: none did.
+    /// The traffic without a window that had arrived when the last measurement towards the server
+    /// ended; `None`: there was none.
     pub arrived: Option<Arrived>,
     /// Payload that passed up and is not acknowledged, bytes.
     pub in_flight_bytes: u32,
     /// The window that the station was last advertised, bytes.
     pub advertised_bytes: u32,
-    /// What the server offered in that segment, bytes.
+    /// The window offered by the server in that segment, bytes.
     pub offered_bytes: u32,
-    /// The least that the station left unused of its window, bytes, in the last half second to second; `None`:
-    /// it sent nothing.
+    /// The least that the station left unused of its window, bytes, in the last half second to
+    /// second; `None`: it sent nothing.
     pub room_bytes: Option<u32>,
-    /// Time in which nothing of the station was under way beyond the gate, nanoseconds, until its next data.
+    /// Time in which nothing of the station was under way beyond the gate, nanoseconds, until its
+    /// next data.
     pub quiet_ns: u64,
     /// How many intervals that are.
     pub quiets: u32,
-    /// The same, still going on: since when, nanoseconds of the process's `CLOCK_MONOTONIC`.
+    /// The current pause: since when, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub quiet_since_ns: Option<u64>,
     /// The station's hardware address, or that of the device before it.
     pub mac: [u8; 6],
@@ -181,7 +184,8 @@ impl FlowSeen {
         }
     }
 
-    /// The round-trip time, both halves together: the mean, microseconds; `None` before both were measured.
+    /// The round-trip time, both halves together: the mean, microseconds; `None` before both were
+    /// measured.
     pub fn rtt_us(&self) -> Option<u64> {
         Some(self.wire.mean_us()? + self.air.mean_us()?)
     }
@@ -198,7 +202,7 @@ fn room(raw: &raw::flow, now_ns: u64) -> Option<u32> {
     (room != raw::ROOM_UNKNOWN).then_some(room)
 }
 
-/// What a station sent that no window bounds: QUIC and other UDP, tunnels.
+/// A station's traffic without a window: QUIC and other UDP, tunnels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OtherSeen {
     /// The station's hardware address.
@@ -209,11 +213,11 @@ pub struct OtherSeen {
     pub bytes: u64,
     /// Packets, as the kernel merged them.
     pub packets: u64,
-    /// Of these, such that passed with a mark of congestion (ECN).
+    /// Of these, packets that passed with a congestion mark (ECN).
     pub marked: u64,
-    /// Such that were dropped.
+    /// Packets that were dropped.
     pub dropped: u64,
-    /// What had passed of all stations after its last packet that did, bytes.
+    /// Bytes of all stations that had passed after its last packet that did.
     pub all_passed: u64,
 }
 
@@ -231,7 +235,7 @@ impl OtherSeen {
     }
 }
 
-/// What the programs counted since they were loaded.
+/// The programs' counters since they were loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// TCP segments towards stations.
@@ -244,7 +248,7 @@ pub struct Counts {
     pub stranger: u64,
     /// Of connections that are never touched.
     pub foreign: u64,
-    /// Windows that could not be written: the packet went on as it was.
+    /// Windows that could not be written: the packet passed unchanged.
     pub failed: u64,
     /// ACKs left out.
     pub thinned: u64,

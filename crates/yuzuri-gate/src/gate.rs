@@ -1,4 +1,4 @@
-//! The gate itself: loads the programs, attaches them, reads what they saw, writes bounds.
+//! The gate: loads the programs, attaches them, reads their observations, writes bounds.
 
 use crate::attach::{Attached, How};
 use crate::key::{FlowKey, address_bytes};
@@ -17,10 +17,10 @@ use yuzuri_kernel::with_log;
 /// How a gate is made.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Connections that are known at a time; beyond that the one unused for longest is forgotten, and untouched. About
-    /// 300 bytes of kernel memory each, taken at once. At least 1.
+    /// Connections tracked at a time; beyond that the least recently used one is forgotten, and
+    /// passes untouched. About 300 bytes of kernel memory each, allocated at the start. At least 1.
     pub flows: u32,
-    /// Attach by tcx where the kernel has it. `false`: by clsact, as kernels before 6.6 need.
+    /// Attach by tcx if the kernel supports it. `false`: by clsact, as kernels before 6.6 need.
     pub tcx: bool,
 }
 
@@ -30,13 +30,13 @@ impl Default for Options {
     }
 }
 
-/// What the gate does to a connection.
+/// The treatment of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// What it may have in flight, bytes; 0: it is not bounded, whatever its station is.
+    /// Its bound on bytes in flight; 0: not bounded, whatever its station's bound is.
     pub bytes: u32,
-    /// ACKs may be left out that acknowledge less than so many bytes beyond the last one, while half as many have passed up
-    /// behind them; 0: none is.
+    /// ACKs may be dropped that acknowledge fewer than this many bytes beyond the last one, while
+    /// half as many have passed up behind them; 0: none.
     pub thin_bytes: u32,
 }
 
@@ -56,18 +56,19 @@ pub enum Direction {
     Up,
 }
 
-/// What a program did with a packet that was given to it by hand.
+/// A program's decision on a test frame.
 #[derive(Debug, Clone)]
 pub struct Tried {
     /// The packet afterwards.
     pub frame: Vec<u8>,
-    /// Whether it goes on.
+    /// Whether it passes.
     pub goes_on: bool,
     /// The mean time that one run took.
     pub mean: Duration,
 }
 
-/// A loaded gate. Dropping it takes its programs away from all devices; every connection is plain from then on.
+/// A loaded gate. Dropping it takes its programs away from all devices; every connection is plain
+/// from then on.
 pub struct Gate {
     attached: Vec<Attached>,
     skel: GateSkel<'static>,
@@ -96,11 +97,11 @@ impl Gate {
         Ok(Gate { attached: Vec::new(), skel, clock, tcx: options.tcx })
     }
 
-    /// Attaches the programs to a device of this network namespace that leads to stations: their own, or the bridge.
-    /// A device that has them already keeps them.
+    /// Attaches the programs to a device of this network namespace towards stations: their own, or
+    /// the bridge. A device that has them already keeps them.
     ///
     /// # Errors
-    /// Where there is no such device, it carries no Ethernet frames, or the kernel refuses.
+    /// If the device does not exist, it carries no Ethernet frames, or the kernel refuses.
     pub fn attach(&mut self, device: &str) -> Result<How, GateError> {
         if let Some(there) = self.attached.iter().find(|a| a.device == device) {
             return Ok(there.how());
@@ -122,10 +123,10 @@ impl Gate {
         self.attached.iter().map(|attached| (attached.device.as_str(), attached.how()))
     }
 
-    /// All connections that are known.
+    /// All known connections.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn flows(&self) -> Result<Vec<FlowSeen>, GateError> {
         const WHAT: &str = "reading the table of connections";
         let all = self.skel.maps.flows.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
@@ -138,16 +139,16 @@ impl Gate {
 
     /// Forgets a connection: it is untouched from then on.
     pub fn forget(&mut self, flow: &FlowKey) {
-        // Either may be gone already: that is as good.
+        // Either may be gone already.
         let _ = self.skel.maps.flows.delete(&flow.bytes());
         let _ = self.skel.maps.bounds.delete(&flow.bytes());
     }
 
-    /// Bounds connections for a time: given as bytes alone, or as [`Bound`]s. A bound takes effect as so much is
-    /// acknowledged as was promised beyond it.
+    /// Bounds connections for a limited time: given as bytes alone, or as [`Bound`]s. A bound takes
+    /// effect once the data advertised beyond it is acknowledged.
     ///
     /// # Errors
-    /// What the kernel says, as that its table is full; the bounds before that one are written.
+    /// The kernel's error, such as a full table; the bounds before that one are written.
     pub fn bound<B: Into<Bound> + Copy>(
         &mut self,
         flows: &[(FlowKey, B)],
@@ -185,10 +186,10 @@ impl Gate {
         written.map_err(GateError::table("writing the bound of new connections"))
     }
 
-    /// What stations sent that no window bounds.
+    /// The stations' traffic without a window.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn others(&self) -> Result<Vec<OtherSeen>, GateError> {
         const WHAT: &str = "reading what stations send besides TCP";
         let all = self.skel.maps.buckets.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
@@ -196,8 +197,9 @@ impl Gate {
         Ok(all.filter_map(|(mac, value)| OtherSeen::of(&mac, &read_bucket(&value)?, self.clock)).collect())
     }
 
-    /// Gives stations, by hardware address, a rate in bit/s for what no window bounds, for a time. Streams of less than
-    /// 512 kbit/s go first. Beyond the rate packets are marked (ECN) or dropped.
+    /// Limits stations' traffic without a window, by hardware address, to a rate in bit/s, for a
+    /// limited time. Streams of less than 512 kbit/s go first. Beyond the rate packets are marked
+    /// (ECN) or dropped.
     ///
     /// # Errors
     /// As [`Gate::bound`].
@@ -212,13 +214,13 @@ impl Gate {
 
     /// Takes the rate of a station away.
     pub fn unpolice(&mut self, mac: [u8; 6]) {
-        // It may have none: that is as good.
+        // A missing entry is no error.
         let _ = self.skel.maps.rates.delete(&mac_bytes(mac));
     }
 
     /// Takes the bound of a connection away.
     pub fn release(&mut self, flow: &FlowKey) {
-        // It may have none: that is as good.
+        // A missing entry is no error.
         let _ = self.skel.maps.bounds.delete(&flow.bytes());
     }
 
@@ -227,10 +229,10 @@ impl Gate {
         let _ = self.skel.maps.station_bounds.delete(&address_bytes(station.to_canonical()));
     }
 
-    /// What the programs counted.
+    /// The programs' counters.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn counts(&self) -> Result<Counts, GateError> {
         let count = |index: u32| -> Result<u64, GateError> {
             let of_cpus = self.skel.maps.counts.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
@@ -255,10 +257,11 @@ impl Gate {
         })
     }
 
-    /// Gives a frame to a program `repeat` times, without any device (`BPF_PROG_TEST_RUN`): for tests and benchmarks.
+    /// Passes a frame to a program `repeat` times, without any device (`BPF_PROG_TEST_RUN`): for
+    /// tests and benchmarks.
     ///
     /// # Errors
-    /// What the kernel says, as to a frame of less than 14 bytes.
+    /// The kernel's error, such as for a frame of less than 14 bytes.
     pub fn try_packet(&self, direction: Direction, frame: &[u8], repeat: u32) -> Result<Tried, GateError> {
         let program = match direction {
             Direction::Down => &self.skel.progs.down,

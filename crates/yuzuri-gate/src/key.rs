@@ -24,10 +24,10 @@ pub struct NotOneFamily {
 pub(crate) const KEY_BYTES: usize = 36;
 
 impl FlowKey {
-    /// The connection between these. IPv4-mapped addresses are taken as IPv4.
+    /// The connection between these. IPv4-mapped addresses count as IPv4.
     ///
     /// # Errors
-    /// Where the families differ.
+    /// If the families differ.
     pub fn new(station: SocketAddr, server: SocketAddr) -> Result<FlowKey, NotOneFamily> {
         let (station, server) = (plain(station), plain(server));
         if station.is_ipv4() == server.is_ipv4() {
@@ -62,7 +62,7 @@ impl FlowKey {
         bytes
     }
 
-    /// From what [`FlowKey::bytes`] makes.
+    /// The inverse of [`FlowKey::bytes`].
     pub(crate) fn read(bytes: &[u8]) -> Option<FlowKey> {
         let bytes: &[u8; KEY_BYTES] = bytes.try_into().ok()?;
         let address = |at: usize| {

@@ -1,9 +1,10 @@
-//! A gate at an access point: it bounds what the uploads of its stations have in flight, without anything installed on
-//! them.
+//! A gate at an access point: it bounds the flight of its stations' uploads, without anything
+//! installed on the stations.
 //!
-//! Two tc programs per device look at the TCP segments that pass. The one at egress lowers the receive window in ACKs
-//! to a station, and may leave ACKs out that later ones make needless; the one at ingress measures. They can only lower a
-//! window, and never move left a right edge that the station was advertised. A bound expires by itself; a packet that is not wholly understood goes on as it came.
+//! Two tc programs per device process the TCP segments that pass. The one at egress lowers the
+//! receive window in ACKs to a station, and may drop ACKs that later ones make redundant; the one
+//! at ingress measures. They can only lower a window, and never move an advertised right edge left.
+//! A bound expires; a packet that is not completely understood passes unchanged.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -17,7 +18,8 @@
 //! # Ok::<(), yuzuri_gate::GateError>(())
 //! ```
 //!
-//! See also: `docs/access-point.md` (what each rule is for), `bpf/gate.h` (what crosses), [`model`] (the window clamp in Rust).
+//! See also: `docs/access-point.md` (the reason for each rule), `bpf/gate.h` (the interface),
+//! [`model`] (the window clamp in Rust).
 
 mod attach;
 mod error;

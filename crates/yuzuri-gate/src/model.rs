@@ -1,5 +1,5 @@
-//! The gate's window clamp in Rust, without I/O and clock: what `bpf/window.h` and `bpf/handshake.h` do. Simulations use it,
-//! and `tests/hostile.rs` compares the two.
+//! The gate's window clamp in Rust, without I/O and clock: the equivalent of `bpf/window.h` and
+//! `bpf/handshake.h`. Simulations use it, and `tests/hostile.rs` compares the two.
 
 use crate::segment::{ACK, ECE, Offer, RST, SYN, Segment};
 use crate::{Bound, Direction, FlowKey};
@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 /// No window is larger (RFC 7323, 2.3), bytes.
 pub const MAX_BOUND: u32 = 1 << 30;
-/// A right edge so far ahead of an ACK is of a part of the connection that was not seen to its end, bytes.
+/// A right edge so far ahead of an ACK is of a part of the connection that was not seen to its end,
+/// bytes.
 const MAX_AHEAD: u32 = 3 << 29;
 /// Units of the window up to this are rounded up, bytes.
 const MAX_ROUND_UP: u32 = 1024;
@@ -27,8 +28,8 @@ pub struct WindowClamp {
 }
 
 impl WindowClamp {
-    /// The window field that goes down instead of `window` in a segment that acknowledges up to `ack`, for a bound in
-    /// bytes. Never more than `window`; 0 only if `window` is.
+    /// The window field that goes down instead of `window` in a segment that acknowledges up to
+    /// `ack`, for a bound in bytes. Never more than `window`; 0 only if `window` is.
     pub fn window(&mut self, ack: u32, window: u16, bound: Option<u32>) -> u16 {
         // All from the ACK on, bytes. An ACK beyond all that was promised leaves nothing of it.
         let room = |field: u16| u32::from(field) << self.scale;
@@ -59,7 +60,7 @@ impl WindowClamp {
     }
 }
 
-/// What the model knows of a connection.
+/// The model's state of a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Its window clamp.
@@ -80,7 +81,7 @@ pub struct Flow {
     pub lowered: u64,
     /// ACKs left out.
     pub thinned: u64,
-    /// What the server takes in a segment, bytes; 0: not said.
+    /// The largest segment that the server accepts, bytes; 0: not announced.
     pub mss: u16,
     /// A sign of a loss was seen.
     pub lost: bool,
@@ -91,7 +92,8 @@ pub struct Flow {
     answer: (u32, Option<u8>),
     ack: u32,
     up_end: Option<u32>,
-    /// Of the last segment that went down: the window that it advertised, the one that it came with, and the highest ACK.
+    /// Of the last segment that went down: the window that it advertised, the one that it came
+    /// with, and the highest ACK.
     advertised: u32,
     offered: u32,
     ack_down: u32,
@@ -102,12 +104,13 @@ pub struct Flow {
 pub struct Model {
     /// The connections that it knows.
     pub flows: HashMap<FlowKey, Flow>,
-    /// What is done to them.
+    /// The bounds of connections.
     pub bounds: HashMap<FlowKey, Bound>,
 }
 
 impl Model {
-    /// Takes a frame, and changes its window and checksum if the clamp lowers it. A frame must be whole.
+    /// Takes a frame, and changes its window and checksum if the clamp lowers it. A frame must be
+    /// whole.
     pub fn frame(&mut self, direction: Direction, frame: &mut [u8]) {
         let Some(segment) = Segment::read(frame, direction) else { return };
         let known = self.flows.get_mut(&segment.key);
@@ -145,7 +148,8 @@ impl Model {
         }
     }
 
-    /// Whether a frame down may be left out; whether it is, depends on when the one before went down, too.
+    /// Whether a frame down may be left out; whether it is, depends on when the one before went
+    /// down, too.
     pub fn may_leave_out(&self, frame: &[u8]) -> bool {
         let Some(segment) = Segment::read(frame, Direction::Down) else { return false };
         let (Some(flow), Some(bound)) = (self.flows.get(&segment.key), self.bounds.get(&segment.key)) else {

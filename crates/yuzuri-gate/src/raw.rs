@@ -15,17 +15,17 @@ pub(crate) const EDGE_KNOWN: u64 = 1 << 32;
 
 const _: () = assert!(size_of::<bound>() == 16 && size_of::<rate>() == 16);
 
-/// What is known of a connection, from a value of the table `flows`.
+/// The state of a connection, from a value of the table `flows`.
 pub(crate) fn read_flow(bytes: &[u8]) -> Option<flow> {
     if bytes.len() != size_of::<flow>() {
         return None;
     }
-    // SAFETY: the slice is as long as the record, which is integers throughout: every bit pattern is valid; it need
-    // not be aligned.
+    // SAFETY: the slice is as long as the record, which is integers throughout: every bit pattern
+    // is valid; it need not be aligned.
     Some(unsafe { bytes.as_ptr().cast::<flow>().read_unaligned() })
 }
 
-/// What a station sends that no window bounds, from a value of the table `buckets`.
+/// A station's traffic without a window, from a value of the table `buckets`.
 pub(crate) fn read_bucket(bytes: &[u8]) -> Option<bucket> {
     if bytes.len() != size_of::<bucket>() {
         return None;

@@ -1,5 +1,5 @@
-//! From a frame to a TCP segment, as `bpf/packet.h` reads it; written anew, so that a test can hold one against the
-//! other.
+//! Parses a frame as a TCP segment, as `bpf/packet.h` does: an independent implementation, so that
+//! a test can compare the two.
 
 use crate::{Direction, FlowKey};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -27,7 +27,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) is_plain: bool,
 }
 
-/// What a SYN offers.
+/// The options of a SYN.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) scale: Option<u8>,
@@ -46,7 +46,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl<'a> Segment<'a> {
-    /// The segment in a frame that has not been merged; `None` for whatever is not understood.
+    /// The segment in a frame that has not been merged; `None` for anything that is not understood.
     pub(crate) fn read(frame: &'a [u8], direction: Direction) -> Option<Segment<'a>> {
         let mut kind = u16_at(frame, 12)?;
         let mut at = 14;
@@ -100,7 +100,7 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// What its options offer.
+    /// Its options.
     pub(crate) fn offer(&self) -> Offer {
         const MAX_OPTIONS: usize = 24;
         const MAX_SCALE: u8 = 14;
@@ -121,7 +121,7 @@ impl<'a> Segment<'a> {
             }
             let (option, after) = rest.split_at(length);
             match (kind, &option[2..]) {
-                // The last of a kind is what counts, even if its size is wrong.
+                // The last option of a kind counts, even if its size is wrong.
                 (3, [scale]) => offer.scale = Some((*scale).min(MAX_SCALE)),
                 (3, _) => offer.scale = None,
                 (2, [high, low]) => offer.mss = u16::from_be_bytes([*high, *low]),

@@ -1,5 +1,6 @@
-//! The programs in the kernel against the model in Rust, frame by frame (`BPF_PROG_TEST_RUN`): handshakes, streams,
-//! damaged and invented frames, drawn by lot. `SEED=7 CASES=2000000` repeats and enlarges it.
+//! The programs in the kernel against the model in Rust, frame by frame (`BPF_PROG_TEST_RUN`):
+//! handshakes, streams, damaged and invented frames, drawn by lot. `SEED=7 CASES=2000000` repeats
+//! and enlarges it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
@@ -12,7 +13,7 @@ use yuzuri_gate::model::Model;
 use yuzuri_gate::{Bound, Direction, FlowKey, Gate, Options, Standing};
 
 const CASES: u64 = 150_000;
-/// The model's and the kernel's tables are compared, and begun anew, after so many frames.
+/// The number of frames after which the model's and the kernel's tables are compared, and cleared.
 const ROUND: u64 = 5000;
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -20,7 +21,7 @@ fn gate(test: &str) -> Option<Gate> {
     loaded::gate(test, &Options::default())
 }
 
-/// A connection as a test plays it: what its ends would say next.
+/// A simulated connection: the next segments of its ends.
 struct Played {
     form: Form,
     n: u16,
@@ -35,7 +36,7 @@ struct Played {
     by_station: bool,
     /// It carries data in order, and mostly nothing is lost.
     calm: bool,
-    /// What its station has sent.
+    /// The data sent by its station.
     sent: u32,
 }
 
@@ -65,7 +66,7 @@ impl Player {
         Player { lot, all }
     }
 
-    /// What a SYN of somebody may offer: mostly what stacks do, at times what they should not.
+    /// The options of a random SYN: mostly those of real stacks, sometimes invalid ones.
     fn offer(&mut self) -> Vec<u8> {
         let lot = &mut self.lot;
         let scale = if lot.one_in(6) { None } else { Some(lot.below(16) as u8) };
@@ -87,12 +88,12 @@ impl Player {
         options
     }
 
-    /// A frame of the connection at `at`, whose station may send to `edge`: which way it goes, and whether it was
-    /// damaged.
+    /// A frame of the connection at `at`, whose station may send to `edge`: which way it goes, and
+    /// whether it was damaged.
     fn frame(&mut self, at: usize, edge: Option<u32>) -> (Direction, Vec<u8>, bool) {
         let opened = &mut self.all[at].opened;
         *opened = opened.saturating_add(1);
-        // A handshake first; then what lasts, and at times another one.
+        // A handshake first; then other segments, and sometimes another handshake.
         let what = match *opened {
             1 => 0,
             2 => 4,
@@ -137,7 +138,8 @@ impl Player {
                     c.sent = c.sent.wrapping_add(1400);
                     (Direction::Up, tcp)
                 } else {
-                    // Now and then one that must not be left out: the last, a duplicate, one of an opening window, a mark, SACK.
+                    // Now and then one that must not be left out: the last, a duplicate, one of an
+                    // opening window, a mark, SACK.
                     let by = if lot.one_in(8) {
                         under_way
                     } else {
@@ -203,7 +205,7 @@ impl Player {
     }
 }
 
-/// Compares the tables of both; returns how many connections there are.
+/// Compares the tables of both; returns the number of connections.
 fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
     let seen: HashMap<FlowKey, _> = gate.flows().unwrap().into_iter().map(|flow| (flow.key, flow)).collect();
     assert_eq!(seen.len(), model.flows.len(), "seed {seed}");
@@ -242,9 +244,10 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
     model.flows.len()
 }
 
-/// An ACK as the server sent it and as the station had it, before which the gate knew this edge. A damaged frame moves the gate's
-/// edge, and the witness forgets the connection. What the witness hears next may then lie left of the gate's edge, and an ACK more than
-/// a window behind the gate's edge alone: there the gate begins anew, and so must the witness.
+/// An ACK as sent by the server and as received by the station, with the gate's edge before it. A
+/// damaged frame moves the gate's edge, and the witness forgets the connection. The next edge may
+/// then be left of the gate's, and an ACK may be more than a window behind only the gate's edge:
+/// there the gate starts over, and so must the witness.
 fn advertise(
     witness: &mut Witness,
     key: FlowKey,
@@ -355,7 +358,7 @@ fn the_kernel_does_what_the_model_does() {
             lowered += u64::from(tried.frame != frame);
             let tcp_flags = |frame: &[u8]| frame[tcp_at(form) + 13];
             if damaged || tcp_flags(&frame) & (SYN | RST) != 0 {
-                // Whose connection that was, and what it was to it, only the model says.
+                // Only the model knows which connection that was, and what it meant for it.
                 model
                     .flows
                     .iter()
@@ -394,7 +397,7 @@ fn the_kernel_does_what_the_model_does() {
     );
 }
 
-/// What must never be touched, form by form, each beside a frame that is.
+/// Frames that must never be touched, form by form, each next to a frame that is.
 #[test]
 fn what_is_not_understood_goes_on_untouched() {
     let Some(mut gate) = gate("what_is_not_understood_goes_on_untouched") else { return };
@@ -416,7 +419,7 @@ fn what_is_not_understood_goes_on_untouched() {
         assert!(same, "more than the window and the checksum changed");
         tried.frame != frame
     };
-    // An ACK far beyond what was promised in the handshake.
+    // An ACK far beyond the window advertised in the handshake.
     let ack = Tcp::new(ACK, 5001, 101_001, 60_000);
     for (n, form) in FORMS.into_iter().enumerate() {
         let n = n as u16;
@@ -453,7 +456,7 @@ fn what_is_not_understood_goes_on_untouched() {
     let mut padded = frame(v4, Direction::Down, 0, &ack);
     padded.resize(60, 0xee);
     assert!(is_lowered(&gate, v4, &padded), "padding is not part of it");
-    // Whoever signs its header, or shares a window between paths.
+    // Connections with signed headers, or with a window shared between paths.
     for (n, (options, what)) in [
         (vec![19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 7], "MD5"),
         (vec![3, 3, 7, 29, 4, 1, 1], "TCP-AO"),
@@ -515,7 +518,8 @@ fn a_bound_expires_and_stations_and_others_have_their_own() {
     assert_eq!(advertised(&gate, 1, 1101), 6000);
 }
 
-/// Prints what the programs take for a packet (`BPF_PROG_TEST_RUN`, one packet again and again: no cache misses).
+/// Prints the programs' time for a packet (`BPF_PROG_TEST_RUN`, one packet repeatedly: no cache
+/// misses).
 #[test]
 fn what_a_packet_costs() {
     let Some(mut gate) = gate("what_a_packet_costs") else { return };
@@ -542,7 +546,7 @@ fn what_a_packet_costs() {
         let runs = (0..5).map(|_| gate.try_packet(direction, &made, REPEAT).unwrap().mean);
         let least = runs.min().unwrap();
         println!("what_a_packet_costs: {what}: {} ns", least.as_nanos());
-        // A tenth of the time that 1448 bytes take at 100 Mbit/s, on whatever machine this is.
+        // A tenth of the time of 1448 bytes at 100 Mbit/s, on any machine.
         assert!(least < Duration::from_micros(12), "{what}: {least:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! What no window bounds: kept to a rate, small streams first, marks for who understands them; everything else untouched.
+//! Traffic without a window: limited to a rate, small streams first, marks for senders that support
+//! them; everything else untouched.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
@@ -15,7 +16,7 @@ const LONG: Duration = Duration::from_secs(3600);
 const UDP: u8 = 17;
 /// The source address of [`frame`]'s frames up.
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// What a stream, and a bucket of a small rate, may have at once, bytes.
+/// The burst allowance of a stream, and of a bucket with a small rate, bytes.
 const BURST: u64 = 32_768;
 
 fn gate(test: &str) -> Option<Gate> {
@@ -31,7 +32,7 @@ fn ip_at(form: Form) -> usize {
     tcp_at(form) - header
 }
 
-/// Where the IP header's field for what it carries lies.
+/// The offset of the IP header's protocol field.
 fn carried_at(form: Form) -> usize {
     ip_at(form) + if form.is_v6() { 6 } else { 9 }
 }
@@ -42,7 +43,7 @@ fn other(form: Form, n: u16, carried: u8) -> Vec<u8> {
     let at = carried_at(form);
     made[at] = carried;
     if !form.is_v6() {
-        // The header's sum, anew.
+        // Update the header's checksum.
         let ip = at - 9;
         let length = usize::from(made[ip] & 15) * 4;
         made[ip + 10..ip + 12].fill(0);
@@ -100,7 +101,7 @@ fn beyond_its_rate_and_what_small_streams_may_have_it_is_dropped() {
         assert!((1040..1100).contains(&packet), "{form:?}: {packet} bytes");
         assert_eq!(after.packets - came.packets, PACKETS);
         assert_eq!(after.dropped - came.dropped, PACKETS - passed, "{form:?}");
-        // The stream's first bytes, the bucket's, and what came together meanwhile of both.
+        // The stream's first bytes, the bucket's, and the tokens added to both meanwhile.
         let most = 2 * BURST + (before.elapsed().as_secs_f64() * (100_000.0 + 65_536.0)) as u64;
         assert!(
             passed * packet <= most + packet && passed * packet > BURST / 2,
@@ -160,7 +161,8 @@ fn only_what_carries_data_is_kept_to_it() {
     }
 }
 
-/// Who understands marks gets marks, which keep the header's sum right; who does not answer to them is dropped.
+/// Senders that support marks get them, with a correct header checksum; packets of those that do
+/// not respond are dropped.
 #[test]
 fn who_understands_marks_is_marked_before_it_is_dropped() {
     let Some(mut gate) = gate("who_understands_marks_is_marked_before_it_is_dropped") else { return };
@@ -237,7 +239,7 @@ fn a_call_loses_nothing_beside_an_upload_that_is_kept_to_its_rate() {
             let stop = &stop;
             scope.spawn(move || {
                 let (mut packets, mut bytes, mut buffer) = (0u64, 0u64, [0; 2000]);
-                // What is under way when all was sent, too.
+                // Including the data in flight when everything was sent.
                 loop {
                     match socket.recv(&mut buffer) {
                         Ok(length) => (packets, bytes) = (packets + 1, bytes + length as u64),

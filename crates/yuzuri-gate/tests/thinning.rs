@@ -12,9 +12,9 @@ use yuzuri_gate::{Bound, Direction, Gate, Options};
 const LONG: Duration = Duration::from_secs(3600);
 const MSS: u32 = 1448;
 const THIN: u32 = 8 * MSS;
-/// What the station sends before the first ACK.
+/// The data that the station sends before the first ACK.
 const SENT: u32 = 20 * MSS;
-/// A machine that stands still between two ACKs lets both pass: a case is tried so often.
+/// A machine that stalls between two ACKs lets both pass: a case is tried this many times.
 const TRIES: u32 = 20;
 
 struct Bench {
@@ -22,7 +22,8 @@ struct Bench {
     next: Cell<u16>,
 }
 
-/// A connection whose station has sent `SENT` bytes from sequence number 1001 on, of which the first segment is acknowledged.
+/// A connection whose station has sent `SENT` bytes from sequence number 1001 on, of which the
+/// first segment is acknowledged.
 struct Open<'a> {
     bench: &'a Bench,
     form: Form,
@@ -48,7 +49,8 @@ impl Bench {
         open
     }
 
-    /// Whether an ACK is left out in any of several tries, each with a connection of its own that `before` was done to.
+    /// Whether an ACK is left out in any of several tries, each with a connection of its own that
+    /// `before` was done to.
     fn is_left_out(&mut self, before: impl Fn(&Open<'_>), tcp: &Tcp) -> bool {
         let forms = FORMS.into_iter().cycle().take(TRIES as usize);
         let left_out = forms.filter(|form| {
@@ -80,7 +82,7 @@ fn data(seq: u32) -> Tcp {
     Tcp::new(ACK, seq, 5001, 500).carrying(vec![7; MSS as usize])
 }
 
-/// Acknowledges so many segments of the station's.
+/// Acknowledges this many of the station's segments.
 fn ack(segments: u32) -> Tcp {
     Tcp::new(ACK, 5001, 1001 + segments * MSS, 1000)
 }
@@ -140,7 +142,7 @@ fn what_it_never_leaves_out() {
     ] {
         assert!(!bench.is_left_out(nothing, &tcp), "{what}");
     }
-    // Behind what comes before, the same ACK that is left out else.
+    // Behind the previous ones, the same ACK that would otherwise be dropped.
     let tcp = ack(2);
     type Before<'a> = &'a dyn Fn(&Open<'_>);
     let cases: [(&str, Before<'_>); 6] = [

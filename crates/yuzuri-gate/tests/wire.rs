@@ -1,5 +1,5 @@
-//! Real transfers through a forwarding access point: held at a bound, plain without one, and plain soon after the
-//! process that held them was killed.
+//! Real transfers through a forwarding access point: held at a bound, plain without one, and plain
+//! soon after the process that held them was killed.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod loaded;
@@ -43,7 +43,8 @@ impl Upload {
         let listener = net.inside(Host::Server, || TcpListener::bind(SocketAddr::new(to, 0)).unwrap());
         let server = listener.local_addr().unwrap();
         let near = net.inside(STATION, || TcpStream::connect(server).unwrap());
-        // Whatever the host's default is: BBR would not fill the queue again once it is released.
+        // Independent of the host's default: BBR would not fill the queue again once it is
+        // released.
         socket2::SockRef::from(&near).set_tcp_congestion(b"cubic").unwrap();
         let (far, station) = listener.accept().unwrap();
         let key = FlowKey::new(station, server).unwrap();
@@ -52,7 +53,7 @@ impl Upload {
 
     /// Sends while `f` runs.
     fn during<T>(&self, f: impl FnOnce() -> T) -> T {
-        // Also where an assertion fails: the scope waits for its threads.
+        // Also when an assertion fails: the scope waits for its threads.
         struct Stop<'a>(&'a AtomicBool);
         impl Drop for Stop<'_> {
             fn drop(&mut self) {
@@ -118,7 +119,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         let bounded = |gate: &mut Gate| gate.bound(&[(upload.key, BOUND)], LASTS).unwrap();
         let reached = eventually(|| {
             bounded(&mut gate);
-            // What was promised before must be used up.
+            // The window advertised before must be used up.
             seen(&gate, upload.key).advertised_bytes <= BOUND + unit
         });
         assert!(reached, "the bound of {BOUND} bytes is not reached: {:?}", seen(&gate, upload.key));
@@ -136,7 +137,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         assert!(end.lowered > start.lowered);
         assert!(end.acked_bytes - start.acked_bytes > 3_500_000, "{start:?}\n{end:?}");
         assert!(end.up_bytes >= end.acked_bytes);
-        // Its window is what holds it back, and it is never silent for long.
+        // Its window holds it back, and it is never silent for long.
         let is_full = eventually(|| {
             bounded(&mut gate);
             seen(&gate, upload.key).room_bytes.unwrap() < BOUND / 2
@@ -199,7 +200,7 @@ fn a_transfer_of_ipv6_is_held_at_its_bound_by_clsact_on_the_bridge() {
 const NETNS: &str = "YUZURI_TEST_GATE_NETNS";
 const TCX: &str = "YUZURI_TEST_GATE_TCX";
 
-/// Not a test: what the test below starts and kills. It bounds every connection at `s0`.
+/// Not a test: the test below starts and kills it. It bounds every connection at `s0`.
 #[test]
 fn hold_a_gate() {
     let (Ok(netns), Ok(tcx)) = (std::env::var(NETNS), std::env::var(TCX)) else { return };
@@ -231,7 +232,7 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
         return;
     }
     net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
-    // Or a connection begins where the one before ended.
+    // Otherwise a connection starts with the previous one's metrics.
     net.set(STATION, "net.ipv4.tcp_no_metrics_save", "1").unwrap();
     let mut slowest = Duration::ZERO;
     for round in 1..=rounds {
@@ -246,7 +247,8 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
         upload.during(|| {
             let received = || upload.received.load(Ordering::Relaxed);
             let start = received();
-            // A new connection is bounded from its beginning, but for the window of its SYN-ACK, 64 kB: a promise, too.
+            // A new connection is bounded from its beginning, but for the window of its SYN-ACK, 64
+            // kB: a promise, too.
             while received() < start + 3_000_000 {
                 let now = advertised(&upload.near);
                 let most = if received() < start + 500_000 { 70_000 } else { BOUND + 1024 };
@@ -256,7 +258,7 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
             holder.0.kill().unwrap();
             let killed = Instant::now();
             holder.0.wait().unwrap();
-            // On a machine that stands still, as soon as so much more was received after these 2 s.
+            // On a stalled machine, as soon as this much more was received after these 2 s.
             let (limit, or_with) = (Duration::from_secs(2), 500_000);
             let mut due = None;
             while advertised(&upload.near) <= BOUND + 1024 {
@@ -278,7 +280,7 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
     println!("{test}: {rounds} kills, plain after {slowest:?} at most");
     assert_eq!(checksum_errors(&net), 0);
     if !tcx {
-        // The next gate replaces what a killed one left, and takes it away when it ends.
+        // The next gate replaces the programs of a killed one, and removes them when it ends.
         assert_eq!(programs_at(&net, "s0"), 2);
         let mut gate = load(test, tcx).unwrap();
         net.inside(Host::AccessPoint, || gate.attach("s0")).unwrap();

@@ -26,14 +26,15 @@ pub struct Options {
     pub filter: Filter,
     /// Whether the rounds are kept once the verdict is made: an hour of them takes megabytes.
     pub rounds: bool,
-    /// Whether flows of captures are written away as JSON once they are judged: for who wants nothing but the document.
+    /// Whether flows of captures are written to disk as JSON once they are judged: for callers that
+    /// only need the document.
     pub spill: bool,
-    /// Whether what passed is kept segment by segment, for time-sequence graphs.
+    /// Whether segments are kept individually, for time-sequence graphs.
     pub sequences: bool,
-    /// Threads that share the flows of a capture. Each reads it, where that can be done, of a few; one reads what is packed or comes from a pipe, and
-    /// hands on.
+    /// Threads that share the flows of a capture. If possible, each of a few threads reads the
+    /// capture; a compressed one or a pipe is read by one thread, which distributes it.
     pub threads: usize,
-    /// Who is told of verdicts while the file is read; a capture is then read by one thread.
+    /// The receiver of verdicts while the file is read; a capture is then read by one thread.
     pub live: Option<Live>,
 }
 
@@ -51,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// What became of a file.
+/// The result for a file.
 #[derive(Debug)]
 pub enum Outcome {
     /// It was read, as far as its report says.
@@ -60,8 +61,8 @@ pub enum Outcome {
     NotOurs(IdentifyError),
 }
 
-/// Analyses a file, standard input where the path is `-`. `tell` learns how many bytes are read; once `stop` is set, the rest of the file is
-/// left unread.
+/// Analyses a file, or standard input if the path is `-`. `tell` receives the number of bytes read;
+/// once `stop` is set, the rest of the file is not read.
 pub fn analyse(path: &Path, options: &Options, stop: &AtomicBool, tell: &(dyn Fn(u64) + Sync)) -> Outcome {
     let mut report = FileReport { path: input::name(path), ..FileReport::default() };
     match read(path, &mut report, options, stop, tell) {
@@ -110,7 +111,7 @@ pub(crate) fn judge(
 }
 
 fn captures(input: Input<'_>, report: &mut FileReport, options: &Options) -> Result<(), IdentifyError> {
-    // Whoever waits for verdicts gets them as the packets come: on the thread that reads them.
+    // For a live receiver, verdicts are made as the packets arrive: on the thread that reads them.
     let threads = if options.live.is_some() { 1 } else { options.threads.max(1) };
     let mut wholes = input.again(threads.min(MAX_READERS) - 1);
     wholes.insert(0, input.whole);
@@ -150,15 +151,15 @@ struct Sorter<'a> {
     tracker: Tracker,
     counted: Counted,
     flows: Vec<FlowReport>,
-    /// Where flows go instead.
+    /// The alternative destination of flows.
     spill: Option<Spill>,
     /// By slot.
     states: Vec<Option<State>>,
-    /// For so many marks of time-sequence graphs more.
+    /// The number of further marks that time-sequence graphs may keep.
     room: usize,
 }
 
-/// What is known of a flow that the filter lets in, beside its segments.
+/// The state of a flow that passes the filter, besides its segments.
 struct State {
     key: FlowKey,
     /// By end.
@@ -216,11 +217,11 @@ impl<'a> Sorter<'a> {
         }
     }
 
-    /// Judges the flow as it stands, where that is due.
+    /// Judges the flow in its present state, if that is due.
     fn look(&mut self, live: &Live, slot: FlowSlot) {
         let Some(State { key, paces, .. }) = &mut self.states[slot.index()] else { return };
         let [lower, higher] = self.tracker.rounds(slot);
-        // Both are asked: who is asked and due has had its turn.
+        // Evaluate both: each evaluation counts as its turn.
         if !(paces[0].is_due(lower) | paces[1].is_due(higher)) {
             return;
         }
@@ -270,7 +271,7 @@ impl<'a> Sorter<'a> {
                 self.flows.push(report);
             }
         }
-        // What is drawn of nobody makes room for others.
+        // Marks that are not drawn make room for others.
         self.room += held - kept;
         self.counted.little_data += u64::from(!enough);
     }

@@ -15,15 +15,16 @@ use yuzuri_exit::stopped;
 /// A file that is to be analysed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it is; `-` for standard input.
+    /// Its path; `-` for standard input.
     pub path: PathBuf,
-    /// Its size, 0 where it is not known.
+    /// Its size, 0 if unknown.
     pub bytes: u64,
-    /// The folder it was found in, as a place among those that were given; files of folders may be of any kind.
+    /// The folder it was found in, as a place among those that were given; files of folders may be
+    /// of any kind.
     pub folder: Option<usize>,
 }
 
-/// What was given, as files.
+/// The arguments, as files.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The files, those of a folder by name.
@@ -85,7 +86,7 @@ impl Plan {
     }
 }
 
-/// What became of all files.
+/// The results of all files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Files that were analysed to their end.
@@ -104,7 +105,7 @@ pub struct Totals {
 
 /// Watches the work: bytes that were read, and files that are done.
 pub trait Watch: Sync {
-    /// So many more bytes were read.
+    /// This many more bytes were read.
     fn bytes(&self, bytes: u64);
     /// A file is done.
     fn done(&self, entry: &Entry);
@@ -120,7 +121,8 @@ fn guarded(path: &Path, options: &Options, stop: &AtomicBool, watch: &dyn Watch)
     })
 }
 
-/// How far workers may run ahead of the first file whose report is still awaited, in files for each of them: reports wait in memory.
+/// How far workers may run ahead of the first file whose report is still awaited, in files for each
+/// of them: reports wait in memory.
 const AHEAD: usize = 4;
 
 /// Analyses all files on `jobs` threads; reports come in the order of the plan.
@@ -212,7 +214,7 @@ pub fn run(
                 release(awaited);
             }
             if result.is_err() {
-                // Nothing more is wanted: workers go past what is left.
+                // Nothing more is wanted: workers skip the rest.
                 stop.store(true, Ordering::Relaxed);
                 release(usize::MAX);
             }

@@ -21,7 +21,7 @@ use yuzuri_infer::window_trace::Round;
 pub const FLOWS: &str = "flows.parquet";
 /// Name of the file with a row for each round.
 pub const ROUNDS: &str = "rounds.parquet";
-/// Rows of a group: what is held in memory before it is written.
+/// Rows of a group, which is held in memory before it is written.
 const GROUP_ROWS: usize = 64 << 10;
 
 /// A column that is being filled.
@@ -98,7 +98,7 @@ impl Builder {
     }
 }
 
-/// A Parquet file under way, beside the place it takes when it is whole.
+/// A Parquet file being written, next to the path that it takes when it is complete.
 struct Table {
     path: PathBuf,
     part: PathBuf,
@@ -165,7 +165,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Begins both in a folder, which is made if it is not there. They replace older ones once they are whole.
+    /// Begins both in a folder, which is made if it is not there. They replace older ones once they
+    /// are whole.
     pub fn new(folder: &Path) -> Result<Tables, IdentifyError> {
         std::fs::create_dir_all(folder).map_err(IdentifyError::write(folder))?;
         let flow = FlowReport::new(

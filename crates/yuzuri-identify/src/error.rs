@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what to do.
+//! Errors, worded with what to do.
 
 use std::io;
 use yuzuri_capture::{OpenError, ReadError};
@@ -81,7 +81,7 @@ pub enum IdentifyError {
         /// Why.
         source: io::Error,
     },
-    /// Whoever read the output has had enough.
+    /// The reader of the output has closed it.
     #[error(transparent)]
     Closed(io::Error),
     /// A picture of the page could not be drawn.

@@ -61,9 +61,9 @@ impl<W: Write> Document<W> {
     }
 }
 
-/// Writes a flow as it is in the document.
+/// Writes a flow as in the document.
 pub(crate) fn flow(out: &mut impl Write, flow: &mut FlowReport, rounds: bool) -> std::io::Result<()> {
-    // What is left out is put back: others want it.
+    // Restore the omitted part: others need it.
     let left_out = (!rounds).then(|| {
         let verdict = &mut flow.verdict;
         (std::mem::take(&mut verdict.window_trace.rounds), std::mem::take(&mut verdict.predicted))
@@ -75,8 +75,8 @@ pub(crate) fn flow(out: &mut impl Write, flow: &mut FlowReport, rounds: bool) ->
     Ok(written?)
 }
 
-/// A flow's verdict as a line of JSON, for whoever follows while it is made: the flow as in the document, without its rounds, with
-/// `"kind":"verdict"` and whether it is the last word.
+/// A flow's verdict as a line of JSON, for readers that follow the analysis: the flow as in the
+/// document, without its rounds, with `"kind":"verdict"` and whether it is final.
 pub fn line(mut flow: FlowReport, last: bool) -> Result<String, IdentifyError> {
     #[derive(serde::Serialize)]
     struct Line {

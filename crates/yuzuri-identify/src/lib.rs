@@ -1,6 +1,8 @@
-//! Which congestion control is in these files? From captures, recordings and logs of windows to tables for people and for programs.
+//! Identifies congestion control in files: captures, recordings and logs of windows become tables
+//! for people and for programs.
 //!
-//! [`batch::run`] analyses files side by side and hands out a [`report::FileReport`] for each; [`table`] makes what people read of it.
+//! [`batch::run`] analyses files in parallel and returns a [`report::FileReport`] for each;
+//! [`table`] formats it for people.
 
 pub mod analyse;
 pub mod batch;

@@ -1,4 +1,5 @@
-//! Verdicts while a file is still being written: a pipe from `tcpdump -w -`, from `yuzuri watch`, from a loop around `ss`.
+//! Verdicts while a file is still being written: a pipe from `tcpdump -w -`, from `yuzuri watch`,
+//! from a loop around `ss`.
 
 use crate::report::FlowReport;
 use std::fmt;
@@ -8,12 +9,12 @@ use yuzuri_infer::verdict::Answer;
 /// Rounds before a flow is judged for the first time.
 const FIRST: usize = 20;
 
-/// Who is told of verdicts as they change.
+/// The receiver of verdicts as they change.
 #[derive(Clone)]
 pub struct Live(Arc<dyn Fn(FlowReport) + Send + Sync>);
 
 impl Live {
-    /// Tells `listener`, on the thread that reads the file.
+    /// Calls `listener` on the thread that reads the file.
     pub fn new(listener: impl Fn(FlowReport) + Send + Sync + 'static) -> Live {
         Live(Arc::new(listener))
     }
@@ -25,7 +26,7 @@ impl fmt::Debug for Live {
     }
 }
 
-/// When a flow is judged anew, and what was told of it last.
+/// When a flow is judged again, and the last report about it.
 #[derive(Debug)]
 pub(crate) struct Pace {
     next: usize,
@@ -39,8 +40,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Whether there is a quarter more to judge by than last time: a verdict looks at all rounds, and must not cost more than its share however
-    /// long a flow lives.
+    /// Whether a quarter more evidence has arrived than last time: a verdict evaluates all rounds,
+    /// and its total cost must stay proportional however long a flow lives.
     pub(crate) fn is_due(&mut self, rounds: usize) -> bool {
         let due = rounds >= self.next;
         if due {
@@ -49,7 +50,8 @@ impl Pace {
         due
     }
 
-    /// Tells of a verdict where it differs from the last one. That nothing is known yet is no news.
+    /// Reports a verdict if it differs from the last one. A verdict of nothing known yet is not
+    /// reported.
     pub(crate) fn tell(&mut self, live: &Live, report: FlowReport) {
         let name = match &report.verdict.answer {
             Answer::Named { name, .. } => Some(name.clone()),

@@ -1,4 +1,5 @@
-//! The program `yuzuri-identify`, which `yuzuri identify` runs: identifies congestion control in files.
+//! The program `yuzuri-identify`, which `yuzuri identify` runs: identifies congestion control in
+//! files.
 
 mod screen;
 
@@ -19,8 +20,8 @@ use yuzuri_identify::table::{self, Table};
 use yuzuri_identify::xplot::Folder;
 use yuzuri_trace::Filter;
 
-/// Thousands of flows grow their tables at the same time. This allocator packs them more densely than the system's, which makes
-/// tracking a fifth faster.
+/// Thousands of flows grow their tables at the same time. This allocator packs them more densely
+/// than the system's, which makes tracking a fifth faster.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -36,8 +37,8 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "yuzuri-identify", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Identify {
-    /// Captures (pcap, pcapng), recordings (*.arrows), tcp_probe traces or output of `ss -ti`, also compressed with gzip, zstd
-    /// or xz; folders of these; - for standard input
+    /// Captures (pcap, pcapng), recordings (*.arrows), tcp_probe traces or output of `ss -ti`, also
+    /// compressed with gzip, zstd or xz; folders of these; - for standard input
     #[arg(required_unless_present_any = ["completions", "man"], value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -61,7 +62,8 @@ struct Identify {
     #[arg(long, value_name = "FOLDER")]
     parquet: Option<PathBuf>,
 
-    /// Only analyse these flows: port:N, addr:ADDRESS[/BITS]; lport: and laddr: match the sender, rport: and raddr: the receiver
+    /// Only analyse these flows: port:N, addr:ADDRESS[/BITS]; lport: and laddr: match the sender,
+    /// rport: and raddr: the receiver
     #[arg(long, value_name = "FILTER")]
     flow: Vec<String>,
 
@@ -73,13 +75,16 @@ struct Identify {
     #[arg(long, value_name = "COUNT", default_value_t = 100, conflicts_with = "all")]
     min_segments: u64,
 
-    /// Report results as they change, while the file is still being written: `tcpdump -w - | yuzuri identify --live -`
+    /// Report results as they change, while the file is still being written:
+    /// `tcpdump -w - | yuzuri identify --live -`
     ///
-    /// With --json, each change and each flow's final result is a line of JSON; no document is printed.
+    /// With --json, each change and each flow's final result is a line of JSON; no document is
+    /// printed.
     #[arg(long)]
     live: bool,
 
-    /// Number of threads, used for several files at once and for the flows of one capture [default: number of cores]
+    /// Number of threads, used for several files at once and for the flows of one capture
+    /// [default: number of cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
 
@@ -233,7 +238,7 @@ mod docs;
 mod documented {
     use super::*;
 
-    /// As `yuzuri identify` hands the words on.
+    /// As `yuzuri identify` passes the arguments on.
     #[test]
     fn every_command_line_in_the_documentation_is_accepted() {
         docs::assert_accepted::<Identify>(Some("identify"), 5);

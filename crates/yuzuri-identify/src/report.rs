@@ -1,4 +1,4 @@
-//! What was found in a file.
+//! The results of a file.
 
 use crate::input::Kind;
 use crate::sequence::Sequence;
@@ -10,16 +10,16 @@ use yuzuri_cca::Algorithm;
 use yuzuri_infer::verdict::{Answer, Verdict};
 use yuzuri_infer::window_trace::{Cause, WindowTrace};
 
-/// What a log of windows was like.
+/// The properties of a log of windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LogFacts {
     /// Rows that were read: records of a flow.
     pub rows: u64,
     /// Rows that could not be read: cut lines, numbers that are none.
     pub unreadable: u64,
-    /// Whether the log ended in the midst of something; everything before that was read.
+    /// Whether the log ended within an entry; everything before that was read.
     pub cut: bool,
-    /// Whether all of a recording was there; `None` where its format does not tell, and of logs.
+    /// Whether a recording was complete; `None` if its format does not say, and for logs.
     pub complete: Option<bool>,
     /// How a recording ended, as the predicate of a sentence about it.
     pub ending: Option<String>,
@@ -27,7 +27,7 @@ pub struct LogFacts {
     pub lost: u64,
 }
 
-/// Flows that there is no verdict on.
+/// Flows without a verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counted {
     /// Flows that were seen, all.
@@ -103,7 +103,7 @@ impl Summary {
     }
 }
 
-/// A direction of a flow and what is said of it.
+/// A direction of a flow and its result.
 #[derive(Debug, Clone, Serialize)]
 pub struct FlowReport {
     /// The verdict.
@@ -111,15 +111,15 @@ pub struct FlowReport {
     pub verdict: Verdict,
     /// Its window trace in few numbers.
     pub summary: Summary,
-    /// The name that the sender's kernel itself gives, where the file says it.
+    /// The name given by the sender's kernel, if the file contains it.
     pub kernel_name: Option<String>,
-    /// What passed, segment by segment, where that was asked for.
+    /// The segments, if requested.
     #[serde(skip)]
     pub sequence: Option<Box<Sequence>>,
 }
 
-/// Why an answer is not sure that the sender's kernel contradicts. A kernel names the module: BBR v3 is
-/// `bbr` to it, too.
+/// Why an answer is not sure that the sender's kernel contradicts. A kernel names the module: BBR
+/// v3 is `bbr` to it, too.
 fn contradicted(answer: &Answer, kernel: &str) -> Option<String> {
     let Answer::Named { name, set } = answer else { return None };
     let module = |name: &String| Algorithm::named(name).map(|algorithm| algorithm.facts().kernel_name);
@@ -138,7 +138,7 @@ impl FlowReport {
         FlowReport { summary: Summary::of(&verdict.window_trace), verdict, kernel_name, sequence: None }
     }
 
-    /// The name, where there is one.
+    /// The name, if there is one.
     pub fn name(&self) -> Option<&str> {
         match &self.verdict.answer {
             Answer::Named { name, .. } => Some(name),
@@ -151,39 +151,40 @@ impl FlowReport {
         self.verdict.ranked.first().map(|ranked| ranked.probability)
     }
 
-    /// CUBIC's C where that is the name, segments/s³: by replay, else by least squares over cycles.
+    /// CUBIC's C if that is the name, segments/s³: by replay, otherwise by least squares over
+    /// cycles.
     pub fn cubic_c(&self) -> Option<f64> {
         let constants = &self.verdict.constants;
         self.name().and_then(Algorithm::named)?.cubic_constants()?;
         constants.cubic_c_replayed.map(|(c, _)| c).or(constants.cubic_c.map(|c| c.median))
     }
 
-    /// Both ends in words; `None` where neither is known.
+    /// Both ends as text; `None` if neither is known.
     pub fn ends(&self) -> Option<(String, String)> {
         (self.verdict.from.is_some() || self.verdict.to.is_some()).then(|| (self.from(), self.to()))
     }
 
-    /// Who sent, in words.
+    /// The sender, as text.
     pub fn from(&self) -> String {
         self.verdict.from.map_or("?".into(), |address| address.to_string())
     }
 
-    /// To whom, in words.
+    /// The receiver, as text.
     pub fn to(&self) -> String {
         self.verdict.to.map_or("?".into(), |address| address.to_string())
     }
 }
 
-/// What was found in a file.
+/// The results of a file.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FileReport {
     /// Its name as given.
     pub path: String,
-    /// What it is; `None` where it could not be read.
+    /// Its kind; `None` if it could not be read.
     pub kind: Option<Kind>,
-    /// What is known of a capture.
+    /// The facts about a capture.
     pub capture: Option<FileFacts>,
-    /// What is known of a log or recording.
+    /// The facts about a log or recording.
     pub log: Option<LogFacts>,
     /// Flows without a verdict.
     pub counted: Counted,
@@ -191,10 +192,12 @@ pub struct FileReport {
     pub error: Option<String>,
     /// Whether the user ended it before the file's end.
     pub stopped: bool,
-    /// Flows that were written away as they were judged, instead of below ([`Options::spill`](crate::analyse::Options::spill)).
+    /// Flows that were written away as they were judged, instead of below
+    /// ([`Options::spill`](crate::analyse::Options::spill)).
     #[serde(skip)]
     pub spilled: Option<Arc<Spilled>>,
-    /// Directions of flows, in the order of their beginnings. The last field: the document writes them one by one.
+    /// Directions of flows, in the order of their beginnings. The last field: the document writes
+    /// them one by one.
     pub flows: Vec<FlowReport>,
 }
 

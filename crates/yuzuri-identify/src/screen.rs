@@ -1,4 +1,4 @@
-//! Progress on standard error, where that is a terminal.
+//! Progress on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// For a plan; `quiet` shows nothing. Where standard error is no terminal nothing is shown either.
+    /// For a plan; `quiet` shows nothing. If standard error is not a terminal, nothing is shown
+    /// either.
     pub fn new(plan: &Plan, quiet: bool) -> Screen {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
         let known =

@@ -1,4 +1,4 @@
-//! What passed of a direction of a flow, segment by segment, for time-sequence graphs.
+//! The segments of a direction of a flow, for time-sequence graphs.
 
 use yuzuri_capture::{End, Flags, Segment};
 
@@ -6,15 +6,15 @@ use yuzuri_capture::{End, Flags, Segment};
 pub(crate) const MAX_MARKS: usize = 2_000_000;
 const MAX_OF_ONE: usize = 400_000;
 
-/// What a mark is. Places are bytes since the first one that was seen.
+/// The kind of a mark. Positions are bytes since the first one seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Data was sent: from and to.
     Sent(u64, u64),
     /// The same, and some of it had been sent before.
     Again(u64, u64),
-    /// Everything up to the first place is acknowledged; the receiver's window ends at the second one, where its scale is
-    /// known.
+    /// Everything up to the first position is acknowledged; the receiver's window ends at the
+    /// second one, if its scale is known.
     Acknowledged(u64, Option<u64>),
     /// Selectively acknowledged: from and to.
     Selective(u64, u64),
@@ -25,14 +25,14 @@ pub enum What {
 pub struct Mark {
     /// Nanoseconds since 1970.
     pub time_ns: i64,
-    /// What.
+    /// Its kind.
     pub what: What,
 }
 
-/// What passed of a direction of a flow, in the order in which it passed.
+/// The marks of a direction of a flow, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sequence {
-    /// What passed.
+    /// The marks.
     pub marks: Vec<Mark>,
     /// Whether more passed than is kept.
     pub is_cut: bool,
@@ -42,8 +42,8 @@ pub struct Sequence {
 #[derive(Debug, Clone, Default)]
 struct Follower {
     sequence: Sequence,
-    /// The sequence number at the highest place that was sent, and that place. Places begin high enough for what comes
-    /// late.
+    /// The sequence number at the highest position sent, and that position. Positions begin high
+    /// enough for late segments.
     highest: Option<(u32, u64)>,
     /// Of the receiver's window.
     scale: Option<u8>,
@@ -51,7 +51,7 @@ struct Follower {
     last: Option<(u64, Option<u64>)>,
 }
 
-/// Where the first byte lies until the end, so that what was sent before it has a place, too.
+/// The position of the first byte until the end, so that earlier bytes have a position, too.
 const ORIGIN: u64 = 1 << 32;
 
 impl Follower {
@@ -70,7 +70,8 @@ impl Follower {
         self.sequence.marks.push(Mark { time_ns, what });
     }
 
-    /// A segment of the flow passed; `from_sender`: of the direction's sender. `room`: for so many marks more.
+    /// A segment of the flow passed; `from_sender`: from the direction's sender. `room`: the number
+    /// of marks that may be added.
     fn add(&mut self, segment: &Segment, from_sender: bool, room: &mut usize) {
         if from_sender {
             self.sent(segment, room);
@@ -124,7 +125,7 @@ impl Follower {
         }
     }
 
-    /// What was kept, with places from the first byte that passed.
+    /// The marks, with positions from the first byte that passed.
     fn finish(self) -> Sequence {
         let mut sequence = self.sequence;
         let least = sequence.marks.iter().filter_map(|mark| match mark.what {
@@ -157,12 +158,12 @@ impl Sequences {
         }
     }
 
-    /// What passed of the direction whose sender is that end.
+    /// The marks of the direction whose sender is that end.
     pub(crate) fn take(&mut self, end: End) -> Sequence {
         std::mem::take(&mut self.0[end.index()]).finish()
     }
 
-    /// So many marks are held.
+    /// The number of marks held.
     pub(crate) fn held(&self) -> usize {
         self.0.iter().map(|follower| follower.sequence.marks.len()).sum()
     }
@@ -234,7 +235,7 @@ mod tests {
             What::Acknowledged(3000, Some(3800)),
         ];
         assert_eq!(told(&all), expected);
-        // From the middle nobody knows the scale.
+        // Observed from the middle, the scale is unknown.
         assert_eq!(told(&all[2..])[3], What::Acknowledged(1000, None));
     }
 

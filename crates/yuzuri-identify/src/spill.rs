@@ -1,4 +1,5 @@
-//! Flows written away as JSON while a capture is read, and read back in their order: a million of them would fill gigabytes.
+//! Flows written away as JSON while a capture is read, and read back in their order: a million of
+//! them would fill gigabytes.
 
 use crate::error::IdentifyError;
 use crate::json;
@@ -14,14 +15,15 @@ use std::os::unix::fs::FileExt;
 const BLOCK_BYTES: usize = 256 << 10;
 /// Blocks held unpacked while they are read: flows that began one after the other mostly end so.
 const BLOCKS: usize = 64;
-/// Places that are sorted together: of a million flows none is moved while they are sorted by parts and merged as they are read.
+/// Places that are sorted together: of a million flows none is moved while they are sorted by parts
+/// and merged as they are read.
 const RUN: usize = 1 << 15;
 /// A fast level: verdicts of flows are much alike.
 const LEVEL: i32 = 1;
 /// An address and a port, in the order of addresses; all zeros is none.
 type PackedAddress = [u8; 19];
 
-/// Where a flow's JSON is, and what flows are sorted by.
+/// The position of a flow's JSON, and the keys by which flows are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     start_ns: i64,
@@ -40,7 +42,7 @@ pub struct Spill {
     block_bytes: usize,
     /// Places in a run.
     run: usize,
-    /// By number: where it is in the file, packed.
+    /// By number: the position in the file, compressed.
     blocks: Vec<(u64, u32)>,
     end: u64,
     /// None until there is more than a block.
@@ -73,7 +75,7 @@ impl Spill {
         }
     }
 
-    /// Takes a flow. A failure is told by [`Spilled::of`].
+    /// Adds a flow. [`Spilled::of`] reports failures.
     pub fn push(&mut self, flow: FlowReport) {
         if self.failed.is_none()
             && let Err(error) = self.write(flow)
@@ -101,7 +103,8 @@ impl Spill {
         match self.places.last_mut() {
             Some(run) if run.len() < self.run => run.push(place),
             _ => {
-                // A small capture has few, and its run grows as it needs; the next ones are as large as they may be.
+                // A small capture has few, and its run grows as it needs; the next ones are as
+                // large as they may be.
                 let mut run = Vec::with_capacity(if self.places.is_empty() { 0 } else { self.run });
                 run.push(place);
                 self.places.push(run);

@@ -14,7 +14,8 @@ struct Section {
     rows: Vec<[String; COLUMNS.len()]>,
 }
 
-/// A column: its head, whether numbers stand in it, and when it is left out of a narrow table (the highest first).
+/// A column: its header, whether it is numeric, and its priority for being omitted from a narrow
+/// table (the highest first).
 struct Column {
     head: &'static str,
     number: bool,
@@ -38,7 +39,8 @@ const COLUMNS: [Column; 11] = [
     column("watched", false, 7),
     column("", false, 0),
 ];
-/// Place of the column that takes what room is left: what is not told apart, or why there is no name.
+/// The index of the column that takes the remaining width: the algorithms not distinguished, or why
+/// there is no name.
 const WORDS: usize = COLUMNS.len() - 1;
 /// Room that column must have, before others are left out.
 const WORDS_WIDTH: usize = 16;
@@ -47,7 +49,7 @@ const WORDS_WIDTH: usize = 16;
 #[derive(Debug, Default)]
 pub struct Table {
     sections: Vec<Section>,
-    /// The one flow, in words, as long as there is only one.
+    /// The single flow, as text, as long as there is only one.
     single: Option<String>,
     flows: usize,
 }
@@ -67,7 +69,7 @@ impl Table {
         self.sections.push(section);
     }
 
-    /// The table; at most `width` columns wide, where that is given.
+    /// The table; at most `width` columns wide, if given.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         let rows = || self.sections.iter().flat_map(|section| &section.rows);
@@ -127,7 +129,7 @@ impl Table {
             text.push('\n');
             text += &wrapped(single, width);
         }
-        // What the files say is chosen by whoever wrote them.
+        // The files' text is untrusted.
         visible(&text).into_owned()
     }
 }
@@ -169,7 +171,7 @@ fn format_words(facts: &yuzuri_capture::FileFacts) -> &'static str {
     }
 }
 
-/// What was odd about a file, in words.
+/// A file's anomalies, as text.
 pub fn oddities(report: &FileReport) -> Vec<String> {
     let mut odd = Vec::new();
     if let Some(facts) = &report.capture {
@@ -221,7 +223,7 @@ pub fn many(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Where a flow was watched, in a word.
+/// Where a flow was observed, in a word.
 pub fn capture_point(capture_point: CapturePoint) -> &'static str {
     match capture_point {
         CapturePoint::Sender => "sender",
@@ -282,7 +284,7 @@ pub fn sentence(flow: &FlowReport) -> String {
     }
 }
 
-/// What is known of a flow by now, in a line.
+/// The current result for a flow, in a line.
 pub fn news(flow: &FlowReport) -> String {
     let who = flow.ends().map_or(String::new(), |(from, to)| format!("{from} > {to}: "));
     let summary = &flow.summary;

@@ -36,13 +36,13 @@ impl Folder {
         Ok(())
     }
 
-    /// So many were written.
+    /// The number of graphs written.
     pub fn graphs(&self) -> u64 {
         self.graphs
     }
 }
 
-/// A file's name: its number, who sent and to whom.
+/// A file's name: its number, the sender and the receiver.
 fn name(number: u64, flow: &FlowReport) -> String {
     let plain = |text: String| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-");
     format!("{number}_{}_{}.xpl", plain(flow.from()), plain(flow.to()))
@@ -72,7 +72,7 @@ fn write(out: &mut impl Write, flow: &FlowReport, sequence: &Sequence) -> std::i
                 writeln!(out, "purple\nline {at} {from} {at} {to}\nltext {at} {to}\nS")?;
             }
             What::Acknowledged(ack, end) => {
-                // What was acknowledged holds until more is.
+                // The acknowledged position stays until it advances.
                 if let Some((since, before, window)) = last {
                     let since = time(since);
                     writeln!(

@@ -73,7 +73,7 @@ fn every_form_gives_the_same_name() {
     }
 }
 
-/// What is known must not differ from what is rebuilt by more than the rebuilding's error.
+/// Known windows must not differ from reconstructed ones by more than the reconstruction's error.
 #[test]
 fn window_traces_agree() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn without_a_clock_the_socket_s_own_is_taken_or_the_lack_told() {
     std::fs::write(&path, text).unwrap();
     let with = report(&path);
     assert_eq!(with.error, None);
-    // Samples stand a little further apart than the clock counts here.
+    // Samples are a little further apart than the clock counts here.
     let seconds = with.flows[0].summary.seconds;
     assert!((7.0..10.0).contains(&seconds), "{seconds}");
 }

@@ -65,7 +65,7 @@ fn the_table_has_its_form() {
     assert_eq!(text(&out.stderr), "");
     let table = text(&out.stdout);
     assert!(table.lines().nth(2).unwrap().contains(" cubic "), "{table}");
-    // What the evidence says is the inference's: only the table and the head of the words are held fast.
+    // The evidence comes from the inference: only the table and the first lines are fixed.
     let head: Vec<&str> = table.lines().take(5).collect();
     golden("table.txt", &without_numbers(&(head.join("\n") + "\n")));
 }
@@ -94,7 +94,8 @@ fn the_document_has_its_form() {
     let flow = &document["files"][0]["flows"][0];
     assert_eq!(flow["answer"]["name"], "cubic");
     assert!(flow["window_trace"]["rounds"].as_array().unwrap().len() > 100);
-    // The keys that readers rely on; the verdict's inner parts belong to the inference and may grow.
+    // The keys that readers rely on; the verdict's inner parts belong to the inference and may
+    // grow.
     for key in [
         "from",
         "to",
@@ -182,7 +183,8 @@ fn the_page_is_one_file_with_its_pictures() {
     assert_eq!((out.status.code(), text(&out.stdout), text(&out.stderr)), (Some(0), "", ""));
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(page.ends_with("</html>\n"));
-    // The window with its differences, throughput and RTT, the time-sequence graph, and at least one cycle.
+    // The window with its differences, throughput and RTT, the time-sequence graph, and at least
+    // one cycle.
     assert!(page.contains("aria-label=\"Throughput and round-trip time over time\""));
     assert!(page.contains("aria-label=\"Time-sequence graph\""));
     assert!(page.matches("<svg ").count() >= 5, "{} pictures", page.matches("<svg ").count());
@@ -246,7 +248,7 @@ fn the_flows_of_a_capture_on_many_threads_are_what_they_are_on_one() {
     for jobs in ["2", "3", "8"] {
         let many = identify(folder.path(), &["--json", "--all-rounds", "--jobs", jobs, "five.pcap"]);
         assert_eq!(text(&one.stdout), text(&many.stdout), "{jobs} threads");
-        // One unpacks, and hands on.
+        // One thread decompresses, and distributes.
         let packed = identify(folder.path(), &["--json", "--all-rounds", "--jobs", jobs, "five.pcap.zst"]);
         let packed: Value = serde_json::from_slice(&packed.stdout).unwrap();
         assert_eq!(packed["files"][0]["flows"], document["files"][0]["flows"], "{jobs} threads, packed");
@@ -391,7 +393,8 @@ fn live_verdicts_come_while_the_file_is_written() {
     };
     let mut words = start(&["--live", "-"]);
     let mut stdin = words.stdin.take().unwrap();
-    // The whole is in the pipe or read, and more could come: a verdict is told before the end is known.
+    // The whole is in the pipe or read, and more could come: a verdict is reported before the end
+    // is known.
     let writing = std::thread::spawn(move || {
         stdin.write_all(&capture).unwrap();
         (stdin, capture)

@@ -13,7 +13,7 @@ use yuzuri_capture::{Framing, PcapWriter};
 /// More than is read before the signal is heard, by far.
 const FILE_BYTES: u64 = 64 << 30;
 
-/// A file that goes on with nothing for ever, nearly: it takes no room.
+/// A file that continues almost endlessly with nothing: it takes no disk space.
 fn with_nothing(path: &Path, beginning: &[u8]) {
     let mut file = File::create(path).unwrap();
     file.write_all(beginning).unwrap();

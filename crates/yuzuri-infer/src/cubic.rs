@@ -1,16 +1,19 @@
-//! CUBIC's constants: C and b read off a cycle as Hozumi 2017 does, and C, K and W_max by least squares over whole epochs.
+//! CUBIC's constants: C and b from single cycles as in Hozumi 2017, and C, K and W_max by least
+//! squares over whole epochs.
 //!
-//! W(t) = C (t - K)³ + W_max, K = cbrt(b (W_max - W')), so b = 1/C in theory (RFC 9438, section 4.2; Hozumi 2017, equations 2 to 6).
+//! W(t) = C (t - K)³ + W_max, K = cbrt(b (W_max - W')), so b = 1/C in theory (RFC 9438, section
+//! 4.2; Hozumi 2017, equations 2 to 6).
 
 use crate::replay::{Chances, Prediction, Replay, replay};
 use crate::window_trace::{Cause, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Cubic, CubicConstants, SlowStartExit};
 
-/// Places whose slope exceeds the least by so much of the slopes' range are taken for equally flat.
+/// Points whose slope exceeds the minimum by this fraction of the slopes' range count as equally
+/// flat.
 const FLAT: f64 = 0.03;
 
-/// What the paper reads off a cycle.
+/// The values that the paper takes from a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
     /// Time of the reading since the reduction, s.
@@ -36,10 +39,10 @@ impl Cycle {
         self.k_s.powi(3) / (self.w_max - self.w_min)
     }
 
-    /// Reads a cycle off an epoch: the flattest place, the first window and the last.
+    /// Reads a cycle from an epoch: the flattest point, the first window and the last.
     pub fn read(points: &[Point]) -> Option<Cycle> {
         let (first, last) = (points.first()?, points.last()?);
-        // The slope over a fifth of the epoch, so that single segments do not make it.
+        // The slope over a fifth of the epoch, so that single segments do not dominate it.
         let reach = (last.t_s - first.t_s) / 10.0;
         let sums = Sums::of(points)?;
         let inner = points.iter().filter(|p| p.t_s >= first.t_s + reach && p.t_s <= last.t_s - reach);
@@ -50,7 +53,7 @@ impl Cycle {
             .collect();
         let least = slopes.iter().map(|s| s.1).min_by(f64::total_cmp)?;
         let most = slopes.iter().map(|s| s.1).max_by(f64::total_cmp)?;
-        // Windows are whole segments, so that several places are about as flat: their middle.
+        // Windows are whole segments, so several points are about equally flat: take their middle.
         let flat: Vec<_> = slopes.iter().filter(|s| s.1 <= least + FLAT * (most - least)).collect();
         let n = flat.len() as f64;
         let k_s = flat.iter().map(|s| s.0).sum::<f64>() / n;
@@ -59,13 +62,13 @@ impl Cycle {
     }
 }
 
-/// Points in order of time with the sums of those before each, so that the line through any that follow each other takes no pass over them: an epoch may have a
-/// million rounds.
+/// Points in order of time with prefix sums, so that a line through any consecutive points needs no
+/// pass over them: an epoch may have a million rounds.
 struct Sums {
-    /// What times and windows are taken from, so that differences of sums stay exact.
+    /// The origin of times and windows, so that differences of sums stay exact.
     origin: Point,
     times_s: Vec<f64>,
-    /// Of the first so many points: t, w, t², t w.
+    /// Sums over the first points: t, w, t², t w.
     before: Vec<[f64; 4]>,
 }
 
@@ -87,7 +90,8 @@ impl Sums {
         Some(Sums { origin, times_s: points.iter().map(|p| p.t_s).collect(), before })
     }
 
-    /// The line through the points from a time to another one, as its slope and its value in their middle.
+    /// The regression line through the points between two times, as its slope and its value in
+    /// their middle.
     fn line(&self, from_s: f64, to_s: f64) -> Option<(f64, f64)> {
         let first = self.times_s.partition_point(|t| *t < from_s);
         let end = self.times_s.partition_point(|t| *t <= to_s);
@@ -99,7 +103,7 @@ impl Sums {
         let (mean_t, mean_w) = (sum(0) / n, sum(1) / n);
         let spread = sum(2) - n * mean_t * mean_t;
         let span_s = self.times_s[end - 1] - self.times_s[first];
-        // Points of one moment have none, but for rounding.
+        // Points of a single moment have no slope, except for rounding.
         (span_s > 0.0 && spread > 1e-9 * span_s * span_s)
             .then(|| ((sum(3) - n * mean_t * mean_w) / spread, self.origin.window + mean_w))
     }
@@ -144,7 +148,8 @@ impl Fit {
             return None;
         }
         let at = |k: f64| cubic_given_k(points, k).map(|(_, _, sum)| sum);
-        // K may lie behind the epoch's end (cut short) or before its begin (no plateau: convex from the start).
+        // K may lie after the epoch's end (cut short) or before its beginning (no plateau: convex
+        // from the start).
         let steps = 120;
         let grid = (0..=steps).map(|i| -0.5 * span + 2.5 * span * f64::from(i) / f64::from(steps));
         let best = grid.filter_map(|k| Some((k, at(k)?))).min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -172,7 +177,7 @@ impl Fit {
         self.c * (t_s - self.k_s).powi(3) + self.w_max
     }
 
-    /// Whether the epoch shows a cubic at all: bent, rising, its plateau inside.
+    /// Whether the epoch shows a cubic at all: curved, rising, with its plateau inside.
     pub fn is_cubic(&self, span_s: f64) -> bool {
         self.c > 0.0
             && self.residual < 0.5 * self.line_residual
@@ -202,12 +207,12 @@ fn cubic_given_k(points: &[Point], k: f64) -> Option<(f64, f64, f64)> {
     Some((c, w_max, sum))
 }
 
-/// The least of a function with one valley, by golden section.
+/// The minimum of a unimodal function, by golden section.
 fn golden(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
     const PART: f64 = 0.618_033_988_749_895;
     let (left, right) =
         (|low: f64, high: f64| high - PART * (high - low), |low: f64, high: f64| low + PART * (high - low));
-    // One of the two places is that of the step before: one evaluation a step.
+    // One of the two points is from the previous step: one evaluation per step.
     let (mut at_left, mut at_right) = (f(left(low, high)), f(right(low, high)));
     for _ in 0..40 {
         if at_left < at_right {
@@ -240,20 +245,22 @@ fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64
     (determinant > 0.0 && minor >= 0.0).then(|| (variance * minor / determinant).sqrt())
 }
 
-/// C of a CUBIC found by replaying it: the one whose windows come nearest to those seen, over all epochs, where the Reno-friendly region,
-/// the clock's ticks and fast convergence are as the algorithm has them. Of several `forms` of the algorithm the one that comes nearest counts. With its
-/// standard error.
+/// C of a CUBIC, found by replaying it: the value whose windows are nearest to the observed ones
+/// over all epochs. The Reno-friendly region, the clock's ticks and fast convergence are as in the
+/// algorithm. Of several `forms` of the algorithm the nearest counts. Returned with its standard
+/// error.
 pub fn c_by_replay(window_trace: &WindowTrace, forms: &[CubicConstants]) -> Option<(f64, f64)> {
     let fits = forms.iter().filter_map(|form| c_of_form(window_trace, *form));
     fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
 }
 
-/// Whether windows tell C: how far they move (root of the mean square, segments) between C by so much less and more (natural logarithm). Where the
-/// Reno-friendly region rules they hardly do, and half a segment of error would pass for half of C.
+/// Whether windows determine C: how far they move (root mean square, segments) between a smaller
+/// and a larger C (natural logarithm). In the Reno-friendly region they hardly move, and half a
+/// segment of error would change C by half.
 const FELT_STEP: f64 = 0.3;
 const MIN_FELT: f64 = 1.5;
 
-/// How far two replays of the same window trace are apart, segments.
+/// The distance between two replays of the same window trace, segments.
 fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
     let squares = one.iter().zip(other).map(|((one, _), (other, _))| f64::from(one - other).powi(2));
     (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
@@ -261,11 +268,12 @@ fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
 
 /// Error of a window in an epoch that is replayed well, segments.
 const EXACT: f64 = 0.5;
-/// Rounds of an epoch that count: they share their error.
+/// Rounds of an epoch that count: their errors are correlated.
 const ROUNDS_COUNT: usize = 10;
 
-/// How far a replay is off, by the logarithm of the mean square in each epoch: some go astray in whole, where a segment more before a reduction had
-/// made fast convergence another (RFC 9438, section 4.7), and must not outweigh those that are right.
+/// The residual of a replay, by the logarithm of the mean square in each epoch. Some epochs are
+/// wrong as a whole, where one more segment before a reduction would have changed fast convergence
+/// (RFC 9438, section 4.7); they must not outweigh those that are right.
 fn replay_residual(replay: &Replay) -> f64 {
     let epochs = replay.rounds.chunk_by(|a, b| a.epoch == b.epoch);
     let of = |epoch: &[Prediction]| {
@@ -311,11 +319,13 @@ fn c_of_form(window_trace: &WindowTrace, form: CubicConstants) -> Option<(f64, f
 pub struct Epoch {
     /// The reduction it follows, as a place in [`WindowTrace::reductions`].
     pub reduction: usize,
-    /// Window by time since the reduction was over; rounds that something else limited are left out.
+    /// The window by time since the end of the reduction; rounds limited by something else are left
+    /// out.
     pub points: Vec<Point>,
-    /// Whether the next reduction ended it, not the capture's end or a pause.
+    /// Whether it ended with the next reduction, not with the capture or a pause.
     pub whole: bool,
-    /// Whether a Reno that keeps as much would have had about the window somewhere: not the cubic ruled there (RFC 9438, section 4.3).
+    /// Whether a Reno with the same beta would have had about the same window somewhere: there the
+    /// cubic does not apply (RFC 9438, section 4.3).
     pub friendly: bool,
 }
 
@@ -334,7 +344,8 @@ pub fn epochs(window_trace: &WindowTrace) -> Vec<Epoch> {
             if round.limits.application || round.limits.receiver {
                 pauses += 1;
             }
-            // The round in which the loss happened is full of its window as well: only those that repaired are left out.
+            // The round of the loss is full of its window as well: only rounds of repair are left
+            // out.
             if round.is_cwnd_limited() {
                 let t_s = (round.end_ns - reduction.over_ns) as f64 / 1e9;
                 points.push(Point { t_s, window: f64::from(round.window) });
@@ -345,7 +356,7 @@ pub fn epochs(window_trace: &WindowTrace) -> Vec<Epoch> {
         let per_round = 3.0 * (1.0 - beta) / (1.0 + beta);
         let reno = (0..).map(|n| f64::from(reduction.after) + per_round * f64::from(n));
         let close = points.iter().zip(reno).filter(|(point, reno)| point.window < reno + 1.0).count();
-        // The first rounds are close whichever rules.
+        // The first rounds are close in any case.
         let friendly = close > 3 + points.len() / 8;
         epochs.push(Epoch { reduction: number, points, whole, friendly });
     }
@@ -358,7 +369,7 @@ mod tests {
 
     use super::*;
 
-    /// As the kernel's own constants make it: 700 segments after a loss at 1000, for 12 s.
+    /// With the kernel's own constants: 700 segments after a loss at 1000, for 12 s.
     fn cycle(points: u32, whole_segments: bool) -> Vec<Point> {
         let k_s = (300.0_f64 / 0.4).cbrt();
         (0..=points)

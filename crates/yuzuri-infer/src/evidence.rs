@@ -1,4 +1,4 @@
-//! Constants of a window trace, and the evidence for its name in words.
+//! Constants of a window trace, and the evidence for its name as text.
 
 use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
 use crate::name::Ranked;
@@ -9,13 +9,14 @@ use crate::verdict::{Constants, CubicEpoch, Measured};
 use crate::window_trace::{CapturePoint, Cause, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::{Algorithm, CcaKind, CubicConstants};
 
-/// The median; `None` of none.
+/// The median; `None` if there are no values.
 pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
     Measured::of(values).map(|measured| measured.median)
 }
 
 impl Measured {
-    /// Of several measurements; `None` of none. The interval is that of the order statistics.
+    /// From several measurements; `None` if there are none. The interval is that of the order
+    /// statistics.
     pub fn of(mut values: Vec<f64>) -> Option<Measured> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
@@ -34,7 +35,7 @@ impl Measured {
     }
 }
 
-/// The constants and the words, given the best algorithm and its replay.
+/// Determines the constants and the text for the best algorithm and its replay.
 pub(crate) fn gather(
     window_trace: &WindowTrace,
     best: Option<&(Ranked, Replay)>,
@@ -46,7 +47,7 @@ pub(crate) fn gather(
             .iter()
             .filter(|t| t.cause != Cause::Timeout && !t.undone && t.before >= 4.0 && t.after > 0.0)
     };
-    // All algorithms round down, so that half a segment is missing in the mean.
+    // All algorithms round down, so half a segment is missing on average.
     constants.beta = Measured::of(recoveries().map(|t| f64::from((t.after + 0.5) / t.before)).collect());
     constants.initial_window = window_trace.rounds.first().map(|round| f64::from(round.window));
     constants.slow_start_end = slow_start_end(window_trace);
@@ -55,7 +56,7 @@ pub(crate) fn gather(
     constants.paced_part = probes::paced_part(window_trace);
     cubic(window_trace, &mut constants);
     if let Some((ranked, _)) = best {
-        // Others' windows swing, too, but not because they probe.
+        // Other windows oscillate, too, but not because of probes.
         if is_by_rate(ranked)
             && let Some(probing) = probes::probes(window_trace).common()
         {
@@ -124,7 +125,8 @@ fn slow_start_end(window_trace: &WindowTrace) -> Option<(f64, bool)> {
     None
 }
 
-/// Whether W_max lies clearly below the window before the reduction where that one was below the former.
+/// Whether W_max is clearly below the window before the reduction, where that window was below the
+/// previous one.
 fn fast_convergence(window_trace: &WindowTrace, constants: &Constants) -> Option<bool> {
     let mut signs = Vec::new();
     for epoch in constants.cubic_epochs.iter().filter(|epoch| epoch.counts && epoch.reduction > 0) {
@@ -153,7 +155,7 @@ fn constants_of(name: &str) -> &'static [CubicConstants] {
 
 fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranked, Replay)>) -> Vec<String> {
     let mut words = Vec::new();
-    // Its window follows the rate, and neither growth by round nor what a loss takes are constants of it.
+    // Its window follows the rate: growth per round and reductions are no constants of it.
     let by_rate = best.is_some_and(|(ranked, _)| is_by_rate(ranked));
     if let Some(beta) = constants.beta.filter(|_| !by_rate) {
         let losses = if beta.count == 1 { "loss" } else { "losses" };
@@ -225,11 +227,12 @@ fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranke
     words
 }
 
-/// Why a flow shows no window: what is in flight is upstream of the capture, and nothing tells which data an acknowledgement drew.
+/// Why a flow shows no window: the data in flight is upstream of the capture, and nothing links
+/// acknowledgements to the data sent in response.
 pub(crate) const BLIND: &str =
     "watched away from the sender without timestamps: its window cannot be rebuilt";
 
-/// Of such a flow that lost often enough.
+/// For such a flow with enough losses.
 pub(crate) const AT_LOSSES: &str =
     "watched away from the sender without timestamps: its window is seen at losses alone";
 
@@ -238,7 +241,7 @@ pub(crate) fn is_blind(window_trace: &WindowTrace, seen: &Seen) -> bool {
     matches!(window_trace.capture_point, CapturePoint::Receiver | CapturePoint::Middle) && !seen.timestamps
 }
 
-/// What may spoil the answer.
+/// What may impair the answer.
 pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(seen) = seen {

@@ -1,8 +1,9 @@
-//! Which congestion control is this, and with which constants? From captures and recordings to windows round by round, to algorithms, to names.
+//! Identifies congestion control algorithms and their constants: from captures and recordings to
+//! windows by round, to algorithms, to names.
 //!
-//! [`packets::Tracker`] rebuilds [window traces](window_trace::WindowTrace) from packets, [`replay`] asks
-//! each algorithm what it would have done on a window trace, [`name`] ranks the algorithms, and
-//! [`identify`](identify()) says it all.
+//! [`packets::Tracker`] reconstructs [window traces](window_trace::WindowTrace) from packets,
+//! [`replay`] determines what each algorithm would have done on a window trace, [`name`] ranks the
+//! algorithms, and [`identify`](identify()) combines everything.
 
 pub mod cubic;
 mod evidence;

@@ -1,4 +1,4 @@
-//! Which algorithm it is: every candidate replayed, scored, ranked.
+//! Ranks the algorithms: every candidate is replayed and scored.
 
 use crate::probes::{paced_part, probe_rtt_dips_on_time, probes, stretches_without_half};
 use crate::replay::{Chances, Replay, replay};
@@ -25,22 +25,22 @@ pub struct Ranked {
 pub struct NoneOfThese {
     /// Probability, 0 to 1.
     pub probability: f64,
-    /// How the flight grows that comes nearest.
+    /// The growth of the nearest such flight.
     pub growth: Growth,
-    /// By how many segments, or by what part, a round.
+    /// Segments, or fraction, per round.
     pub step: f64,
-    /// What part of the window losses leave.
+    /// The fraction of the window that remains after a loss.
     pub kept: f64,
     /// Its agreement.
     pub score: Score,
 }
 
-/// The candidates, best first, with the replay of each.
+/// The candidates with their replays, best first.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
     /// All candidates, the best first.
     pub candidates: Vec<(Ranked, Replay)>,
-    /// That it is none of them.
+    /// The alternative that it is none of them.
     pub none: NoneOfThese,
 }
 
@@ -52,7 +52,7 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let paced_part = paced_part(window_trace);
     let temperature = temperature(window_trace);
     let rtt_s = f64::from(window_trace.min_rtt_us) / 1e6;
-    // An algorithm by rate foresees no window at a loss: it is among those that none of the others stands for.
+    // A rate-based algorithm predicts no window at a loss: it is covered by none of the others.
     let foresees =
         |candidate: &&Algorithm| window_trace.unseen.is_none() || candidate.facts().kind != CcaKind::Model;
     let mut ranked: Vec<(Ranked, Replay)> = candidates
@@ -71,7 +71,7 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let windows = |ranked: &Ranked| ranked.score.windows();
     let nearest = ranked.iter().map(|(ranked, _)| ranked).max_by(|a, b| windows(a).total_cmp(&windows(b)));
     let none = none_of_these(window_trace, temperature);
-    // If the nearest of all is off by more than noise, so is the measure of what others are off.
+    // If even the nearest is off by more than noise, the scale of all errors grows accordingly.
     let temperature = temperature * nearest.map_or(1.0, |ranked| ranked.score.excess());
     let certainty =
         |score: &Score| score.windows() / temperature + score.probe_rtt_dips + score.host + score.prior;
@@ -87,16 +87,17 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     Ranking { candidates: ranked, none }
 }
 
-/// The replay of a candidate that comes nearest.
+/// A candidate's nearest replay.
 #[derive(Default)]
 struct Fitted {
     replay: Replay,
     score: Score,
-    /// What was fitted to the flow beside the forms that the algorithm may have.
+    /// Constants fitted to the flow in addition to the algorithm's own forms.
     constants: f64,
 }
 
-/// Replays a candidate in all its forms, and with all that it may know from before the flow was seen.
+/// Replays a candidate in all its forms, and with every state that it may have from before the
+/// observation.
 fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let mut best: Option<(Replay, Score, Chances)> = None;
     let mut look = |met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
@@ -139,8 +140,8 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     Fitted { replay, score, constants }
 }
 
-/// The flight without an algorithm that comes nearest, and the logarithm of how likely it is before anything is seen: each constant that is
-/// fitted to the flow costs (the Bayesian information criterion).
+/// The nearest flight without an algorithm, and the logarithm of its prior: each constant that is
+/// fitted to the flow has a cost (the Bayesian information criterion).
 fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, f64) {
     if window_trace.unseen.is_some() {
         let by_rate = candidates().into_iter().filter(|candidate| candidate.facts().kind == CcaKind::Model);
@@ -168,35 +169,37 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
         .unwrap_or_default()
 }
 
-/// Of windows that are seen at losses alone, where nothing tells what they grow to.
+/// For windows visible only at losses, if nothing predicts what they grow to.
 fn unforeseen(window_trace: &WindowTrace) -> Score {
     let mut reno = Algorithm::Reno.make(SlowStartExit::Loss, 1);
     let replay = replay(reno.as_mut(), window_trace, Chances::default());
     score::unforeseen(replay.rounds.iter().map(|round| round.seen))
 }
 
-/// How likely it is before anything is seen that none of them moves a flight: as likely as one that is not usual.
+/// The log prior that a flight follows none of them: the same as that of an uncommon algorithm.
 const NONE: f64 = 0.0;
 
-/// How often an algorithm by rate that loses all the time is not what is foreseen of it: in queues that are shorter than what it has in flight its
-/// probes are lost, and repairs rule its flight.
+/// How often a rate-based algorithm with constant losses differs from its prediction: in queues
+/// shorter than its data in flight its probes are lost, and repairs determine its flight.
 const BY_RATE_UNFORESEEN: f64 = 0.5;
 
-/// How likely it is before anything is seen that none of them moves a flight as this, which an algorithm by rate may move, too.
+/// The log prior that a flight like this follows none of them, which may also be one of a
+/// rate-based algorithm.
 fn none_prior(by_rate: Option<Algorithm>) -> f64 {
     (NONE.exp() + by_rate.map_or(0.0, |algorithm| BY_RATE_UNFORESEEN * score::prior(algorithm).exp())).ln()
 }
 
-/// What so many constants cost that are fitted to a flow (the Bayesian information criterion).
+/// The cost of constants that are fitted to a flow (the Bayesian information criterion).
 fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
     constants * (1.0 + score.observations / temperature).ln() / 2.0
 }
 
-/// Round-trip times, as parts of the least that was seen, that a sender may have measured before its flow was seen: the queue may never have been
-/// empty since.
+/// Round-trip times, as fractions of the observed minimum, that a sender may have measured before
+/// the observation: the queue may never have been empty since.
 const FORMER_RTTS: [f32; 7] = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
 
-/// The least round-trip times that a candidate may know and the capture does not, µs: where the handshake was missed, of algorithms that go by it.
+/// Minimum round-trip times that a candidate may know and the capture does not show, µs: if the
+/// handshake was missed, for algorithms that depend on it.
 fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
     let missed =
         window_trace.handshake_rtt_us.is_none() && window_trace.capture_point != CapturePoint::Kernel;
@@ -206,8 +209,8 @@ fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
     FORMER_RTTS.iter().map(|part| (window_trace.min_rtt_us as f32 * part).max(1.0) as u32).collect()
 }
 
-/// Windows of a competing flow, as parts of the greatest that was seen, that an algorithm may have estimated before its flow was: it gives up its queue
-/// down to this.
+/// Windows of a competing flow, as fractions of the largest observed one, that an algorithm may
+/// have estimated before the observation: it reduces its queue down to this.
 const COMPETITORS: [f32; 8] = [0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.5];
 
 /// Such windows, segments.
@@ -216,16 +219,17 @@ fn competitors(window_trace: &WindowTrace) -> impl Iterator<Item = u32> {
     COMPETITORS.into_iter().map(move |part| (most * part) as u32)
 }
 
-/// Values around one that was found.
+/// Values around the one found.
 fn nearer(found: u32) -> impl Iterator<Item = u32> {
     NEARER.into_iter().map(move |part| (found as f32 * part) as u32)
 }
 
-/// By these factors, and how often it is looked for from the better one.
+/// The factors tried around the better value, and the number of repetitions.
 const NEARER: [f32; 6] = [0.95, 0.97, 0.99, 1.01, 1.03, 1.05];
 const CLIMBS: usize = 4;
 
-/// The forms an algorithm may have on a flow, the plainest first: each is tried, and the best counts.
+/// The forms that an algorithm may have on a flow, the simplest first: each is tried, and the best
+/// counts.
 pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     let facts = candidate.facts();
     let plain = Chances::default();
@@ -254,23 +258,23 @@ pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)>
     facts.forms.iter().map(form).collect()
 }
 
-/// Ticks per second that distributions' kernels have beside 1000.
+/// Ticks per second of distributions' kernels other than 1000.
 const SLOW_HZ: u32 = 250;
 
-/// By how much the score of a short flow overstates what it knows.
+/// By how much the score of a short flow overstates its evidence.
 const TEMPERATURE: f64 = 1.0;
-/// Epochs from which on more of them tell little more: what a replay has wrong it has wrong in all of them.
+/// Epochs beyond this number add little: an error of a replay repeats in all of them.
 const EPOCHS: f64 = 18.0;
-/// Rounds without a reduction that are as much as an epoch.
+/// Rounds without a reduction that count as an epoch.
 const EPOCH_ROUNDS: f64 = 60.0;
 
-/// By how much the scores of a flow overstate what they know.
+/// By how much a flow's scores overstate its evidence.
 pub(crate) fn temperature(window_trace: &WindowTrace) -> f64 {
     let epochs = window_trace.reductions.len() as f64 + window_trace.rounds.len() as f64 / EPOCH_ROUNDS;
     TEMPERATURE * (1.0 + epochs / EPOCHS)
 }
 
-/// The candidates: every algorithm but those that another stands for.
+/// The candidates: every algorithm except those represented by another.
 pub fn candidates() -> Vec<Algorithm> {
     Algorithm::ALL.into_iter().filter(|algorithm| algorithm.facts().stands_for.is_none()).collect()
 }
@@ -291,7 +295,7 @@ mod tests {
         assert!(former_rtts(Algorithm::Vegas, &kernel).is_empty(), "its windows are known");
     }
 
-    /// Rounds of 100 ms that a queue of 50 ms is part of, and a window that stands.
+    /// Rounds of 100 ms, 50 ms of which are queue, and a constant window.
     #[test]
     fn a_former_round_trip_time_tells_an_algorithm_of_the_queue_that_it_finds() {
         use crate::window_trace::Round;
@@ -314,7 +318,8 @@ mod tests {
             let mut vegas = Algorithm::Vegas.make(SlowStartExit::Loss, 1);
             replay(vegas.as_mut(), &trace, chances).rounds.last().map(|round| round.predicted)
         };
-        // 40 segments at 100 ms of which 50 are queue are 20 too many: Vegas takes one away in each round trip.
+        // 40 segments at 100 ms of which 50 are queue are 20 too many: Vegas removes one in each
+        // round trip.
         assert!(last(None) >= Some(40.0), "{:?}", last(None));
         assert!(last(Some(50_000)) < Some(25.0), "{:?}", last(Some(50_000)));
     }

@@ -1,4 +1,5 @@
-//! An algorithm at play: what the sender's kernel would tell it of acknowledgements, losses and idle times.
+//! Plays an algorithm: passes it what the sender's kernel would report about acknowledgements,
+//! losses and idle times.
 
 use crate::replay::{Backoff, CUT, Chances};
 use crate::window_trace::{Cause, Reduction, Round, WindowTrace};
@@ -6,17 +7,19 @@ use yuzuri_cca::{
     AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
 };
 
-/// Where the clock of the timestamps begins: late enough for any round-trip time to lie before.
+/// The start of the timestamps' clock: late enough for any round-trip time to lie before it.
 const CLOCK_START_US: u64 = 1_000_000_000;
-/// No window is larger, segments (a receiver's of 2^30 bytes holds 741,455 segments of 1448): the algorithms' integers are made for such.
+/// The largest window, segments (a receiver's window of 2^30 bytes holds 741,455 segments of 1448):
+/// the algorithms' integers are designed for it.
 const MAX_WINDOW: u32 = 1 << 20;
-/// No round-trip time is longer.
+/// The longest round-trip time.
 pub(crate) const MAX_RTT_US: u64 = 60_000_000;
-/// Least retransmission timeout of Linux, without the round-trip time (`TCP_RTO_MIN`).
+/// The smallest retransmission timeout of Linux, without the round-trip time (`TCP_RTO_MIN`).
 const MIN_RTO_US: u64 = 200_000;
-/// Window after an idle time (`TCP_INIT_CWND`, RFC 6928).
+/// The window after an idle time (`TCP_INIT_CWND`, RFC 6928).
 const RESTART_WINDOW: u32 = 10;
-/// No algorithm keeps less of a window than this part, but for one that has given way in the same round already.
+/// No algorithm keeps less of a window than this fraction, unless it has already yielded in the
+/// same round.
 const TWICE: f32 = 0.45;
 
 /// An algorithm with its window.
@@ -24,18 +27,20 @@ pub(crate) struct Player<'a> {
     pub(crate) cca: &'a mut dyn CongestionControl,
     pub(crate) window: Window,
     pub(crate) zero_ns: i64,
-    /// What the next acknowledgement takes off the queue, where that was seen of it alone, segments.
+    /// Segments that the next acknowledgement removes from the queue, if that is known for it
+    /// alone.
     pub(crate) next: Option<f32>,
-    /// Part of a segment acknowledged that was not yet handed on.
+    /// The fraction of an acknowledged segment that has not been passed on yet.
     pub(crate) rest: f32,
-    /// The greatest window in the round, as what is seen of a round is its greatest flight.
+    /// The largest window in the round, since the observed value of a round is its largest flight.
     pub(crate) most: u32,
     pub(crate) chances: Chances,
     pub(crate) clock_offset_ms: u32,
 }
 
 impl<'a> Player<'a> {
-    /// An algorithm at the begin of a flow whose first round is this: its sender has the handshake's round-trip time.
+    /// An algorithm at the start of a flow with this first round: its sender has the handshake's
+    /// round-trip time.
     pub(crate) fn begin(
         cca: &'a mut dyn CongestionControl,
         window_trace: &WindowTrace,
@@ -58,7 +63,7 @@ impl<'a> Player<'a> {
         }
         window.cwnd = segments(first.window).max(1);
         if let Some(rtt_us) = rtt_us.filter(|_| chances.former_rtt_us.is_some()) {
-            // As an acknowledgement told it, some time ago.
+            // As measured by an earlier acknowledgement.
             let sample =
                 AckSample { acked: 1, rtt_us: Some(rtt_us), in_flight: window.cwnd, timestamps: None };
             cca.pkts_acked(&mut window, &sample);
@@ -76,14 +81,15 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The present; the algorithms' clocks never go backwards, as captures' do.
+    /// Sets the current time; the algorithms' clocks never go backwards, as captures' do.
     pub(crate) fn at(&mut self, ns: i64) {
         let now_ns = ns.saturating_sub(self.zero_ns).max(0) as u64;
         self.window.now_ns = self.window.now_ns.max(now_ns);
     }
 
-    /// Its sender had nothing outstanding for a while and sends again. Tells whether it begins anew by slow start, up to the threshold or most of the
-    /// former window: as RFC 5681 (section 4.1) and Linux have it after a retransmission timeout (`tcp_cwnd_restart`).
+    /// Its sender had nothing outstanding for a while and sends again. Returns whether it restarts
+    /// in slow start, up to the threshold or most of the earlier window: as in RFC 5681 (section
+    /// 4.1) and Linux after a retransmission timeout (`tcp_cwnd_restart`).
     pub(crate) fn idle(&mut self, round: &Round) -> bool {
         self.at(round.start_ns);
         let idle_ns = u64::from(round.idle_us) * 1000;
@@ -100,7 +106,7 @@ impl<'a> Player<'a> {
         restarts
     }
 
-    /// The algorithm's window is set to the one seen.
+    /// Sets the algorithm's window to the observed one.
     pub(crate) fn settle(&mut self, seen: f32, from_slow_start: bool) {
         self.window.cwnd = segments(seen).max(2);
         self.most = self.window.cwnd;
@@ -110,13 +116,14 @@ impl<'a> Player<'a> {
         self.window.cwnd_cnt = 0;
     }
 
-    /// What the algorithm would keep of a window if it reduced it for a reason that was not seen: congestion of the sender's own device, a loss that
-    /// the capture lacks.
+    /// The part of a window that the algorithm would keep after a reduction with an unseen cause:
+    /// congestion of the sender's own device, a loss that the capture lacks.
     pub(crate) fn keeps(&self, before: f32) -> f32 {
         reduces(self.cca.copied().as_mut(), &mut self.window.clone(), before)
     }
 
-    /// The algorithm's window falls to the one seen without a visible loss: from the window before, if it reduced it so.
+    /// Lets the algorithm's window fall to the observed one without a visible loss: from the window
+    /// before, if it reduced it so.
     pub(crate) fn fall(&mut self, seen: f32, reduced: Option<f32>) {
         if let Some(before) = reduced {
             reduces(self.cca, &mut self.window, before);
@@ -128,15 +135,15 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The algorithm's window goes on from the one seen, with what it has grown since.
+    /// Continues from the observed window, with the growth since.
     pub(crate) fn follow(&mut self, seen: f32) {
         let seen = segments(seen);
         self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.most).clamp(2, MAX_WINDOW);
         self.most = seen;
     }
 
-    /// Holds its own window of the round before if that is nearer to what was seen than what the algorithm made of it. It does not follow what was
-    /// seen: a flight that wanders is not held.
+    /// Holds its own window of the previous round if that is nearer to the observed one than the
+    /// algorithm's new window. It does not follow the observation: a wandering flight is not held.
     pub(crate) fn holds(&mut self, held: u32, seen: f32) -> bool {
         let off = |window: u32| (window as f32 - seen).abs();
         let holds = held > 0 && off(held) + 0.5 < off(self.most);
@@ -147,7 +154,7 @@ impl<'a> Player<'a> {
         holds
     }
 
-    /// The window before it, and what the algorithm makes of it.
+    /// Sets the window before a reduction, and lets the algorithm reduce it.
     pub(crate) fn reduced(&mut self, reduction: &Reduction, round: &Round) {
         self.at(reduction.at_ns);
         self.rest = 0.0;
@@ -171,13 +178,13 @@ impl<'a> Player<'a> {
             self.cca.cwnd_event(window, CwndEvent::Loss);
             window.cwnd = 1;
         } else if !self.cca.controls_all() {
-            // Ccas that rule all have no threshold: the greatest number stands there.
+            // Rate-based algorithms have no threshold: it is the largest number.
             window.cwnd = window.ssthresh.min(MAX_WINDOW);
         }
     }
 
-    /// Sets the window to the one before a reduction. What was in flight is its least: the algorithm may say that what was acknowledged since has grown it
-    /// by a segment that was not sent any more.
+    /// Sets the window to the one before a reduction. The flight is its minimum: the algorithm may
+    /// say that later acknowledgements have grown it by a segment that was no longer sent.
     fn before(&mut self, reduction: &Reduction, round: &Round) {
         let seen = segments(reduction.before).max(2);
         let acked = segments(reduction.acked.min(reduction.before));
@@ -187,7 +194,7 @@ impl<'a> Player<'a> {
             let window = &mut self.window;
             let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
             if twice && !self.chances.randomized && (window.cwnd as f32) < seen as f32 * CUT {
-                // It gave way just now, and what is in flight has not drained yet.
+                // It has just yielded, and the flight has not drained yet.
                 return;
             }
         }
@@ -196,8 +203,9 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// What was acknowledged in order before a reduction, by so many acknowledgements, and the first and the last round-trip time that they measured:
-    /// some decide by the last alone (Veno).
+    /// The segments acknowledged in order before a reduction, the number of acknowledgements, and
+    /// the first and last round-trip times that they measured: some algorithms decide by the last
+    /// alone (Veno).
     fn acknowledged_before(&mut self, acked: u32, acks: u32, first_us: u32, last_us: u32) {
         let acks = acks.clamp(1, acked);
         let (first_us, last_us) = (i64::from(first_us), i64::from(last_us));
@@ -217,21 +225,22 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// All is repaired: the algorithm goes on from the window that was seen.
+    /// The repair is complete: the algorithm continues from the observed window.
     pub(crate) fn repaired(&mut self, number: usize, reduction: &Reduction) -> Option<Backoff> {
         self.at(reduction.over_ns);
         let window = &mut self.window;
         if reduction.cleared > 0.0 {
-            // The algorithm counts what is acknowledged before it learns that all is repaired. What was sent again tells no time.
+            // The algorithm counts acknowledged segments before it learns that the repair is
+            // complete. Retransmissions yield no round-trip time.
             let acked = segments(reduction.cleared);
             let sample = AckSample { acked, rtt_us: None, in_flight: window.cwnd, timestamps: None };
             self.cca.pkts_acked(window, &sample);
         }
-        // What was lost is repaired and the rest acknowledged: algorithms count their rounds from here, where nothing has been sent yet that the window
-        // lets out now.
+        // Lost segments are repaired and the rest is acknowledged: algorithms count their rounds
+        // from here, before anything is sent that the window now admits.
         window.in_flight = if reduction.after > 0.0 { segments(reduction.after) } else { window.cwnd };
         window.snd_una = window.snd_una.wrapping_add(segments(reduction.completed).min(window.cwnd));
-        // What is acknowledged is handed on in whole segments, too.
+        // Acknowledged segments are passed on as whole segments, too.
         let left = if reduction.left > 0.0 { whole(reduction.left) as u32 } else { window.in_flight };
         window.snd_nxt = window.snd_una.wrapping_add(left);
         self.cca.set_state(window, CaState::Open);
@@ -245,14 +254,15 @@ impl<'a> Player<'a> {
         self.cca.cwnd_event(window, CwndEvent::Reduced);
         self.completed(reduction);
         let window = &mut self.window;
-        // Of a reduction upon a reduction the algorithm alone knows the window between them.
+        // For a reduction upon a reduction, only the algorithm knows the window in between.
         let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
         let reads =
             reduction.cause == Cause::Recovery && !reduction.undone && before >= 4.0 && reduction.after > 0.0;
         let cwnd = window.cwnd as f32;
-        // Nothing could be sent until the next acknowledgement, which grew the window that was seen.
+        // Nothing could be sent until the next acknowledgement, which grew the observed window.
         let grown = reduction.after == cwnd + 1.0 && reduction.left >= cwnd;
-        // Ccas that go by a rate take nothing back: what is in flight after it is what is so without probing.
+        // Rate-based algorithms reduce nothing: the flight after it is their flight without
+        // probing.
         let srtt_us = window.srtt_us.min(MAX_RTT_US) as u32;
         let predicted = if self.cca.controls_all() {
             self.cruising(srtt_us).unwrap_or(before)
@@ -267,13 +277,14 @@ impl<'a> Player<'a> {
         } else if reduction.after > 0.0 && window.cwnd != segments(reduction.after) && !grown {
             window.cwnd = segments(reduction.after).max(2);
             window.ssthresh = window.cwnd;
-            // What the last acknowledgement added towards the next segment stays: small windows would be a round late for good.
+            // The last acknowledgement's contribution to the next segment stays: otherwise small
+            // windows would be a round late for good.
             window.cwnd_cnt = window.cwnd_cnt.min(segments(reduction.completed)).min(window.cwnd - 1);
         }
         reads.then_some(Backoff { reduction: number, predicted, seen: reduction.after, before })
     }
 
-    /// The acknowledgement that ended the repair grows the window already.
+    /// The acknowledgement that ended the repair already grows the window.
     fn completed(&mut self, reduction: &Reduction) {
         let acked = segments(reduction.completed);
         if !self.cca.controls_all() && acked > 0 && !reduction.undone {
@@ -281,18 +292,20 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// An acknowledgement of so many segments grows the window.
+    /// An acknowledgement of this many segments grows the window.
     fn grow(&mut self, acked: u32) {
         let window = &mut self.window;
         let counts_acks = self.chances.counts_acks && !window.in_slow_start();
         self.cca.cong_avoid(window, if counts_acks { 1 } else { acked });
     }
 
-    /// Plays a round; of one that a repair under way takes part in, what the reduction told apart is left out.
+    /// Plays a round; in a round with a repair, the part accounted for by the reduction is left
+    /// out.
     pub(crate) fn round(&mut self, round: &Round, repair: Option<&Reduction>, place: usize) {
         let mut all = round.acked;
         if let Some(reduction) = repair {
-            // The first of its rounds has the acknowledgements before it, the last the one that ended it.
+            // The first of its rounds contains the acknowledgements before it, the last the one
+            // that ended it.
             let before = if reduction.at_ns >= round.start_ns { reduction.acked } else { 0.0 };
             let last = if place + 1 == reduction.round as usize { reduction.completed } else { 0.0 };
             all = (all - before - last).max(0.0);
@@ -304,7 +317,7 @@ impl<'a> Player<'a> {
         let delivered_before = self.window.delivered;
         self.most = 0;
         for step in 0..steps {
-            // What the last acknowledgement grows is sent in the next round.
+            // Growth by the last acknowledgement is sent in the next round.
             self.most = self.most.max(self.window.cwnd);
             self.rest += next.filter(|_| step == 0).unwrap_or(each);
             let acked = whole(self.rest);
@@ -322,7 +335,7 @@ impl<'a> Player<'a> {
         window.delivered += u64::from(acked);
         window.delivered_at_ns = window.now_ns;
         window.snd_una = window.snd_una.wrapping_add(acked);
-        // What it draws is sent only after it has acted.
+        // Its response is sent only after it has taken effect.
         window.in_flight = window.cwnd.saturating_sub(acked);
         window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
         window.max_packets_out = window.cwnd;
@@ -334,7 +347,7 @@ impl<'a> Player<'a> {
         if ece {
             window.delivered_ce += u64::from(acked);
         }
-        // The way back is taken for constant.
+        // The return path is assumed to be constant.
         let clock_us = window.now_ns / 1000 + CLOCK_START_US;
         let timestamps = rtt.filter(|_| !self.chances.blind).map(|rtt| Timestamps {
             value_ms: ((clock_us / 1000) as u32).wrapping_add(self.clock_offset_ms),
@@ -347,7 +360,7 @@ impl<'a> Player<'a> {
         if self.cca.controls_all() {
             let sample = RateSample {
                 delivered: Some(round.acked.round() as u64),
-                // No rate is measured over less (`tcp_rate_gen`).
+                // No rate is measured over a shorter time (`tcp_rate_gen`).
                 interval_us: ((round.end_ns - round.start_ns).max(0) as u64 / 1000)
                     .max(window.min_rtt_us.unwrap_or(1).max(1)),
                 prior_delivered: delivered_before,
@@ -368,38 +381,39 @@ impl<'a> Player<'a> {
         window.cwnd = window.cwnd.clamp(1, MAX_WINDOW);
     }
 
-    /// What the algorithm would have had in flight. Of one that goes by a rate: what it has there while it does not probe, as when it does is
-    /// left to chance.
+    /// The flight that the algorithm would have had. For a rate-based algorithm: its flight while
+    /// it does not probe, as the times of probes are random.
     pub(crate) fn flight(&self, round: &Round) -> f32 {
         self.cruising(round.rtt_mean_us).unwrap_or(self.most as f32)
     }
 
-    /// What an algorithm that goes by a rate has in flight while it does not probe, segments.
+    /// The flight of a rate-based algorithm while it does not probe, segments.
     fn cruising(&self, rtt_us: u32) -> Option<f32> {
         let bandwidth = self.cca.bandwidth().filter(|rate| rate.is_finite() && *rate > 0.0)?;
         Some((bandwidth * f64::from(rtt_us)).min(f64::from(MAX_WINDOW)) as f32)
     }
 }
 
-/// What an algorithm keeps of a window that it reduces.
+/// The part of a window that an algorithm keeps when it reduces it.
 fn reduces(cca: &mut dyn CongestionControl, window: &mut Window, before: f32) -> f32 {
     window.cwnd = segments(before).max(2);
     (window.prior_cwnd, window.in_flight) = (window.cwnd, window.cwnd);
     cca.ssthresh(window).clamp(2, MAX_WINDOW) as f32
 }
 
-/// What is whole but for rounding is whole.
+/// Rounds values that are whole except for rounding errors.
 fn whole(segments: f32) -> f32 {
     (segments + 0.01).floor()
 }
 
-/// What was seen, windows and what was acknowledged, as algorithms count it.
+/// Observed windows and acknowledged amounts as the integers that algorithms use.
 pub(crate) fn segments(seen: f32) -> u32 {
     (seen.round() as u32).min(MAX_WINDOW)
 }
 
-/// The round-trip time of one of the round's acknowledgements: the least first, as algorithms look for it at a round's begin, the greatest in the
-/// middle, else from first to last by a bow whose mean is theirs.
+/// The round-trip time of one of the round's acknowledgements: the minimum first, as algorithms
+/// look for it at the start of a round, the maximum in the middle, otherwise from first to last
+/// along a curve with their mean.
 fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
     if round.rtt_min_us == 0 {
         return None;

@@ -1,47 +1,54 @@
-//! What a flow shows of its sender beside the window's algorithm: whether it goes by a clock of its own, how often and how hard it probes.
+//! Properties of a flow's sender beside the window's algorithm: whether it follows a clock of its
+//! own, and how often and how hard it probes.
 //!
-//! How growth follows the round-trip time is not among it: on one path that time changes with the queue, that is with the window itself
-//! (the exponent that captures gave for Hybla was 0, and its algorithm has 2).
+//! The dependence of growth on the round-trip time is not among them: on one path that time changes
+//! with the queue, that is with the window itself (for Hybla, captures yielded an exponent of 0,
+//! and its algorithm has 2).
 
 use crate::verdict::Measured;
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 
-/// A window of at most so many segments is a fall of BBR's (its PROBE_RTT goes to 4), if windows are otherwise more than twice that.
+/// A window of at most this many segments is a PROBE_RTT dip of BBR (which goes to 4), if windows
+/// are otherwise more than twice that.
 const FALLEN: f32 = 5.0;
-/// A flight above the cruising one by less is no probe: this part of it, and so many segments, as windows of a few segments swing by one.
+/// The smallest probe: a flight above the cruising one by this factor, and by this many segments,
+/// since small windows vary by one.
 const MIN_PROBE: f32 = 1.14;
 const MIN_PROBE_SEGMENTS: f32 = 1.5;
-/// Rounds back in which the cruising flight is looked for: BBR's gains go round in eight.
+/// The number of earlier rounds that determine the cruising flight: BBR cycles through eight gains.
 const CRUISE: usize = 8;
-/// Rounds after a fall that say nothing: the window is being filled again.
+/// Rounds after a dip that are ignored: the window is being refilled.
 const REFILL: usize = 4;
-/// Falls less far apart are one.
+/// Dips closer together than this are one.
 const STILL_APART_NS: i64 = 1_000_000_000;
-/// A small window so soon after a timeout is that of its slow start.
+/// A small window this soon after a timeout is that of its slow start.
 const AFTER_TIMEOUT_NS: i64 = 3_000_000_000;
-/// Seconds between falls of BBR: 10 without a smaller round-trip time (`bbr_min_rtt_win_sec`), and what it takes to drain and to fill again.
+/// Seconds between BBR's dips: 10 without a smaller round-trip time (`bbr_min_rtt_win_sec`), and
+/// the time to drain and refill.
 const PROBE_RTT_S: std::ops::Range<f64> = 9.8..13.0;
-/// BBR v3 halves its flight each 5 s unless a smaller round-trip time is seen; twice that, and what it takes.
+/// BBR v3 halves its flight every 5 s unless a smaller round-trip time is seen; twice that, with a
+/// margin.
 const HALVES_WITHIN_NS: i64 = 11_000_000_000;
-/// What it then has in flight at most: this part of what is typical, and so many segments.
+/// Its largest flight then: this fraction of the typical one, and this many segments.
 const HALVED: (f32, f32) = (0.65, 1.0);
-/// Probes that a gain is taken of, at least.
+/// Probes required to determine a gain.
 const MIN_PROBES: usize = 3;
-/// Segments that the share of paced ones is taken of, at least.
+/// Segments required to determine the paced fraction.
 const MIN_PACED_OF: u32 = 100;
 
-/// From this part of the segments on a sender is said to pace. Ccas of the kernel that do not, leave less than 0.001 to a clock; BBR leaves four in five:
-/// what happens to follow an acknowledgement closely counts as drawn by it.
+/// From this fraction of the segments on, a sender counts as pacing. The kernel's algorithms
+/// without pacing leave less than 0.001 to a clock; BBR leaves four in five: segments that happen
+/// to follow an acknowledgement closely count as its response.
 pub(crate) const PACED: f64 = 0.5;
-/// Below this part it does not.
+/// Below this fraction it does not pace.
 pub(crate) const NOT_BY_CLOCK: f64 = 0.05;
 
-/// How a sender by rate probes for more.
+/// How a rate-based sender probes for more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Probing {
     /// Flight while probing over flight while cruising: `pacing_gain` at its highest.
     pub(crate) gain: Measured,
-    /// From probe to probe, seconds.
+    /// Time between probes, seconds.
     pub(crate) interval_s: Option<Measured>,
 }
 
@@ -50,7 +57,7 @@ pub(crate) struct Probing {
 pub(crate) struct Probes {
     gains: Vec<f64>,
     intervals_s: Vec<f64>,
-    /// Rounds that were steady enough to look for probes in, and how long they took.
+    /// Rounds that were steady enough to look for probes in, and their duration.
     pub(crate) rounds: usize,
     pub(crate) seconds: f64,
 }
@@ -61,7 +68,7 @@ impl Probes {
         self.gains.len()
     }
 
-    /// What they have in common, where there are enough.
+    /// Their common properties, if there are enough.
     pub(crate) fn common(self) -> Option<Probing> {
         if self.count() < MIN_PROBES {
             return None;
@@ -70,8 +77,9 @@ impl Probes {
     }
 }
 
-/// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time with a rate of gain times what is delivered, so
-/// that the flight grows by that gain, whatever the rounds' phase is; the rate of a round is smeared over two.
+/// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time at a
+/// rate of gain times the delivery rate, so the flight grows by that gain, regardless of the
+/// rounds' phase; the rate of a round is smeared over two.
 pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     let mut found = Probes::default();
     let rounds = &window_trace.rounds;
@@ -99,7 +107,7 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
         let behind = &rounds[place - rests.min(CRUISE)..place];
         let cruising = behind.iter().filter(|r| steady(r)).map(|r| r.window).fold(f32::INFINITY, f32::min);
         let peak = round.window > rounds[place - 1].window && round.window >= rounds[place + 1].window;
-        // The round after the peak still holds most of it: it is no second one.
+        // The round after the peak still holds most of it: it is not a second one.
         let apart = last_ns.is_none_or(|last| round.start_ns - last > 2 * (round.end_ns - round.start_ns));
         if !peak || !apart || round.window < (MIN_PROBE * cruising).max(cruising + MIN_PROBE_SEGMENTS) {
             continue;
@@ -113,7 +121,8 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     found
 }
 
-/// When the flight fell to at most four segments without a timeout: BBR looks for the least round-trip time so.
+/// When the flight fell to at most four segments without a timeout: BBR measures the minimum RTT in
+/// that way.
 fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
     let mut falls: Vec<i64> = Vec::new();
     let mut typical = 0.0_f32;
@@ -136,17 +145,18 @@ fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
     falls
 }
 
-/// Seconds between such falls.
+/// Seconds between such dips.
 fn probe_rtt_gaps_s(window_trace: &WindowTrace) -> Vec<f64> {
     probe_rtt_dips(window_trace).windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e9).collect()
 }
 
-/// From fall to fall, seconds.
+/// Time between dips, seconds.
 pub(crate) fn probe_rtt_interval_s(window_trace: &WindowTrace) -> Option<f64> {
     Measured::of(probe_rtt_gaps_s(window_trace)).map(|gaps| gaps.median)
 }
 
-/// How many of these falls came when BBR makes them: `bbr_min_rtt_win_sec` and the time it takes to fall after the one before.
+/// How many of these dips came at BBR's times: `bbr_min_rtt_win_sec` and the time it takes to fall
+/// after the previous one.
 pub(crate) fn probe_rtt_dips_on_time(window_trace: &WindowTrace) -> usize {
     on_time(&probe_rtt_gaps_s(window_trace))
 }
@@ -155,8 +165,8 @@ fn on_time(gaps_s: &[f64]) -> usize {
     gaps_s.iter().filter(|apart| PROBE_RTT_S.contains(apart)).count()
 }
 
-/// In how many stretches the flight did not fall to half that are each longer than BBR v3 goes without doing so to look for the least
-/// round-trip time (`bbr_probe_rtt_win_ms`).
+/// The number of stretches without a fall to half the flight that are longer than BBR v3 goes
+/// without measuring the minimum RTT (`bbr_probe_rtt_win_ms`).
 pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
     let mut without = 0;
     let mut place = 0;
@@ -175,24 +185,24 @@ pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
     without
 }
 
-/// Shortest cycle of BBR v1, in minimum RTTs: of its eight phases (`bbr_cycle_len`) all but the draining
-/// one last at least that long, and draining ends early where nothing is to be drained.
+/// The shortest cycle of BBR v1, in minimum RTTs: of its eight phases (`bbr_cycle_len`) all but the
+/// draining one last at least that long, and draining ends early if there is nothing to drain.
 const MIN_CYCLE_RTTS: f64 = 7.0;
-/// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), and what the phases
-/// before and after take.
+/// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), with the
+/// phases before and after.
 const PROBE_BW_V3_S: std::ops::Range<f64> = 1.9..4.0;
-/// Round trips after which it probes at the latest (`bbr_bw_probe_max_rounds`), and what the phases take.
+/// Round trips after which it probes at the latest (`bbr_bw_probe_max_rounds`), with the phases.
 const MAX_PROBE_BW_V3_ROUNDS: f64 = 70.0;
-/// Where the gain of a probe lies: both versions send at 1.25 times the bottleneck's rate for a round trip,
-/// which rounds smear.
+/// The range of a probe's gain: both versions send at 1.25 times the bottleneck's rate for a round
+/// trip, which rounds smear.
 const PROBE_GAIN: std::ops::Range<f64> = 1.14..1.36;
-/// PROBE_RTT dips that came at their times, which no other algorithm makes by chance.
+/// PROBE_RTT dips at the right times that no other algorithm has by chance.
 const MIN_DIPS_ON_TIME: usize = 2;
 
-/// Whether the flow shows what only this algorithm by rate does: probes of its gain at its times, or
-/// PROBE_RTT dips at theirs. A steady flight shows nothing: whatever an application, a pacing rate or a
-/// queue of the sender's own device limits is as steady. Intervals decide, not medians, so that few or
-/// uneven probes show nothing either.
+/// Whether the flow shows what only this rate-based algorithm does: probes with its gain at its
+/// times, or PROBE_RTT dips at theirs. A steady flight shows nothing: an application, a pacing rate
+/// or a queue of the sender's own device is as steady. Intervals decide, not medians, so that few
+/// or irregular probes show nothing either.
 pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     let gaps_s = probe_rtt_gaps_s(window_trace);
     let on_time = on_time(&gaps_s);
@@ -212,8 +222,8 @@ pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     has_gain && at_its_times
 }
 
-/// The part of the segments that left by a clock, drawn by no acknowledgement; known near the sender alone, and where segments are far
-/// enough apart to tell.
+/// The fraction of segments sent by a clock, not in response to an acknowledgement; known only near
+/// the sender, and only if segments are far enough apart.
 pub(crate) fn paced_part(window_trace: &WindowTrace) -> Option<f64> {
     if window_trace.capture_point != CapturePoint::Sender {
         return None;
@@ -247,7 +257,7 @@ mod tests {
 
     #[test]
     fn probes_of_a_made_up_sender() {
-        // 80 segments, every tenth round 100; after the 35th it falls to 4 and is filled again.
+        // 80 segments, every tenth round 100; after the 35th it falls to 4 and is refilled.
         let windows = (0..80_usize).map(|n| match n {
             0..=4 => 10.0 * 2_f32.powi(n as i32),
             35..=36 => 4.0,

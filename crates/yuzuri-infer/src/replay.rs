@@ -1,7 +1,9 @@
-//! An algorithm replayed: what its window would have been, given the acknowledgements, round-trip times and losses that the flow had.
+//! Replays an algorithm: determines its window, given the flow's acknowledgements, round-trip times
+//! and losses.
 //!
-//! At each reduction the algorithm is told the window that was seen before it and begins anew from the one that was seen after it; between
-//! reductions it runs free. So its window need not be known, and an error of one epoch does not spoil the next.
+//! At each reduction the algorithm receives the observed window before it and restarts from the
+//! observed window after it; between reductions it runs free. So its window need not be known, and
+//! an error in one epoch does not affect the next.
 
 use crate::player::Player;
 use crate::score;
@@ -9,65 +11,68 @@ use crate::unseen;
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::CongestionControl;
 
-/// Rounds that an algorithm runs free at most: an algorithm that differed once must not be wrong for ever.
+/// Rounds that an algorithm runs free at most: a single difference must not persist for ever.
 const SPAN: usize = 60;
-/// A fall of the window, without a sign of loss, that algorithms which do not foresee it cannot follow: to this part, and by more than so many segments, as
-/// delays take one away now and then (Vegas). Where falls are drawn by lot each counts.
+/// A fall of the window without a sign of loss that algorithms which do not predict it cannot
+/// follow: to this fraction, and by more than this many segments, since delays sometimes remove one
+/// (Vegas). If falls are random, each counts.
 pub(crate) const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
-/// Rounds for which an algorithm that gave way does not grow (LP: three round trips of which one begins within a round).
+/// Rounds for which an algorithm that yielded does not grow (LP: three round trips, one of which
+/// begins within a round).
 const INFERENCE: usize = 4;
-/// Of these, those that surely lie within the three round trips.
+/// Of these, rounds that are certainly within the three round trips.
 const WHOLE_INFERENCE: usize = 2;
-/// Rounds after which a flight is back where it was if its sender was only held up: no algorithm grows back so soon what it gave up without a
-/// loss. LP does not grow for three round trips, and the others grow by less than a tenth in a round.
+/// Rounds after which a flight is back if its sender was only delayed: no algorithm regains so soon
+/// what it yielded without a loss. LP does not grow for three round trips, and the others grow by
+/// less than a tenth in a round.
 const HELD_UP: usize = 2;
 /// By this factor.
 const GROWS: f32 = 1.1;
-/// Growth of a round in which an algorithm takes back by slow start what it gave way.
+/// Growth of a round in which an algorithm regains in slow start what it yielded.
 const TAKING_BACK: f32 = 1.15;
 
-/// What an algorithm predicted of a round.
+/// An algorithm's prediction for a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Prediction {
-    /// Place of the round.
+    /// Index of the round.
     pub round: usize,
     /// Epoch it belongs to.
     pub epoch: u32,
     /// The algorithm's window, segments.
     pub predicted: f32,
-    /// The window seen.
+    /// The observed window.
     pub seen: f32,
     /// Whether it counts: nothing else limited the round, and slow start was over.
     pub counts: bool,
 }
 
-/// What an algorithm predicted of a reduction.
+/// An algorithm's prediction for a reduction.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// Place of the reduction.
+    /// Index of the reduction.
     pub reduction: usize,
     /// The algorithm's threshold, segments.
     pub predicted: f32,
-    /// The window after it, as seen.
+    /// The observed window after it.
     pub seen: f32,
-    /// The window before it, as seen.
+    /// The observed window before it.
     pub before: f32,
 }
 
 /// A fall of the window without a sign of loss.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// Place of the round.
+    /// Index of the round.
     pub round: usize,
     /// The algorithm's window, segments.
     pub predicted: f32,
-    /// The window seen.
+    /// The observed window.
     pub seen: f32,
-    /// The window seen before.
+    /// The observed window before.
     pub before: f32,
-    /// What the algorithm keeps of it if this was a reduction whose loss was not seen, segments; `None` where it foresaw the fall itself, or
-    /// draws its falls by lot.
+    /// The algorithm's window if this was a reduction with an unseen loss, segments; `None` if it
+    /// predicted the fall itself, or if its falls are random.
     pub kept: Option<f32>,
 }
 
@@ -80,37 +85,43 @@ pub struct Replay {
     pub backoff: Vec<Backoff>,
     /// Falls without a sign of loss.
     pub cuts: Vec<Cut>,
-    /// Rounds in which an algorithm was taken to have held its window that would have grown it, or given up some.
+    /// Rounds in which an algorithm was assumed to have held its window instead of growing or
+    /// reducing it.
     pub cwnd_held: u32,
-    /// Of these, the first of a row.
+    /// Of these, the first of consecutive ones.
     pub holds: u32,
-    /// Rounds in which the window moved as the algorithm foretold.
+    /// Rounds in which the window moved as the algorithm predicted.
     pub moved: u32,
-    /// Windows were seen at losses alone: each prediction is one of what a window had grown to.
+    /// Windows were visible only at losses: each prediction is a window that was reached by growth.
     pub at_losses: bool,
-    /// Times that the flight fell below the window and was back at once: its sender was held up, and the window did not fall.
+    /// Times when the flight fell below the window and was immediately back: its sender was
+    /// delayed, and the window did not fall.
     pub held_up: u32,
 }
 
-/// What of an algorithm is left to chance, or to its host.
+/// Properties of an algorithm that are random or depend on its host.
 #[derive(Clone, Copy, Debug)]
 pub struct Chances {
     /// Ticks per second of its clock (`CONFIG_HZ`).
     pub hz: u32,
-    /// When it gives way to delays is drawn by lot (CDG): its own falls are not predicted but expected wherever one is seen.
+    /// Its response to delays is random (CDG): its falls are not predicted but accepted wherever
+    /// one is observed.
     pub randomized: bool,
-    /// Whether it grows depends on a threshold that it forgets at drawn times, and on single measurements (NV): where the window stayed as it was,
-    /// it may have held it.
+    /// Its growth depends on a threshold that it forgets at random times, and on single
+    /// measurements (NV): where the window did not change, it may have held it.
     pub may_hold: bool,
-    /// It is not told timestamps: the offset of the clocks, itself drawn by lot, blinds it (LP).
+    /// It gets no timestamps: the clocks' offset, itself random, blinds it (LP).
     pub blind: bool,
-    /// What it gives way to delays it takes back by slow start, after some rounds without growth (LP).
+    /// It regains in slow start what it yielded to delays, after some rounds without growth (LP).
     pub takes_back: bool,
-    /// The least round-trip time that it had measured before the flow was seen, µs; `None` where it is the handshake's, or the least that was seen.
+    /// The minimum round-trip time from before the observation, µs; `None` if it is the
+    /// handshake's, or the observed minimum.
     pub former_rtt_us: Option<u32>,
-    /// What it had estimated of a competing flow's window before the flow was seen, segments; `None` where it begins with the flow.
+    /// Its estimate of a competing flow's window from before the observation, segments; `None` if
+    /// it starts with the flow.
     pub competitor: Option<u32>,
-    /// After slow start it counts an acknowledgement of several segments as one segment, as BIC, Scalable and Veno did before Linux 5.7.
+    /// After slow start it counts an acknowledgement of several segments as one segment, as BIC,
+    /// Scalable and Veno did before Linux 5.7.
     pub counts_acks: bool,
 }
 
@@ -189,7 +200,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         let held_up = place < held_up_until;
         if held_up || giving_way {
-            // What was not used did not grow, nor what gives way.
+            // An unused window neither grows nor falls.
             player.window.cwnd = player.window.cwnd.min(cwnd);
         }
         let usable = round.is_cwnd_limited() && !held_up;
@@ -211,7 +222,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         let fell = fell && usable;
         if starting && usable && !(chances.takes_back && fell) {
-            // The end of slow start is the sender's, whatever this algorithm would have done.
+            // The end of slow start is the sender's, regardless of this algorithm.
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
                 starting = false;
                 epoch += 1;
@@ -227,7 +238,8 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             epoch += 1;
             free = 0;
             since_fall = 0;
-            // What it would have done changes nothing in it, unless that explains what was seen.
+            // Its hypothetical reduction does not change its state, unless it explains the
+            // observation.
             player.fall(round.window, score::is_reduction(&cut).then_some(former));
         } else if usable && free >= SPAN {
             epoch += 1;
@@ -238,7 +250,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         free += usize::from(usable);
         since_fall = since_fall.saturating_add(1);
-        // As any slow start it is not judged, nor when it begins.
+        // Like any slow start it is not judged, nor is its start.
         let taking_back = taking_back && usable && round.window > former * TAKING_BACK;
         if taking_back {
             player.follow(round.window);
@@ -254,14 +266,15 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         if usable {
             former = round.window;
         } else if !starting && (round.limits.application || round.limits.receiver) {
-            // What was not used did not grow.
+            // An unused window does not grow.
             player.window.cwnd = player.window.cwnd.min((former.max(round.window)).round().max(2.0) as u32);
         }
     }
     done
 }
 
-/// The place of the round in which a flight is back that fell in the round at `place`, where that is too soon for an algorithm.
+/// The index of the round in which a flight has recovered from its fall in round `place`, if that
+/// is too soon for an algorithm.
 fn back_at_once(rounds: &[Round], place: usize, former: f32) -> Option<usize> {
     let back = former - CUT_SEGMENTS;
     let grown = rounds[place].window * GROWS.powi(HELD_UP as i32) + HELD_UP as f32;
@@ -270,7 +283,8 @@ fn back_at_once(rounds: &[Round], place: usize, former: f32) -> Option<usize> {
     (grown < back).then_some(place + 1 + after)
 }
 
-/// For each reduction the place of the round in which it began: the first that had not ended by then, at most the first after it.
+/// For each reduction, the index of the round in which it began: the first that had not ended by
+/// then, at most the first after it.
 fn begins(window_trace: &WindowTrace) -> Vec<usize> {
     let mut from = 0;
     let mut begins = Vec::with_capacity(window_trace.reductions.len());

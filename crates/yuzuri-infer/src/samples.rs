@@ -1,28 +1,30 @@
-//! From samples of a sender's variables to its window trace.
+//! Builds a window trace from samples of a sender's variables.
 //!
-//! A round ends when a byte is acknowledged that was sent after its begin, or where no sequence numbers are known, after a smoothed
-//! round-trip time. Reductions are told by the congestion machine's state where it is known, else by signs of loss with a falling window.
+//! A round ends when a byte is acknowledged that was sent after its start, or if no sequence
+//! numbers are known, after a smoothed round-trip time. Reductions are taken from the congestion
+//! state if it is known, otherwise from signs of loss with a falling window.
 
 use crate::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
 use std::collections::HashMap;
 use yuzuri_cca::CaState;
 
-/// Without the machine's state: duplicate acknowledgements in a row, or retransmissions, that make a falling window a reduction.
+/// Without the state: consecutive duplicate acknowledgements, or retransmissions, that make a
+/// falling window a reduction.
 const SIGNS: u32 = 2;
-/// Least retransmission timeout (`TCP_RTO_MIN`: 200 ms), less what clocks blur.
+/// The smallest retransmission timeout (`TCP_RTO_MIN`: 200 ms), less the blur of clocks.
 const MIN_SILENCE_NS: i64 = 180_000_000;
-/// No round lasts longer: more is a clock that jumped.
+/// The longest round: more is a clock that jumped.
 const LONGEST_ROUND_NS: i64 = 3_600_000_000_000;
-/// Of the window, in flight: below it something else limited.
+/// The fraction of the window in flight below which something else limited.
 const FULL: f32 = 0.9;
-/// No segment is larger, bytes.
+/// The largest segment, bytes.
 const MAX_SIZE: u32 = 65_535;
-/// Who paces fills no less of its window.
+/// A pacing sender fills no less than one over this of its window.
 const MAX_PARTS: u32 = 8;
-/// Segment size where nothing tells it: Ethernet's with timestamps.
+/// The segment size if nothing shows it: Ethernet's with timestamps.
 const USUAL_MSS: u32 = 1448;
 
-/// A sender's variables at a moment, and what happened since the last.
+/// A sender's variables at one moment, and the events since the last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Nanoseconds of the log's clock.
@@ -33,42 +35,44 @@ pub struct Sample {
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time, µs; 0: none yet.
     pub srtt_us: u32,
-    /// Least round-trip time that the kernel knows, µs; 0: unknown.
+    /// The kernel's minimum round-trip time, µs; 0: unknown.
     pub min_rtt_us: u32,
-    /// Bytes acknowledged, all since some begin.
+    /// Bytes acknowledged, since some origin.
     pub acked_bytes: u64,
-    /// Bytes selectively acknowledged and outstanding; `None`: unknown, duplicate acknowledgements stand for them.
+    /// Bytes selectively acknowledged and outstanding; `None`: unknown, derived from duplicate
+    /// acknowledgements.
     pub sacked_bytes: Option<u64>,
-    /// Bytes sent, since the same begin; `None`: unknown.
+    /// Bytes sent, since the same origin; `None`: unknown.
     pub sent_bytes: Option<u64>,
-    /// In flight, segments, where the kernel says it.
+    /// Segments in flight, if the kernel reports them.
     pub flight: Option<u32>,
-    /// Acknowledgements since the last sample, this one's included.
+    /// Acknowledgements since the last sample, including this one.
     pub acks: u32,
-    /// Segments sent again, all since some begin; `None`: unknown.
+    /// Segments retransmitted, since some origin; `None`: unknown.
     pub retransmitted: Option<u64>,
     /// The receiver's window, bytes; 0: unknown.
     pub window_bytes: u64,
-    /// The congestion machine's state; `None`: unknown.
+    /// Congestion state; `None`: unknown.
     pub state: Option<CaState>,
-    /// Whether losses are being repaired, where sequence numbers and state are unknown.
+    /// Whether losses are being repaired, if sequence numbers and state are unknown.
     pub repairing: bool,
     /// Signs of loss since the last sample: duplicate acknowledgements, retransmissions.
     pub signs: u32,
-    /// The kernel took a reduction back.
+    /// The kernel undid a reduction.
     pub undone: bool,
     /// The delivery-rate sample was limited by the application.
     pub application: bool,
     /// Acknowledgements with ECN-Echo since the last sample.
     pub ece: u32,
-    /// Taken in the midst of an acknowledgement's processing: its window may be set after this.
+    /// Taken during an acknowledgement's processing: its window may be set later.
     pub midway: bool,
     /// Bytes of a full segment; 0: unknown.
     pub mss_bytes: u32,
 }
 
 impl Sample {
-    /// Within what can be: files of unknown origin hold any numbers, and sums of these must stay numbers.
+    /// Limits all values to a plausible range: untrusted files may hold any numbers, and sums must
+    /// not overflow.
     fn bounded(&self) -> Sample {
         const MAX: u64 = 1 << 60;
         // Until the year 2116.
@@ -80,14 +84,14 @@ impl Sample {
             sent_bytes: self.sent_bytes.map(|bytes| bytes.min(MAX)),
             retransmitted: self.retransmitted.map(|segments| segments.min(MAX)),
             window_bytes: self.window_bytes.min(MAX),
-            // The most that IP carries.
+            // The IP limit.
             mss_bytes: self.mss_bytes.min(65_535),
             ..*self
         }
     }
 }
 
-/// The round under way.
+/// The current round.
 #[derive(Debug, Clone, Copy, Default)]
 struct Open {
     round: Round,
@@ -100,7 +104,7 @@ struct Open {
     receiver_full: bool,
 }
 
-/// The most that was in flight: bytes of sequence numbers, or the kernel's own segments.
+/// The largest flight: bytes of sequence numbers, or the kernel's own segments.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flight {
     bytes: u64,
@@ -113,24 +117,25 @@ struct Repair {
     until: Option<u64>,
 }
 
-/// Gathers samples of one flow into rounds.
+/// Groups samples of one flow into rounds.
 #[derive(Debug, Clone, Default)]
 pub struct Rounds {
     last: Option<Sample>,
-    /// Duplicate acknowledgements in a row.
+    /// Consecutive duplicate acknowledgements.
     duplicates: u32,
     open: Open,
     repair: Option<Repair>,
     window_trace: WindowTrace,
-    /// By round: bytes acknowledged and most in flight, until the segment size is known.
+    /// By round: bytes acknowledged and the largest flight, until the segment size is known.
     raw: Vec<(u64, Flight)>,
-    /// How often a flight was a whole number of windows of that many bytes.
+    /// How often a flight was a whole number of windows of this size, bytes.
     sizes: HashMap<u64, u32>,
     /// The most frequent of them.
     best_size: Option<(u32, u32)>,
-    /// By how many bytes what was sent or acknowledged went on from sample to sample, and how often.
+    /// The increments, in bytes, of sent or acknowledged data from sample to sample, and their
+    /// counts.
     steps: HashMap<u64, u32>,
-    /// Taken to be selectively acknowledged and outstanding.
+    /// Bytes assumed to be selectively acknowledged and outstanding.
     sacked_bytes: u64,
     first_acked: u64,
     sent_bytes: u64,
@@ -139,19 +144,19 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Rounds that are over.
+    /// The number of completed rounds.
     pub fn count(&self) -> usize {
         self.window_trace.rounds.len()
     }
 
-    /// A sample; they come in the order of time.
+    /// Adds a sample; samples are in order of time.
     pub fn push(&mut self, sample: &Sample) {
         let sample = &sample.bounded();
         let Some(last) = self.last.replace(*sample) else {
             self.first(sample);
             return;
         };
-        // A clock that went back, or a log put together of several: no time passed.
+        // A clock that went back, or a log merged from several: no time has passed.
         let now = sample.at_ns.max(last.at_ns);
         self.last = Some(Sample { at_ns: now, ..*sample });
         self.guess_size(sample);
@@ -184,8 +189,9 @@ impl Rounds {
         self.fold(sample);
     }
 
-    /// Bytes that arrived since the last sample: what is acknowledged had partly been so selectively before (RFC 6675; without options
-    /// each duplicate acknowledgement stands for a segment, as in `tcp_add_reno_sack`).
+    /// Bytes that arrived since the last sample: some of the acknowledged data had been selectively
+    /// acknowledged before (RFC 6675; without options each duplicate acknowledgement stands for a
+    /// segment, as in `tcp_add_reno_sack`).
     fn delivered(&mut self, acked: u64, last: &Sample, sample: &Sample) -> u64 {
         if let (Some(before), Some(after)) = (last.sacked_bytes, sample.sacked_bytes) {
             return (acked + after).saturating_sub(before);
@@ -202,7 +208,7 @@ impl Rounds {
         acked - former
     }
 
-    /// The segment size as far as it is known.
+    /// The segment size, as far as it is known.
     fn size(&self) -> u32 {
         match (self.window_trace.mss_bytes, self.best_size) {
             (0, Some((size, _))) => self.whole(size),
@@ -211,8 +217,9 @@ impl Rounds {
         }
     }
 
-    /// Who paces fills a part of its window, so that the quotient is a part of a segment: nothing is ever sent or acknowledged by so little. The
-    /// least multiple that is, is one.
+    /// A pacing sender fills a part of its window, so the quotient is a part of a segment: nothing
+    /// is ever sent or acknowledged in such units. The smallest multiple that does occur is a
+    /// segment.
     fn whole(&self, size: u32) -> u32 {
         let multiples = (1..=MAX_PARTS).map(|parts| size * parts);
         let seen = |size: &u32| self.steps.get(&u64::from(*size)).is_some_and(|count| *count > 1);
@@ -227,22 +234,24 @@ impl Rounds {
         self.fold(sample);
     }
 
-    /// Takes the round-trip time that an acknowledgement measured, or the mean of what several did, back out of the smoothed one (RFC 6298, section
-    /// 2.3: alpha is 1/8). A log that is polled sees the smoothed one on its way from the first times of a flow, which no queue was part of.
+    /// Derives the round-trip time measured by an acknowledgement, or the mean of several, from the
+    /// change of the smoothed one (RFC 6298, section 2.3: alpha is 1/8). A polled log shows the
+    /// smoothed one on its way from the flow's first measurements, without a queue.
     fn timed(&mut self, last: &Sample, sample: &Sample, acked: bool) {
         if sample.srtt_us == 0 || !acked {
             return;
         }
         let (before, after) = (i64::from(last.srtt_us), i64::from(sample.srtt_us));
         let measured = if before == 0 { after } else { mean_measured(before, after, sample.acks) };
-        // The smoothed one is cut to whole µs, which makes an error of up to 8; what lies beyond sense was several measurements.
+        // The smoothed value is truncated to whole µs, an error of up to 8; implausible results
+        // come from several measurements.
         let sane = (after / 16..=after * 16).contains(&measured) && measured > 0;
         let rtt_us = if sane { measured } else { after };
         let rtt_us = u32::try_from(rtt_us).unwrap_or(u32::MAX).max(sample.min_rtt_us);
         self.open.rtts.add(rtt_us, &mut self.open.round, &mut self.window_trace.min_rtt_us);
     }
 
-    /// Begins and changes reductions.
+    /// Begins and updates reductions.
     fn reductions(&mut self, last: &Sample, sample: &Sample) {
         let silence_ns = MIN_SILENCE_NS.max(i64::from(sample.srtt_us) * 900);
         let cause = match sample.state {
@@ -269,8 +278,8 @@ impl Rounds {
             }
             Some(_) => {}
             None => {
-                // In a recovery the window follows what is in flight (RFC 6937), which is more than the window was where
-                // that had just fallen without a loss.
+                // In a recovery the window follows the flight (RFC 6937), which is more than the
+                // window was if that had just fallen without a loss.
                 let drains = last.flight.is_some_and(|flight| flight > last.cwnd);
                 let before = if drains { last.cwnd } else { last.cwnd.max(sample.cwnd) } as f32;
                 let at_ns = sample.at_ns.max(last.at_ns);
@@ -280,7 +289,7 @@ impl Rounds {
         }
     }
 
-    /// Ends the reduction or the round, where one is over.
+    /// Ends the reduction or the round when it is complete.
     fn ends(&mut self, last: &Sample, sample: &Sample) {
         let now = sample.at_ns.max(last.at_ns);
         if let Some(repair) = &mut self.repair {
@@ -294,7 +303,7 @@ impl Rounds {
             };
             if over {
                 let mut reduction = Reduction { over_ns: now, after: sample.cwnd as f32, ..repair.reduction };
-                // The window came back: taken back, or of an algorithm that does not answer losses.
+                // The window came back: undone, or of an algorithm that does not respond to losses.
                 reduction.undone |= sample.state.is_none() && reduction.after >= 0.95 * reduction.before;
                 self.repair = None;
                 self.duplicates = 0;
@@ -330,7 +339,7 @@ impl Rounds {
         self.open.until = last.sent_bytes.map(|sent| sent + 1);
     }
 
-    /// Takes the sample's state into the round.
+    /// Adds the sample to the round.
     fn fold(&mut self, sample: &Sample) {
         let open = &mut self.open;
         open.samples += 1;
@@ -384,7 +393,7 @@ impl Rounds {
         }
     }
 
-    /// The window trace, when nothing more comes.
+    /// The window trace, at the end of the samples.
     pub fn finish(mut self) -> WindowTrace {
         let size = self.size();
         let window_trace = &mut self.window_trace;
@@ -406,7 +415,8 @@ impl Rounds {
             }
         }
         fullness.sort_by(f32::total_cmp);
-        // An algorithm that paces lets its window stand above what it sends at all times; what it sends is its window then.
+        // An algorithm that paces always keeps its window above its flight; its flight is taken as
+        // its window.
         let paced = fullness.get(fullness.len() / 2).is_some_and(|half| *half < FULL);
         for (round, (_, flight)) in window_trace.rounds.iter_mut().zip(&self.raw) {
             let flight = flight.segments(mss);
@@ -434,8 +444,8 @@ impl Rounds {
     }
 }
 
-/// What so many acknowledgements measured on average that moved the smoothed round-trip time from one value to another, µs: each leaves seven
-/// eighths of what came before.
+/// The mean of the measurements that moved the smoothed round-trip time from one value to another,
+/// µs: each leaves seven eighths of the previous value.
 fn mean_measured(before: i64, after: i64, acks: u32) -> i64 {
     let left = 0.875_f64.powi(i32::try_from(acks.max(1)).unwrap_or(i32::MAX));
     ((after as f64 - left * before as f64) / (1.0 - left)).round() as i64
@@ -451,7 +461,8 @@ impl Flight {
 mod tests {
     use super::{Rounds, Sample, mean_measured};
 
-    /// Vegas at the end of slow start, as `ss` shows it: the window falls to what the path carries, and before the flight has followed, a loss is noticed.
+    /// Vegas at the end of slow start, as in `ss`: the window falls to the path's capacity, and
+    /// before the flight has followed, a loss is noticed.
     #[test]
     fn the_window_before_a_loss_is_not_what_a_recovery_makes_of_the_flight() {
         let sample = |n: u64, cwnd: u32, flight: u32, retransmitted: u64| Sample {

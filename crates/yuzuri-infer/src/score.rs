@@ -1,29 +1,32 @@
-//! How well a replay agrees with what was seen.
+//! How well a replay agrees with the observations.
 
 use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::{Cut, Replay};
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Algorithm, CcaKind, Spread};
 
-/// Noise of a rebuilt window: so many segments, and this part of it.
+/// Noise of a reconstructed window: this many segments, and this fraction of it.
 const WINDOW_NOISE: (f32, f32) = (0.7, 0.01);
-/// Noise of a window read after a reduction, in segments and as a part of the window before it.
+/// Noise of a window measured after a reduction, in segments and as a fraction of the window before
+/// it.
 const BETA_NOISE: (f32, f32) = (1.0, 0.02);
-/// Noise of a fall that an algorithm foresees from delays.
+/// Noise of a fall that an algorithm predicts from delays.
 const CUT_NOISE: (f32, f32) = (1.5, 0.05);
-/// Most of an error that all rounds of an epoch share and that is forgiven, in units of the noise.
+/// The largest error common to all rounds of an epoch that is ignored, in units of the noise.
 const SHARED: f32 = 1.0;
 /// Degrees of freedom of Student's t: single wild rounds must not decide.
 const NU: f64 = 3.0;
-/// Mean of what an observation costs whose noise is as assumed, and its standard deviation: of 2 ln(1 + z²/3) with z by Student's t with three
-/// degrees of freedom, 2 (ψ(2) - ψ(3/2)) and 2 √(ψ'(3/2) - ψ'(2)).
+/// The mean cost of an observation with the assumed noise, and its standard deviation: of 2 ln(1 +
+/// z²/3) with z from Student's t with three degrees of freedom, 2 (ψ(2) - ψ(3/2)) and 2 √(ψ'(3/2) -
+/// ψ'(2)).
 pub const EXPECTED_NLL: f64 = 0.773;
 const NLL_DEVIATION: f64 = 1.077;
-/// Standard deviations above the mean beyond which noise does not explain the mean negative log-likelihood: one right answer in 700.
+/// Standard deviations above the mean beyond which noise does not explain the mean negative
+/// log-likelihood: one right answer in 700.
 const BEYOND_NOISE: f64 = 3.0;
-/// Rounds of an epoch are not independent: no epoch counts more than so many.
+/// The most rounds that an epoch counts for, since its rounds are not independent.
 const ROUNDS_COUNT: usize = 10;
-/// Rounds an epoch must have to say something of growth.
+/// Rounds that an epoch must have to be informative about growth.
 const MIN_ROUNDS: usize = 1;
 
 /// Agreement of one algorithm, as log-likelihoods (natural logarithm; 0 is perfect).
@@ -31,80 +34,90 @@ const MIN_ROUNDS: usize = 1;
 pub struct Score {
     /// Of growth between reductions.
     pub growth: f64,
-    /// Of what was kept after losses.
+    /// Of the windows kept after losses.
     pub backoff: f64,
     /// Of falls without loss.
     pub cuts: f64,
-    /// Of probes for more: whether as many are seen as an algorithm makes that goes by a rate.
+    /// Of probes: whether their number is that of a rate-based algorithm.
     #[serde(default)]
     pub probes: f64,
-    /// Of what is no matter of windows: whether the handshake speaks ECN as this algorithm's does, and segments leave by a clock.
+    /// Of evidence other than windows: whether the handshake uses ECN as this algorithm's does, and
+    /// whether segments leave by a clock.
     #[serde(default)]
     pub host: f64,
-    /// Before anything is seen.
+    /// The log prior.
     #[serde(default)]
     pub prior: f64,
-    /// Of falls of what is in flight at set times, by which an algorithm by rate looks for the least round-trip time.
+    /// Of falls of the flight at fixed times, with which a rate-based algorithm measures the
+    /// minimum RTT.
     #[serde(default)]
     pub probe_rtt_dips: f64,
-    /// Epochs that told something of growth.
+    /// Epochs that were informative about growth.
     pub epochs: u32,
-    /// Reductions that told something.
+    /// Reductions that were informative.
     pub reductions: u32,
     /// Root of the mean squared residual of growth, in units of the noise.
     pub residual: f64,
-    /// Observations: epochs, each by the rounds that count in it, reductions, and falls without loss.
+    /// Observations: epochs, each weighted by its counting rounds, reductions, and falls without
+    /// loss.
     #[serde(default)]
     pub observations: f64,
-    /// What an observation costs on average, natural logarithm; [`EXPECTED_NLL`] is what noise alone costs. 0 for an algorithm by rate, which is
-    /// judged by its probes.
+    /// The mean cost of an observation, natural logarithm; noise alone costs [`EXPECTED_NLL`]. 0
+    /// for a rate-based algorithm, which is judged by its probes.
     #[serde(default)]
     pub mean_nll: f64,
-    /// Median of what is kept after a loss beside what was seen, in units of the noise of such a window: above 0 the algorithm keeps more. 0 where
-    /// it draws that by lot (CDG) or goes by a rate.
+    /// The median difference between the predicted and the observed window after a loss, in units
+    /// of the noise of such a window: above 0 the algorithm keeps more. 0 if that is random (CDG)
+    /// or the algorithm is rate-based.
     #[serde(default)]
     pub kept_off: f64,
 }
 
 impl Score {
-    /// What windows tell, which each epoch tells again.
+    /// The evidence from windows, which each epoch repeats.
     pub fn windows(&self) -> f64 {
         self.growth + self.backoff + self.cuts + self.probes
     }
 
-    /// By how much the noise is larger than assumed where even this replay is off by more: what windows tell is worth so much less. At least 1.
+    /// The factor by which the noise exceeds the assumption if even this replay is off by more: the
+    /// windows' evidence is divided by it. At least 1.
     pub fn excess(&self) -> f64 {
         (self.mean_nll / EXPECTED_NLL).max(1.0)
     }
 
-    /// Whether the algorithm keeps, of most windows, what was not kept: a window is read to a segment and two percent, however often, and beyond
-    /// that the median of Student's t with three degrees of freedom strays by 1.36 / √n.
+    /// Whether the algorithm's beta differs from most of the observed ones: a window is accurate to
+    /// a segment and two percent however often it is measured, and beyond that the median of
+    /// Student's t with three degrees of freedom varies by 1.36 / √n.
     pub fn is_other_beta(&self) -> bool {
         let strays = BEYOND_NOISE * 1.36 / f64::from(self.reductions.max(1)).sqrt();
         self.kept_off.abs() > strays.max(1.0)
     }
 
-    /// Whether the replay is off by more than noise explains, given how many observations count as one.
+    /// Whether the replay is off by more than noise explains, given how many observations count as
+    /// one.
     pub fn is_beyond_noise(&self, repeated: f64) -> bool {
         let independent = self.observations / repeated.max(1.0);
         independent > 0.0 && self.mean_nll > EXPECTED_NLL + BEYOND_NOISE * NLL_DEVIATION / independent.sqrt()
     }
 }
 
-/// Of a handshake that speaks ECN otherwise than an algorithm's: a network may clear or set codepoints, but few do.
+/// For a handshake with other ECN use than the algorithm's: a network may clear or set codepoints,
+/// but few do.
 const OTHER_HANDSHAKE: f64 = -4.0;
-/// Of a sender that paces though its algorithm does not ask for it: its queueing discipline may (fq), or its own device is the bottleneck.
+/// For a sender that paces although its algorithm does not require it: its queueing discipline may
+/// (fq), or its own device is the bottleneck.
 const PACED_BY_OTHERS: f64 = -3.0;
-/// Of a sender that does not pace though its algorithm cannot do without.
+/// For a sender that does not pace although its algorithm requires it.
 const NOT_PACED: f64 = -10.0;
 
-/// Of an algorithm that no released kernel has (BBR v3): few senders run it.
+/// For an algorithm that is in no released kernel (BBR v3): few senders run it.
 const OUT_OF_TREE: f64 = -1.0;
-/// ln 6: of an algorithm that hosts run unless told otherwise. It decides between algorithms that a path does not tell apart, as Reno and LP:
-/// of 82 such answers of captures by lot, logs and the laboratory 76 are Reno. Larger ones change the calibration error no more.
+/// ln 6: for an algorithm that is a system's default. It decides between algorithms that a path
+/// does not distinguish, as Reno and LP: of 82 such answers for random captures, logs and the
+/// laboratory, 76 are Reno. Larger values do not change the calibration error.
 const USUAL: f64 = 1.79;
 
-/// How likely an algorithm is before anything is seen, as a logarithm.
+/// The log prior of an algorithm.
 pub fn prior(algorithm: Algorithm) -> f64 {
     match algorithm.facts().spread {
         Spread::Usual => USUAL,
@@ -113,8 +126,9 @@ pub fn prior(algorithm: Algorithm) -> f64 {
     }
 }
 
-/// What the sender shows of an algorithm beside windows. One that cannot do without ECN sends its SYN ECN-capable, others never; one that goes by a
-/// rate paces, others are drawn by acknowledgements. Both are unknown (`None`) where the capture does not tell.
+/// The sender's evidence about an algorithm other than windows. An algorithm that requires ECN
+/// sends an ECN-capable SYN, others never do; a rate-based one paces, others send in response to
+/// acknowledgements. Both are unknown (`None`) if the capture does not show them.
 pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
     let facts = algorithm.facts();
     let handshake =
@@ -128,23 +142,26 @@ pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: A
     handshake + pace
 }
 
-/// Poisson's deviance of a count from the one that is expected, as a logarithm of likelihood.
+/// Poisson's deviance of a count from the expected one, as a log-likelihood.
 fn deviance(count: f64, expected: f64) -> f64 {
     let surplus = if count > 0.0 { count * (count / expected).ln() } else { 0.0 };
     count - expected - surplus
 }
 
-/// By how much the number of probes tells more than that of as many windows: these an algorithm by rate explains whatever they are.
+/// How much more the number of probes counts than that of as many windows, which a rate-based
+/// algorithm explains whatever they are.
 const PROBES_COUNT: f64 = 6.0;
 
-/// What the number of probes says of an algorithm that goes by a rate: it cannot do without, while any steady flight is its rate by the round-trip
-/// time. Given how many are seen, in how many rounds, of what length.
+/// The evidence of the number of probes for a rate-based algorithm: it must probe, while any steady
+/// flight is consistent with its rate times the round-trip time. Given the number seen, the number
+/// of rounds, and their length.
 pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> f64 {
     let rounds = rounds as f64;
     let (least, most) = match algorithm {
         // One of eight round trips (`bbr_cycle_len`), which rounds lengthen.
         Algorithm::Bbr => (rounds / 10.0, f64::INFINITY),
-        // After 2 to 3 s, or fewer round trips than Reno takes to grow back, at most 63 (`bbr_bw_probe_*`).
+        // After 2 to 3 s, or after fewer round trips than Reno takes to grow back, at most 63
+        // (`bbr_bw_probe_*`).
         Algorithm::Bbr3 => (rounds * (rtt_s / 3.0).max(1.0 / 63.0), 2.0 + rounds * (rtt_s / 2.0).max(0.1)),
         _ => return 0.0,
     };
@@ -160,14 +177,16 @@ pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> 
     }
 }
 
-/// How much less likely a fall to a few segments ten seconds after the last is, without a timeout, for whom it is no rule.
+/// The log-likelihood of a fall to a few segments ten seconds after the last, without a timeout,
+/// for algorithms without such a rule.
 const STILL: f64 = -2.5;
-/// How much less likely BBR v3 goes without halving what is in flight for longer than it may.
+/// The log-likelihood of BBR v3 not halving its flight for longer than it may.
 const NO_HALF: f64 = -2.5;
-/// Times that count: what makes one so makes others.
+/// The number of dips that count: a common cause makes several.
 const PROBE_RTT_DIPS: usize = 4;
 
-/// What falls of the flight at set times say: how many came when BBR v1 makes them, and in how many stretches there was none that v3 had made.
+/// The evidence of falls of the flight at fixed times: the number at the times of BBR v1, and the
+/// number of stretches without one that v3 would have made.
 pub fn probe_rtt_dips(on_time: usize, without_half: usize, algorithm: Algorithm) -> f64 {
     let times = |count: usize| count.min(PROBE_RTT_DIPS) as f64;
     match algorithm {
@@ -177,12 +196,12 @@ pub fn probe_rtt_dips(on_time: usize, without_half: usize, algorithm: Algorithm)
     }
 }
 
-/// Student's t without its constant.
+/// The log of Student's t without its constant.
 fn student(square: f64, weight: f64) -> f64 {
     -weight * (NU + 1.0) / 2.0 * (square / NU).ln_1p()
 }
 
-/// Of a choice between two, in natural logarithms.
+/// The entropy of a binary choice, in natural logarithms.
 fn entropy(part: f64) -> f64 {
     let of = |part: f64| if part > 0.0 { -part * part.ln() } else { 0.0 };
     let part = part.clamp(0.0, 0.5);
@@ -193,59 +212,63 @@ fn unit(noise: (f32, f32), of: f32) -> f32 {
     noise.0 + noise.1 * of
 }
 
-/// Noise of a rebuilt window, segments.
+/// Noise of a reconstructed window, segments.
 pub(crate) fn window_noise(window: f32) -> f32 {
     unit(WINDOW_NOISE, window)
 }
 
-/// Whether a window is what was foretold but for noise.
+/// Whether a window matches its prediction except for noise.
 pub(crate) fn is_near(predicted: f32, seen: f32) -> bool {
     (predicted - seen).abs() <= 2.0 * unit(WINDOW_NOISE, seen)
 }
 
-/// Logarithm of the likelihood of a window that was seen after a reduction, where another was foreseen.
+/// The log-likelihood of an observed window after a reduction, given the predicted one.
 pub(crate) fn off_by_reduction(predicted: f32, seen: f32, before: f32) -> f64 {
     let z = f64::from((predicted - seen) / unit(BETA_NOISE, before));
     student(z * z, 1.0)
 }
 
-/// The same of a fall without a visible loss.
+/// The same for a fall without a visible loss.
 pub(crate) fn off_by_fall(predicted: f32, seen: f32, _before: f32) -> f64 {
     let z = f64::from((predicted - seen) / unit(CUT_NOISE, seen));
     student(z * z, 1.0)
 }
 
-/// Whether a fall without a visible loss is likelier a reduction whose loss was not seen than what the algorithm foresaw.
+/// Whether a fall without a visible loss is more likely a reduction with an unseen loss than the
+/// algorithm's prediction.
 pub(crate) fn is_reduction(cut: &Cut) -> bool {
     let of = |predicted: f32| off_by_fall(predicted, cut.seen, cut.before);
     cut.kept.is_some_and(|kept| of(kept) + UNSEEN_LOSS > of(cut.predicted))
 }
 
-/// An algorithm that goes by a rate: how its flight lies about what it has while it does not probe.
+/// The distribution of a rate-based algorithm's flight around its flight without probing.
 struct Cruise {
-    /// Part of the rounds in which it neither probes nor drains.
+    /// Fraction of rounds in which it neither probes nor drains.
     steady: f64,
-    /// Part of the rounds in which it looks for the least round-trip time.
+    /// Fraction of rounds in which it measures the minimum RTT.
     searching: f64,
-    /// Flight in these.
+    /// Its flight in these.
     search: Search,
 }
 
-/// What is in flight while an algorithm looks for the least round-trip time.
+/// The flight while an algorithm measures the minimum RTT.
 enum Search {
-    /// At most so many segments.
+    /// At most this many segments.
     Segments(f32),
-    /// At least and at most this part of the steady flight.
+    /// At least and at most this fraction of the steady flight.
     Part(f32, f32),
 }
 
-/// BBR v1: of eight round trips one probes and one drains, and rounds are smeared over two; each 10 s at most 4 segments (`bbr_cwnd_min_target`).
+/// BBR v1: of eight round trips one probes and one drains, and rounds are smeared over two; every
+/// 10 s at most 4 segments (`bbr_cwnd_min_target`).
 const CRUISE_BBR: Cruise = Cruise { steady: 0.6, searching: 0.03, search: Search::Segments(5.0) };
-/// BBR v3: it probes each 2 to 3 s or 63 round trips; each 5 s half of the window (`bbr_probe_rtt_cwnd_gain`).
+/// BBR v3: it probes every 2 to 3 s or 63 round trips; every 5 s half of the window
+/// (`bbr_probe_rtt_cwnd_gain`).
 const CRUISE_BBR3: Cruise = Cruise { steady: 0.8, searching: 0.03, search: Search::Part(0.4, 0.6) };
-/// Noise of a flight that a rate rules: so many segments, and this part of it.
+/// Noise of a flight determined by a rate: this many segments, and this fraction of it.
 const CRUISE_NOISE: (f32, f32) = (1.0, 0.03);
-/// Flight while it probes or drains, as parts of the steady one, and segments more: bursts, and rounds longer than the phases.
+/// Flight while it probes or drains, as fractions of the steady one, and additional segments:
+/// bursts, and rounds longer than the phases.
 const PROBED: (f32, f32) = (0.9, 1.4);
 const PROBED_MORE: f32 = 2.0;
 
@@ -258,7 +281,7 @@ impl Cruise {
         }
     }
 
-    /// Flight while it looks for the least round-trip time, from and to.
+    /// Range of the flight while it measures the minimum RTT.
     fn search(&self, steady: f32) -> (f32, f32) {
         match self.search {
             Search::Segments(most) => (0.0, most),
@@ -266,12 +289,13 @@ impl Cruise {
         }
     }
 
-    /// Flight while it probes or drains, from and to.
+    /// Range of the flight while it probes or drains.
     fn probed(steady: f32) -> (f32, f32) {
         (PROBED.0 * steady - PROBED_MORE, PROBED.1 * steady + PROBED_MORE)
     }
 
-    /// Logarithm of the likelihood of a flight, beside that of one which another algorithm foresees exactly, but for noise of so many segments.
+    /// The log-likelihood of a flight, relative to one that another algorithm predicts exactly
+    /// except for noise of `exact` segments.
     fn likelihood(&self, seen: f32, steady: f32, exact: f32) -> f64 {
         let within = |(low, high): (f32, f32)| {
             if (low..=high).contains(&seen) { f64::from(exact / (high - low).max(exact)) } else { 0.0 }
@@ -286,32 +310,35 @@ impl Cruise {
         likelihood.max(1e-6).ln()
     }
 
-    /// How far a flight is from all that it may be, in units of the noise.
+    /// The distance of a flight from its possible range, in units of the noise.
     fn residual(&self, seen: f32, steady: f32) -> f32 {
         let off = |(low, high): (f32, f32)| (low - seen).max(seen - high).max(0.0);
         off(Cruise::probed(steady)).min(off(self.search(steady))) / unit(WINDOW_NOISE, seen)
     }
 }
 
-/// What CDG keeps when it gives way to a delay (`backoff_beta`).
+/// The fraction that CDG keeps when it yields to a delay (`backoff_beta`).
 const CDG_BETA: f32 = 717.0 / 1024.0;
-/// What LP keeps on the first sign of congestion (`tcp_lp_pkts_acked`).
+/// The fraction that LP keeps at the first sign of congestion (`tcp_lp_pkts_acked`).
 const LP_BETA: f32 = 0.5;
-/// And on a further one soon after.
+/// And at a further one soon after.
 const MIN_LP_WINDOW: f32 = 1.0;
-/// How unlikely it is that LP falls in a round in which its replay does not: mostly it is blind.
+/// The log-probability that LP falls in a round in which its replay does not: mostly it is blind.
 const LP_FALLS: f64 = -3.0;
-/// In how large a part of its rounds CDG falls at most: in 7 of 101 in the labelled capture where it did most often, and in 126 of 3089 of all.
+/// The largest fraction of rounds in which CDG falls: 7 of 101 in the labelled capture where it did
+/// most often, and 126 of 3089 in all.
 const CDG_FALLS: f64 = 0.07;
-/// How unlikely it is that the loss of a reduction was not seen: 2 of 27 in captures of hosts that stall.
+/// The log-probability that the loss of a reduction was not seen: 2 of 27 in captures of hosts that
+/// stall.
 const UNSEEN_LOSS: f64 = -2.6;
-/// How unlikely it is that a sender is held up in a round, so that its flight is less than the window.
+/// The log-probability that a sender is delayed in a round, so that its flight is below the window.
 const HELD_UP: f64 = -2.6;
-/// Chances that CDG keeps of a loss what its replay does, half (its shadow window is smaller) or all (it has given way just before): its falls
-/// are drawn by lot, and what it keeps hangs on them.
+/// The probabilities that after a loss CDG keeps as much as its replay, half (its shadow window is
+/// smaller), or everything (it has just yielded): its falls are random, and what it keeps depends
+/// on them.
 const CDG_REDUCES: [f64; 3] = [0.4, 0.4, 0.2];
 
-/// Scores what windows have grown to at losses, where nothing else of them is seen.
+/// Scores the windows reached at losses, if nothing else of them is visible.
 fn at_losses(replay: &Replay) -> Score {
     let mut score = Score::default();
     let mut square = 0.0;
@@ -332,7 +359,8 @@ fn at_losses(replay: &Replay) -> Score {
 /// Peak of Student's t with three degrees of freedom.
 const STUDENT_PEAK: f64 = 0.3676;
 
-/// What nobody foresees: a window may have grown to any from half of what it is to half as much again.
+/// The score of no prediction: a window uniform between half and one and a half times the observed
+/// one.
 pub(crate) fn unforeseen(windows: impl Iterator<Item = f32>) -> Score {
     let mut score = Score::default();
     for seen in windows {
@@ -356,7 +384,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     let (mut square, mut rounds) = (0.0, 0);
     for epoch in replay.rounds.chunk_by(|a, b| a.epoch == b.epoch) {
         let counted = || epoch.iter().filter(|f| f.counts);
-        // The window at the epoch's begin is itself read with an error, which all its rounds share.
+        // The window at the epoch's start has an error of its own, common to all its rounds.
         let mut off: Vec<f32> =
             counted().map(|f| (f.predicted - f.seen) / unit(WINDOW_NOISE, f.seen)).collect();
         let count = off.len();
@@ -387,7 +415,8 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         rounds += count;
     }
     let growth = score.growth;
-    // Where a window was taken to have been held it was not predicted: what it takes to say in which rounds.
+    // Where a window was assumed to be held it was not predicted: add the cost of specifying those
+    // rounds.
     if rounds > 0 {
         score.growth -= score.observations * entropy(f64::from(replay.holds) / rounds as f64);
     }
@@ -418,7 +447,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     let mut falls = 0.0;
     for cut in &replay.cuts {
         let of = |predicted: f32| off_by_fall(predicted, cut.seen, cut.before);
-        // How well it fits, and how unlikely it is that it comes about.
+        // The fit, and the probability of the assumption.
         let unseen = cut.kept.map(|kept| (of(kept), UNSEEN_LOSS));
         let by_lot = match algorithm {
             Algorithm::Cdg => Some((of(cut.before * CDG_BETA), 0.0)),
@@ -454,7 +483,7 @@ mod tests {
         assert_eq!(of(50, 400, 0.1, Algorithm::Bbr), 0.0);
         assert!(of(0, 400, 0.1, Algorithm::Bbr) < -200.0);
         assert!(of(0, 400, 0.1, Algorithm::Bbr3) < -50.0);
-        // One each 25 rounds of 100 ms is each 2.5 s.
+        // One every 25 rounds of 100 ms is one every 2.5 s.
         assert_eq!(of(16, 400, 0.1, Algorithm::Bbr3), 0.0);
         assert!(of(100, 400, 0.1, Algorithm::Bbr3) < -50.0, "v3 does not probe as often as v1");
         assert_eq!(of(0, 0, 0.1, Algorithm::Bbr), 0.0, "nothing was looked at");

@@ -1,9 +1,11 @@
-//! A flight that follows no known algorithm: what an algorithm must explain better to be named.
+//! A flight that follows no known algorithm: the alternative that an algorithm must outperform to
+//! be named.
 //!
-//! Whatever is not a window moves a flight, too: an application, a pacing rate, the sender's own device, an algorithm that is not among the
-//! known ones. Of candidates that are all wrong one is nearest, and the more a flow shows of it the surer it is, unless it has to be nearer
-//! than a flight that knows nothing of congestion control. Such a flight goes on from the same windows as a replay does, by the plainest
-//! growth there is, with constants that are fitted to the flow.
+//! Other causes than a window move a flight, too: an application, a pacing rate, the sender's own
+//! device, an unknown algorithm. Of candidates that are all wrong one is nearest, and the longer
+//! the flow, the surer it is, unless it has to be nearer than a flight without congestion control.
+//! Such a flight continues from the same windows as a replay does, with the simplest growth, and
+//! with constants fitted to the flow.
 
 use crate::evidence::median;
 use crate::replay::{Backoff, Replay};
@@ -11,16 +13,16 @@ use crate::score;
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
 
-/// How a flight grows that follows no algorithm.
+/// The growth of a flight that follows no algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Growth {
-    /// Not at all.
+    /// None.
     #[default]
     Stands,
-    /// By as many segments each round.
+    /// By a fixed number of segments each round.
     ByAddition,
-    /// By the same part each round.
+    /// By a fixed fraction each round.
     ByFactor,
 }
 
@@ -28,43 +30,44 @@ pub enum Growth {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unmodelled {
     pub(crate) growth: Growth,
-    /// Segments, or part, of a round.
+    /// Segments, or fraction, per round.
     pub(crate) step: f64,
-    /// How far the step is known, of a single epoch, and epochs.
+    /// The standard error of the step for a single epoch, and the number of epochs.
     spread: f64,
     epochs: f64,
-    /// Part of the window that is left by a loss.
+    /// The fraction of the window that remains after a loss.
     pub(crate) kept: f64,
     pub(crate) replay: Replay,
 }
 
-/// Steps that are as likely as not, in segments a round and as parts of the window: what grows otherwise grows by about as much as algorithms do.
+/// The scale of steps, in segments per round and as fractions of the window: other growth has about
+/// the same magnitude as that of algorithms.
 const USUAL_STEPS: (f64, f64) = (1.0, 0.05);
 
-/// Losses of a flow that loses all the time, and the part of the window that is left by each where nothing gives way: what is in flight while it is
-/// repaired is a little less.
+/// Losses of a flow that always loses, and the fraction of the window that remains after each if
+/// nothing yields: the flight during a repair is a little smaller.
 const MANY_LOSSES: usize = 8;
 const GIVES_NO_WAY: f64 = 0.8;
 
 impl Unmodelled {
-    /// Whether a part that is kept was fitted.
+    /// Whether the remaining fraction was fitted.
     pub(crate) fn keeps(&self) -> bool {
         !self.replay.backoff.is_empty() || !self.replay.cuts.is_empty()
     }
 
-    /// Whether a step was.
+    /// Whether a step was fitted.
     pub(crate) fn steps(&self) -> bool {
         self.growth != Growth::Stands
     }
 
-    /// Whether it may be an algorithm by rate in a queue that is too short for it: it loses all the time and gives way to no loss, so that its flight
-    /// stands but for repairs.
+    /// Whether it may be a rate-based algorithm in a queue that is too short for it: it always
+    /// loses and yields to no loss, so its flight is constant except for repairs.
     pub(crate) fn is_by_rate_among_losses(&self) -> bool {
         self.growth == Growth::Stands && self.replay.backoff.len() >= MANY_LOSSES && self.kept >= GIVES_NO_WAY
     }
 
-    /// What it costs to fit the step: how much of what was likely before anything is seen (Cauchy's distribution) is left. `repeated`: how many
-    /// epochs count as one.
+    /// The cost of fitting the step: the fraction of its prior (Cauchy's distribution) that
+    /// remains. `repeated`: how many epochs count as one.
     pub(crate) fn step_cost(&self, repeated: f64) -> f64 {
         let usual = match self.growth {
             Growth::Stands => return 0.0,
@@ -77,7 +80,8 @@ impl Unmodelled {
     }
 }
 
-/// The part kept that explains best what was left of windows, given how far a window may be from what was foreseen.
+/// The remaining fraction that best explains the windows after losses, given the likelihood of an
+/// error.
 fn kept_part(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f32, f32, f32) -> f64) -> f64 {
     if windows.clone().next().is_none() {
         return 1.0;
@@ -91,11 +95,13 @@ fn kept_part(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f32
     best.map_or(1.0, |hundredth| f64::from(hundredth) / 100.0)
 }
 
-/// Parts of a window that are looked for: BBR keeps it all, and a flight that is read a round late may have grown.
+/// The fractions of a window that are tried: BBR keeps all of it, and a flight measured a round
+/// late may have grown.
 const MIN_KEPT_HUNDREDTHS: u8 = 20;
 const MAX_KEPT_HUNDREDTHS: u8 = 120;
 
-/// Such flights, from the replay of an algorithm: rounds, reductions and falls are the same for all.
+/// Such flights, from the replay of an algorithm: rounds, reductions and falls are the same for
+/// all.
 pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodelled> {
     let mut additions = Vec::new();
     let mut factors = Vec::new();
@@ -150,7 +156,8 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
             }
             let mut left = None;
             for backoff in &mut replay.backoff {
-                // Of a reduction upon a reduction the window before it was not seen: it is what the former left.
+                // For a reduction upon a reduction the window before it was not seen: it is the one
+                // that the previous reduction left.
                 let before = if read(backoff) { backoff.before } else { left.unwrap_or(backoff.before) };
                 backoff.predicted = before * kept as f32;
                 left = Some(backoff.seen);
@@ -173,7 +180,7 @@ mod tests {
 
     const RTT_NS: i64 = 20_000_000;
 
-    /// Slow start, and then epochs of so many rounds whose windows these are, with a loss between them.
+    /// Slow start, and then epochs of `rounds` rounds with these windows, with a loss between them.
     fn trace(epochs: usize, rounds: usize, window: impl Fn(usize) -> f32) -> WindowTrace {
         let mut trace = WindowTrace {
             capture_point: CapturePoint::Sender,
@@ -214,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_stands_still_follows_none() {
-        // As an application that writes at a steady rate, with a late write now and then.
+        // Like an application that writes at a steady rate, with an occasional late write.
         let swings = |n: usize| if n % 20 == 10 { 16.0 } else { 10.0 };
         let verdict = identify(trace(1, 400, swings), None, None, None);
         assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
@@ -248,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Reno as it is named: that it is surely LP is wrong.
+    /// Reno as it is named: a sure answer of LP would be wrong.
     fn named(trace: WindowTrace) -> (String, f64) {
         let verdict = identify(trace, None, None, None);
         let Answer::Named { name, set } = &verdict.answer else { panic!("{:?}", verdict.answer) };
@@ -270,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_sender_that_was_idle_begins_anew_by_slow_start() {
-        // From ten segments to three quarters of the window, and on by one a round.
+        // From ten segments to three quarters of the window, and then one more each round.
         let idle = |from: usize, idle_us| {
             let mut reno = trace(12, 21, |n| 20.0 + n as f32);
             for epoch in [3, 5, 8] {
@@ -300,7 +307,8 @@ mod tests {
 
     #[test]
     fn a_flight_that_wanders_is_not_held_by_nv() {
-        // As behind the sender's own device: up and down by less than a segment a round, which NV never decides.
+        // As behind the sender's own device: up and down by less than a segment a round, which NV
+        // never does.
         let verdict = identify(trace(1, 300, |n| 40.0 + 12.0 * (n as f32 / 25.0).sin()), None, None, None);
         assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
         let nv = verdict.ranked.iter().find(|ranked| ranked.name == "nv").unwrap();
@@ -339,7 +347,7 @@ mod tests {
 
     #[test]
     fn growth_that_no_algorithm_has_is_fitted() {
-        // Three segments a round, and a quarter is kept.
+        // Three segments a round, and a quarter remains.
         let none = rank(&trace(12, 21, |n| 20.0 + 3.0 * n as f32), &candidates()).none;
         assert!(none.probability > 0.9 && (none.step - 3.0).abs() < 0.01, "{none:?}");
         assert!((none.kept - 0.25).abs() < 0.02, "{none:?}");

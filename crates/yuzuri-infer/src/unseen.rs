@@ -1,23 +1,28 @@
-//! Algorithms on a flow whose windows are seen at losses alone: away from the sender without timestamps.
+//! Algorithms on a flow whose windows are visible only at losses: away from the sender and without
+//! timestamps.
 //!
-//! What an acknowledgement draws passes when as much has been acknowledged as was in flight. So an algorithm's own window tells how long its
-//! rounds last, and how large it has grown when the next loss comes, which is seen.
+//! The response to an acknowledgement passes once as much has been acknowledged as was in flight.
+//! So an algorithm's own window determines how long its rounds last, and how large it has become at
+//! the next loss, which is seen.
 
 use crate::player::Player;
 use crate::replay::{Prediction, Replay};
 use crate::window_trace::{Cause, Limits, Reduction, Round, Unseen, UnseenLoss, WindowTrace};
 
-/// Segments that a flow begins with (`TCP_INIT_CWND`, RFC 6928).
+/// The initial window of a flow, segments (`TCP_INIT_CWND`, RFC 6928).
 const INITIAL_WINDOW: u32 = 10;
-/// Smaller windows are not seen well enough: a segment more or less, as duplicate acknowledgements draw, is a large part of what an algorithm grows
-/// by. At nine segments answers are wrong; at 158 and more they are right.
+/// Smaller windows are not accurate enough: one segment more or less, as sent on duplicate
+/// acknowledgements, is a large part of an algorithm's growth. At nine segments answers are wrong;
+/// at 158 and more they are right.
 const MIN_WINDOW: f32 = 100.0;
-/// Rounds for each acknowledgement of an epoch at most, and so many more: of a window that is larger than what one acknowledges there are fewer.
+/// Rounds per acknowledgement of an epoch at most, with the same number added: a window larger than
+/// one acknowledgement's data has fewer.
 const ROUNDS_PER_ACK: usize = 2;
 const MORE_ROUNDS: usize = 8;
 
 impl Unseen {
-    /// When so much had been acknowledged, and by how many acknowledgements since a place among them; `None` beyond the last.
+    /// When this much had been acknowledged, and the number of acknowledgements since index `from`;
+    /// `None` beyond the last.
     fn when(&self, bytes: u64, from: usize) -> Option<(i64, usize)> {
         let rest = self.acked.get(from..)?;
         let place = from + rest.partition_point(|(_, acked)| *acked < bytes);
@@ -30,18 +35,20 @@ fn is_told(loss: &UnseenLoss) -> bool {
     loss.before >= MIN_WINDOW && loss.cause == Cause::Recovery
 }
 
-/// Whether an algorithm's window after a loss is known: from what was seen, or because it was reduced again from its own window at once.
+/// Whether an algorithm's window after a loss is known: from the observation, or because it was
+/// immediately reduced again from its own window.
 fn is_known(losses: &[UnseenLoss], place: usize) -> bool {
     let mut former = losses[..=place].iter().rev();
     former.find(|loss| loss.before > 0.0 || loss.cause != Cause::Recovery).is_some_and(is_told)
 }
 
-/// Places of the losses whose window an algorithm foresees.
+/// Indices of the losses whose window an algorithm predicts.
 fn foreseen(losses: &[UnseenLoss]) -> impl Iterator<Item = usize> {
     (1..losses.len()).filter(|place| is_told(&losses[*place]) && is_known(losses, place - 1))
 }
 
-/// The rounds and reductions of a window trace whose windows are not seen: a round from each loss to the next.
+/// The rounds and reductions of a window trace without visible windows: a round from each loss to
+/// the next.
 pub(crate) fn told(mut window_trace: WindowTrace) -> WindowTrace {
     let Some(unseen) = window_trace.unseen.take() else { return window_trace };
     if foreseen(&unseen.losses).next().is_none() {
@@ -77,7 +84,8 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
     }
     let mss = u64::from(mss_bytes.max(1));
     if let Some(first) = unseen.losses.first() {
-        // What an algorithm measures in slow start it knows later. How slow start ends is not asked.
+        // An algorithm later uses its measurements from slow start. How slow start ends does not
+        // matter.
         player.window.cwnd = INITIAL_WINDOW;
         let (over_ns, until) = unseen.begin;
         let drew = Drew { from: until, bytes: 0, from_ns: over_ns };
@@ -103,7 +111,7 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
     done
 }
 
-/// What is acknowledged, or selectively acknowledged, while a loss is repaired.
+/// The data acknowledged, or selectively acknowledged, during the repair of a loss.
 fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
     let acked = loss.until.saturating_sub(loss.hole) as f32 / mss as f32;
     let rtt_us = srtt_us as u32;
@@ -122,10 +130,11 @@ fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
     }
 }
 
-/// Where in a round its round-trip times are looked at.
+/// The number of points in a round at which its round-trip times are evaluated.
 const SAMPLES: u64 = 8;
 
-/// The acknowledgements that drew what is acknowledged in a round: from a place on, so many bytes of them.
+/// The acknowledgements that caused the data acknowledged in a round: from an index on, this many
+/// bytes of them.
 #[derive(Clone, Copy)]
 struct Drew {
     from: u64,
@@ -134,11 +143,12 @@ struct Drew {
 }
 
 impl Unseen {
-    /// The round-trip times of a round from `acked` to `to`, all of which would have been to `whole`, at several places of it, µs.
+    /// The round-trip times of a round from `acked` to `to`, if the whole round ends at `whole`, at
+    /// several points of it, µs.
     fn rtts(&self, (acked, to, whole): (u64, u64, u64), drew: Drew, from: usize, least_us: u32) -> Vec<u32> {
         let at = |part: u64, all: u64| (all * part).div_ceil(SAMPLES);
         let sample = |part: u64| {
-            // The first segment that is acknowledged, not what was acknowledged before.
+            // The first segment acknowledged in it, not earlier data.
             let bytes = at(part, to - acked).max(1);
             let (acked_ns, _) = self.when(acked + bytes, from)?;
             let back =
@@ -151,7 +161,8 @@ impl Unseen {
     }
 }
 
-/// Plays the rounds from one place to another. `drew`: what drew the first of them, where that is known.
+/// Plays the rounds from one index to another. `drew`: the cause of the first of them, if it is
+/// known.
 fn grow(
     player: &mut Player<'_>,
     unseen: &Unseen,
@@ -161,7 +172,7 @@ fn grow(
 ) {
     let (mut acked, mut now) = (begin.until, begin.over_ns);
     let Some((_, mut ack)) = unseen.when(acked, 0) else { return };
-    // None is shorter than the handshake's: a window that would make one so is too small.
+    // None is shorter than the handshake's: a window that implies that is too small.
     let least_us = u32::try_from(player.window.min_rtt_us.unwrap_or(1)).unwrap_or(u32::MAX);
     let last = unseen.when(end.hole, ack).map_or(unseen.acked.len(), |(_, place)| place);
     for _ in 0..(last - ack) * ROUNDS_PER_ACK + MORE_ROUNDS {

@@ -1,4 +1,4 @@
-//! What is said of a flow: the answer, its reasons, its constants.
+//! The result for a flow: the answer, its reasons, its constants.
 
 use crate::cubic::{Cycle, Fit};
 use crate::name::{NoneOfThese, Ranked};
@@ -11,16 +11,16 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Answer {
-    /// An algorithm, and those that this path cannot tell from it.
+    /// An algorithm, and those that this path does not distinguish from it.
     Named {
-        /// The most probable one.
+        /// The most probable algorithm.
         name: String,
-        /// All that what was seen does not tell apart, the named one first.
+        /// All algorithms that the observations do not distinguish, the named one first.
         set: Vec<String>,
     },
-    /// None is named.
+    /// No algorithm is named.
     Unknown {
-        /// Why not, in words.
+        /// The reason, as text.
         because: String,
     },
 }
@@ -43,74 +43,78 @@ pub struct Measured {
 pub struct CubicEpoch {
     /// The reduction it follows, as a place in [`WindowTrace::reductions`].
     pub reduction: usize,
-    /// Read off by the paper's method, where the epoch shows it.
+    /// By the paper's method, if the epoch shows it.
     pub cycle: Option<Cycle>,
     /// By least squares.
     pub fit: Option<Fit>,
-    /// Whether the fit shows a cubic, from its plateau on.
+    /// Whether the fit shows a cubic, including its plateau.
     pub counts: bool,
 }
 
-/// Constants, those that the flow showed.
+/// The constants that the flow showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Constants {
-    /// Part of the window kept after a loss.
+    /// Fraction of the window kept after a loss.
     pub beta: Option<Measured>,
     /// CUBIC's C, segments/s³, by least squares.
     pub cubic_c: Option<Measured>,
-    /// CUBIC's C by replaying the algorithm over all epochs, and its standard error, segments/s³; only where CUBIC is the best algorithm.
+    /// CUBIC's C, by replaying the algorithm over all epochs, and its standard error, segments/s³;
+    /// only if CUBIC is the best algorithm.
     pub cubic_c_replayed: Option<(f64, f64)>,
     /// CUBIC's b, s³/segment, by the paper's method.
     pub cubic_b: Option<Measured>,
     /// C by the paper's method.
     pub cubic_c_paper: Option<Measured>,
-    /// Epoch by epoch.
+    /// By epoch.
     pub cubic_epochs: Vec<CubicEpoch>,
     /// Additive increase, segments per round (a of AIMD).
     pub increase: Option<Measured>,
-    /// Segments of the first flight.
+    /// Segments of the initial window.
     pub initial_window: Option<f64>,
-    /// Window at which slow start ended, and whether without a loss (HyStart and its like).
+    /// The window at which slow start ended, and whether without a loss (HyStart and the like).
     pub slow_start_end: Option<(f64, bool)>,
-    /// Whether a reduction below the former maximum gave up more (fast convergence).
+    /// Whether a reduction below the previous maximum lowered the plateau further (fast
+    /// convergence).
     pub fast_convergence: Option<bool>,
-    /// Median time between the flight's falls to at most 4 segments without loss, s (BBR's PROBE_RTT).
+    /// Median time between the flight's falls to at most 4 segments without loss, s (BBR's
+    /// PROBE_RTT).
     pub probe_rtt_interval_s: Option<f64>,
-    /// Flight while probing for more over flight while cruising (BBR's highest `pacing_gain`).
+    /// Flight while probing relative to the flight while cruising (BBR's highest `pacing_gain`).
     pub probe_gain: Option<Measured>,
-    /// Time from probe to probe, s.
+    /// Time between probes, s.
     pub probe_interval_s: Option<Measured>,
-    /// Part of the segments that left by a clock of the sender, drawn by no acknowledgement; known near the sender alone. A sender whose own device is
-    /// the bottleneck looks the same.
+    /// Fraction of segments sent by a clock of the sender, not in response to an acknowledgement;
+    /// known only near the sender. A sender whose own device is the bottleneck looks the same.
     pub paced_part: Option<f64>,
 }
 
-/// What is said of one direction of a flow.
+/// The result for one direction of a flow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Who sent.
+    /// The sender.
     pub from: Option<SocketAddr>,
-    /// To whom.
+    /// The receiver.
     pub to: Option<SocketAddr>,
     /// Answer.
     pub answer: Answer,
     /// All candidates, the best first.
     pub ranked: Vec<Ranked>,
-    /// That it is none of them.
+    /// The alternative that it is none of them.
     #[serde(default)]
     pub none: NoneOfThese,
-    /// Why, in words.
+    /// The reasons, as text.
     pub evidence: Vec<String>,
-    /// What was odd and may spoil the answer, in words.
+    /// Anomalies that may impair the answer, as text.
     pub notes: Vec<String>,
     /// Constants.
     pub constants: Constants,
-    /// What was seen of the flow; `None` where it came from a recording.
+    /// What was seen of the flow; `None` if it came from a recording.
     pub seen: Option<Seen>,
-    /// Where it was watched.
+    /// Where it was observed.
     pub capture_point: CapturePoint,
     /// Its window trace.
     pub window_trace: WindowTrace,
-    /// The window that the best algorithm predicted, by place of the round; not a number where it predicted none.
+    /// The window that the best algorithm predicted, by index of the round; not a number if it
+    /// predicted none.
     pub predicted: Vec<f32>,
 }

@@ -1,9 +1,10 @@
-//! The window trace of a flow: its window round by round, and where it turned. All that inference needs, from whatever it was taken.
+//! The window trace of a flow: its window round by round, and its reductions. It contains
+//! everything that inference needs, whatever the source.
 
 use serde::{Deserialize, Serialize};
 use yuzuri_limits::Limit;
 
-/// What held a sender back in a round, beside its congestion window.
+/// What held a sender back in a round, other than its congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The application had no more to send.
@@ -27,11 +28,11 @@ pub(crate) const SLOW_START_GROWTH: f32 = 1.3;
 /// One round: from sending a byte to the acknowledgement of that byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Its begin, nanoseconds of the capture's clock.
+    /// Its start, nanoseconds of the capture's clock.
     pub start_ns: i64,
     /// Its end.
     pub end_ns: i64,
-    /// The most that was in flight, segments: the congestion window where nothing else limited.
+    /// The largest flight, segments: the congestion window if nothing else limited.
     pub window: f32,
     /// Segments newly acknowledged or selectively acknowledged.
     pub acked: f32,
@@ -49,22 +50,24 @@ pub struct Round {
     pub rtt_mean_us: u32,
     /// Segments sent for the first time.
     pub sent: u32,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u32,
     /// Acknowledgements with ECN-Echo (RFC 3168).
     pub ece: u32,
-    /// Of those sent for the first time, drawn by no acknowledgement: sent a while after the last one and after the segment before.
+    /// Of the new segments, those not sent in response to an acknowledgement: sent a while after
+    /// the last one and after the previous segment.
     #[serde(default)]
     pub by_clock: u32,
-    /// Whether segments were far enough apart for [`Round::by_clock`] to mean something.
+    /// Whether segments were far enough apart for [`Round::by_clock`] to be meaningful.
     #[serde(default)]
     pub spaced: bool,
-    /// When it begins with nothing outstanding: since when its sender had sent nothing, µs. Else 0.
+    /// If it begins with nothing outstanding: how long its sender had sent nothing, µs.
+    /// Otherwise 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub idle_us: u32,
-    /// What limited it, beside its congestion window.
+    /// What limited it, other than its congestion window.
     pub limits: Limits,
-    /// What limited its sender in the words of `yuzuri why`; `None` where that was not asked.
+    /// What limited its sender, in the terms of `yuzuri why`; `None` if that was not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
 }
@@ -75,18 +78,18 @@ impl Round {
         (self.end_ns - self.start_ns).max(0) as f64 / 1e9
     }
 
-    /// Whether the congestion window alone limited it, so that its flight is the window.
+    /// Whether only the congestion window limited it, so that its flight is the window.
     pub fn is_cwnd_limited(&self) -> bool {
         !self.limits.any() && self.acks > 0
     }
 }
 
-/// Most rounds begin with something outstanding.
+/// Most rounds begin with data outstanding.
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// The round-trip times of a round under way.
+/// The round-trip times of the current round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RttTally {
     sum_us: u64,
@@ -94,7 +97,7 @@ pub struct RttTally {
 }
 
 impl RttTally {
-    /// Takes a measurement into the round and into the flow's least.
+    /// Adds a measurement to the round and to the flow's minimum.
     pub fn add(&mut self, rtt_us: u32, round: &mut Round, min_us: &mut u32) {
         if self.count == 0 {
             (round.rtt_first_us, round.rtt_min_us, round.rtt_max_us) = (rtt_us, rtt_us, rtt_us);
@@ -113,7 +116,7 @@ impl RttTally {
     }
 }
 
-/// Why a window turned.
+/// The cause of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -130,46 +133,53 @@ pub enum Cause {
 pub struct Reduction {
     /// When it was noticed: the first retransmission, nanoseconds of the capture's clock.
     pub at_ns: i64,
-    /// When what was lost had been repaired.
+    /// When the lost segments had been repaired.
     pub over_ns: i64,
-    /// Why.
+    /// Its cause.
     pub cause: Cause,
-    /// The window before, segments; 0 where it could not be read: another reduction had just begun. A flight is the least that the window can
-    /// have been: what last grew it may not have been used yet.
+    /// The window before it, segments; 0 if it could not be measured because another reduction had
+    /// just begun. A flight is a lower bound of the window: the latest growth may not have been
+    /// used yet.
     pub before: f32,
-    /// Segments acknowledged before it, in order, since the round began that it ended: what may have grown the window unseen.
+    /// Segments acknowledged before it, in order, since the start of the round that it ended: they
+    /// may have grown the window unseen.
     #[serde(default)]
     pub acked: f32,
-    /// Acknowledgements that did so.
+    /// The number of acknowledgements for them.
     #[serde(default)]
     pub acks: u32,
-    /// The round-trip time that was measured last before it, µs; 0 away from the sender, or without any.
+    /// The last round-trip time measured before it, µs; 0 away from the sender, or if there is
+    /// none.
     #[serde(default)]
     pub rtt_us: u32,
-    /// Segments that the acknowledgement newly delivered which told that all was repaired: they grow the window after it.
+    /// Segments newly delivered by the acknowledgement that completed the repair: they grow the
+    /// window after it.
     #[serde(default)]
     pub completed: f32,
-    /// All segments that this acknowledgement took off the sender's queue, those with it that were selectively acknowledged before: algorithms that count
-    /// these see them at once.
+    /// All segments that this acknowledgement removed from the sender's queue, including those
+    /// selectively acknowledged before: algorithms that count these see them all together.
     #[serde(default)]
     pub cleared: f32,
-    /// What was in flight when it was over, segments: a window that is not larger is seen only once an acknowledgement has grown it.
+    /// The flight at its end, segments: a window that is not larger becomes visible only once an
+    /// acknowledgement has grown it.
     #[serde(default)]
     pub left: f32,
-    /// What the first acknowledgement after it took off the sender's queue, segments: NV tells by its size whether acknowledgements come one by one
-    /// or once a round trip, and grows at once or only when it has seen enough of them.
+    /// Segments that the first acknowledgement after it removed from the sender's queue: from that
+    /// number NV decides whether acknowledgements come one by one or once per round trip, and grows
+    /// immediately or only after enough of them.
     #[serde(default)]
     pub next: f32,
-    /// The window after, segments; 0 where it could not be read. After a timeout the window at which slow start ended is in the rounds.
+    /// The window after it, segments; 0 if it could not be measured. After a timeout the rounds
+    /// contain the window at which slow start ended.
     pub after: f32,
-    /// The first round that began after it, as a place in [`WindowTrace::rounds`].
+    /// The first round that began after it, as an index in [`WindowTrace::rounds`].
     pub round: u32,
-    /// The sender took it back: the segments had not been lost.
+    /// The sender undid it: the segments had not been lost.
     pub undone: bool,
 }
 
 impl Reduction {
-    /// A reduction that is not over.
+    /// A reduction in progress.
     pub fn begun(at_ns: i64, cause: Cause, before: f32) -> Reduction {
         Reduction {
             at_ns,
@@ -190,46 +200,47 @@ impl Reduction {
     }
 }
 
-/// Where the flow was watched.
+/// Where the flow was observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CapturePoint {
-    /// Near the sender: an acknowledgement seen is one that acts.
+    /// Near the sender: an acknowledgement takes effect when it is seen.
     Sender,
-    /// Near the receiver: an acknowledgement acts a round trip later.
+    /// Near the receiver: an acknowledgement takes effect a round trip later.
     Receiver,
     /// On the way between them.
     Middle,
-    /// In the sender's kernel: windows are its own, not rebuilt.
+    /// In the sender's kernel: windows are its own, not reconstructed.
     Kernel,
-    /// Could not be told.
+    /// Unknown.
     #[default]
     Unknown,
 }
 
-/// A loss where windows are not seen.
+/// A loss in a flow without visible windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnseenLoss {
-    /// When the sender could know of it but for the way back, nanoseconds of the capture's clock.
+    /// When the sender could know of it, except for the return path, nanoseconds of the capture's
+    /// clock.
     pub at_ns: i64,
-    /// Place of the first byte that was lost.
+    /// The position of the first lost byte.
     pub hole: u64,
-    /// The window before, segments; 0 where it was not seen.
+    /// The window before it, segments; 0 if it was not seen.
     pub before: f32,
-    /// Why the window was reduced.
+    /// The cause of the reduction.
     pub cause: Cause,
-    /// When all was repaired.
+    /// When everything was repaired.
     pub over_ns: i64,
-    /// What had been acknowledged then.
+    /// The acknowledged position at that time.
     pub until: u64,
 }
 
-/// What is seen away from the sender without timestamps.
+/// The observations away from the sender and without timestamps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unseen {
-    /// When what drew the first data passed, and the place of that data's first byte.
+    /// When the cause of the first data passed, and the position of that data's first byte.
     pub begin: (i64, u64),
-    /// What had been acknowledged, and when.
+    /// The acknowledged positions, with their times.
     pub acked: Vec<(i64, u64)>,
     /// Losses, in order.
     pub losses: Vec<UnseenLoss>,
@@ -238,7 +249,7 @@ pub struct Unseen {
 /// One direction of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowTrace {
-    /// Where it was watched.
+    /// Where it was observed.
     pub capture_point: CapturePoint,
     /// Bytes of a full segment.
     pub mss_bytes: u32,
@@ -246,37 +257,40 @@ pub struct WindowTrace {
     pub rounds: Vec<Round>,
     /// Its reductions.
     pub reductions: Vec<Reduction>,
-    /// Rounds that were not kept, because there were too many.
+    /// Rounds dropped because there were too many.
     pub rounds_left_out: u64,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
-    /// That of the handshake, µs: the first that the sender knows, and mostly the least, as its segments are small and find no queue of their own.
-    /// `None` where the handshake was not seen or had to be repeated.
+    /// The handshake's round-trip time, µs: the first that the sender knows, and mostly the
+    /// smallest, as its segments are small and find no queue of their own. `None` if the handshake
+    /// was not seen or had to be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_rtt_us: Option<u32>,
-    /// How far the receiver's timestamp clock is ahead of the sender's, less the way of the acknowledgement, as the 32-bit numbers of the option
-    /// (RFC 7323) give it in ticks: TCP-LP tells delays by it. `None` without timestamps.
+    /// The offset of the receiver's timestamp clock from the sender's, less the acknowledgement's
+    /// delay, as the option's 32-bit numbers (RFC 7323) give it in ticks: TCP-LP measures delays
+    /// with it. `None` without timestamps.
     pub clock_offset_ms: Option<u32>,
-    /// Whether its SYN was itself ECN-capable, where it opened the flow and that was seen: only controls that cannot do without ECN have it so
-    /// (`tcp_ca_needs_ecn`, RFC 8257; RFC 3168 forbids it to others).
+    /// Whether its SYN was itself ECN-capable, if it opened the flow and that was seen: only
+    /// algorithms that require ECN do this (`tcp_ca_needs_ecn`, RFC 8257; RFC 3168 forbids it to
+    /// others).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_ecn_capable: Option<bool>,
-    /// Where windows are seen at losses alone: these, and the acknowledgements between them.
+    /// If windows are visible only at losses: these, and the acknowledgements between them.
     #[serde(skip)]
     pub unseen: Option<Box<Unseen>>,
     /// Payload acknowledged, bytes.
     pub acked_bytes: u64,
-    /// Segments sent, all.
+    /// Segments sent, including retransmissions.
     pub segments: u64,
-    /// Of these, again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
 }
 
-/// Rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs to be told.
+/// Rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs.
 const MAX_ROUNDS: usize = 1 << 16;
 
 impl WindowTrace {
-    /// Keeps a round; false where there are too many, and it is only counted.
+    /// Keeps a round; returns false if there are too many, and the round is only counted.
     pub fn keep(&mut self, round: Round) -> bool {
         let keeps = self.rounds.len() < MAX_ROUNDS;
         if keeps {

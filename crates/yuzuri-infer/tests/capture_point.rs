@@ -1,4 +1,4 @@
-//! What can be told depends on where a flow was watched, and on what its segments carry.
+//! What can be determined depends on where a flow was observed, and on the content of its segments.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -13,8 +13,8 @@ use yuzuri_infer::{identify, window_trace::WindowTrace};
 const MS: i64 = 1_000_000;
 const RTT: i64 = 100 * MS;
 
-/// 20 segments in flight, one each 5 ms, each acknowledged at once, of a size below the 1000 bytes of the handshake or of these; seen
-/// `from_sender` after they were sent.
+/// 20 segments in flight, one each 5 ms, each acknowledged immediately, of a size below the 1000
+/// bytes of the handshake or of this size; seen `from_sender` after they were sent.
 fn flow(from_sender: i64, bytes: u32) -> Ended {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();

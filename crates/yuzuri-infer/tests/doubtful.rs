@@ -1,4 +1,4 @@
-//! Segments whose checksums are wrong, and segments that were captured twice.
+//! Segments with wrong checksums, and segments captured twice.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -68,7 +68,7 @@ fn a_damaged_segment_among_sound_ones_is_left_out() {
 #[test]
 fn a_flow_that_is_captured_twice_is_the_same_flow() {
     let plain = follow(&transfer());
-    // Copies that follow at once, and behind a queue of 3 ms.
+    // Copies that follow immediately, and behind a queue of 3 ms.
     for later_ns in [2_000, 3 * MS] {
         let mut twice: Vec<Segment> = transfer()
             .into_iter()

@@ -1,4 +1,4 @@
-//! What a handshake alone tells of its opener.
+//! What a handshake alone shows about its opener.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -9,7 +9,8 @@ use yuzuri_infer::identify;
 use yuzuri_infer::packets::Tracker;
 use yuzuri_infer::window_trace::{Round, WindowTrace};
 
-/// A flow whose SYN, and whose SYN sent again, had these codepoints; each end sends a segment of data.
+/// A flow whose SYN, and its retransmissions, had these codepoints; each end sends a segment of
+/// data.
 fn opened(syns: &[Ecn]) -> [Option<bool>; 2] {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();
@@ -34,7 +35,7 @@ fn an_ecn_capable_syn_is_noticed_at_the_end_that_opened() {
 
 #[test]
 fn it_tells_the_control_that_needs_ecn_from_those_that_do_the_same_without_marks() {
-    // What has fewer rounds is not replayed.
+    // Traces with fewer rounds are not replayed.
     let rounds = vec![Round::default(); 3];
     let window_trace =
         |syn_ecn_capable| WindowTrace { syn_ecn_capable, rounds: rounds.clone(), ..WindowTrace::default() };

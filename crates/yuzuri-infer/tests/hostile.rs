@@ -1,4 +1,4 @@
-//! Segments that nobody would send: no panic, no endless work, and an answer that claims nothing.
+//! Segments that no host would send: no panic, no endless work, and an answer that claims nothing.
 
 use proptest::prelude::*;
 use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, TcpOptions};
@@ -72,7 +72,7 @@ proptest! {
             prop_assert_eq!(verdict.predicted.len(), all);
             let named: f64 = verdict.ranked.iter().map(|ranked| ranked.probability).sum();
             let sum = named + verdict.none.probability;
-            // What has hardly a round is not replayed.
+            // A trace with hardly a round is not replayed.
             prop_assert!(all < 3 && sum == 0.0 || (sum - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
         }
     }

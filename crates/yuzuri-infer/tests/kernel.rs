@@ -1,5 +1,6 @@
-//! WindowTraces of the kernel's own senders, one or two of each congestion control, over paths drawn by lot (scenarios/identify/paths-*.toml, made by
-//! `yuzuri-eval window-trace`): each is named, or is in a set with those that it does not differ from.
+//! Window traces of the kernel's own senders, one or two of each congestion control, over random
+//! paths (scenarios/identify/paths-*.toml, made by `yuzuri-eval window-trace`): each is named, or
+//! is in a set with those that do not differ from it.
 
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};
@@ -32,7 +33,8 @@ fn every_law_is_named() {
     for name in names {
         let cca = name.split('-').next().expect("a name");
         let Answer::Named { name: answer, set } = verdict(&name).answer else { panic!("{name}: unknown") };
-        // LP mostly is Reno: the clocks' offset, drawn by lot, blinds it; in the other window trace it gives way.
+        // LP is mostly Reno: the clocks' random offset blinds it; in the other window trace it
+        // yields.
         let expected = if name == "lp-07-sender" { "reno" } else { cca };
         assert_eq!(answer, expected, "{name}");
         assert!(set.iter().any(|other| other == cca), "{name}: {set:?}");
@@ -78,7 +80,8 @@ fn a_flow_that_has_hardly_begun_is_unknown() {
 fn the_gain_of_bbr_and_its_probes_are_those_of_the_kernel() {
     let constants = verdict("bbr-07-sender").constants;
     let gain = constants.probe_gain.expect("a gain");
-    // `bbr_pacing_gain`: 5/4 in one of eight phases, each a round-trip time long; a phase begins at random after a PROBE_RTT.
+    // `bbr_pacing_gain`: 5/4 in one of eight phases, each a round-trip time long; a phase begins at
+    // random after a PROBE_RTT.
     assert!((gain.median - 1.25).abs() < 0.05, "{gain:?}");
     let seen = verdict("bbr-07-sender");
     let rtt_s = f64::from(seen.window_trace.min_rtt_us) / 1e6;

@@ -1,4 +1,4 @@
-//! What limits a round beside the window, told from the segment with which most was in flight.
+//! What limits a round other than the window, from the segment that completed the largest flight.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -10,7 +10,8 @@ use yuzuri_infer::window_trace::WindowTrace;
 
 const MS: i64 = 1_000_000;
 
-/// Flights of ten segments, the last of which has so many bytes, to a receiver with room for so many.
+/// Flights of ten segments, the last of which has `last_bytes`, to a receiver with room for
+/// `window`.
 fn flights(last_bytes: u32, window: u16) -> WindowTrace {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();

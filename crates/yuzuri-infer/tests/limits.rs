@@ -1,4 +1,4 @@
-//! What limited a sender, told from its packets.
+//! What limited a sender, determined from its packets.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -36,8 +36,8 @@ fn shares(limits: &PacketLimits) -> LimitTimes {
     times
 }
 
-/// Flights of so many segments, each sent so long after the acknowledgement of the one before, a round trip
-/// of 19 ms.
+/// Flights of these sizes, each sent `rest` after the acknowledgement of the previous one, with a
+/// round trip of 19 ms.
 fn flights(sizes: impl Fn(u32) -> u32, last_bytes: u32, window: u16, rest: i64) -> PacketLimits {
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
     for flight in 0..40 {
@@ -81,7 +81,7 @@ fn a_window_without_its_scale_is_relied_on_if_it_is_full_to_the_last_byte() {
         shares(&tracker.end(FlowSlot(0)).expect("the flow").limits(NEAR).expect("data"))
     };
     assert!(of(3000).share(Limit::ReceiverWindow) > 0.8, "{:?}", of(3000).ranked());
-    // Three segments lie just below it by chance as well.
+    // Three segments may be just below it by chance.
     assert_eq!(of(3400).share(Limit::ReceiverWindow), 0.0, "{:?}", of(3400).ranked());
 }
 
@@ -93,8 +93,8 @@ fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
 
 #[test]
 fn a_burst_that_leaves_in_parts_is_the_applications_for_as_long_as_nothing_is_left_to_send() {
-    // 16 segments in four runs of 1 ms, the last of which is not full, then 36 ms until the next burst. The
-    // window has room for more.
+    // 16 segments in four runs of 1 ms, the last of which is not full, then 36 ms until the next
+    // burst. The window has room for more.
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
     for _ in 0..40 {
         for n in 0..16u32 {
@@ -114,7 +114,8 @@ fn a_burst_that_leaves_in_parts_is_the_applications_for_as_long_as_nothing_is_le
 
 #[test]
 fn a_window_that_shrinks_at_many_acknowledgements_is_a_slow_readers() {
-    // The window is full each time; it has 10 kB or 8 kB. Who reads at once has the same each time.
+    // The window is full each time; it has 10 kB or 8 kB. A reader that reads immediately always
+    // has the same.
     let of = |windows: [u16; 2]| {
         let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
         let mut window = 10_000u16;
@@ -142,8 +143,8 @@ fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
     let mut segments = Vec::new();
     for n in 0..400u32 {
         let at = 22 * MS + i64::from(n) * 2 * MS;
-        // From the middle on a queue of 12 ms. No acknowledgement comes within half a millisecond before a
-        // segment.
+        // From the middle on a queue of 12 ms. No acknowledgement comes within half a millisecond
+        // before a segment.
         let rtt = if n < 200 { 21 * MS } else { 33 * MS };
         segments.push(segment(at, NEAR, ACK, 1000 + n * 1000, 1, 1000));
         segments.push(segment(at + rtt, FAR, ACK, 1, 2000 + n * 1000, 0));
@@ -151,14 +152,15 @@ fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
     segments.sort_by_key(|segment| segment.time_ns);
     let times = shares(&told(65_535, segments));
     assert!(times.share(Limit::Pacing) > 0.85, "{:?}", times.ranked());
-    // One block each round trip is evenly spaced as well, and a window's, also of a host that is late.
+    // One block per round trip is evenly spaced as well, and comes from a window, even on a host
+    // that is late.
     let late = shares(&flights(|_| 3, 1000, 65_535, 300_000));
     assert_eq!(late.share(Limit::Pacing), 0.0, "{:?}", late.ranked());
 }
 
-/// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow without
-/// its beginning. They take 15 ms each way, and up to 0.3 ms more by chance. Either a clock draws them, or
-/// acknowledgements do.
+/// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow
+/// without its beginning. They take 15 ms each way, with a random delay of up to 0.3 ms. Their
+/// cause is either a clock, or acknowledgements.
 fn pairs_at_the_receiver(by_clock: bool) -> LimitTimes {
     let (mut segments, mut state) = (Vec::new(), 7u64);
     let mut chance = || {
@@ -241,7 +243,7 @@ fn a_window_that_a_queue_holds_is_the_paths() {
 }
 
 proptest! {
-    /// Segments that nobody would send: every moment has one limit, and each round has one.
+    /// Segments that no host would send: every moment has one limit, and each round has one.
     #[test]
     fn any_segments_have_limits_without_a_gap(
         any in prop::collection::vec((any::<bool>(), 0i64..50_000_000, 0u32..40_000, 0u32..40_000, 0u32..3000, any::<u16>(), any::<u32>()), 1..80)

@@ -1,4 +1,4 @@
-//! Windows that were made up by an algorithm's own rules, and windows of none.
+//! Artificial windows by an algorithm's own rules, and by no algorithm's.
 #![allow(missing_docs)]
 
 use yuzuri_infer::identify;
@@ -7,7 +7,8 @@ use yuzuri_infer::window_trace::{Cause, Reduction, Round, WindowTrace};
 
 const RTT_MS: i64 = 50;
 
-/// A transfer that grows from round to round by `grow`, and keeps what `keep` says of a window above the most.
+/// A transfer that grows from round to round by `grow`, and keeps the result of `keep` for a window
+/// above the maximum.
 struct Made {
     window_trace: WindowTrace,
     at_ms: i64,
@@ -61,7 +62,8 @@ impl Made {
         });
     }
 
-    /// Epochs of `rounds` rounds: what an acknowledgement of two segments adds is `counted` of the window, and a loss keeps what `keep` says.
+    /// Epochs of `rounds` rounds: an acknowledgement of two segments counts as `counted`, `per` of
+    /// them add a segment, and a loss keeps the result of `keep`.
     fn epochs(
         mut self,
         epochs: u32,
@@ -103,7 +105,8 @@ fn set(verdict: &Verdict) -> &[String] {
 
 #[test]
 fn scalable_is_known_by_either_count() {
-    // Before Linux 5.7 a segment of growth took fifty acknowledgements, since then a hundred segments.
+    // Before Linux 5.7 a segment of growth took fifty acknowledgements, since then a hundred
+    // segments.
     for (counted, most) in [(1, 50), (2, 100)] {
         let keep = |window| window - (window >> 3);
         let verdict = Made::new().epochs(12, 25, counted, |window| window.min(most), keep).verdict();
@@ -175,7 +178,8 @@ fn who_keeps_another_part_of_the_window_is_none_of_them() {
     assert!(!best.score.is_other_beta() && set(&reno).contains(&"reno".to_owned()), "{:?}", best.score);
 }
 
-/// Veno keeps four fifths or half of its window by what the last acknowledgement before a loss measured: here the queue comes and goes within each round.
+/// Veno keeps four fifths or half of its window, depending on the measurement of the last
+/// acknowledgement before a loss: here the queue comes and goes within each round.
 #[test]
 fn veno_is_known_where_the_last_acknowledgement_before_a_loss_tells_of_a_queue() {
     let mut made = Made::new();

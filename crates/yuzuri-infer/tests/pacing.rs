@@ -1,4 +1,4 @@
-//! Whether a sender goes by a clock of its own.
+//! Whether a sender follows a clock of its own.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -10,8 +10,8 @@ use yuzuri_infer::packets::Tracker;
 
 const MS: i64 = 1_000_000;
 
-/// What is said of a sender of 20 segments each 100 ms, seen beside it: in pairs right after each acknowledgement, or one
-/// every 5 ms whenever acknowledgements come.
+/// The paced fraction of a sender of 20 segments each 100 ms, observed next to it: in pairs right
+/// after each acknowledgement, or one every 5 ms regardless of acknowledgements.
 fn paced_part(by_clock: bool) -> Option<f64> {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();
@@ -25,7 +25,7 @@ fn paced_part(by_clock: bool) -> Option<f64> {
         let first = 101 * MS + 10 * MS * pair;
         let second = first + if by_clock { 5 * MS } else { 10_000 };
         passing.extend([(first, near, place), (second, near, place + 1000)]);
-        // Behind a clock's segments acknowledgements come 2 ms before the next: they draw nothing.
+        // Acknowledgements come 2 ms before the clock's next segment: they do not cause it.
         let back = if by_clock { 98 * MS } else { 100 * MS - 30_000 };
         passing.push((first + back, far, place + 2000));
     }

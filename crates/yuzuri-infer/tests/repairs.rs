@@ -1,4 +1,4 @@
-//! Reductions that follow upon each other, and the sender's own clock.
+//! Consecutive reductions, and the sender's own clock.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -12,10 +12,10 @@ const MS: i64 = 1_000_000;
 const NEAR: End = End::Lower;
 const FAR: End = End::Higher;
 
-/// A flow whose handshake takes 100 ms, watched at its sender or at its receiver.
+/// A flow whose handshake takes 100 ms, observed at its sender or at its receiver.
 struct Flow {
     tracker: Tracker,
-    /// What both ends' timestamps say at a time, ms.
+    /// Both ends' timestamps at a time, ms.
     stamped: bool,
 }
 
@@ -24,7 +24,7 @@ impl Flow {
         Flow::agreed(watched, stamped, true)
     }
 
-    /// One whose ends agreed to selective acknowledgements, or did not.
+    /// A flow whose ends agreed to selective acknowledgements, or did not.
     fn agreed(watched: CapturePoint, stamped: bool, sack: bool) -> Flow {
         let mut flow = Flow { tracker: Tracker::new(), stamped };
         let answered = if watched == CapturePoint::Sender { 100 } else { 0 };
@@ -37,14 +37,14 @@ impl Flow {
         flow
     }
 
-    /// Segments are numbered from 0. The sender's and the peer's clock say `stamps`.
+    /// Sends a segment, numbered from 0. `stamps`: the sender's and the peer's clock.
     fn send(&mut self, at_us: i64, number: u32, stamps: (u32, u32)) {
         let mut data = segment(at_us * 1000, NEAR, ACK, 100 + 1000 * number, 500, 1000);
         data.options.timestamps = self.stamped.then_some(stamps);
         self.tracker.segment(&data);
     }
 
-    /// All below `number` is acknowledged, and those from and to.
+    /// Acknowledges everything below `number`, and the blocks.
     fn acknowledge(&mut self, at_us: i64, number: u32, blocks: &[(u32, u32)], stamps: (u32, u32)) {
         let mut answer = segment(at_us * 1000, FAR, ACK, 500, 100 + 1000 * number, 0);
         answer.options.timestamps = self.stamped.then_some(stamps);
@@ -60,8 +60,9 @@ impl Flow {
     }
 }
 
-/// 20 segments of which the 5th and the 10th are lost; of the next five, that are sent while these are repaired, the first. The acknowledgement
-/// of all 20 finds it lost: its sender reduces its window from one that was never in flight.
+/// 20 segments of which the 5th and the 10th are lost; of the next five, which are sent during the
+/// repair, the first is lost. The acknowledgement of all 20 shows that: its sender reduces its
+/// window from one that was never in flight.
 #[test]
 fn a_reduction_upon_a_reduction_has_no_window_before() {
     let mut flow = Flow::shaken(CapturePoint::Sender, false);
@@ -101,8 +102,9 @@ fn a_reduction_upon_a_reduction_has_no_window_before() {
     assert_eq!(told, [(20.0, false), (0.0, true)], "{:?}", window_trace.reductions);
 }
 
-/// At the receiver, where data comes 40 to 49 ms after it was sent and its acknowledgement goes back in as much less: the sender always measures 109 ms,
-/// while from data to the data that its acknowledgement draws it is 100 to 118.
+/// At the receiver, where data arrives 40 to 49 ms after it was sent and its acknowledgement
+/// returns in correspondingly less: the sender always measures 109 ms, while the time from data to
+/// the data sent in response to its acknowledgement is 100 to 118.
 #[test]
 fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
     let mut flow = Flow::shaken(CapturePoint::Receiver, true);
@@ -126,8 +128,9 @@ fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
     }
 }
 
-/// Ten segments of which the first is lost: so many duplicates came of the others, whose selective acknowledgements were agreed to, and are seen. What
-/// the acknowledgements at 401 and at 501 ms told whose repair was over.
+/// Ten segments of which the first is lost: duplicates for the others, with selective
+/// acknowledgements agreed or not, and seen or not. The data newly delivered by the
+/// acknowledgements at 401 and at 501 ms, which end the repair.
 fn repaired(duplicates: u32, agreed: bool, seen: bool) -> Vec<(i64, f32, f32)> {
     let mut flow = Flow::agreed(CapturePoint::Sender, false, agreed);
     let none = (0, 0);
@@ -150,15 +153,17 @@ fn repaired(duplicates: u32, agreed: bool, seen: bool) -> Vec<(i64, f32, f32)> {
     window_trace.reductions.iter().map(|r| (over(r.over_ns), r.completed, r.cleared)).collect()
 }
 
-/// The acknowledgement that fills the hole tells of the hole alone, and the next one of what was sent since.
+/// The acknowledgement that fills the hole covers only the hole, and the next one the data sent
+/// since.
 #[test]
 fn without_selective_acknowledgements_duplicates_count() {
     assert_eq!(repaired(9, true, true), [(401, 1.0, 10.0)]);
-    // A sender that has none waits for what is above.
+    // A sender without them waits for data above that.
     assert_eq!(repaired(9, false, false), [(501, 2.0, 2.0)]);
 }
 
-/// A receiver may answer several segments by one duplicate, whose blocks tell of all of them. A capture may lack the blocks.
+/// A receiver may answer several segments with one duplicate, whose blocks cover all of them. A
+/// capture may lack the blocks.
 #[test]
 fn selective_acknowledgements_that_the_capture_lacks_told_of_all_but_the_hole() {
     for duplicates in [3, 9] {
@@ -166,8 +171,8 @@ fn selective_acknowledgements_that_the_capture_lacks_told_of_all_but_the_hole() 
     }
 }
 
-/// Each acknowledgement takes all that is in flight, and the window of ten is filled again at once: that no more than one segment is in flight then
-/// does not tell that it fell.
+/// Each acknowledgement removes the whole flight, and the window of ten is immediately filled
+/// again: a momentary flight of one segment does not mean that the window fell.
 #[test]
 fn the_window_after_a_repair_is_read_where_one_acknowledgement_takes_it_all() {
     let mut flow = Flow::shaken(CapturePoint::Sender, false);

@@ -1,4 +1,5 @@
-//! Flows spread over threads: each flow comes to one part, whole and in order, whatever their number.
+//! Flows distributed over threads: each flow goes to one part, complete and in order, whatever
+//! their number.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use yuzuri_infer::packets::{Part, read_each, spread};
 const CLIENTS: u16 = 7;
 const TURNS: u32 = 900;
 
-/// Connections that take reductions; in the middle each client opens a new one from the same port.
+/// Connections that take turns; in the middle each client opens a new one from the same port.
 fn capture() -> Vec<u8> {
     let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 96).unwrap();
     let mut frame = Vec::new();
@@ -49,7 +50,8 @@ fn capture() -> Vec<u8> {
     writer.into_inner()
 }
 
-/// What came of each flow: its key, then each segment but for its slot, and whether its end was told.
+/// The events of each flow: its key, then each segment except its slot, and whether its end was
+/// reported.
 type Log = (FlowKey, Vec<Segment>, bool);
 
 #[derive(Default)]
@@ -81,12 +83,12 @@ impl Part for Notes {
     }
 }
 
-/// How packets come to the parts.
+/// How packets reach the parts.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// One reads and hands on.
+    /// One thread reads and distributes.
     HandedOn,
-    /// Each reads.
+    /// Each thread reads.
     ReadByEach,
 }
 
@@ -116,7 +118,8 @@ fn logs(reader: impl Read + Clone + Send, way: Way, parts: usize) -> (Vec<Log>, 
         assert!(part.finished);
         all.extend(part.done);
     }
-    // A client's second connection has the same key as its first; which one a log is of is told by its first number.
+    // A client's second connection has the same key as its first; a log's first number shows which
+    // one it belongs to.
     all.sort_by_key(|(key, segments, _)| (key.to_string(), segments[0].seq));
     (all, read)
 }

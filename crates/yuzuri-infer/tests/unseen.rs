@@ -1,4 +1,5 @@
-//! What is told away from the sender without timestamps, where windows are seen at losses alone.
+//! The results away from the sender and without timestamps, where windows are visible only at
+//! losses.
 #![allow(missing_docs)]
 
 mod made_up;
@@ -10,12 +11,12 @@ use yuzuri_infer::packets::Tracker;
 use yuzuri_infer::verdict::{Answer, Verdict};
 
 const MS: i64 = 1_000_000;
-/// A segment each millisecond passes, and the least round-trip time holds so many.
+/// A segment passes each millisecond, and the minimum RTT holds this many.
 const RTT: u32 = 100;
-/// The path and its queue hold so many.
+/// The path and its queue hold this many.
 const FULL: u32 = 200;
 
-/// A flow at the receiver of a path that is always busy: between losses so many segments pass.
+/// A flow at the receiver of a path that is always busy: this many segments pass between losses.
 fn at_receiver(epochs: &[u32]) -> Verdict {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();
@@ -36,7 +37,8 @@ fn at_receiver(epochs: &[u32]) -> Verdict {
             acked = next;
             pass(next - 1, acked);
         }
-        // One is lost. What was in flight passes, and what two duplicate acknowledgements drew; then it is sent again.
+        // One is lost. The flight passes, and so does the response to two duplicate
+        // acknowledgements; then it is retransmitted.
         let lost = next;
         for _ in 0..FULL + 1 {
             next += 1;
@@ -58,7 +60,7 @@ fn set(verdict: &Verdict) -> Vec<String> {
     }
 }
 
-/// From half of it to all by one segment a round.
+/// From half of it to all, one segment per round.
 fn reno() -> u32 {
     (FULL / 2..FULL).sum()
 }
@@ -70,7 +72,7 @@ fn how_long_a_window_takes_to_the_next_loss_tells_the_algorithm() {
     let seen: Vec<f32> = verdict.window_trace.reductions.iter().map(|reduction| reduction.before).collect();
     assert_eq!(seen, [FULL as f32; 6], "the window before each loss");
     assert!(verdict.notes.iter().any(|note| note.contains("at losses alone")), "{:?}", verdict.notes);
-    // CUBIC is back at the former window after K seconds: the cube root of 0.3 of it over 0.4.
+    // CUBIC is back at the previous window after K seconds: the cube root of 0.3 of it over 0.4.
     let k_ms = ((f64::from(FULL) * 0.3 / 0.4).cbrt() * 1000.0) as u32;
     let cubic = at_receiver(&[400, k_ms, k_ms, k_ms, k_ms, k_ms]);
     assert_eq!(set(&cubic).first().map(String::as_str), Some("cubic"), "{:?}", cubic.ranked);

@@ -32,7 +32,7 @@ pub fn short(value: &f64) -> String {
     }
 }
 
-/// Grid, axes and their words; so many labels on each axis, about.
+/// Draws grid, axes and their labels; about `labels` labels on each axis.
 ///
 /// # Errors
 /// If an element could not be drawn.
@@ -63,7 +63,7 @@ where
     Ok(())
 }
 
-/// A line of what is valid until the next point.
+/// A step line: each value is valid until the next point.
 pub fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut line = Vec::with_capacity(points.len() * 2);
     for pair in points.windows(2) {

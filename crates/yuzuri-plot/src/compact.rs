@@ -1,4 +1,4 @@
-//! The same picture in fewer bytes: what follows each other in one colour becomes one element.
+//! The same picture in fewer bytes: consecutive elements of one colour become one element.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,13 @@ struct Group {
     attributes: String,
     /// A path's data, or texts.
     content: String,
-    /// Where the path's pen is.
+    /// The position of the path's pen.
     pen: (i64, i64),
     is_text: bool,
 }
 
-/// Joins the elements of a picture that plotters drew. What it does not know stays as it is, but for the place of words.
+/// Joins the elements of a picture drawn by plotters. Unknown elements stay unchanged, except for
+/// the position of text.
 pub(crate) fn compact(svg: &str) -> String {
     let (mut out, mut words_out) = (String::new(), String::new());
     let (mut group, mut words_group) = (Group::default(), Group::default());
@@ -27,7 +28,7 @@ pub(crate) fn compact(svg: &str) -> String {
             }
             words_group.text(&mut words_out, opening, words.trim());
         } else if line == "</svg>" {
-            // Words last, over all lines: those of an axis stand between its ticks.
+            // Text last, above all lines: an axis' labels are drawn between its ticks.
             group.end(&mut out);
             words_group.end(&mut words_out);
             out += &words_out;
@@ -149,7 +150,7 @@ impl Group {
         }
     }
 
-    /// Goes on with the elements before if they have the same attributes.
+    /// Continues the previous elements if they have the same attributes.
     fn begin(&mut self, out: &mut String, attributes: String, is_text: bool) {
         if self.attributes != attributes || self.is_text != is_text {
             self.end(out);
@@ -170,7 +171,7 @@ impl Group {
     }
 }
 
-/// Points of a polygon or polyline; `None` where one is no pair of whole numbers, or there is none.
+/// Points of a polygon or polyline; `None` if one is not a pair of whole numbers, or there is none.
 fn points(text: &str) -> Option<Vec<(i64, i64)>> {
     let point = |pair: &str| {
         let (x, y) = pair.split_once(',')?;

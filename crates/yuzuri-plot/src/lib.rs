@@ -1,4 +1,4 @@
-//! What the pictures of all reports share: SVG, axes, and the lane of what limits a sender.
+//! Shared by the pictures of all reports: SVG, axes, and the lane of a sender's limits.
 //!
 //! ```
 //! use plotters::prelude::*;

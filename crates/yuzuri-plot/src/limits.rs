@@ -1,4 +1,5 @@
-//! What limited a sender: a lane under its window, in the colours of the page of `yuzuri watch`, and the legend.
+//! A sender's limits: a lane under its window, in the colours of `yuzuri watch`'s page, and the
+//! legend.
 
 use crate::svg::{Area, Drawn, hex};
 use plotters::prelude::*;
@@ -7,7 +8,7 @@ use yuzuri_limits::Limit;
 
 /// Height of the lane.
 pub const LANE: u32 = 16;
-/// So many stretches as this stand side by side in a lane at most: shorter ones are drawn so wide that they can be seen.
+/// The most stretches side by side in a lane: shorter ones are drawn wide enough to be visible.
 const ACROSS: f64 = 900.0;
 
 /// A limit's colour, and the same in the dark.
@@ -36,13 +37,13 @@ pub fn colour(limit: Limit) -> RGBColor {
     colours(limit).0
 }
 
-/// Colours of pictures and what stands for them in the dark.
+/// Colours of pictures and their counterparts for a dark page.
 pub fn dark() -> impl Iterator<Item = (RGBColor, &'static str)> {
     Limit::ALL.into_iter().map(colours)
 }
 
-/// Time in which something limited a sender, or a part of all senders: from and to in seconds, and from below to above in
-/// parts of the lane's height.
+/// Time in which something limited a sender, or a part of all senders: from and to in seconds, and
+/// from below to above in parts of the lane's height.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece {
     /// When it begins.
@@ -51,11 +52,12 @@ pub struct Piece {
     pub to_s: f64,
     /// Of the lane's height, 0 to 1.
     pub part: (f64, f64),
-    /// What limited.
+    /// The limit.
     pub limit: Limit,
 }
 
-/// Draws the lane, on an axis that begins and ends where that of the chart above does: so far from the area's left and right.
+/// Draws the lane, on an axis that begins and ends where that of the chart above does: so far from
+/// the area's left and right.
 ///
 /// # Errors
 /// If an element could not be drawn.
@@ -73,7 +75,7 @@ pub fn lane(area: &Area<'_>, (left, right): (u32, u32), end_s: f64, pieces: &[Pi
     Ok(())
 }
 
-/// The legend of the limits that there were, by their share of the time.
+/// The legend of the limits that occurred, by their share of the time.
 pub fn legend(times: impl IntoIterator<Item = (Limit, f64)>) -> String {
     let mut sums: Vec<(Limit, f64)> = Limit::ALL.into_iter().map(|limit| (limit, 0.0)).collect();
     for (limit, time) in times {

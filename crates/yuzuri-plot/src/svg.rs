@@ -9,11 +9,11 @@ use plotters::prelude::*;
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Why a picture could not be drawn.
 pub type DrawError = DrawingAreaErrorKind<std::io::Error>;
-/// What drawing gives.
+/// The result of drawing.
 pub type Drawn = Result<(), DrawError>;
 
-/// Draws into an SVG of this size. `words`: what is read aloud instead of the picture. `ground`: its colour; `None`: that of
-/// the page. The page's style gives the font.
+/// Draws into an SVG of this size. `words`: what is read aloud instead of the picture. `ground`:
+/// its colour; `None`: that of the page. The page's style gives the font.
 ///
 /// # Errors
 /// If an element could not be drawn.
@@ -37,7 +37,7 @@ pub fn svg(
     Ok(compact(&text).replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{words}\" "), 1))
 }
 
-/// A colour as it stands in a picture.
+/// A colour as written in a picture.
 pub fn hex(colour: RGBColor) -> String {
     format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
 }

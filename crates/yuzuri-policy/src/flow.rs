@@ -1,45 +1,47 @@
-//! What is seen of a terminal's own flows, and what is decided for them.
+//! The observed state of a terminal's own flows, and the decisions about them.
 
 use crate::Destination;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One flow of this terminal, as it stands now. Counters run from the flow's beginning; names are `struct tcp_sock`'s.
+/// One flow of this terminal at this moment. Counters start with the flow; names are
+/// `struct tcp_sock`'s.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FlowSeen {
     /// The socket's cookie.
     pub id: u64,
-    /// Where it goes.
+    /// Its destination.
     pub destination: Destination,
     /// Payload of a full segment, bytes (`mss_cache`).
     pub mss_bytes: u32,
-    /// Window, segments.
+    /// Congestion window, segments.
     pub cwnd: u32,
     /// Segments in flight.
     pub in_flight: u32,
     /// Smoothed round-trip time, µs; 0 before the first sample.
     pub srtt_us: u32,
-    /// Least round-trip time of this flow, µs; 0 before the first sample.
+    /// Minimum RTT of this flow, µs; 0 before the first sample.
     pub min_rtt_us: u32,
     /// Segments delivered (`delivered`).
     pub delivered: u64,
     /// Payload acknowledged, bytes.
     pub bytes_acked: u64,
-    /// Segments marked lost, all the time (kernel: `total_retrans` stands in where `lost` is not counted).
+    /// Segments ever marked lost (`total_retrans` if the kernel does not count `lost`).
     pub lost: u64,
-    /// Segments sent again (`total_retrans`).
+    /// Segments retransmitted (`total_retrans`).
     pub retransmitted: u64,
-    /// The application, not the window, holds it back.
+    /// Whether the application, not the window, holds it back.
     pub app_limited: bool,
     /// Payload that the send buffer and the receive window admit, bytes; 0: unknown.
     pub window_bytes: u64,
 }
 
-/// Bounds of one flow's window, segments; 0 is none. The semantics are the kernel control's (`docs/control.md`): growth stops at the
-/// upper one and a window above it shrinks by what is acknowledged; the lower one is approached by growth per ACK, in Open state.
+/// Bounds of one flow's window, segments; 0 is none. They work as in the kernel's control
+/// (`docs/control.md`): growth stops at the upper bound, and a window above it shrinks by the
+/// segments acknowledged; the lower bound is approached by growth per ACK, in the Open state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bound {
-    /// Least window.
+    /// Smallest window.
     pub lower: u32,
     /// Largest window.
     pub upper: u32,
@@ -50,50 +52,51 @@ impl Bound {
     pub const NONE: Bound = Bound { lower: 0, upper: 0 };
 }
 
-/// What was decided for a flow, and why.
+/// The decision about a flow, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// The socket's cookie.
     pub flow: u64,
     /// Its bounds.
     pub bound: Bound,
-    /// Reductions are switched off (the mode of the kernel monitor's paper).
+    /// Whether reductions are disabled (the mode of the kernel monitor's paper).
     pub no_decrease: bool,
-    /// Not 0: segments leave at the pacing rate (`sk_pacing_rate`), so many at once.
+    /// Not 0: segments leave at the pacing rate (`sk_pacing_rate`) in bursts of this size.
     pub burst: u32,
-    /// Which rule set them.
+    /// The rule that set the bounds.
     pub why: Rule,
 }
 
-/// Which rule set a bound: shown to people beside the bound.
+/// The rule that set a bound, as shown to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Nothing bounds it: the policy is `off`, or has nothing to say of this flow.
+    /// No bound: the policy is `off`, or does not apply to this flow.
     None,
-    /// By the number of terminals: a part of the bandwidth-delay product.
+    /// By the number of terminals: a fraction of the bandwidth-delay product.
     Count,
     /// By the table of round-trip times.
     RttTable,
-    /// By the round-trip time from which nothing is cut.
+    /// By the round-trip time from which on there are no reductions.
     Steady,
-    /// The group is finding out what the cell carries.
+    /// The group is determining its capacity.
     StartUp,
-    /// A share of what the group carries.
+    /// A share of the group's capacity.
     Share,
-    /// The same, a little more for a round trip, to see whether there is more.
+    /// The same, a little more for a round trip, to probe for more capacity.
     Probe,
-    /// The same behind the queues of others, who do not take part: as much more as its share takes there.
+    /// The same behind the queues of senders outside the group: as much more as the share needs
+    /// there.
     Contend,
     /// The application sends less than its share.
     AppLimited,
-    /// Sharing did not help here: plain congestion control for a while.
+    /// Sharing did not help: plain congestion control for a while.
     GaveUp,
-    /// What the group says does not fit what this terminal carries itself: it keeps the share it had.
+    /// The group's share contradicts this terminal's own rate: it keeps its previous share.
     Doubt,
-    /// What this terminal carries refutes what the group says: plain congestion control for a while.
+    /// This terminal's own rate refutes the group's share: plain congestion control for a while.
     Mistrust,
-    /// Not enough is known yet.
+    /// Too little is known so far.
     Unknown,
 }
 
@@ -115,7 +118,7 @@ impl Rule {
         Rule::Unknown,
     ];
 
-    /// The word for it on screens and in metrics.
+    /// Its name on screens and in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Rule::None => "none",

@@ -1,6 +1,6 @@
-//! Terminals behind one access point give way to each other: who is in the group, what they tell each other, and how far
-//! each flow's window may go. Pure: no I/O, no clock of its own; whoever drives it (the daemon, the laboratory, the
-//! simulation) hands in the time, the flows and the messages.
+//! Terminals behind one access point yield to each other: group membership, messages between
+//! members, and bounds for each flow's window. Pure: no I/O and no clock. The caller (the daemon,
+//! the laboratory, the simulation) passes in the time, the flows and the messages.
 //!
 //! Every half second:
 //!

@@ -1,30 +1,30 @@
-//! Time as it is handed in.
+//! Time, as passed in by the caller.
 
 use std::ops::Add;
 use std::time::Duration;
 
-/// An instant of a clock that only goes forward, counted from any beginning that stays the same for one terminal. Terminals' clocks
-/// have nothing to do with each other: no message carries one.
+/// An instant of a monotonic clock, counted from an origin that is fixed for one terminal. Clocks
+/// of different terminals are unrelated: no message carries a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(Duration);
 
 impl Moment {
-    /// The instant so long after the beginning.
+    /// The instant this long after the origin.
     pub const fn at(since_beginning: Duration) -> Moment {
         Moment(since_beginning)
     }
 
-    /// The instant so many ns after the beginning (`CLOCK_MONOTONIC` or `CLOCK_BOOTTIME`).
+    /// The instant this many ns after the origin (`CLOCK_MONOTONIC` or `CLOCK_BOOTTIME`).
     pub const fn from_nanos(nanos: u64) -> Moment {
         Moment(Duration::from_nanos(nanos))
     }
 
-    /// The time since `earlier`; zero where that is later.
+    /// The time since `earlier`; zero if that is later.
     pub fn since(self, earlier: Moment) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Time since the beginning.
+    /// Time since the origin.
     pub const fn since_beginning(self) -> Duration {
         self.0
     }

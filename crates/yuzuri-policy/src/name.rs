@@ -1,6 +1,6 @@
-//! Names that a user gives.
+//! Names given by a user.
 
-/// A name that is not among those that there are.
+/// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {what} '{given}': choose one of {choices}")]
 pub struct UnknownName {

@@ -1,4 +1,5 @@
-//! What a terminal makes of its own flows: rates, losses, who is held back by what, and the report it gives of them.
+//! A terminal's evaluation of its own flows: rates, losses, what holds each of them back, and the
+//! report about them.
 
 use crate::report::min_round_trips;
 use crate::{FlowSeen, Moment, RadioHint, Report};
@@ -8,14 +9,14 @@ use std::time::Duration;
 /// The rate of a flow is taken over two round trips, within these limits.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(4);
-/// Losses are counted over at least so many delivered segments.
+/// Losses are counted over at least this many delivered segments.
 const SEGMENTS_FOR_LOSS: u64 = 100;
-/// A flow that delivers less does not count as one that sends, bit/s.
+/// The least rate of a flow that counts as sending, bit/s.
 const SENDS_FROM_BPS: f64 = 8_000.0;
-/// A flow whose buffers admit less than so much more than is in flight is held back by them.
+/// A flow is held back by its buffers if more than this fraction of what they admit is in flight.
 const BUFFER_NEARLY_FULL: f64 = 0.9;
 
-/// What is known of a flow beyond what is seen now.
+/// The history of a flow.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     history: VecDeque<Sample>,
@@ -23,9 +24,9 @@ pub(crate) struct Known {
     pub(crate) rate_bps: f64,
     /// The same over about the last round trip.
     pub(crate) last_rate_bps: f64,
-    /// Part of the segments that were lost, over the same time and at least [`SEGMENTS_FOR_LOSS`].
+    /// Fraction of segments lost, over the same time and at least [`SEGMENTS_FOR_LOSS`].
     pub(crate) lost: f64,
-    /// Whether its window is what holds it back.
+    /// Whether its window holds it back.
     pub(crate) elastic: bool,
     seen: Moment,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Takes in what is seen now; flows that are not among it are forgotten.
+    /// Processes the current flows; flows not among them are forgotten.
     pub(crate) fn observe(&mut self, now: Moment, flows: &[FlowSeen]) {
         for flow in flows {
             self.flows.entry(flow.id).or_default().observe(now, flow);
@@ -53,7 +54,8 @@ impl Own {
         self.flows.retain(|_, known| known.seen == now);
     }
 
-    /// Takes in a flow as it was at each of these moments, at which it was left out because nothing had happened on it.
+    /// Processes a flow as it was at each of these moments, at which it was left out because it was
+    /// inactive.
     pub(crate) fn recall(&mut self, flow: &FlowSeen, moments: impl Iterator<Item = Moment>) {
         let known = self.flows.entry(flow.id).or_default();
         moments.for_each(|at| known.observe(at, flow));
@@ -68,7 +70,7 @@ impl Own {
         self.of(flow).is_some_and(|known| known.rate_bps >= SENDS_FROM_BPS || known.elastic)
     }
 
-    /// What the leader is told; `None` while nothing is sent.
+    /// The report to the leader; `None` while nothing is sent.
     pub(crate) fn report(&self, flows: &[FlowSeen], radio: RadioHint) -> Option<Report> {
         let mut report = Report { alone_bps: radio.alone_bps, ..Report::default() };
         let (mut rate_bps, mut lost_bps) = (0.0, 0.0);
@@ -117,7 +119,7 @@ impl Known {
         };
         let Some(first) = self.history.front() else { return };
         self.rate_bps = rate(first);
-        // The newest sample that is a round trip old, or the one before this one.
+        // The newest sample that is at least a round trip old, or the previous one.
         let last = self.history.iter().rev().skip(1).find(|s| now.since(s.at) >= srtt).unwrap_or(first);
         self.last_rate_bps = rate(last);
         let (delivered, lost) =
@@ -126,7 +128,8 @@ impl Known {
         let buffers_bind = flow.window_bytes > 0
             && f64::from(flow.in_flight) * f64::from(flow.mss_bytes)
                 >= flow.window_bytes as f64 * BUFFER_NEARLY_FULL;
-        // A flow that paused for one look is not yet one that its application holds back.
+        // A pause of a single observation does not yet mean that the application holds the flow
+        // back.
         let paused = self.history.iter().rev().take(2).all(|s| s.app_limited);
         self.elastic = !paused && !buffers_bind;
     }
@@ -137,8 +140,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A daemon leaves a flow out while nothing happens on it: when it speaks again all that is known of it is as if it had
-    /// been looked at all the time.
+    /// A daemon leaves a flow out while it is inactive. Once it is active again, its state is as if
+    /// it had been observed all the time.
     #[test]
     fn a_flow_that_was_left_out_is_as_if_it_had_been_there() {
         const TICK: Duration = Duration::from_millis(500);
@@ -159,7 +162,7 @@ mod tests {
             let mut moments = VecDeque::new();
             for tick in 0..30 + left_out_for {
                 now = now + TICK;
-                // It sends at first, then nothing happens on it, and after ten such looks it is left out.
+                // It sends at first, then is inactive, and is left out after ten such observations.
                 if tick < 20 {
                     flow.delivered += 100;
                 }

@@ -1,4 +1,4 @@
-//! What the radio tells of a terminal, and what that is worth.
+//! The radio's information about a terminal, and its value.
 
 use crate::UnknownName;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How a link aggregates frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Aggregation {
-    /// Each packet is a frame of its own (802.11a, b, g).
+    /// Each packet is a separate frame (802.11a, b, g).
     None,
     /// A-MPDU of up to 65,535 bytes (802.11n).
     Ht,
@@ -19,7 +19,7 @@ pub enum Aggregation {
 const HT_AMPDU_BYTES: u32 = 65_535;
 
 impl Aggregation {
-    /// By the longest A-MPDU that the link's receiver takes, bytes; `None`: it takes none.
+    /// From the longest A-MPDU that the link's receiver accepts, bytes; `None`: none.
     pub const fn up_to(ampdu_bytes: Option<u32>) -> Aggregation {
         match ampdu_bytes {
             None => Aggregation::None,
@@ -29,13 +29,14 @@ impl Aggregation {
     }
 }
 
-/// A kind of radio on which an ACK costs the air so much that it may be worth leaving some out (RFC 3449).
+/// A kind of radio on which ACKs take so much airtime that dropping some may be worthwhile (RFC
+/// 3449).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SlowRadio {
     /// 802.11a, b, g: each ACK is a frame of its own.
     G,
-    /// 802.11n: an ACK has a part of an aggregate of 64 kB.
+    /// 802.11n: an ACK is a part of an aggregate of 64 kB.
     N,
 }
 
@@ -61,10 +62,11 @@ impl FromStr for SlowRadio {
     }
 }
 
-/// What the radio tells of this terminal (nl80211: station dump), as far as it is known.
+/// The radio's information about this terminal (nl80211: station dump), as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RadioHint {
-    /// What this terminal could deliver if it were alone on the air, payload bits per second; 0: unknown.
+    /// The rate that this terminal could deliver alone on the air, payload bits per second; 0:
+    /// unknown.
     pub alone_bps: u64,
     /// Full segments in one aggregate (A-MPDU); 0: none, or unknown.
     pub aggregate_segments: u32,
@@ -72,21 +74,24 @@ pub struct RadioHint {
 
 /// Payload of a segment of 1500 bytes with time stamps, bits.
 const PAYLOAD_BITS: f64 = 1448.0 * 8.0;
-/// The same segment on the air: MAC header, FCS, delimiter and padding, security; and an acknowledgement.
+/// The same segment on the air: MAC header, FCS, delimiter and padding, security; and an
+/// acknowledgement.
 const SEGMENT_BITS: f64 = 1544.0 * 8.0;
 const ACK_BITS: f64 = 108.0 * 8.0;
-/// What comes before a frame: AIFS and half of aCWmin's slots; preamble; and behind it: SIFS and the response. IEEE 802.11-2020,
-/// tables 17-21, 19-25 and 21-29, for best effort at 5 GHz; 2.4 GHz differs by little.
+/// The overhead before a frame: AIFS and half of aCWmin's slots; preamble; and after it: SIFS and
+/// the response. IEEE 802.11-2020, tables 17-21, 19-25 and 21-29, for best effort at 5 GHz; 2.4 GHz
+/// differs little.
 const ACCESS_S: f64 = 43e-6 + 67.5e-6;
 const PREAMBLE_S: f64 = 40e-6;
 const LEGACY_PREAMBLE_S: f64 = 26e-6;
 const RESPONSE_S: f64 = 16e-6 + 32e-6;
-/// Longest PPDU.
+/// The longest PPDU.
 const LONGEST_S: f64 = 5.484e-3;
 
 impl RadioHint {
-    /// For a link that sends at `rate_bps` (the physical rate of the last frames): a cycle of one full aggregate and of the aggregate of its
-    /// acknowledgements, one per two segments, without collisions.
+    /// For a link that sends at `rate_bps` (the PHY rate of the last frames): a cycle of one full
+    /// aggregate and of the aggregate of its acknowledgements, one per two segments, without
+    /// collisions.
     pub fn of_link(rate_bps: u64, aggregation: Aggregation) -> RadioHint {
         let rate_bps = rate_bps as f64;
         if rate_bps <= 0.0 {
@@ -102,7 +107,7 @@ impl RadioHint {
         };
         let segments = segments.floor().max(1.0);
         let frame_s = |bits: f64| ACCESS_S + preamble_s + bits / rate_bps + RESPONSE_S;
-        // Without aggregation an acknowledgement is a frame of its own, one per two segments.
+        // Without aggregation an acknowledgement is a separate frame, one per two segments.
         let cycle_s = if aggregation == Aggregation::None {
             frame_s(SEGMENT_BITS) + frame_s(ACK_BITS) / 2.0
         } else {
@@ -119,8 +124,8 @@ impl RadioHint {
 mod tests {
     use super::*;
 
-    /// Collision-free limits with one acknowledgement per two segments, Mbit/s, found by running the radio model
-    /// (`cargo test -p yuzuri-netmodel --test head_room -- --nocapture`).
+    /// Collision-free limits with one acknowledgement per two segments, Mbit/s, found by running
+    /// the radio model (`cargo test -p yuzuri-netmodel --test head_room -- --nocapture`).
     #[test]
     fn alone_is_what_the_radio_model_carries_within_7_percent() {
         let rows =

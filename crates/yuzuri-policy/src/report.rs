@@ -1,4 +1,4 @@
-//! What terminals tell each other: a member's report to its leader, the leader's summary to all.
+//! Messages between terminals: a member's report to its leader, the leader's summary to all.
 
 use crate::RadioHint;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Where flows go, as a short hash of the far end's prefix: the same far network has the same hash at every terminal, and a message does
-/// not say which it is.
+/// A destination of flows, as a short hash of the far end's prefix: a far network has the same hash
+/// at every terminal, and a message does not reveal it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Destination(pub u32);
@@ -25,8 +25,8 @@ pub struct Destination(pub u32);
 /// Most destinations in a report or a summary.
 pub const MAX_DESTINATIONS: usize = 4;
 
-/// The least round-trip time that was seen to each destination, µs, of those that carry most; seen are a destination, a round-trip time and
-/// what goes there, bit/s.
+/// The minimum RTT to each of the busiest destinations, µs. The input is a destination, a
+/// round-trip time and the rate to it, bit/s.
 pub(crate) fn min_round_trips(
     seen: impl Iterator<Item = (Destination, u32, f64)>,
 ) -> Vec<(Destination, u32)> {
@@ -37,51 +37,53 @@ pub(crate) fn min_round_trips(
         entry.1 += rate_bps;
     }
     let mut busiest: Vec<(Destination, (u32, f64))> = least.into_iter().collect();
-    // Stable: of those that carry as much the lower one comes first, at each terminal the same.
+    // A stable sort: of equally busy destinations the lower one comes first, at each terminal
+    // alike.
     busiest.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
     busiest.into_iter().take(MAX_DESTINATIONS).map(|(to, (us, _))| (to, us)).collect()
 }
 
-/// What a member tells its leader twice a second while it sends.
+/// A member's report to its leader, twice a second while it sends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// What its flows deliver, payload bits per second.
+    /// The delivery rate of its flows, payload bits per second.
     pub rate_bps: u64,
-    /// What it could deliver if it were alone on the air, payload bits per second; 0: it does not know.
+    /// The rate that it could deliver alone on the air, payload bits per second; 0: unknown.
     pub alone_bps: u64,
     /// Flows that send.
     pub flows: u16,
-    /// Whether it would send more if its windows let it: neither its applications nor its buffers hold it back.
+    /// Whether it would send more if its windows allowed: neither its applications nor its buffers
+    /// hold it back.
     pub elastic: bool,
-    /// How far its round-trip time is above the least, µs.
+    /// Its round-trip time above the minimum, µs.
     pub queue_us: u32,
     /// Largest smoothed round-trip time of its flows, µs.
     pub srtt_us: u32,
-    /// Segments lost of a thousand delivered.
+    /// Segments lost per thousand delivered.
     pub lost_permille: u16,
-    /// Its destinations with the least round-trip time it has seen to each, µs; those that carry most.
+    /// Its busiest destinations, with the minimum RTT that it has seen to each, µs.
     pub destinations: Vec<(Destination, u32)>,
 }
 
-/// How far the group is.
+/// The phase of the group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// What the group carries still grows: nobody is bounded from above.
+    /// The group's rate is still growing: no member has an upper bound.
     #[default]
     StartUp,
-    /// Each keeps to its share.
+    /// Each member keeps to its share.
     Hold,
-    /// Each takes a little more for a round trip.
+    /// Each member takes a little more for a round trip.
     Probe,
-    /// Others, who do not take part, fill queues: each takes windows that carry its share behind them.
+    /// Senders outside the group fill queues: each member's windows carry its share behind them.
     Contend,
-    /// Nobody is bounded: what leaders of older versions say where sharing does not help.
+    /// No member is bounded: announced by leaders of older versions if sharing does not help.
     Off,
 }
 
 impl Phase {
-    /// The word for it on screens and in tables: the same as in JSON.
+    /// Its name on screens and in tables: the same as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Phase::StartUp => "start-up",
@@ -93,30 +95,31 @@ impl Phase {
     }
 }
 
-/// What the leader tells all members once or twice a second.
+/// The leader's summary to all members, once or twice a second.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
-    /// Members, silent ones included.
+    /// Members, including silent ones.
     pub members: u16,
     /// Members that send.
     pub senders: u16,
-    /// How far the group is.
+    /// The phase of the group.
     pub phase: Phase,
-    /// What the group carries at its best, payload bits per second.
+    /// The group's best rate, payload bits per second.
     pub capacity_bps: u64,
-    /// The share of one member: of the air, in millionths of what it would deliver alone.
+    /// The share of one member: of the air, in millionths of its rate alone.
     pub air_share_ppm: u32,
-    /// The share of a member that does not know what it would deliver alone, payload bits per second.
+    /// The share of a member that does not know its rate alone, payload bits per second.
     pub share_bps: u64,
-    /// Not 0: the wire behind the access point is what limits, and this is what it carries, payload bits per second: nobody would get more alone.
+    /// Not 0: the wire behind the access point is the limit, and this is its rate, payload bits per
+    /// second: no member would get more alone.
     pub alone_max_bps: u64,
-    /// How much queue above the least round-trip time a window may hold, µs.
+    /// The queue above the minimum RTT that a window may hold, µs.
     pub queue_us: u32,
-    /// Segments are lost while the air is not full: windows are to leave spread over the round trip.
+    /// Segments are lost while the air is not full: windows should be paced over the round trip.
     pub paced: bool,
     /// Largest smoothed round-trip time in the group, µs.
     pub srtt_us: u32,
-    /// The least round-trip time that any member has seen to each destination, µs.
+    /// The minimum RTT that any member has seen to each destination, µs.
     pub destinations: Vec<(Destination, u32)>,
 }
 
@@ -134,7 +137,7 @@ impl Summary {
         }
     }
 
-    /// As a member of this weight takes it: to its policy it is one of a group that is so much smaller.
+    /// As received by a member of this weight: to its policy, the group is smaller by that factor.
     pub fn weighted(&self, weight: f64) -> Summary {
         if weight == 1.0 {
             return self.clone();
@@ -147,7 +150,7 @@ impl Summary {
         }
     }
 
-    /// The group's least round-trip time to a destination, µs.
+    /// The group's minimum RTT to a destination, µs.
     pub fn base_rtt_us(&self, destination: Destination) -> Option<u32> {
         self.destinations.iter().find(|(d, _)| *d == destination).map(|(_, us)| *us)
     }

@@ -1,4 +1,5 @@
-//! One tick of sharing, the same for the daemon and the simulation: observe, report, aggregate, decide.
+//! One tick of sharing, the same for the daemon and the simulation: observe, report, aggregate,
+//! decide.
 
 use crate::{
     Capacity, Decision, FlowSeen, Member, Moment, Objective, Policy, PolicyConfig, RadioHint, Report,
@@ -9,17 +10,17 @@ use std::time::Duration;
 /// How long the former leader's last summary is a valid starting point for a new leader.
 const RESUMED_WITHIN: Duration = Duration::from_secs(15);
 
-/// What a tick needs of a terminal's group.
+/// The functions of a terminal's group that a tick needs.
 pub trait Group {
-    /// Takes what this terminal's flows do; `None`: nothing is sent.
+    /// Takes the report about this terminal's flows; `None`: nothing is sent.
     fn report(&mut self, now: Moment, report: Option<Report>);
     /// Whether this terminal leads.
     fn is_leader(&self, now: Moment) -> bool;
-    /// How many members there are, silent ones included.
+    /// The number of members, including silent ones.
     fn members(&self, now: Moment) -> u16;
     /// The senders' latest reports, for a leader.
     fn reports<'a>(&'a self, now: Moment) -> Box<dyn Iterator<Item = &'a Report> + 'a>;
-    /// Takes the leader's summary, to tell it to all.
+    /// Takes the leader's summary, to send it to all.
     fn summarize(&mut self, now: Moment, summary: Summary);
     /// The valid summary, of this terminal if it leads.
     fn summary(&mut self, now: Moment) -> Option<Summary>;
@@ -63,7 +64,7 @@ impl Group for Member {
     }
 }
 
-/// A terminal that shares: its policy, and the leader's part while it leads.
+/// A terminal that shares: its policy, and the leader's state while it leads.
 #[derive(Debug, Clone)]
 pub struct Terminal {
     /// Its policy.
@@ -74,17 +75,18 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// At its beginning.
+    /// Creates the initial state.
     pub fn new(config: PolicyConfig) -> Terminal {
         Terminal { policy: Policy::new(config), capacity: None, last_summary: None, report: None }
     }
 
-    /// What its flows did at the last tick; `None`: nothing was sent.
+    /// The report of the last tick; `None`: nothing was sent.
     pub fn report(&self) -> Option<&Report> {
         self.report.as_ref()
     }
 
-    /// Takes over another choice. A leader keeps what it knows of the capacity if the objective is unchanged.
+    /// Applies another choice. A leader keeps its knowledge of the capacity if the objective is
+    /// unchanged.
     pub fn choose(&mut self, now: Moment, config: PolicyConfig) {
         if config.objective != self.policy.config().objective && self.capacity.is_some() {
             self.capacity = Some(self.begin_capacity(now, config.objective));
@@ -92,14 +94,14 @@ impl Terminal {
         self.policy.choose(config);
     }
 
-    /// Forgets the group: what another one carries is not known.
+    /// Forgets the group: another one's capacity is unknown.
     pub fn forget_group(&mut self) {
         (self.capacity, self.last_summary) = (None, None);
         self.policy.choose(self.policy.config());
     }
 
-    /// One tick: looks at the flows, reports them, aggregates all reports if this terminal leads, and decides for each flow, in
-    /// its order. Without a group nothing is known of others.
+    /// One tick: observes the flows, reports them, aggregates all reports if this terminal leads,
+    /// and decides for each flow, in its order. Without a group nothing is known about others.
     pub fn tick(
         &mut self,
         now: Moment,
@@ -173,7 +175,8 @@ mod tests {
         }
     }
 
-    /// The leader decides by the summary of the same tick; a member that has heard of none decides nothing.
+    /// The leader decides by the summary of the same tick; a member that has received none decides
+    /// nothing.
     #[test]
     fn a_leader_decides_by_what_it_has_just_summed_up() {
         let (mut terminal, mut out, mut sent) =

@@ -1,4 +1,4 @@
-//! What the leader makes of reports, with a path that carries what it carries: no clock, no noise.
+//! The leader's evaluation of reports, on a path with a fixed rate: no clock, no noise.
 
 use std::time::{Duration, Instant};
 use yuzuri_policy::{Capacity, Destination, Moment, Objective, Phase, Report, Summary};
@@ -23,7 +23,7 @@ fn report(rate_bps: f64, alone_bps: f64) -> Report {
     }
 }
 
-/// The group for some seconds; what was said last.
+/// Runs the group for some seconds; returns the last summary.
 fn group(capacity: &mut Capacity, from_s: f64, to_s: f64, reports: &[Report]) -> Summary {
     let mut said = Summary::default();
     for tick in (from_s * 2.0) as u32..(to_s * 2.0) as u32 {
@@ -50,7 +50,7 @@ fn start_up_lasts_while_more_and_more_is_carried() {
 fn a_queue_that_stays_ends_the_start_up() {
     let mut capacity = Capacity::new(Objective::Balanced);
     let queued = Report { srtt_us: BASE_US + 200_000, ..report(10e6, 0.0) };
-    // Two seconds tell nothing of growth yet.
+    // Two seconds show no growth yet.
     let mut phases = Vec::new();
     for tick in 0..4 {
         let faster = Report { rate_bps: 10_000_000 + 3_000_000 * tick, ..queued.clone() };
@@ -97,7 +97,7 @@ fn a_wire_is_told_from_the_air_that_nobody_takes() {
     let cell = [report(40e6, 280e6), report(40e6, 280e6), report(7e6, 52e6), report(7e6, 52e6)];
     let said = group(&mut capacity, 0.0, 8.0, &cell);
     assert_eq!(said.alone_max_bps, 94_000_000);
-    // To each the same part of what it would get alone over that wire: 94 / (94 + 94 + 52 + 52).
+    // The same fraction for each of its rate alone over that wire: 94 / (94 + 94 + 52 + 52).
     assert_eq!(said.air_share_ppm, 321_917);
 }
 
@@ -125,11 +125,11 @@ fn probes_come_while_there_is_more() {
     }
     assert!((2..10).contains(&probed), "{probed}");
     assert!((12.4e6..12.6e6).contains(&share_bps), "{share_bps}");
-    // All of what it would get alone over this wire, and a quarter more.
+    // Its whole rate alone over this wire, and a quarter more.
     assert!((1_240_000..1_260_000).contains(&air_share_ppm), "{air_share_ppm}");
 }
 
-/// Four members that know their radios, after so much time of sharing.
+/// Four members that know their radios, after some time of sharing.
 fn settled(capacity: &mut Capacity, to_s: f64) {
     let said = group(capacity, 0.0, to_s, &vec![report(10e6, 50e6); 4]);
     assert_eq!(said.phase, Phase::Hold);
@@ -139,7 +139,7 @@ fn queued(rate_bps: f64, alone_bps: f64) -> Report {
     Report { srtt_us: 4 * BASE_US, ..report(rate_bps, alone_bps) }
 }
 
-/// A path: what it carries, bit/s; others' queue on it, seconds; what is more than that is lost.
+/// A path: its rate, bit/s; others' queue on it, seconds; anything beyond that is lost.
 struct Path {
     carries_bps: f64,
     others_s: f64,
@@ -149,7 +149,8 @@ const HOLDS_S: f64 = 0.400;
 
 const BASE_S: f64 = BASE_US as f64 / 1e6;
 
-/// Four members on a path for some seconds: windows hold what the leader says, and the path carries them. The phases, and what was said last.
+/// Runs four members on a path for some seconds: windows follow the leader, and the path carries
+/// them. Returns the phases, and updates the last summary.
 fn on_path(capacity: &mut Capacity, said: &mut Summary, path: &Path, from_s: f64, to_s: f64) -> Vec<Phase> {
     let (mut phases, mut rtt_s) = (Vec::new(), BASE_S + path.others_s);
     for tick in (from_s * 2.0) as u32..(to_s * 2.0) as u32 {
@@ -172,7 +173,7 @@ fn on_path(capacity: &mut Capacity, said: &mut Summary, path: &Path, from_s: f64
     phases
 }
 
-/// The four of [`settled`], and what is said of them.
+/// The four of [`settled`], and their summary.
 fn settled_and_said(capacity: &mut Capacity) -> Summary {
     group(capacity, 0.0, 10.0, &vec![report(10e6, 50e6); 4])
 }
@@ -184,7 +185,7 @@ fn behind_others_queue_windows_stay_wide_for_half_a_minute() {
     let others = Path { carries_bps: 40e6, others_s: 0.250 };
     let phases = on_path(&mut capacity, &mut said, &others, 10.0, 40.0);
     assert_eq!(phases, [Phase::Hold, Phase::Contend]);
-    // The shares are what they were, and not what the others left.
+    // The shares are unchanged, and not what the others left.
     assert!(said.air_share_ppm > 180_000, "{said:?}");
     // They leave.
     let phases = on_path(&mut capacity, &mut said, &Path { others_s: 0.0, ..others }, 40.0, 60.0);
@@ -195,7 +196,7 @@ fn behind_others_queue_windows_stay_wide_for_half_a_minute() {
 fn capacity_that_falls_is_noticed_and_wider_windows_are_given_up() {
     let mut capacity = Capacity::new(Objective::Balanced);
     let mut said = settled_and_said(&mut capacity);
-    // Half of it is gone; windows as they were make a queue.
+    // Half of the capacity is gone; unchanged windows cause a queue.
     let phases = on_path(&mut capacity, &mut said, &Path { carries_bps: 20e6, others_s: 0.0 }, 10.0, 30.0);
     assert_eq!(phases, [Phase::Hold, Phase::Contend, Phase::Hold]);
     assert_eq!((said.capacity_bps, said.queue_us), (20_000_000, 20_000));
@@ -206,7 +207,7 @@ fn what_is_missing_with_pauses_is_missing_all_the_same() {
     let mut capacity = Capacity::new(Objective::Balanced);
     settled(&mut capacity, 10.0);
     let widened = (20..60).any(|tick| {
-        // Others' queue lets the members through now and then.
+        // Others' queue lets the members through at times.
         let rate_bps = if tick % 3 == 2 { 9e6 } else { 6e6 };
         let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![queued(rate_bps, 50e6); 4]);
         said.phase == Phase::Contend
@@ -224,7 +225,8 @@ fn who_carries_nothing_sees_no_queue() {
     }
 }
 
-/// What each may take after half a minute in which 0.8 of what start-up saw is carried behind a queue of 50 ms.
+/// A member's share after half a minute in which 0.8 of start-up's rate is carried behind a queue
+/// of 50 ms.
 fn share_behind_a_queue(base_us: u32) -> u64 {
     let on = |rate_bps: f64, queue_us: u32| Report {
         queue_us,
@@ -240,7 +242,7 @@ fn share_behind_a_queue(base_us: u32) -> u64 {
 #[test]
 fn a_queue_that_start_up_leaves_on_a_long_path_is_drained() {
     assert!(share_behind_a_queue(512_000) < 9_000_000);
-    // On a short one so much is the radios' aggregates.
+    // On a short path radio aggregates account for that much.
     assert!(share_behind_a_queue(BASE_US) > 9_500_000);
 }
 
@@ -258,7 +260,7 @@ fn radios_that_became_slower_miss_nothing() {
 fn what_queues_let_go_at_once_is_not_missing_later() {
     let mut capacity = Capacity::new(Objective::Balanced);
     settled(&mut capacity, 10.0);
-    // One and a half of all the air there is, once.
+    // One and a half of all available air, once.
     capacity.sum(at(10.0), 4, &vec![queued(20e6, 50e6); 4]);
     for tick in 21..60 {
         let said = capacity.sum(at(f64::from(tick) / 2.0), 4, &vec![queued(10e6, 50e6); 4]);
@@ -266,7 +268,8 @@ fn what_queues_let_go_at_once_is_not_missing_later() {
     }
 }
 
-/// Where wide windows pay only after a while, they stay: half a minute, a minute, two; after a long peace half a minute again.
+/// If wide windows become worthwhile only after a while, they stay: half a minute, a minute, two;
+/// after a long quiet time half a minute again.
 #[test]
 fn wide_windows_that_pay_stay_each_time_for_longer() {
     let mut capacity = Capacity::new(Objective::Balanced);
@@ -294,7 +297,7 @@ fn wide_windows_that_pay_stay_each_time_for_longer() {
         }
     };
     until(400, true, &mut wide_s);
-    // Two seconds and eight in which it is looked at, and then the time for which they stay.
+    // Two seconds and eight for the checks, and then the time for which they stay.
     assert_eq!(wide_s[..3], [40, 70, 130]);
     until(1500, false, &mut wide_s);
     let in_peace = wide_s.len();
@@ -325,7 +328,8 @@ fn a_new_leader_keeps_wide_windows_where_the_old_one_had_them() {
     }
 }
 
-/// Prints what the sum over a thousand members costs: `cargo test --release -p yuzuri-policy --test capacity -- --ignored --nocapture`.
+/// Prints the cost of the sum over a thousand members: `cargo test --release -p yuzuri-policy
+/// --test capacity -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a time"]
 fn cost_of_a_thousand_members() {

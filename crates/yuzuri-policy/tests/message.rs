@@ -1,4 +1,4 @@
-//! Messages on the wire: what is written is read, and nothing else.
+//! Messages on the wire: what was encoded is decoded, and nothing else.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -74,8 +74,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The wire format of version 1, byte for byte: version and kind, flags, group, node, epoch, sequence, rank; to, echo; challenge; body;
-/// tag. If this fails, members of different versions no longer understand each other: raise the version.
+/// The wire format of version 1, byte by byte: version and kind, flags, group, node, epoch,
+/// sequence, rank; to, echo; challenge; body; tag. If this fails, members of different versions no
+/// longer understand each other: raise the version.
 #[test]
 fn the_wire_format_stays() {
     let header = "a0a1a2a3a4a5a6a7010203040506070865300000deadbeef0000010280";
@@ -126,7 +127,8 @@ fn the_wire_format_stays() {
     }
 }
 
-/// The same of version 2: an access point's messages, which name its role and do not say that it sends.
+/// The same for version 2: an access point's messages, which name its role and do not claim that it
+/// sends.
 #[test]
 fn the_wire_format_of_an_access_point_stays() {
     let header = "a0a1a2a3a4a5a6a7010203040506070865300000deadbeef0000010280";
@@ -230,7 +232,7 @@ fn keys_are_derived_as_others_derive_them() {
     assert_eq!(tag(None), KEYLESS_TAG);
 }
 
-/// The same of what an authority gives out.
+/// The same for the files that an authority issues.
 #[test]
 fn an_authoritys_keys_are_derived_as_others_derive_them() {
     let authority = Authority::from_bytes([0x5c; 32]);
@@ -336,7 +338,7 @@ fn body() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// A weight comes from the access point that leads, to one member, and is within its range.
+/// A weight comes from the leading access point, to one member, and is within its range.
 #[test]
 fn only_an_access_point_that_leads_gives_weights() {
     let decode = |message: &Message| Message::decode(&message.encode(&key()), GROUP, &key());
@@ -436,7 +438,8 @@ proptest! {
         yuzuri_testnet::attack("noise as a message", 1, "messages", "all refused");
     }
 
-    /// Signed with the key, so that what follows the tag's check is reached too: what is taken is what it would write.
+    /// Signed with the key, so that the checks after the tag are reached, too: a message that is
+    /// accepted is encoded to the same bytes.
     #[test]
     fn signed_nonsense_is_read_or_refused(version in 1..4_u8, kind in 0..16_u8, flags: u8, mut rest in proptest::collection::vec(any::<u8>(), 0..110), zeros in any::<bool>()) {
         if zeros {
@@ -467,7 +470,7 @@ proptest! {
     }
 }
 
-/// A tag of the right key for any bytes: taken from the outside, with the same crates.
+/// A valid tag for any bytes: computed outside the crate, with the same libraries.
 fn sign(mut bytes: Vec<u8>) -> Vec<u8> {
     use hmac::{Hmac, KeyInit, Mac};
     let mut derived = [0; 32];
@@ -479,7 +482,8 @@ fn sign(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A golden message with some bytes changed, signed again: the place counts from the beginning of the body.
+/// A golden message with some changed bytes, signed again; `place` counts from the beginning of the
+/// body.
 fn refused(message: &Message, body_at: usize, place: usize, bytes: &[u8]) -> Refusal {
     let mut whole = message.encode(&key());
     whole.truncate(whole.len() - TAG_BYTES);

@@ -1,23 +1,24 @@
-//! What a terminal had before sharing began, and what it has since: measured by the daemon as it looks.
+//! A terminal's figures before sharing began, and since, as measured by the daemon.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// So many looks before sharing are kept, half a minute.
+/// Ticks kept from before sharing: half a minute.
 const KEPT: usize = 60;
-/// From so many looks on a mean is told. A shorter pause between two bounds is no new beginning.
+/// Ticks from which on a mean is reported. A shorter pause between two bounds is not a new
+/// beginning.
 const TOLD: usize = 10;
 
-/// What was measured in looks at which something was delivered.
+/// The figures of ticks in which something was delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Seconds in which something was delivered.
     pub seconds: f64,
     /// Payload delivered in them, bit/s.
     pub rate_bps: f64,
-    /// Mean smoothed round-trip time of what was delivered, µs.
+    /// Mean smoothed round-trip time, weighted by the data delivered, µs.
     pub srtt_us: f64,
 }
 
@@ -90,11 +91,11 @@ pub(crate) struct Ledger {
     without: VecDeque<Sum>,
     before: Sum,
     since: Sum,
-    /// What the look before set: it held while the next one's figures came about.
+    /// The bounds set by the previous tick: they applied while the next tick's figures arose.
     in_force: InForce,
 }
 
-/// How much of what is delivered is bounded.
+/// The bounded fraction of the delivered data.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum InForce {
     #[default]
@@ -104,8 +105,8 @@ enum InForce {
 }
 
 impl Ledger {
-    /// Takes in a look, and the bounds that it set. A look at which nothing was delivered tells nothing, neither does one at
-    /// which little was bounded.
+    /// Adds a tick, and the bounds that it set. A tick without deliveries is not informative, nor
+    /// is one in which little was bounded.
     pub(crate) fn add(&mut self, elapsed: Duration, points: impl Iterator<Item = Point>) {
         let seconds = elapsed.as_secs_f64();
         let mut sum = Sum { looks: 1, seconds, ..Sum::default() };
@@ -143,7 +144,8 @@ impl Ledger {
         }
     }
 
-    /// What there is to compare; `None`: sharing did not begin, or nothing was sent for long enough before or since.
+    /// The comparison; `None`: sharing has not begun, or nothing was sent for long enough before or
+    /// since.
     pub(crate) fn benefit(&self) -> Option<Benefit> {
         Some(Benefit { before: self.before.measured()?, since: self.since.measured()? })
     }
@@ -156,7 +158,8 @@ mod tests {
 
     const LOOK: Duration = Duration::from_millis(500);
 
-    /// So many looks with these figures, all under bounds or all without: each is set by the look before.
+    /// Ticks with these figures, all with bounds or all without: bounds are set by the previous
+    /// tick.
     fn look(ledger: &mut Ledger, looks: usize, rate_bps: f64, srtt_us: u32, bounded: bool) {
         ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
         for _ in 0..looks {
@@ -171,7 +174,7 @@ mod tests {
             ledger.add(LOOK, [Point { rate_bps: 8e6, srtt_us, bounded }].into_iter());
         };
         (0..TOLD).for_each(|_| one(100_000, false));
-        // The look that sets the first bound still saw what was without one.
+        // The tick that sets the first bound still has the figures without one.
         one(100_000, true);
         (0..TOLD).for_each(|_| one(40_000, true));
         let told = ledger.benefit().unwrap();
@@ -193,7 +196,7 @@ mod tests {
             told.to_string(),
             "RTT 141 -> 42 ms, throughput 8.0 -> 8.6 Mbit/s since sharing began (20 s before, 10 s since)"
         );
-        // Two flows: what carries more counts more.
+        // Two flows: the one that carries more counts more.
         let mut ledger = Ledger::default();
         for bounded in [false, true] {
             ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
@@ -232,7 +235,7 @@ mod tests {
         let mut ledger = Ledger::default();
         look(&mut ledger, 2, 8e6, 100_000, false);
         look(&mut ledger, 100, 8e6, 40_000, true);
-        // Silence tells nothing.
+        // Silence is not informative.
         look(&mut ledger, 100, 0.0, 0, false);
         look(&mut ledger, 10, 8e6, 40_000, true);
         assert_eq!(ledger.benefit(), None);

@@ -22,8 +22,8 @@ pub struct ShareConfig {
     /// A second key that is accepted but never used for sending. It allows a key change without
     /// splitting the group.
     pub accepts: Option<KeySource>,
-    /// File of the notices that an authority wrote when it excluded a member. They carry the next group
-    /// key to the members.
+    /// File of the notices that an authority wrote when it excluded a member. They carry the next
+    /// group key to the members.
     pub notice_file: Option<PathBuf>,
     /// The latest group key notice that this terminal received before
     /// ([`kept_notice`](crate::kept_notice)).
@@ -37,7 +37,8 @@ pub struct ShareConfig {
     pub node: Option<NodeId>,
     /// Rank in the leader election: among the members that send, a lower rank is preferred.
     pub rank: u8,
-    /// What the other members show this terminal as; `None`: nothing is told, and they show its node ID.
+    /// The name under which the other members show this terminal; `None`: none is announced, and
+    /// they show its node ID.
     pub terminal_name: Option<TerminalName>,
     /// The group of every interface that does not set its own.
     pub group: Option<GroupId>,
@@ -45,15 +46,16 @@ pub struct ShareConfig {
     pub rendezvous: Option<SocketAddr>,
     /// What to do if the congestion control cannot be registered.
     pub without_kernel: WithoutKernel,
-    /// File that records flows whose former congestion control was restored, so that the next process
-    /// can migrate them again ([`Places::migrated_file`](crate::Places::migrated_file)). `None`: only
-    /// control loops of this process share that record.
+    /// File that records flows whose former congestion control was restored, so that the next
+    /// process can migrate them again ([`Places::migrated_file`](crate::Places::migrated_file)).
+    /// `None`: only control loops of this process share that record.
     pub migrated_file: Option<PathBuf>,
-    /// Capacity of the kernel's table of bounds, in flows. `None`: as many as this machine may need, at
-    /// least 65,536. If the table is full, the flows with the lowest rates stay plain CUBIC.
+    /// Capacity of the kernel's table of bounds, in flows. `None`: as many as this machine may
+    /// need, at least 65,536. If the table is full, the flows with the lowest rates stay plain
+    /// CUBIC.
     pub bounds_room: Option<u32>,
-    /// Bound only these sockets of this process, by means that need no privilege, instead of bounding
-    /// all flows through the congestion control.
+    /// Bound only these sockets of this process, by means that need no privilege, instead of
+    /// bounding all flows through the congestion control.
     pub own: Option<OwnSockets>,
 }
 

@@ -1,5 +1,5 @@
-//! The main loop of the sharing daemon: one thread that runs a tick every 500 ms and processes incoming
-//! messages between ticks.
+//! The main loop of the sharing daemon: one thread that runs a tick every 500 ms and processes
+//! incoming messages between ticks.
 
 mod look;
 
@@ -257,7 +257,8 @@ impl ControlLoop {
         });
         let had_room = self.enforcer.without_room().is_empty();
         self.enforcer.apply(decisions, |flow| self.flows.rate_bps(flow));
-        // After a suspend or a stall, what was measured is neither of the tick before nor of this one.
+        // After a suspend or a stall, the measurements belong neither to the previous tick nor to
+        // this one.
         if late < TICK {
             let steers = self.enforcer.steers();
             for link in &mut self.links {
@@ -342,7 +343,7 @@ impl ControlLoop {
                 }
             };
             if changed {
-                // Whether it is the access point is looked up at once.
+                // Check immediately whether it is the access point.
                 looks = true;
                 let own = leader == Some(member.node());
                 (self.tell)(&Event::Leader { interface: name.clone(), node: leader, own });
@@ -357,7 +358,8 @@ impl ControlLoop {
         }
     }
 
-    /// Changes the policy from the next tick on. The flows, the group and the state of both are kept.
+    /// Changes the policy from the next tick on. The flows, the group and the state of both are
+    /// kept.
     pub fn choose(&mut self, policy: PolicyConfig) {
         if policy == self.config.policy {
             return;
@@ -369,9 +371,9 @@ impl ControlLoop {
         self.publish(now);
     }
 
-    /// Applies the policy, the interfaces and the keys of new settings. Port, congestion control name,
-    /// node ID and rank are not changed. If the new settings have no usable key, nothing is changed.
-    /// The status reports the result.
+    /// Applies the policy, the interfaces and the keys of new settings. Port, congestion control
+    /// name, node ID and rank are not changed. If the new settings have no usable key, nothing is
+    /// changed. The status reports the result.
     pub fn reload(&mut self, config: ShareConfig) {
         let told = self.config.told;
         match Secrets::load(&ShareConfig { told, ..config.clone() }) {
@@ -421,8 +423,8 @@ impl ControlLoop {
         }
     }
 
-    /// Restores the former congestion control of every flow and announces the departure to the group.
-    /// Dropping a [`ControlLoop`] does the same without the announcement.
+    /// Restores the former congestion control of every flow and announces the departure to the
+    /// group. Dropping a [`ControlLoop`] does the same without the announcement.
     pub fn leave(&mut self) {
         let now = clock::now();
         for link in &mut self.links {
@@ -445,7 +447,8 @@ impl ControlLoop {
         }
     }
 
-    /// Publishes the status with the largest flows, and one with all flows if a client requested it.
+    /// Publishes the status with the largest flows, and one with all flows if a client requested
+    /// it.
     fn publish(&self, now: Moment) {
         self.status_cell.write(self.status_of(now, Some(MAX_ROWS)));
         if self.status_cell.is_asked_for_all() {

@@ -91,7 +91,7 @@ pub enum ShareError {
 }
 
 impl ShareError {
-    /// Whether it passes by itself when a network is joined: no problem.
+    /// Whether it resolves without action when a network is joined, and so is not a problem.
     pub(crate) fn is_wait(&self) -> bool {
         matches!(self, ShareError::NoGatewayYet { .. })
     }

@@ -42,11 +42,12 @@ pub enum Event {
     Redrawn(NodeId),
     /// An operation failed; it will be retried.
     Problem(String),
-    /// Something that is not there yet, and comes by itself.
+    /// A condition that will resolve without action.
     Waits(String),
     /// A condition that works but should be fixed.
     Warning(String),
-    /// A member was excluded. This is the notice with the next group key; store it for the next start.
+    /// A member was excluded. This is the notice with the next group key; store it for the next
+    /// start.
     Notice(Notice),
     /// Sharing ended; the flows' former congestion control was restored.
     Left {

@@ -36,7 +36,7 @@ pub struct ConfigFile {
     pub port: Option<Spanned<u16>>,
     /// Rank in the leader election; lower is preferred.
     pub rank: Option<u8>,
-    /// What the other members show this terminal as.
+    /// The name under which the other members show this terminal.
     pub terminal_name: Option<Spanned<String>>,
     /// The rendezvous relay for all interfaces.
     pub rendezvous: Option<SocketAddr>,

@@ -18,7 +18,7 @@ use yuzuri_policy::{
 };
 use yuzuri_trace::FlowId;
 
-/// What a group member needs apart from its group.
+/// The context of a group member other than its group.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) node: NodeId,
@@ -41,7 +41,7 @@ pub(crate) struct Link {
     pub(crate) decisions: Vec<Decision>,
     pub(crate) send_errors: u64,
     pub(crate) last_send_error: Option<String>,
-    /// What its flows had before sharing began, and since.
+    /// Its flows' figures before sharing began, and since.
     pub(crate) ledger: Ledger,
     /// The keys last given to the member.
     keys: Option<Keys>,
@@ -132,13 +132,14 @@ impl Link {
         refused(&self.member) - before
     }
 
-    /// One tick: reports this terminal's flows, aggregates all reports if it leads, and computes the bounds.
+    /// One tick: reports this terminal's flows, aggregates all reports if it leads, and computes
+    /// the bounds.
     pub(crate) fn tick(&mut self, now: Moment) {
         let group = self.member.as_mut().map(|member| member as &mut dyn Group);
         self.terminal.tick(now, &self.seen, self.radio, group, &mut self.decisions);
     }
 
-    /// Notes what the flows deliver, and which of them have a bound from this tick on.
+    /// Records the flows' deliveries, and which of them have a bound from this tick on.
     pub(crate) fn note(
         &mut self,
         elapsed: Duration,

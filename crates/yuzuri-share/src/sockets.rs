@@ -21,12 +21,12 @@ const CLASS_SELECTOR_6: u32 = 48 << 2;
 /// The highest `SO_PRIORITY` that needs no privilege (`linux/pkt_sched.h`).
 const TC_PRIO_INTERACTIVE: u32 = 6;
 
-/// Maximum number of datagrams received per wake-up. The rest waits for the next one, so that a flood
-/// does not block other work.
+/// Maximum number of datagrams received per wake-up. The rest waits for the next one, so that a
+/// flood does not block other work.
 const MAX_AT_ONCE: usize = 1024;
-/// Receive buffer size, bytes. The kernel charges about 1 kB for one of our datagrams and doubles the
-/// requested size. This holds what arrives in 0.2 s at 20,000 datagrams per second, so that a flood
-/// displaces no messages while this process waits for a CPU.
+/// Receive buffer size, bytes. The kernel charges about 1 kB for one of our datagrams and doubles
+/// the requested size. This holds what arrives in 0.2 s at 20,000 datagrams per second, so that a
+/// flood displaces no messages while this process waits for a CPU.
 const RECEIVE_BUFFER_BYTES: usize = 2 << 20;
 
 #[derive(Debug)]
@@ -72,7 +72,8 @@ impl Sockets {
         }
     }
 
-    /// Sends a message; the error says to whom. `some_by_v4`: whether a member has spoken by IPv4; only broadcasts ask.
+    /// Sends a message; the error names the destination. `some_by_v4`: whether a member has sent by
+    /// IPv4; only used for broadcasts.
     pub(crate) fn send(
         &self,
         outgoing: &Outgoing,
@@ -148,16 +149,17 @@ fn open_v4(name: &str, port: u16) -> std::io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Messages must not wait behind the data that they are to bound: in a queue of seconds a group would take as long to
-/// form. DSCP CS6 (RFC 2474) is the access category for voice on 802.11; the priority chooses the first band of
-/// pfifo_fast. Setting the DSCP of IPv4 resets the priority (`ip_setsockopt`), which is therefore set after it.
+/// Messages must not wait behind the data that they are to bound: in a queue of seconds a group
+/// would take as long to form. DSCP CS6 (RFC 2474) is the access category for voice on 802.11; the
+/// priority chooses the first band of pfifo_fast. Setting the DSCP of IPv4 resets the priority
+/// (`ip_setsockopt`), which is therefore set after it.
 fn hurry(socket: &Socket, marked: std::io::Result<()>) {
-    // Where the kernel refuses either, messages are slower.
+    // If the kernel refuses either, messages are slower.
     let _ = marked.and_then(|()| socket.set_priority(TC_PRIO_INTERACTIVE));
 }
 
-/// Enlarges the receive buffer: beyond `net.core.rmem_max` with CAP_NET_ADMIN (at start-up), otherwise
-/// up to that limit.
+/// Enlarges the receive buffer: beyond `net.core.rmem_max` with CAP_NET_ADMIN (at start-up),
+/// otherwise up to that limit.
 pub(crate) fn widen(socket: &impl AsFd) {
     if setsockopt(socket, RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
         // The socket also works with a smaller buffer.

@@ -1,5 +1,5 @@
-//! The status of a sharing daemon: the JSON document of `yuzuri share status --json`. New versions add
-//! fields but do not change existing ones.
+//! The status of a sharing daemon: the JSON document of `yuzuri share status --json`. New versions
+//! add fields but do not change existing ones.
 
 use crate::benefit::Benefit;
 use crate::discover::GroupFrom;
@@ -55,11 +55,11 @@ pub struct Status {
     pub late_ticks: u64,
     /// Calls that the kernel failed.
     pub kernel_refusals: u64,
-    /// Flows that should be bounded but are plain CUBIC because the kernel's table of bounds is full.
-    /// They are the flows with the lowest rates.
+    /// Flows that should be bounded but are plain CUBIC because the kernel's table of bounds is
+    /// full. They are the flows with the lowest rates.
     #[serde(default)]
     pub bounds_refused: u64,
-    /// What is waited for and comes by itself, such as the gateway's link address.
+    /// Conditions that will resolve without action, such as a missing gateway link address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<String>,
     /// Unresolved problems, such as an interface that cannot be opened or an unknown group.
@@ -124,8 +124,8 @@ pub struct InterfaceStatus {
     /// The leader's last summary; absent: none was received recently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
-    /// What this terminal's flows had before sharing began, and what they have since; absent: sharing did not begin, or too
-    /// little was sent before or since.
+    /// This terminal's figures before sharing began, and since; absent: sharing has not begun, or
+    /// too little was sent before or since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub benefit: Option<Benefit>,
     /// This terminal's delivery rate, bit/s.
@@ -144,7 +144,8 @@ pub struct InterfaceStatus {
     /// The last send error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_send_error: Option<String>,
-    /// This terminal's member number and the group key generation; absent: the group has no authority.
+    /// This terminal's member number and the group key generation; absent: the group has no
+    /// authority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub membership: Option<MembershipStatus>,
 }
@@ -163,7 +164,7 @@ pub struct MembershipStatus {
 pub struct MemberStatus {
     /// Its node ID, 16 hexadecimal digits.
     pub node: String,
-    /// What it calls itself, which proves nothing; absent: it told none.
+    /// Its own name, which proves nothing; absent: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The source address of its last message; absent: this terminal.
@@ -176,8 +177,8 @@ pub struct MemberStatus {
     /// Whether it is the access point, which leads without sending.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub access_point: bool,
-    /// Whether it has answered a challenge, which proves that its messages are not replayed. Members
-    /// are challenged only if the result matters.
+    /// Whether it has answered a challenge, which proves that its messages are not replayed.
+    /// Members are challenged only if the result matters.
     pub proved: bool,
     /// Whether it sends with the second, accepted key instead of this terminal's key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -217,7 +218,8 @@ pub struct SummaryStatus {
     pub share_bps: u64,
     /// The share of air time, in millionths of the rate that a member would reach alone.
     pub air_share_ppm: u32,
-    /// If not 0: the wired path behind the access point is the bottleneck, with this capacity, bit/s.
+    /// If not 0: the wired path behind the access point is the bottleneck, with this capacity,
+    /// bit/s.
     pub wire_bps: u64,
     /// Queueing delay that a window may add, µs.
     pub queue_us: u32,
@@ -275,7 +277,8 @@ pub struct FlowStatus {
     pub rule: Rule,
     /// Whether it is exempt from window reductions.
     pub no_decrease: bool,
-    /// Segments that may be sent back to back if the window is paced over the round trip; 0: not paced.
+    /// Segments that may be sent back to back if the window is paced over the round trip; 0: not
+    /// paced.
     pub burst: u32,
 }
 
@@ -329,8 +332,8 @@ impl From<&Counts> for MessageCounts {
 }
 
 impl InterfaceStatus {
-    /// Builds the status. `max_rows` limits the flows listed. `without_room`: flows whose bounds do not
-    /// fit into the kernel's table.
+    /// Builds the status. `max_rows` limits the flows listed. `without_room`: flows whose bounds do
+    /// not fit into the kernel's table.
     pub(crate) fn of(
         link: &Link,
         now: Moment,
@@ -430,8 +433,8 @@ fn flows(
 }
 
 impl FlowStatus {
-    /// Builds a row without rate and retransmissions, which need earlier walks. `has_room`: the bound
-    /// fits into the kernel's table.
+    /// Builds a row without rate and retransmissions, which need earlier walks. `has_room`: the
+    /// bound fits into the kernel's table.
     fn of(state: &FlowState, decision: &Decision, has_room: bool) -> FlowStatus {
         let obeys = state.standing.is_ours();
         let bounded = obeys && has_room;

@@ -13,8 +13,8 @@ use neli::utils::Groups;
 use std::collections::{HashMap, VecDeque};
 use yuzuri_policy::{Aggregation, RadioHint};
 
-// linux/nl80211.h: enum nl80211_attrs, nl80211_iftype, nl80211_sta_info, nl80211_rate_info. Rates are
-// in units of 100 kbit/s.
+// linux/nl80211.h: enum nl80211_attrs, nl80211_iftype, nl80211_sta_info, nl80211_rate_info. Rates
+// are in units of 100 kbit/s.
 const ATTR_IFINDEX: u16 = 3;
 const ATTR_IFTYPE: u16 = 5;
 const ATTR_MAC: u16 = 6;
@@ -39,7 +39,8 @@ const RATE_HE_MCS: u16 = 13;
 const RATE_EHT_MCS: u16 = 19;
 const RATE_UNIT_BPS: u64 = 100_000;
 
-/// The rate is the median of this many samples: a single frame without payload may be sent at any rate.
+/// The rate is the median of this many samples: a single frame without payload may be sent at any
+/// rate.
 const LOOKS: usize = 5;
 
 /// A station and its access point.
@@ -52,18 +53,18 @@ pub(crate) struct Station {
 
 type Rate = (u64, Aggregation);
 
-/// What an access point's driver tells of a station; absent: it does not tell.
+/// An access point's driver's report about a station; absent: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Heard {
-    /// By what was received from it last.
+    /// From the last frames received from it.
     pub(crate) radio: Option<RadioConfig>,
     /// How long it had the air since it associated, both ways, µs.
     pub(crate) airtime_us: Option<u64>,
-    /// What was sent to it since then, and how often again, and given up, packets.
+    /// Packets sent to it since then, retransmitted and given up.
     pub(crate) sent: Option<u32>,
     pub(crate) retries: Option<u32>,
     pub(crate) failed: Option<u32>,
-    /// What waits for it, packets.
+    /// Packets queued for it.
     pub(crate) queued: Option<u32>,
 }
 
@@ -102,7 +103,7 @@ impl Wireless {
         Some(Station { bssid, radio: radio.unwrap_or_default() })
     }
 
-    /// The stations of an interface that is an access point's, and what its driver tells of each.
+    /// The stations of an access point's interface, with its driver's reports about each.
     pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], Heard>> {
         self.family = self.family.or_else(family);
         let family = self.family?;
@@ -149,15 +150,15 @@ fn is_of_type(family: u16, interface: u32, wanted: u32) -> Option<bool> {
 
 type Attributes = GenlBuffer<u16, neli::types::Buffer>;
 
-/// The peer in a station entry (for a station its access point), and the rate of the last frame to it
-/// ([`STA_INFO_TX_BITRATE`]) or from it.
+/// The peer in a station entry (for a station its access point), and the rate of the last frame to
+/// it ([`STA_INFO_TX_BITRATE`]) or from it.
 fn peer(attributes: &Attributes, direction: u16) -> Option<([u8; 6], Option<Rate>)> {
     let handle = attributes.get_attr_handle();
     let mac = handle.get_attr_payload_as_with_len_borrowed::<&[u8]>(ATTR_MAC).ok()?;
     Some((<[u8; 6]>::try_from(mac).ok()?, rate(attributes, direction)))
 }
 
-/// What a station entry tells of the air, without the rate.
+/// A station entry's information about the air, without the rate.
 fn heard(attributes: &Attributes) -> Heard {
     let handle = attributes.get_attr_handle();
     let Ok(info) = handle.get_nested_attributes::<u16>(ATTR_STA_INFO) else { return Heard::default() };
@@ -232,7 +233,8 @@ fn ask(
         .nl_payload(NlPayload::Payload(question))
         .build()
         .ok()?;
-    // Use a new socket for each request: the rest of an aborted reply must not mix with the next one.
+    // Use a new socket for each request: the rest of an aborted reply must not mix with the next
+    // one.
     let socket = connect()?;
     socket.send(&message).ok()?;
     loop {
@@ -279,8 +281,8 @@ fn family() -> Option<u16> {
     None
 }
 
-/// For the fuzzer: decodes a datagram as a reply about stations and about families. Returns the number
-/// of access points with a rate, interface types and families.
+/// For the fuzzer: decodes a datagram as a reply about stations and about families. Returns the
+/// number of access points with a rate, interface types and families.
 #[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     let mut found = 0;

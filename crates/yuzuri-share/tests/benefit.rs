@@ -1,4 +1,4 @@
-//! What the status says of what sharing brought, and of waits, on the machine's own kernel.
+//! The status of the benefit of sharing, and of waits, on the machine's own kernel.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -29,19 +29,19 @@ fn before_and_since_are_measured_and_told() {
     let told = status.interfaces[0].benefit.unwrap();
     println!("{told}");
     assert!((7.0..=30.0).contains(&told.before.seconds) && told.since.seconds >= 5.0, "{told:?}");
-    // Of what was measured beside it; the rate limit is that of frames.
+    // Compared with the parallel measurement; the rate limit is that of frames.
     assert!((told.before.rate_bps / plain_bps - 1.0).abs() < 0.25, "{told:?}, received {plain_bps}");
     let most_bps = f64::from(RATE_MBIT) * 1e6;
     assert!(told.since.rate_bps > 0.5 * most_bps && told.since.rate_bps < 1.05 * most_bps, "{told:?}");
     assert!(told.since.srtt_us < 0.7 * told.before.srtt_us, "{told:?}");
     let text = table(&status);
     assert!(text.contains(&format!("  {told}\n")) && text.contains(" ms, throughput "), "{text}");
-    // What a client reads.
+    // As read by a client.
     let read: Status = serde_json::from_str(&serde_json::to_string(&*status).unwrap()).unwrap();
     assert_eq!(read.interfaces[0].benefit, Some(told));
 }
 
-/// A terminal that has just joined a network waits for its gateway, for somebody who sends, and for a leader.
+/// A terminal that has just joined a network waits for its gateway, for a sender, and for a leader.
 #[test]
 fn a_wait_is_no_problem() {
     const TEST: &str = "a_wait_is_no_problem";
@@ -61,7 +61,7 @@ fn a_wait_is_no_problem() {
     ip(&format!("-n {} neigh replace 10.88.0.77 lladdr 02:00:00:00:00:77 dev eth0", cell.name(1)));
     let joined = instance.until("the group", |status| status.interfaces[0].group.is_some());
     assert!(joined.waits.is_empty() && joined.problems.is_empty(), "{joined:#?}");
-    // Nobody to lead, no other member, nobody sends.
+    // No leader, no other member, no sender.
     let later = instance.until("five seconds alone", |status| status.ticks >= joined.ticks + 10);
     assert!(later.waits.is_empty() && later.problems.is_empty(), "{later:#?}");
     assert!(table(&later).contains("nobody sends: nothing to share"), "{}", table(&later));
@@ -77,7 +77,7 @@ fn a_wait_is_no_problem() {
     }
 }
 
-/// What one daemon is told to be called the other one shows, and nothing else.
+/// One daemon's configured name appears at the other, and nothing else.
 #[test]
 fn members_show_each_other_by_name() {
     const TEST: &str = "members_show_each_other_by_name";

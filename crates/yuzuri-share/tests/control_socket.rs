@@ -63,7 +63,7 @@ fn times(mut call: impl FnMut()) -> Vec<Duration> {
     std::iter::repeat_n((), 11).map(once).collect()
 }
 
-/// The socket of a daemon that only tells its status.
+/// The socket of a daemon that only reports its status.
 #[test]
 fn a_status_that_is_a_text_is_told_and_orders_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ fn seed(name: &str) -> Vec<u8> {
 /// The fuzzer's seeds reach a request, its answers, and a move that is taken back or refused.
 #[test]
 fn the_seeds_are_answers() {
-    // Two stations on a radio of 80 MHz, nobody on the other: one is asked to go, and does not move.
+    // Two stations on a radio of 80 MHz, none on the other: one is asked to move, and does not.
     let two = fuzz_hostapd(&seed("two-radios"));
     assert!(two.asked > 0, "{two:?}");
     let events = fuzz_hostapd(&seed("events"));

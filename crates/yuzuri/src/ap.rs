@@ -35,13 +35,14 @@ pub enum ApTask {
 /// Options of the daemon.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// Configuration file; flags override what it says. SIGHUP reads it again
+    /// Configuration file; flags override it. SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Device towards the stations, such as the bridge; may be repeated
     ///
-    /// Name the bridge, or the device of each radio, but not both: a connection must pass the gate once.
+    /// Name the bridge, or the device of each radio, but not both: a connection must pass the gate
+    /// once.
     #[arg(long, short, value_name = "NAME")]
     interface: Vec<String>,
 
@@ -53,23 +54,26 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", value_parser = crate::units::objective())]
     objective: Option<Objective>,
 
-    /// Hardware address of a station that is left alone; may be repeated
+    /// Hardware address of a station to leave alone; may be repeated
     #[arg(long, value_name = "MAC")]
     exempt: Vec<StationId>,
 
-    /// PHY rate of every station, for radios that the kernel does not report, such as `65:n`, `390:ac` or `54:g`
+    /// PHY rate of every station, for radios that the kernel does not report, such as `65:n`,
+    /// `390:ac` or `54:g`
     #[arg(long, value_name = "RATE:STANDARD")]
     radio: Option<RadioConfig>,
 
-    /// Radios on which ACKs are left out that later ones make needless: g (a, b and g), n
+    /// Radios on which to drop ACKs that later ones make redundant: g (a, b and g), n
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     thin_acks: Vec<SlowRadio>,
 
-    /// Leave alone what no window bounds (QUIC and other UDP, tunnels), instead of keeping it to its share
+    /// Leave traffic alone that no window bounds (QUIC and other UDP, tunnels), instead of limiting
+    /// it to its share
     #[arg(long)]
     no_police: bool,
 
-    /// Key file of the stations that run `yuzuri share`: the access point then leads their group, and they bound themselves
+    /// Key file of the stations that run `yuzuri share`: the access point then leads their group,
+    /// and they bound themselves
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
@@ -118,7 +122,7 @@ fn say(what: &str) {
     eprintln!("yuzuri ap: {what}");
 }
 
-/// What the file and the flags say.
+/// The configuration from the file and the flags.
 struct Chosen {
     devices: Vec<String>,
     dry_run: bool,
@@ -222,7 +226,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         watchdog.feed();
     }
     notify(&[NotifyState::Stopping]);
-    // A second signal ends the process at once.
+    // A second signal ends the process immediately.
     ap.leave(&AtomicBool::new(false));
     drop(socket);
     drop(sole);

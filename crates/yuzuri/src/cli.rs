@@ -100,8 +100,8 @@ pub struct SourceArgs {
 
     /// How often to sample each flow: `ack` for every ACK, or the minimum time between two samples
     ///
-    /// State changes, retransmissions and changes of ssthresh or of the congestion control are always
-    /// recorded.
+    /// State changes, retransmissions and changes of ssthresh or of the congestion control are
+    /// always recorded.
     #[arg(long, value_name = "ack|TIME", default_value = "1ms", value_parser = units::density)]
     pub density: Density,
 
@@ -131,9 +131,9 @@ pub struct SourceArgs {
 pub struct WebArgs {
     /// Serve the live page at this address [default: 127.0.0.1:4949]
     ///
-    /// The printed address contains a token, which is new at every start. Only browsers that open this
-    /// address can see the
-    /// page. The process that serves it drops all privileges once the BPF programs are attached.
+    /// The printed address contains a token, which is new at every start. Only browsers that open
+    /// this address can see the page. The process that serves it drops all privileges once the BPF
+    /// programs are attached.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4949", value_parser = web_address)]
     pub web: Option<SocketAddr>,
 
@@ -174,8 +174,8 @@ pub struct WatchArgs {
     #[command(flatten)]
     pub web: WebArgs,
 
-    /// Control socket of the sharing daemon whose status the page shows [default: /run/yuzuri/share.sock,
-    /// on an access point /run/yuzuri/ap.sock]
+    /// Control socket of the sharing daemon whose status the page shows [default:
+    /// /run/yuzuri/share.sock, on an access point /run/yuzuri/ap.sock]
     #[arg(long, value_name = "PATH", requires = "web")]
     pub share_socket: Option<PathBuf>,
 
@@ -228,7 +228,8 @@ impl ScreenTheme {
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A recording or a packet capture, or the flows to watch (see `yuzuri watch --help` for the terms), or both: flows of the file
+    /// A recording or a packet capture, or the flows to watch (see `yuzuri watch --help` for the
+    /// terms), or both: flows of the file
     #[arg(value_name = "FILE|FILTER")]
     pub words: Vec<String>,
 
@@ -275,8 +276,8 @@ pub struct ReplayArgs {
 
     /// Print the records as lines of JSON at playback speed
     ///
-    /// The last line has the kind `end`. Its field `complete` is true, false, or null for an older format, which
-    /// does not say.
+    /// The last line has the kind `end`. Its field `complete` is true, false, or null for an older
+    /// format, which does not say.
     #[arg(long, conflicts_with = "web")]
     pub json: bool,
 }
@@ -333,7 +334,8 @@ pub struct SendArgs {
 
     /// Receive instead: the receiver sends, if it was started with --reverse
     ///
-    /// The limits are those of --bytes or --buffers, and --time. What else belongs to a sender is the receiver's own there.
+    /// The limits are those of --bytes or --buffers, and --time. What else belongs to a sender is
+    /// the receiver's own there.
     #[arg(long, short = 'R', conflicts_with_all = ["wait_ack", "control", "record", "probe", "share", "two_way"])]
     pub reverse: bool,
 
@@ -369,18 +371,17 @@ pub struct SendArgs {
 
     /// Print a line of JSON for each buffer, and one for the summary
     ///
-    /// Each line has a `type`: connected, buffer, progress, note, warning, summary, latency, shared or failed, and in reverse
-    /// reverse-connected, reverse-progress or reverse-summary.
-    /// Failures and warnings
-    /// have a stable `kind` for programs and a message for people.
+    /// Each line has a `type`: connected, buffer, progress, note, warning, summary, latency, shared
+    /// or failed, and in reverse reverse-connected, reverse-progress or reverse-summary. Failures
+    /// and warnings have a stable `kind` for programs and a message for people.
     #[arg(long)]
     pub json: bool,
 
     /// Record these connections to this file (Arrow stream, usually *.arrows) for `yuzuri replay`
     ///
     /// The connections are polled every 10 ms. `yuzuri watch --record` records every ACK but needs
-    /// privileges. If the file
-    /// cannot be written, the transfer goes on, a warning is printed, and the exit code is 3.
+    /// privileges. If the file cannot be written, the transfer continues, a warning is printed, and
+    /// the exit code is 3.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
@@ -398,8 +399,8 @@ pub struct ReceiveArgs {
     #[arg(long, short, default_value_t = yuzuri_transfer::DEFAULT_PORT)]
     pub port: u16,
 
-    /// Address to listen on, such as 127.0.0.1 or ::1 for this host only [default: all addresses: anybody who
-    /// can reach the port may send]
+    /// Address to listen on, such as 127.0.0.1 or ::1 for this host only [default: all addresses:
+    /// anybody who can reach the port may send]
     #[arg(long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
 
@@ -407,7 +408,8 @@ pub struct ReceiveArgs {
     #[arg(long)]
     pub once: bool,
 
-    /// Also send to those who ask for it with `yuzuri send --reverse` or --two-way, within the same limits
+    /// Also send to those who ask for it with `yuzuri send --reverse` or --two-way, within the same
+    /// limits
     ///
     /// Anybody who can reach the port can then make this host send.
     #[arg(long)]
@@ -460,15 +462,15 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// Command, such as `share run` [default: yuzuri itself]
     ///
-    /// On a terminal, man(1) shows the page if it is installed. Otherwise the page's man(7) source is
-    /// printed.
+    /// On a terminal, man(1) shows the page if it is installed. Otherwise the page's man(7) source
+    /// is printed.
     #[arg(value_name = "COMMAND")]
     pub command: Vec<String>,
 
     /// Write the pages of all commands to this folder instead
     ///
-    /// `lab` and `identify` are separate programs. Their pages come from `yuzuri-lab man --folder FOLDER` and
-    /// `yuzuri-identify --man`.
+    /// `lab` and `identify` are separate programs. Their pages come from
+    /// `yuzuri-lab man --folder FOLDER` and `yuzuri-identify --man`.
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     pub folder: Option<PathBuf>,
 }
@@ -480,7 +482,8 @@ impl SourceArgs {
     }
 }
 
-/// The filter, with host names looked up. One that is not understood is a usage error, which ends the program.
+/// The filter, with host names looked up. One that is not understood is a usage error, which ends
+/// the program.
 pub fn filter(words: &[String]) -> Filter {
     Filter::parse_with(&words.join(" "), look_up)
         .unwrap_or_else(|error| Cli::command().error(ErrorKind::ValueValidation, error).exit())

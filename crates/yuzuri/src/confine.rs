@@ -1,4 +1,4 @@
-//! What listens to strangers gives up all that it does not need any more.
+//! Processes that accept connections from strangers drop everything that they no longer need.
 
 use yuzuri_confine::{Identity, SystemCalls};
 
@@ -6,13 +6,14 @@ use yuzuri_confine::{Identity, SystemCalls};
 pub const USER_HELP: &str =
     "If started by root, switch to this user after setup [default: an unused user id]";
 
-/// Gives up privileges, and all system calls but these.
+/// Drops privileges, and all system calls but these.
 ///
 /// # Errors
-/// Where privileges stay.
+/// If privileges remain.
 pub fn to(identity: Option<Identity>, calls: &SystemCalls) -> anyhow::Result<()> {
     yuzuri_confine::give_up_privileges(identity)?;
-    // A kernel without seccomp is no reason not to serve: what matters most has gone already.
+    // A kernel without seccomp is no reason not to serve: the most important privileges are gone
+    // already.
     if let Err(error) = calls.permit_only() {
         eprintln!("yuzuri: all system calls stay possible to this process: {error}");
     }

@@ -12,8 +12,8 @@ use yuzuri_limits::Limit;
 use yuzuri_trace::recording::{Beside, Converted, Format, Reader, Tail, convert, is_being_written};
 use yuzuri_view::LimitedBy;
 
-/// Converts; a recording that is cut, unfinished or damaged is converted as far as it goes, which is said, and told by
-/// exit code 1.
+/// Converts a recording. A truncated, unfinished or damaged one is converted as far as possible;
+/// that is reported, and the exit code is 1.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     if args.json && to_stdout {
@@ -58,7 +58,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     Ok(tell(args, &converted))
 }
 
-/// Says what the recording is and lacks.
+/// Reports the recording's completeness.
 fn tell(args: &ConvertArgs, converted: &Converted) -> ExitCode {
     let name = args.file.display();
     if let Some(account) = &converted.account {
@@ -105,7 +105,8 @@ fn tell(args: &ConvertArgs, converted: &Converted) -> ExitCode {
     if converted.complete() == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The output under another name until it is whole, so that nobody takes half a file for all of it.
+/// The output under a temporary name until it is complete, so that nobody mistakes a part of the
+/// file for the whole.
 struct Part {
     partial: PathBuf,
     target: PathBuf,

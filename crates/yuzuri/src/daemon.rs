@@ -1,5 +1,5 @@
-//! What the commands of both daemons have in common: their tasks, the signals they obey, the service
-//! manager they talk to, and a status that is shown again each second.
+//! Common code of both daemons' commands: their tasks, their signals, the service manager's
+//! protocol, and a status that is refreshed each second.
 
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
@@ -51,7 +51,7 @@ impl Signals {
     pub fn take() -> std::io::Result<Signals> {
         let signals = Signals { stop: Arc::default(), reload: Arc::default() };
         for signal in [SIGINT, SIGTERM] {
-            // A second one ends the process at once; bounds then expire by themselves.
+            // A second one ends the process immediately; bounds then expire.
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, signals.stop.clone())?;
             signal_hook::flag::register(signal, signals.stop.clone())?;
         }
@@ -72,7 +72,8 @@ impl Signals {
 
 /// Notifies the service manager, if there is one.
 pub fn notify(states: &[NotifyState]) {
-    // Without a service manager there is nothing to do; one that does not listen notices the state by itself.
+    // Without a service manager there is nothing to do; one that does not listen notices the state
+    // itself.
     let _ = sd_notify::notify(states);
 }
 
@@ -83,7 +84,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Tells the service manager that the daemon is ready, and asks how often it wants to hear so.
+    /// Reports to the service manager that the daemon is ready, and reads its watchdog interval.
     pub fn ready() -> Watchdog {
         notify(&[NotifyState::Ready]);
         Watchdog { each: sd_notify::watchdog_enabled().map(|within| within / 2), fed: Instant::now() }
@@ -98,10 +99,11 @@ impl Watchdog {
     }
 }
 
-/// Prints what `text` gives, once, or each second until Ctrl-C. On a terminal the new replaces the old if `in_place`.
+/// Prints the result of `text`, once, or each second until Ctrl-C. On a terminal the new text
+/// replaces the old if `in_place`.
 ///
 /// # Errors
-/// That of `text`, and if standard output cannot be written.
+/// That of `text`, or if standard output cannot be written.
 pub fn show(
     watch: bool,
     in_place: bool,

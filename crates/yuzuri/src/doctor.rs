@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use yuzuri_kernel::doctor::{Finding, Standing, examine};
 
-/// Prints the table; fails where the kernel monitor cannot be loaded.
+/// Prints the table; fails if the kernel monitor cannot be loaded.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = examine();
     findings.extend(yuzuri_share::examine_gate());

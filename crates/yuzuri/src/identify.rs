@@ -3,7 +3,7 @@
 use crate::program::{IDENTIFY, IDENTIFY_IS, Words, become_program};
 use std::process::ExitCode;
 
-/// Becomes the program that tells congestion controls; returns only with an error.
+/// Executes the program that identifies congestion controls; returns only with an error.
 pub fn run(args: &Words) -> anyhow::Result<ExitCode> {
     become_program(IDENTIFY, IDENTIFY_IS, args)
 }

@@ -63,7 +63,7 @@ mod docs;
 mod tests {
     use super::*;
 
-    /// What follows `lab` and `identify` is those programs' own, which test it alike.
+    /// Arguments after `lab` and `identify` belong to those programs, which test them alike.
     #[test]
     fn every_command_line_in_the_documentation_is_accepted() {
         docs::assert_accepted::<Cli>(None, 50);

@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code, reason = "mallopt(3), which no library here wraps; only glibc has it")]
 
-/// Allocations of this size and more get pages of their own, which go back to the system when they are freed.
-/// It is glibc's initial value of `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD`.
+/// Allocations of this size and more get pages of their own, which go back to the system when they
+/// are freed. It is glibc's initial value of `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD`.
 #[cfg(target_env = "gnu")]
 const OWN_PAGES_BYTES: libc::c_int = 128 * 1024;
 
@@ -11,12 +11,14 @@ const OWN_PAGES_BYTES: libc::c_int = 128 * 1024;
 #[cfg(target_env = "gnu")]
 const HEAPS: libc::c_int = 2;
 
-/// Keeps bursts from enlarging the process for ever.
+/// Prevents bursts from enlarging the process permanently.
 ///
-/// By default glibc raises the size from which allocations get pages of their own with each large allocation that is freed, up
-/// to 32 MB, and gives threads up to eight heaps per processor. A table of all flows, asked for once, then fragments a heap that
-/// never shrinks. With these settings recording 650,000 events/s costs about a tenth more CPU time (`yuzuri-bench throughput`), and
-/// the resident memory of a `watch` of 20,000 flows stays where it was after an hour (`make soak`). Call it before other threads start. Other C libraries are left as they are.
+/// By default glibc raises the size from which allocations get pages of their own whenever a large
+/// allocation is freed, up to 32 MB, and gives threads up to eight heaps per processor. A single
+/// request for a table of all flows then fragments a heap that never shrinks. With these settings,
+/// recording 650,000 events/s costs about a tenth more CPU time (`yuzuri-bench throughput`), and
+/// the resident memory of a `watch` of 20,000 flows is unchanged after an hour (`make soak`). Call
+/// it before other threads start. Other C libraries are not affected.
 pub fn release_after_bursts() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [
@@ -24,8 +26,8 @@ pub fn release_after_bursts() {
         (libc::M_TRIM_THRESHOLD, OWN_PAGES_BYTES),
         (libc::M_ARENA_MAX, HEAPS),
     ] {
-        // SAFETY: `mallopt` takes two numbers and changes only the allocator's own settings; a setting that it does not know
-        // is refused and changes nothing.
+        // SAFETY: `mallopt` takes two numbers and changes only the allocator's own settings; a
+        // setting that it does not know is refused and changes nothing.
         unsafe { libc::mallopt(parameter, value) };
     }
 }

@@ -2,15 +2,17 @@
 
 #![allow(unsafe_code, reason = "only static programs need a call of the C library")]
 
-/// Has names looked up in /etc/hosts and by DNS only. Other sources that /etc/nsswitch.conf may name are libraries of the
-/// system's own C library, which a static program would load beside another version of it.
+/// Restricts name lookups to /etc/hosts and DNS. Other sources that /etc/nsswitch.conf may name are
+/// libraries for the system's own C library, which a static program would load next to another
+/// version of it.
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 pub fn without_libraries() {
     use std::ffi::{c_char, c_int};
     unsafe extern "C" {
         fn __nss_configure_lookup(database: *const c_char, sources: *const c_char) -> c_int;
     }
-    // SAFETY: both strings end with a zero byte and live for ever; nothing has been looked up yet, and no other thread runs.
+    // SAFETY: both strings end with a zero byte and live for ever; nothing has been looked up yet,
+    // and no other thread runs.
     let failed = unsafe { __nss_configure_lookup(c"hosts".as_ptr(), c"files dns".as_ptr()) } != 0;
     assert!(!failed, "the C library knows its own sources of names");
 }

@@ -1,5 +1,5 @@
-//! `yuzuri send --record`: the connections of this program alone, asked for their variables every 10 ms, which needs no privilege anywhere.
-//! Whatever happens to the recording, the transfer goes on.
+//! `yuzuri send --record`: the variables of this program's own connections, polled every 10 ms,
+//! which needs no privilege. The transfer continues whatever happens to the recording.
 
 use crate::transfer::Voice;
 use anyhow::anyhow;
@@ -16,10 +16,11 @@ use yuzuri_transfer::{Shown, WarningKind};
 use yuzuri_view::text;
 use yuzuri_watch::{Ended, For, Pump, Recorder, RecordingObserver, Sinks};
 
-/// What was seen is handed on so often: to wake another thread at each look costs more than the look.
+/// The interval at which records are passed on: waking another thread at each poll costs more than
+/// the poll.
 const HAND_ON: Duration = Duration::from_millis(50);
 
-/// A recording beside a transfer.
+/// A recording made during a transfer.
 pub struct OwnRecord {
     own: Own,
     stop: Arc<AtomicBool>,
@@ -27,7 +28,7 @@ pub struct OwnRecord {
 }
 
 impl OwnRecord {
-    /// Begins the file. `None` where that cannot be: it has been said then.
+    /// Begins the file. `None` if that fails, which has then been reported.
     pub fn start(path: &Path, overwrite: bool, voice: Voice) -> Option<OwnRecord> {
         OwnRecord::try_start(path, overwrite, voice)
             .map_err(|error| voice.warn(WarningKind::Recording, &format!("not recorded: {error}")))
@@ -56,16 +57,16 @@ impl OwnRecord {
         Shown::new(move |connection| own.add(connection.socket))
     }
 
-    /// Ends the file; whether it holds all it should. What is wrong with it has been said then.
+    /// Ends the file; returns whether it is complete. Problems have then been reported.
     pub fn finish(self, voice: Voice) -> bool {
         self.stop.store(true, Ordering::Relaxed);
-        // A fault in there is no reason to take the transfer's result away with it.
+        // A panic in the recorder must not lose the transfer's result.
         let ended = self.thread.join().unwrap_or_else(|_| Err(anyhow!("the recorder thread panicked")));
         ended.map_err(|error| voice.say(&error.to_string())).is_ok()
     }
 }
 
-/// Speaks of the file. A failure is said once.
+/// Reports about the file. A failure is reported once.
 struct Spoken {
     voice: Voice,
     failed: bool,

@@ -1,4 +1,5 @@
-//! `yuzuri send --share`: the connections of this program alone give way, by what a program may set of its own sockets.
+//! `yuzuri send --share`: only this program's connections yield, with what a program may set on its
+//! own sockets.
 
 use crate::share::{RunArgs, settings};
 use crate::transfer::Voice;
@@ -17,14 +18,13 @@ use yuzuri_share::{
 };
 use yuzuri_transfer::{SendEvent, Shared, Shown, WarningKind};
 
-/// Options of sharing beside a transfer.
+/// Options of sharing during a transfer.
 #[derive(Debug, Args)]
 pub struct OwnShareArgs {
     /// Share the link with other devices behind the same access point (needs no privilege)
     ///
-    /// These connections join the group and bound the data they keep in flight. If this device runs the
-    /// sharing daemon,
-    /// the daemon already does this.
+    /// These connections join the group and bound the data they keep in flight. If this device runs
+    /// the sharing daemon, the daemon already does this.
     #[arg(long)]
     share: bool,
 
@@ -53,18 +53,18 @@ pub struct OwnShareArgs {
     share_config: Option<PathBuf>,
 }
 
-/// A sharing beside a transfer.
+/// Sharing during a transfer.
 pub struct OwnShare {
     sockets: OwnSockets,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(Arc<Status>, Ticks, Result<(), ShareError>)>,
 }
 
-/// What became of the wish to share.
+/// The result of a request to share.
 pub enum Sharing {
     /// It was not asked for, or the device's daemon does it.
     None,
-    /// This system does not let it be; that has been said, and the transfer goes on without.
+    /// This system does not support it; that has been reported, and the transfer continues without.
     Impossible,
     /// It is at work.
     AtWork(OwnShare),
@@ -80,9 +80,8 @@ impl Sharing {
 /// From one of a sharing's looks to the next.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Half seconds, and those in which a connection was bounded; by interface the most other devices that there
-/// were at a time: at the end some
-/// may have left before us.
+/// Half seconds, and those in which a connection was bounded; by interface the most other devices
+/// that there were at a time: at the end some may have left before us.
 #[derive(Default)]
 struct Ticks {
     all: u64,
@@ -107,12 +106,12 @@ impl Ticks {
 }
 
 impl OwnShare {
-    /// Joins the group, where that was asked for and the device's daemon does not share already. `interface`:
-    /// the one that is sent through.
+    /// Joins the group, if requested and if the device's daemon does not share already.
+    /// `interface`: the outgoing one.
     ///
     /// # Errors
-    /// What was asked for cannot be: there is no key, an interface is not there. What the system does not
-    /// allow is none.
+    /// If the request is invalid: there is no key, or the interface does not exist. A lack of
+    /// support by the system is not an error.
     pub fn start(args: &OwnShareArgs, interface: Option<&str>, voice: Voice) -> anyhow::Result<Sharing> {
         if !args.share {
             return Ok(Sharing::None);
@@ -144,7 +143,8 @@ impl OwnShare {
             Event::StoodDown { why } => {
                 voice.warn(WarningKind::Sharing, &format!("not shared any more: {why}"));
             }
-            // How many flows were moved back is the daemon's matter: these end with their connections.
+            // How many flows were moved back is the daemon's matter: these end with their
+            // connections.
             Event::Left { .. } => {}
             _ => voice.say(&format!("sharing: {event}")),
         };
@@ -180,11 +180,11 @@ impl OwnShare {
         self.sockets.shown()
     }
 
-    /// Leaves the group, and says with whom it was shared; whether it was, to the end.
+    /// Leaves the group, and reports with whom it shared; returns whether it did to the end.
     pub fn finish(self, voice: Voice) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {
-            // A fault in there is no reason to take the transfer's result away with it.
+            // A panic in the sharing thread must not lose the transfer's result.
             voice.warn(WarningKind::Sharing, "not shared to the end: the sharing thread panicked");
             return false;
         };

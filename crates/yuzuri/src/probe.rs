@@ -1,5 +1,5 @@
-//! Latency beside the load: handshakes with the receiver while a transfer goes on. A handshake is a packet each way that no
-//! program answers, so it waits in the queues of the path and nowhere else.
+//! Latency under load: handshakes with the receiver during a transfer. A handshake is a packet each
+//! way that no program answers, so it waits only in the queues of the path.
 
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
@@ -12,10 +12,10 @@ use yuzuri_transfer::{Report, SendEvent};
 use yuzuri_view::text;
 
 const INTERVAL: Duration = Duration::from_millis(200);
-/// The kernel sends a SYN again after a second (RFC 6298): what comes later may be the answer to that one.
+/// The kernel retransmits a SYN after a second (RFC 6298): a later answer may belong to that one.
 const PATIENCE: Duration = Duration::from_millis(950);
 
-/// What the handshakes tell.
+/// The results of the handshakes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Latency {
     #[serde(rename = "type")]
@@ -75,7 +75,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Ends measuring, and tells what was measured.
+    /// Ends the measurement, and prints its result.
     pub fn finish(self, json: bool) {
         self.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread else { return };
@@ -86,7 +86,7 @@ impl Probe {
             true => serde_json::to_string(&latency).unwrap_or_default(),
             false => latency.sentence(),
         };
-        // Where nobody reads any more the transfer has told so.
+        // If the reader is gone, the transfer has reported it.
         let _ = writeln!(std::io::stdout(), "{line}");
     }
 }

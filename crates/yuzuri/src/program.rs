@@ -1,4 +1,5 @@
-//! Commands that are programs of their own, so that whoever only watches does not carry them: this program becomes or calls them.
+//! Commands that are separate programs, so that the monitor alone stays small: this program
+//! executes or starts them.
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -8,16 +9,16 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 
-/// The program that tells congestion controls.
+/// The program that identifies congestion controls.
 pub const IDENTIFY: &str = "yuzuri-identify";
-/// What it is called in errors.
+/// Its name in errors.
 pub const IDENTIFY_IS: &str = "the program that tells congestion controls";
 /// The laboratory's program.
 pub const LAB: &str = "yuzuri-lab";
-/// What it is called in errors.
+/// Its name in errors.
 pub const LAB_IS: &str = "the laboratory";
 
-/// Words for such a program, as they are.
+/// The arguments of such a program, passed on unchanged.
 #[derive(Debug, Args)]
 pub struct Words {
     /// Words for the program; `--help` shows them
@@ -32,12 +33,13 @@ impl Words {
     }
 }
 
-/// Becomes the program beside this one, or else the one in PATH; returns only with an error. `what` names it in errors.
+/// Executes the program next to this one, or else the one in PATH; returns only with an error.
+/// `what` names it in errors.
 pub fn become_program(program: &str, what: &str, args: &Words) -> anyhow::Result<ExitCode> {
     call(program, what, |mut command| Err(command.args(&args.words).exec()))
 }
 
-/// Starts the program beside this one, or else the one in PATH, as `prepare` wants it.
+/// Starts the program next to this one, or else the one in PATH, after `prepare`.
 pub fn spawn(program: &str, what: &str, prepare: impl Fn(&mut Command)) -> anyhow::Result<Child> {
     call(program, what, |mut command| {
         prepare(&mut command);

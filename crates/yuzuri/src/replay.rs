@@ -104,18 +104,18 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What happens to whoever shows the replay.
+/// An instruction for the views of the replay.
 enum Step<'a> {
     /// These items came.
     Items(&'a [Item]),
-    /// Forget everything: it begins anew.
+    /// Discard everything: it starts over.
     Anew,
     /// A beat without items.
     Beat,
 }
 
-/// A recording that is open. It is read as often as needed without being opened again, for which this process may lack the
-/// right by then.
+/// An open recording. It can be read repeatedly without being opened again, for which this process
+/// may lack the privilege by then.
 #[derive(Clone)]
 struct Recording {
     name: String,
@@ -137,7 +137,7 @@ impl Recording {
     }
 }
 
-/// A file's bytes, whoever else reads it.
+/// A file's bytes, read independently of other readers.
 struct FromStart {
     file: Arc<File>,
     at: u64,
@@ -195,14 +195,14 @@ impl Tape {
         Ok(())
     }
 
-    /// The items up to a time, at most `most`; fewer where more would not be due.
+    /// The items up to a time, at most `most`; fewer if further ones are not due.
     fn until(&mut self, mono_ns: u64, most: usize, out: &mut Vec<Item>) {
         while out.len() < most && !self.ended {
             let Some(item) = self.next.take().or_else(|| self.ahead.next()) else {
                 match self.reader.next_batch() {
                     Ok(Some(batch)) => self.ahead = batch.into_iter(),
                     Ok(None) => self.ended = true,
-                    // What came before is good: it is shown to its end.
+                    // Everything before the error is valid: show it to its end.
                     Err(error) => {
                         self.broke = Some(error.to_string());
                         self.ended = true;
@@ -210,7 +210,7 @@ impl Tape {
                 }
                 continue;
             };
-            // An identity has no time of its own: it comes with what follows it.
+            // An identity has no time of its own: it belongs to the item after it.
             if time_of(&item).is_some_and(|at| at > mono_ns) {
                 self.next = Some(item);
                 return;
@@ -229,7 +229,7 @@ fn time_of(item: &Item) -> Option<u64> {
     }
 }
 
-/// Plays until told to stop; `ends` says whether the recording's end is the end, and then it is told how that was.
+/// Plays until stopped. `ends`: the end of the recording ends the replay, which is then reported.
 fn play(
     mut tape: Tape,
     player: &Player,
@@ -237,7 +237,7 @@ fn play(
     ends: bool,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<Ended>> {
-    /// Items shown at once, so that a fast replay stays answerable.
+    /// The most items shown in one go, so that a fast replay stays responsive.
     const AT_ONCE: usize = 50_000;
     let mut items = Vec::new();
     while !stopped(stop) {
@@ -261,7 +261,7 @@ fn play(
                 return Ok(Some(Ended { tail, broke: tape.broke }));
             }
         }
-        // More is due at once: no rest.
+        // More is due immediately: no pause.
         if items.len() < AT_ONCE {
             std::thread::sleep(BEAT.saturating_sub(beat.elapsed()));
         }
@@ -269,7 +269,7 @@ fn play(
     Ok(None)
 }
 
-/// Finds out how long the recording is, beside the replay.
+/// Measures the length of the recording, in parallel with the replay.
 fn measure(recording: Recording, player: Arc<Player>, stop: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         let Ok(mut reader) = recording.read() else { return };
@@ -288,17 +288,17 @@ fn measure(recording: Recording, player: Arc<Player>, stop: Arc<AtomicBool>) {
 struct State {
     paused: bool,
     speed: f64,
-    /// Where the replay stood, and when.
+    /// The replay's position, at a time.
     position_ns: u64,
     since: Instant,
     length_ns: u64,
-    /// The position lies before what was shown: it begins anew.
+    /// The position is before what was shown: it starts over.
     rewind: bool,
-    /// It was said how the recording ended.
+    /// Whether the recording's end was reported.
     said_ending: bool,
 }
 
-/// Where the replay stands, and what the faces ask of it.
+/// The replay's state, and the requests of the user interfaces.
 struct Player {
     start_ns: u64,
     /// The recording's time as the faces see it.
@@ -322,7 +322,7 @@ impl Player {
         Player { start_ns, now: Arc::new(AtomicU64::new(start_ns)), state: Mutex::new(state), name }
     }
 
-    /// Moves the position on; gives the recording's time.
+    /// Advances the position; returns the recording's time.
     fn advance(&self, at: Instant) -> u64 {
         let mut state = self.state.lock();
         let passed = at.saturating_duration_since(state.since);
@@ -345,7 +345,7 @@ impl Player {
         state.length_ns = state.length_ns.max(mono_ns.saturating_sub(self.start_ns));
     }
 
-    /// The tape is at its end: the replay stands there.
+    /// The end of the recording: the replay stops there.
     fn at_end(&self, tail: Option<Tail>, broke: Option<&str>) {
         let mut state = self.state.lock();
         if !std::mem::replace(&mut state.said_ending, true) {
@@ -382,7 +382,7 @@ impl Control for Player {
 
     fn set_paused(&self, paused: bool) -> Result<(), Refused> {
         let mut state = self.state.lock();
-        // Going on from the end means from the beginning.
+        // Continuing from the end means from the beginning.
         if !paused && state.length_ns > 0 && state.position_ns >= state.length_ns {
             state.position_ns = 0;
             state.rewind = true;

@@ -35,7 +35,7 @@ pub enum ShareTask {
         #[arg(default_value = USUAL_CONFIG)]
         file: PathBuf,
     },
-    /// Create a key file: terminals with the same key file share with each other and with nobody else
+    /// Create a key file: terminals with the same key file share only with each other
     Key {
         /// File to create; an existing file is not replaced
         file: PathBuf,
@@ -76,11 +76,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 
-    /// Second key file: messages with this key are accepted but not sent, for replacing a key step by step
+    /// Second key file: messages with this key are accepted but not sent, for replacing a key step
+    /// by step
     #[arg(long, value_name = "FILE")]
     pub accept_key_file: Option<PathBuf>,
 
-    /// Notice file that distributes the group's next key (`yuzuri share authority shut-out` creates one)
+    /// Notice file that distributes the group's next key (`yuzuri share authority shut-out` creates
+    /// one)
     #[arg(long, value_name = "FILE")]
     pub notice_file: Option<PathBuf>,
 
@@ -88,7 +90,8 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "key_file")]
     pub keyless: bool,
 
-    /// Name by which the other members show this terminal; anybody who hears the network can read it [default: none is told]
+    /// Name by which the other members show this terminal; anybody who hears the network can read
+    /// it [default: no name is sent]
     #[arg(long, value_name = "NAME")]
     pub terminal_name: Option<TerminalName>,
 
@@ -112,7 +115,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub control: Option<String>,
 
-    /// If the kernel part cannot be loaded, watch the group without bounding anything instead of exiting
+    /// If the kernel part cannot be loaded, watch the group without bounding anything instead of
+    /// exiting
     #[arg(long)]
     pub watch_only_without_kernel: bool,
 

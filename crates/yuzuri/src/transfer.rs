@@ -14,13 +14,13 @@ use yuzuri_transfer::{
     ReceiveOptions, ReceiveText, Report, SendError, SendEvent, SendOptions, SendText, WarningKind,
 };
 
-/// What the exit code is where the transfer was made, and the recording or the sharing that was asked for
-/// beside it was not, or not wholly.
+/// The exit code if the transfer succeeded, and a requested recording or sharing failed, or was
+/// incomplete.
 const BESIDE_FAILED: u8 = 3;
 
-/// Says what happens beside a transfer: on standard error, and with `--json` in lines of their own, too. The
-/// lines are whole whichever thread says them, since each is one write to standard output, which is locked
-/// for it.
+/// Reports events of the recording or sharing: on standard error, and with `--json` also as
+/// separate lines. Lines are never mixed, whichever thread writes them, since each is one write to
+/// standard output, which is locked for it.
 #[derive(Clone, Copy)]
 pub struct Voice {
     json: bool,
@@ -32,7 +32,7 @@ impl Voice {
         eprintln!("yuzuri: {what}");
     }
 
-    /// Something does not work, and the transfer goes on.
+    /// Something does not work, and the transfer continues.
     pub fn warn(self, kind: WarningKind, message: &str) {
         self.say(message);
         self.tell(&SendEvent::Warning { kind, message: message.to_owned() });
@@ -41,7 +41,7 @@ impl Voice {
     /// For programs alone.
     pub fn tell(self, event: &SendEvent) {
         if self.json {
-            // Where nobody reads any more the transfer finds that out itself.
+            // If the reader is gone, the transfer finds that out itself.
             let _ = JsonLines(std::io::stdout()).report(event);
         }
     }
@@ -89,7 +89,7 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     };
     let sent = if args.two_way { both_ways(&options, args.json, &stop, send) } else { send() };
     probe.finish(args.json);
-    // Each is ended, whatever became of the others.
+    // Each is ended, regardless of the others' results.
     complete &= record.is_none_or(|record| record.finish(voice));
     complete &= share.is_none_or(|share| share.finish(voice));
     sent?;
@@ -112,12 +112,12 @@ fn both_ways<T>(
     send: impl FnOnce() -> Result<T, SendError>,
 ) -> Result<T, SendError> {
     let mut options = options.clone();
-    // These belong to what is sent from here.
+    // These belong to the sending side.
     (options.shown, options.congestion_control) = (None, None);
     std::thread::scope(|scope| {
         let fetching = scope.spawn(|| {
             let mut lines = JsonLines(std::io::stdout());
-            // There is one progress line, that of what is sent.
+            // There is one progress line, that of the sending side.
             let mut text = FetchText::new(std::io::stdout(), None::<std::io::Sink>);
             let report: &mut dyn Report<FetchEvent> = if json { &mut lines } else { &mut text };
             let fetched = yuzuri_transfer::fetch(&options, report, stop);

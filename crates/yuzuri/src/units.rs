@@ -11,11 +11,11 @@ pub enum ValueError {
     /// It is something else.
     #[error("'{text}' is not {what}: write {write}")]
     Not {
-        /// What was written.
+        /// The text as written.
         text: String,
-        /// What it would have to be.
+        /// What it should be.
         what: &'static str,
-        /// What may be written.
+        /// The allowed forms.
         write: &'static str,
     },
     /// A time whose unit would be guessed.
@@ -24,7 +24,7 @@ pub enum ValueError {
 }
 
 impl ValueError {
-    /// `text` is not `what`; `write` says what may be written.
+    /// `text` is not `what`; `write` lists the allowed forms.
     pub fn not(text: &str, what: &'static str, write: &'static str) -> ValueError {
         ValueError::Not { text: text.to_owned(), what, write }
     }
@@ -55,7 +55,8 @@ pub fn some_bytes(text: &str) -> Result<u64, ValueError> {
     }
 }
 
-/// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi`, `Ti` of 1024.
+/// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi`,
+/// `Ti` of 1024.
 pub fn bytes(text: &str) -> Result<u64, ValueError> {
     let wrong = || ValueError::not(text, "a number of bytes", "1000000, 64k, 10MB or 1GiB");
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -95,8 +96,8 @@ fn maximum(text: &str, parse: impl Fn(&str) -> Result<u64, ValueError>) -> Resul
     if text == "none" { Ok(Maximum(None)) } else { parse(text).map(|limit| Maximum(Some(limit))) }
 }
 
-/// `ack`, or the least time between two samples of a flow. A number without a unit could be milliseconds or seconds: only 0
-/// is the same of both.
+/// `ack`, or the least time between two samples of a flow. A number without a unit could be
+/// milliseconds or seconds: only 0 is the same of both.
 pub fn density(text: &str) -> Result<Density, ValueError> {
     if text == "ack" {
         return Ok(Density::EveryAck);

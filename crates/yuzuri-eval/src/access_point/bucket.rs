@@ -1,13 +1,13 @@
-//! What no window bounds, kept to a rate: `bpf/police.h` for segments.
+//! Limits traffic without a window to a rate: `bpf/police.h` for segments.
 
 use yuzuri_gate::OtherSeen;
 use yuzuri_netmodel::Packet as _;
 use yuzuri_sim::Segment;
 
-/// The bucket holds this part of a second, and at least so many bytes.
+/// The bucket holds this fraction of a second, and at least this many bytes.
 const BURST_PARTS: f64 = 20.0;
 const MIN_BURST: f64 = 32_768.0;
-/// What goes first of each stream, bytes a second, and at once.
+/// The part of each stream that goes first, bytes per second, and in one burst.
 const SMALL_PER_S: f64 = 65_536.0;
 const SMALL_BURST: f64 = 32_768.0;
 /// The header of Ethernet, which is no part of an IP packet.
@@ -16,7 +16,7 @@ const ETHERNET_BYTES: u32 = 14;
 /// A station's.
 #[derive(Default)]
 pub struct Bucket {
-    /// What it may pass; `None`: what it wants.
+    /// The rate that may pass; `None`: unlimited.
     pub rate_bps: Option<u64>,
     tokens: f64,
     filled_ns: u64,
@@ -34,8 +34,7 @@ fn since(then_ns: u64, now_ns: u64, per_s: f64) -> f64 {
 }
 
 impl Bucket {
-    /// Whether a packet goes on; it may be marked.
-    /// `all_passed`: what has passed of all stations, bytes.
+    /// Whether a packet passes; it may be marked. `all_passed`: the bytes passed of all stations.
     pub fn passes(&mut self, now_ns: u64, segment: &mut Segment, all_passed: &mut u64) -> bool {
         let goes_on = self.goes_on(now_ns, segment);
         if goes_on {
@@ -74,7 +73,7 @@ impl Bucket {
         small
     }
 
-    /// What the daemon sees of it.
+    /// The daemon's view of it.
     pub fn seen(&self, mac: [u8; 6]) -> OtherSeen {
         OtherSeen {
             mac,

@@ -1,4 +1,4 @@
-//! What is set up at the access point, or on the terminals.
+//! The mechanism set up at the access point, or on the terminals.
 
 use super::gate::{Gate, mac};
 use super::setting::{Group, Setting};
@@ -69,7 +69,7 @@ impl Contender {
         }
     }
 
-    /// What the user decided of the gate; `None`: there is none.
+    /// The gate's rules; `None`: there is no gate.
     pub fn rules(self) -> Option<Rules> {
         match self {
             Contender::Gate => Some(Rules::default()),

@@ -1,4 +1,4 @@
-//! What a contender did in a setting.
+//! The results of a contender in a setting.
 
 use super::contender::Contender;
 use super::setting::{Group, Setting};
@@ -20,11 +20,13 @@ pub struct Figures {
     pub queue_ms: f64,
     /// Part of the segments that were sent again.
     pub resent: f64,
-    /// What those have that take part or use QUIC, over an equal part of the total; NaN: nobody does.
+    /// The rate of the stations that take part or use QUIC, relative to an equal share of the
+    /// total; NaN: there are none.
     pub special: f64,
-    /// The least that anybody who uploads has, over an equal part.
+    /// The lowest rate of an uploading station, relative to an equal share.
     pub least: f64,
-    /// The 99th percentile of the time from a frame of the call to its answer, above the path's, ms; NaN without a call.
+    /// The 99th percentile of the time from a frame of the call to its answer, above the path's,
+    /// ms; NaN without a call.
     pub call_ms: f64,
     /// Segments of the call that were sent again.
     pub call_resent: f64,
@@ -37,7 +39,7 @@ impl Figures {
         let is_call = |number: usize| setting.group == Group::Call && setting.is_special(number);
         let uploads: Vec<usize> = (0..setting.phys.len()).filter(|number| !is_call(*number)).collect();
         let mean = |of: Vec<f64>| of.iter().sum::<f64>() / of.len() as f64;
-        // Rates in parts of what each would have alone, by weight.
+        // Rates relative to the rate alone, by weight.
         let part = |number: &usize| {
             let alone_bps = (hint_of(setting.phys[*number]).alone_bps as f64).min(wire_bps);
             results.terminals[*number].goodput_mbps * 1e6 / alone_bps / setting.weight_of(*number)

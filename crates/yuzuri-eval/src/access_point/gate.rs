@@ -1,5 +1,6 @@
-//! The access point's gate in simulation: the window clamp is [`yuzuri_gate::model`]'s, the decisions are the daemon's ([`Steward`]); what the
-//! programs in `bpf/` measure and police is written again here, for segments instead of frames.
+//! The access point's gate in simulation: the window clamp is [`yuzuri_gate::model`]'s, the
+//! decisions are the daemon's ([`Steward`]); measuring and policing, as by the programs in `bpf/`,
+//! are implemented here for segments instead of frames.
 
 use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +18,8 @@ use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Stee
 const SCALE: u8 = 7;
 /// A period in which the room that a station leaves is kept is 2^this ns (`PERIOD_SHIFT`).
 const PERIOD_SHIFT: u32 = 29;
-/// The station hears of its segments at least so often, and every ACK counts for so long after a loss, ns (`bpf/thin.h`).
+/// The longest time without an ACK for the station, and how long every ACK counts after a loss, ns
+/// (`bpf/thin.h`).
 const THIN_GAP_NS: u64 = 10_000_000;
 const LOSS_NS: u64 = 10_000_000_000;
 const MSS: u32 = MSS_BYTES as u32;
@@ -32,9 +34,10 @@ struct Flow {
     ack_down_ns: u64,
     offered: u32,
     loss_ns: Option<u64>,
-    /// What is being timed: the end of a segment up, and a time stamp down, ms; and when each passed.
+    /// The measurements in progress: the end of a segment up, and a time stamp down, ms; with the
+    /// times when they passed.
     wire_timed: Option<(u32, u64)>,
-    /// What had passed then that no window bounds, bytes.
+    /// The bytes of traffic without a window that had passed at that time.
     wire_other: u64,
     air_timed: Option<(u64, u64)>,
     stamp_ms: u64,
@@ -82,7 +85,8 @@ fn key(terminal: usize, connection: u32) -> Option<FlowKey> {
 }
 
 impl Gate {
-    /// For stations with these radios, and with changes of them; `quic` says of whom no window is seen.
+    /// For stations with these radios, and with changes of them; `quic`: stations without a visible
+    /// window.
     pub fn new(
         config: PolicyConfig,
         rules: Rules,
@@ -108,13 +112,13 @@ impl Gate {
         }
     }
 
-    /// What terminals that take part reported for themselves.
+    /// Receives the reports of terminals that take part.
     pub fn hear<'a>(&mut self, reports: impl Iterator<Item = (usize, &'a Report)>) {
         let members = reports.map(|(terminal, report)| (StationId(mac(terminal)), report.clone()));
         self.steward.hear(members.collect());
     }
 
-    /// What members are told.
+    /// The members' summary.
     pub fn told(&self) -> Option<Summary> {
         self.steward.told()
     }
@@ -150,7 +154,7 @@ impl Gate {
     }
 
     fn take(&mut self, plan: Plan) {
-        // What is not said again has expired before long.
+        // Bounds that are not repeated expire soon.
         self.stations = plan.stations.into_iter().collect();
         self.others = plan.others;
         for key in &plan.free {
@@ -208,7 +212,7 @@ impl Steer for Gate {
                     flow.data(now.as_nanos(), segment, self.other_passed);
                 }
             }
-            // Of what the station receives nothing is bounded.
+            // The station's downloads are not bounded.
             Kind::Ack | Kind::SynAck => {}
         }
         true

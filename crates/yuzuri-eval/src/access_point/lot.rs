@@ -1,4 +1,5 @@
-//! Settings by lot: those of `yuzuri-eval sharing lot`, where nobody runs anything. Outsiders are stations like all others there.
+//! Random settings: those of `yuzuri-eval sharing lot`, where no station runs yuzuri. Outsiders are
+//! stations like all others there.
 
 use super::Args;
 use super::contender::Contender;

@@ -1,4 +1,4 @@
-//! The settings: who uploads, over which path.
+//! The settings: the uploading stations, and the path.
 
 use yuzuri_cca::SlowStartExit;
 use yuzuri_netmodel::queue::QueueConfig;
@@ -15,10 +15,10 @@ const WARM_UP_S: u64 = 10;
 /// A call: its frames of 20 ms, bytes.
 const CALL: Traffic = Traffic::RequestResponse { request_bytes: 160, response_bytes: 160, think_ms: 20 };
 
-/// What a setting is there for; its judgement depends on it.
+/// The purpose of a setting, which determines its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Nobody runs anything.
+    /// No station runs yuzuri.
     Alike,
     /// Radios differ, and the air limits.
     Mixed,
@@ -71,7 +71,7 @@ impl Setting {
         Setting { group, phys, rtt_ms, wire_mbps: 1000, wire_packets: 1000, loss: 0.0, weights: Vec::new() }
     }
 
-    /// What a terminal has beside one of weight 1.
+    /// A terminal's weight.
     pub fn weight_of(&self, terminal: usize) -> f64 {
         self.weights.get(terminal).copied().unwrap_or(1.0)
     }
@@ -123,7 +123,8 @@ impl Setting {
         }
     }
 
-    /// As the simulation runs it. Receivers are Linux's, whose buffers grow: a gate cannot take back what was promised.
+    /// For the simulation. Receivers are Linux's, whose buffers grow: a gate cannot take back an
+    /// advertised window.
     pub fn scenario(&self, seed: u64) -> Scenario {
         let mut wire = path(self.wire_mbps * 1_000_000, self.wire_packets, self.rtt_ms * 1000);
         if self.loss > 0.0 {

@@ -6,7 +6,7 @@ use super::setting::{Group, Setting};
 use crate::sharing::quantile;
 use std::fmt::Write as _;
 
-/// A setting and what each contender did in it.
+/// A setting and the results of each contender in it.
 pub struct Row {
     pub setting: Setting,
     pub figures: Vec<(Contender, Figures)>,
@@ -103,7 +103,7 @@ pub fn rows(rows: &[Row]) -> String {
 
 type Judge<'a> = &'a dyn Fn(&Row) -> Option<(bool, String)>;
 
-/// The limits that the gate is to hold, how often it does, and where not.
+/// The gate's limits, how often it meets them, and where it does not.
 pub fn verdicts(rows: &[Row]) -> String {
     let mut text = String::from("\n### Limits of the gate\n\n");
     let mut limit = |name: &str, judge: Judge| {

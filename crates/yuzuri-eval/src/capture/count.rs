@@ -1,4 +1,4 @@
-//! What is in a capture, and how fast it is read.
+//! The content of a capture, and how fast it is read.
 
 use anyhow::Context;
 use std::io::Write;
@@ -21,7 +21,7 @@ pub struct Args {
     files: Vec<String>,
 }
 
-/// Prints what is in each file and the rate at which it was read.
+/// Prints the content of each file and the rate at which it was read.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let options = Options { checksums: !args.no_checksums, ..Options::default() };
     for file in &args.files {

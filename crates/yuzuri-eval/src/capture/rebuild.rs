@@ -6,7 +6,7 @@ use std::time::Instant;
 use yuzuri_capture::{Capture, FlowKey, FlowSlot, Options, Partition, Segment};
 use yuzuri_infer::packets::{Part, Tracker, read_each, spread};
 
-/// Counts what comes of its flows.
+/// Counts the results of its flows.
 #[derive(Default)]
 struct Count {
     tracker: Tracker,

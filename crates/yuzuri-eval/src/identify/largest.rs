@@ -1,4 +1,4 @@
-//! The largest flow of a capture, as it is or as another host would have captured it.
+//! The largest flow of a capture, unchanged or as another host would have captured it.
 
 use anyhow::Result;
 use std::path::Path;
@@ -8,11 +8,13 @@ use yuzuri_infer::packets::{Ended, Tracker};
 /// How a capture would look on a host that is set otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Otherwise {
-    /// What follows at once in sequence is one super-segment, as where the device splits (TSO) or merges (GRO).
+    /// Segments that immediately follow in sequence become one super-segment, as if the device
+    /// split (TSO) or merged (GRO) them.
     pub merged: bool,
     /// Without timestamps (RFC 7323).
     pub without_timestamps: bool,
-    /// So far from where it was made, ns: data passes so much later there and acknowledgements so much earlier, or if negative the other way.
+    /// The distance from the original capture point, ns: data passes that much later there and
+    /// acknowledgements that much earlier, or if negative the other way.
     pub away_ns: i64,
 }
 
@@ -28,7 +30,7 @@ struct Merge {
 }
 
 impl Merge {
-    /// Takes a segment; gives those that are ready.
+    /// Adds a segment; returns those that are ready.
     fn push(&mut self, segment: Segment) -> [Option<Segment>; 2] {
         if let Some(held) = &mut self.held {
             let follows = held.flow == segment.flow
@@ -53,7 +55,8 @@ impl Merge {
     }
 }
 
-/// The flow of a capture with most data acknowledged, as its first `max_packets` segments show it; `None` without flows.
+/// The flow of a capture with most data acknowledged, as its first `max_packets` segments show it;
+/// `None` without flows.
 pub fn largest(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Option<Ended>> {
     let mut capture = Capture::open(path, &Options::default())?;
     let mut tracker = Tracker::new();

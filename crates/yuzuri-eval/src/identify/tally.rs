@@ -1,6 +1,6 @@
-//! How often the right name is found. Prints a line for each capture, the confusion matrix, the parts
-//! that are right, the calibration of the probabilities, and how far the windows are from the kernel's
-//! own.
+//! How often the right name is found. Prints a line for each capture, the confusion matrix, the
+//! parts that are right, the calibration of the probabilities, and how far the windows are from the
+//! kernel's own.
 
 use super::largest::{Otherwise, largest};
 use anyhow::{Context, Result};
@@ -49,7 +49,8 @@ pub fn run(args: &Args) -> Result<()> {
         for side in ["sender", "server"] {
             let file = run.join(format!("{side}.pcap.zst"));
             if args.middle {
-                // A third of the way from either end, as the bottleneck's queue may be on either side.
+                // A third of the way from either end, as the bottleneck's queue may be on either
+                // side.
                 otherwise.away_ns = away_ns(&file, side == "sender")?;
             }
             if let Some(opening) = verdict(&file, OPENING_PACKETS, otherwise)? {
@@ -168,7 +169,7 @@ impl Tally {
         let mut errors = window_errors(&verdict.window_trace, truth);
         let (median, high) = quantiles(&mut errors);
         if CcaKind::of(label) == Some(CcaKind::Model) {
-            // Its flight is what it paces, half of its window: not window-limited.
+            // Its flight is limited by pacing to half of its window: not window-limited.
             errors.clear();
         }
         self.errors.entry(side.to_owned()).or_default().extend(errors);
@@ -303,7 +304,8 @@ fn quantiles(errors: &mut [f64]) -> (f64, f64) {
 fn window_errors(window_trace: &WindowTrace, truth: &Truth) -> Vec<f64> {
     let mut errors = Vec::new();
     for round in window_trace.rounds.iter().filter(|round| round.is_cwnd_limited()) {
-        // Away from the sender what passes was sent a while ago: rounds have the queue's part taken off, not the way's.
+        // Away from the sender the data passes some time after it was sent: rounds have the queue's
+        // part subtracted, not the path's.
         let late_us =
             if window_trace.capture_point == CapturePoint::Sender { 0 } else { window_trace.min_rtt_us / 2 };
         let late_ns = i64::from(late_us) * 1000;

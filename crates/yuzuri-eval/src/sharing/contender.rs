@@ -1,4 +1,4 @@
-//! The contenders: what runs on the terminals.
+//! The contenders: the mechanisms on the terminals.
 
 use crate::sharing::setting::Setting;
 use crate::sharing::trace::Traced;
@@ -53,7 +53,7 @@ impl Contender {
         self.run_as(setting, seed, false)
     }
 
-    /// The same, and prints how it goes where there is a policy.
+    /// The same, and prints its progress if there is a policy.
     ///
     /// # Errors
     /// None for the settings of this program.
@@ -116,13 +116,14 @@ fn radios(setting: &Setting) -> Vec<Option<RadioHint>> {
 /// Part of a wire's rate that is payload: 1448 bytes of 1514.
 const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
 
-/// What a terminal would get alone on this path, bit/s: its radio or the wire.
+/// The rate that a terminal alone would get on this path, bit/s: limited by its radio or the wire.
 pub fn alone_bps(setting: &Setting) -> Vec<f64> {
     let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
     setting.phys.iter().map(|phy| (hint_of(*phy).alone_bps as f64).min(wire_bps)).collect()
 }
 
-/// The part of what each would get alone that all can get together: the air or the wire limits it.
+/// The fraction of the rate alone that all terminals can get together: limited by the air or the
+/// wire.
 pub fn part_of_alone(setting: &Setting) -> f64 {
     let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
     let alone = alone_bps(setting);

@@ -8,14 +8,16 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use yuzuri_sim::{Results, ScenarioError};
 
-/// What a contender did in a setting: medians over seeds.
+/// The results of a contender in a setting: medians over seeds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Figures {
     /// Payload of all terminals from the start of the run, Mbit/s.
     pub total_mbps: f64,
-    /// Jain's index on rate over what each would get alone, after 5 s (of a newcomer: over the last 15 s of its presence).
+    /// Jain's index on rate over rate alone, after 5 s (for a newcomer: over the last 15 s of its
+    /// presence).
     pub jain: f64,
-    /// Where not all take part: what those that do have, over an equal part of the total, after 5 s.
+    /// If not all take part: the rate of those that do, relative to an equal share of the total,
+    /// after 5 s.
     pub inside: f64,
     /// Mean smoothed round-trip time over time and terminals, ms.
     pub rtt_ms: f64,
@@ -56,7 +58,7 @@ impl Figures {
     }
 }
 
-/// A setting and what each contender did in it.
+/// A setting and the results of each contender in it.
 pub struct Row {
     /// The setting.
     pub setting: Setting,
@@ -64,7 +66,7 @@ pub struct Row {
     pub figures: Vec<Figures>,
 }
 
-/// Runs all of it; `progress` is told runs done and to do. `None` if it was stopped.
+/// Makes all runs; `progress` receives the runs done and to do. `None` if it was stopped.
 pub fn contest(
     settings: &[Setting],
     contenders: &[Contender],
@@ -95,11 +97,11 @@ pub fn contest(
     Ok(Some(settings.iter().zip(found).map(row).collect()))
 }
 
-/// Does `work` for each of `items` on `jobs` threads, and gives what came out in the order of the items; `progress` is told how many are done and
-/// how many there are. `None` if it was stopped.
+/// Calls `work` for each of `items` on `jobs` threads, and returns the results in the order of the
+/// items; `progress` receives the number of items done and in total. `None` if it was stopped.
 ///
 /// # Errors
-/// The first that `work` gives.
+/// The first error of `work`.
 pub fn each<I: Sync, O: Send>(
     items: &[I],
     jobs: usize,

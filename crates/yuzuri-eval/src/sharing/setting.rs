@@ -1,4 +1,4 @@
-//! The settings: what is shared, by whom, over which path.
+//! The settings: the shared resource, the terminals, and the path.
 
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_netmodel::radio::Phy;
@@ -28,7 +28,7 @@ pub struct Setting {
     pub outside: usize,
     /// The last terminal begins so late, ms.
     pub newcomer_ms: u64,
-    /// Sharing begins so late, ms, among full queues; what counts is after it.
+    /// When sharing begins, ms, with queues already full; only the time after that counts.
     pub sharing_ms: u64,
 }
 
@@ -115,7 +115,7 @@ impl Setting {
         self.is_g() && self.ap_packets > 0
     }
 
-    /// 30 s, or 60 s where a round trip is long; from when sharing begins.
+    /// 30 s, or 60 s for a long round trip; from the beginning of sharing.
     pub fn duration_ms(&self) -> u64 {
         self.sharing_ms + if self.rtt_ms >= 128 { 60_000 } else { 30_000 }
     }
@@ -138,7 +138,7 @@ impl Setting {
             wire.up.loss = LossConfig::Random { probability: self.loss };
         }
         let mut scenario = Scenario::wireless(&self.phys, wire, terminals, self.duration_ms()).seeded(seed);
-        // Queues of before take some seconds to drain.
+        // Earlier queues take some seconds to drain.
         scenario.warm_up_ms = if self.sharing_ms > 0 { self.sharing_ms + 10_000 } else { 5_000 };
         if let Some(cell) = &mut scenario.cell {
             if self.ap_packets == 0 {

@@ -59,7 +59,7 @@ pub fn json_lines(rows: &[Row], contenders: &[Contender]) -> anyhow::Result<Stri
     Ok(text)
 }
 
-/// Limits that the policy is to hold, and where it does not.
+/// The policy's limits, and where it does not meet them.
 pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
     let of = |row: &Row, contender: Contender| {
         contenders.iter().position(|c| *c == contender).map(|at| row.figures[at])

@@ -1,10 +1,11 @@
-//! How a run goes, twice a second: what the leader says, and each terminal's window, bounds and round-trip time.
+//! The progress of a run, twice a second: the leader's summary, and each terminal's window, bounds
+//! and round-trip time.
 
 use yuzuri_netmodel::Time;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Observation, Sharing, Steer};
 
-/// Prints what a policy sees and says.
+/// Prints what a policy observes and decides.
 pub struct Traced {
     sharing: Sharing,
     delivered: Vec<u64>,

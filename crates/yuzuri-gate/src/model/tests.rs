@@ -4,10 +4,11 @@
 use super::*;
 use proptest::prelude::*;
 
-/// An ACK of a server, and what it is bounded to.
+/// An ACK of a server, and its bound.
 #[derive(Debug, Clone)]
 struct Step {
-    /// Of 256: how much of what the station may send it has sent, and the server acknowledges.
+    /// Of 256: the fraction of its allowance that the station has sent, and the server
+    /// acknowledges.
     progress: u8,
     /// How far back a delayed ACK lies, bytes.
     back: u16,
@@ -29,8 +30,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever a server offers and whatever the bounds are: no window grows or closes, no right edge moves left (in
-    /// units beyond 1024 bytes by less than one), and what goes beyond a bound was promised before it.
+    /// For any windows of a server and any bounds: no window grows or closes, no right edge moves
+    /// left (in units beyond 1024 bytes by less than one), and anything beyond a bound was
+    /// advertised before it.
     #[test]
     fn no_promise_is_broken(
         scale in 0u8..=14,
@@ -93,7 +95,7 @@ proptest! {
 #[test]
 fn an_edge_that_cannot_be_is_learned_anew() {
     let mut clamp = WindowClamp { scale: 7, edge: Some(u32::MAX / 2) };
-    // The first ACK passes as it is; the next one is bounded.
+    // The first ACK passes unchanged; the next one is bounded.
     assert_eq!(clamp.window(0, 60_000, Some(1000)), 60_000);
     assert_eq!(clamp.edge, Some(60_000 << 7));
     assert_eq!(clamp.window(60_000 << 7, 60_000, Some(1000)), 8);

@@ -44,7 +44,7 @@ impl Lot {
     }
 }
 
-/// What lies around a TCP segment.
+/// The headers around a TCP segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     V4,
@@ -139,7 +139,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     total as u16
 }
 
-/// Where in a frame of this form the TCP header begins.
+/// The offset of the TCP header in a frame of this form.
 pub fn tcp_at(form: Form) -> usize {
     match form {
         Form::V4 => 34,
@@ -247,25 +247,25 @@ pub fn stamps(value: u32, echo: u32) -> Vec<u8> {
     options
 }
 
-/// Watches what stations are advertised, with nothing of the gate's code or of its model: a right edge that was advertised is not
-/// moved left, unless the server itself moves it.
+/// Observes the windows advertised to stations, with nothing of the gate's code or of its model: an
+/// advertised right edge must not move left, unless the server itself moves it.
 #[derive(Default)]
 pub struct Witness {
     edges: HashMap<FlowKey, u32>,
     /// Edges that were advertised after others of their connection.
     pub advertised: u64,
-    /// Of these, such that lie left of what was advertised, by less than a unit: of a scale above 10.
+    /// Of these, edges left of the advertised one by less than a unit, with a scale above 10.
     pub rounded: u64,
 }
 
 impl Witness {
-    /// What was advertised in a connection does not count any more: it began anew.
+    /// A connection's advertised edge no longer counts: it started over.
     pub fn forget(&mut self, key: &FlowKey) {
         self.edges.remove(key);
     }
 
-    /// An ACK of a connection with this scale, as the server sent it and as the station had it; panics where an edge was
-    /// moved left.
+    /// An ACK of a connection with this scale, as sent by the server and as received by the
+    /// station; panics if an edge moved left.
     pub fn acked(&mut self, key: FlowKey, form: Form, scale: u8, sent: &[u8], had: &[u8]) {
         let at = tcp_at(form);
         let ack = u32::from_be_bytes(sent[at + 8..at + 12].try_into().unwrap());
@@ -280,8 +280,8 @@ impl Witness {
             return;
         };
         self.advertised += 1;
-        // An ACK beyond what was advertised leaves nothing of it; one that lies more than a window behind it belongs to bytes of which
-        // nobody saw the end.
+        // An ACK beyond the advertised edge voids it; one that is more than a window behind it
+        // belongs to bytes whose end was not seen.
         let ahead = before.wrapping_sub(ack) as i32;
         if !(0..=3 << 29).contains(&ahead) {
             self.edges.insert(key, advertised);

@@ -2,7 +2,7 @@
 
 use yuzuri_gate::{Gate, GateError, Options};
 
-/// Loads a gate; where that is not permitted, prints that the test is skipped and why.
+/// Loads a gate; if that is not permitted, prints that the test is skipped and why.
 pub fn gate(test: &str, options: &Options) -> Option<Gate> {
     match Gate::load(options) {
         Ok(gate) => Some(gate),

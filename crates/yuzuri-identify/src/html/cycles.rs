@@ -1,4 +1,5 @@
-//! CUBIC's cycles as Hozumi 2017 shows them: measured and computed windows (figures 8 to 10), readings and constants (tables 3 to 6).
+//! CUBIC's cycles as Hozumi 2017 shows them: measured and computed windows (figures 8 to 10),
+//! readings and constants (tables 3 to 6).
 
 use super::svg::{OTHER, REPLAYED, SEEN};
 use plotters::prelude::*;
@@ -24,7 +25,7 @@ fn counted(verdict: &Verdict) -> Vec<(&CubicEpoch, Epoch)> {
         .collect()
 }
 
-/// The section's pictures and tables; empty where no cycle shows a cubic.
+/// The section's pictures and tables; empty if no cycle shows a cubic.
 pub(super) fn section(verdict: &Verdict) -> Result<String, DrawError> {
     let cycles = counted(verdict);
     if cycles.is_empty() {
@@ -99,7 +100,7 @@ fn picture(epoch: &CubicEpoch, points: &Epoch) -> Result<String, DrawError> {
         chart.draw_series(DashedLineSeries::new([(k_s, bottom), (k_s, top)], 3, 4, style))?;
         let words = |h, v| (FONT, 12).into_font().color(&INK).pos(Pos::new(h, v));
         let (x, y) = chart.backend_coord(&(k_s, bottom));
-        // On the side of the line where there is room.
+        // On the side of the line with more room.
         let (dx, side) = if k_s < span * 0.6 { (5, HPos::Left) } else { (-5, HPos::Right) };
         area.draw(&Text::new(format!("K = {k_s:.2} s"), (x + dx, y - 6), words(side, VPos::Bottom)))?;
         let (x, y) = chart.backend_coord(&(right, w_max));

@@ -1,4 +1,5 @@
-//! The window's difference from round to round over the window (Kato and others, ICSNC 2014): its shape tells algorithms apart.
+//! The window's difference between rounds over the window (Kato and others, ICSNC 2014): its shape
+//! distinguishes algorithms.
 
 use super::svg::{OTHER, REPLAYED, SEEN, quantile};
 use plotters::prelude::*;
@@ -16,7 +17,7 @@ const MAX_POINTS: usize = 2000;
 const CURVES: [(Algorithm, RGBColor); 3] =
     [(Algorithm::Reno, INK), (Algorithm::Highspeed, OTHER), (Algorithm::Scalable, RGBColor(204, 121, 167))];
 
-/// Pairs of a window and what the next round adds to it, of rounds that the algorithm was asked about.
+/// Pairs of a window and its increase in the next round, for rounds with a prediction.
 fn pairs(verdict: &Verdict, window: impl Fn(usize) -> f32) -> Vec<(f64, f64)> {
     let counts = |place: usize| verdict.predicted.get(place).is_some_and(|cca| cca.is_finite());
     // Where a reduction begins a new epoch the difference is no growth.
@@ -33,7 +34,7 @@ fn pairs(verdict: &Verdict, window: impl Fn(usize) -> f32) -> Vec<(f64, f64)> {
     points.into_iter().step_by(step).collect()
 }
 
-/// What an algorithm adds to a window in one round.
+/// An algorithm's increase of a window in one round.
 fn growth(algorithm: Algorithm, segments: u32) -> f64 {
     let mut cca = algorithm.make(SlowStartExit::Loss, 1);
     let mut window = Window::new(1000, 1448, false);
@@ -52,7 +53,7 @@ fn growth(algorithm: Algorithm, segments: u32) -> f64 {
     f64::from(grown) / f64::from(ROUNDS)
 }
 
-/// The picture; `None` where there are too few rounds for one.
+/// The picture; `None` if there are too few rounds.
 pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, DrawError>> {
     let seen = pairs(verdict, |place| verdict.window_trace.rounds[place].window);
     if seen.len() < 8 {
@@ -92,7 +93,7 @@ pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, DrawError>> {
             chart.draw_series(DashedLineSeries::new(curve.clone(), 5, 4, colour.stroke_width(1)))?;
             let Some(&last) = curve.last() else { continue };
             let (x, mut y) = chart.backend_coord(&last);
-            // Names that would lie on each other stand one above the other.
+            // Overlapping names are stacked.
             while labelled.iter().any(|other| (other - y).abs() < 14) {
                 y -= 14;
             }

@@ -10,7 +10,7 @@ pub(super) fn stretches(rounds: &[Round]) -> Vec<(i64, i64, Limit)> {
     for round in rounds {
         let Some(limit) = round.limited_by else { continue };
         match stretches.last_mut() {
-            // What lies between two rounds is no round of either.
+            // The time between two rounds belongs to neither.
             Some((_, to, of)) if *of == limit => *to = round.end_ns,
             _ => stretches.push((round.start_ns, round.end_ns, limit)),
         }

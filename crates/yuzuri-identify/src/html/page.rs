@@ -13,17 +13,18 @@ use std::path::{Path, PathBuf};
 use yuzuri_infer::verdict::{Answer, Measured};
 use yuzuri_plot::{DrawError, hex};
 
-/// Flows that have a section of their own, and what these may take together, bytes; the table has all.
+/// Flows with a section of their own, and the sections' total size, bytes; the table has all flows.
 const MAX_SECTIONS: usize = 200;
 const MAX_SECTION_BYTES: usize = 2_300_000;
-/// What pictures of flows on one axis may take, bytes.
+/// The total size of pictures with flows on one axis, bytes.
 const MAX_TOGETHER_BYTES: usize = 200_000;
 /// Sections whose pictures are unfolded at first.
 const UNFOLDED: usize = 4;
 /// Candidates shown of a flow.
 const MAX_BARS: usize = 6;
 
-/// The page while it is being written: sections go to a file beside it, so that many flows take no memory.
+/// The page while it is being written: sections go to a temporary file, so that many flows take no
+/// memory.
 pub struct HtmlReport {
     path: PathBuf,
     part: PathBuf,
@@ -33,7 +34,7 @@ pub struct HtmlReport {
     /// Pictures of flows that share an axis, of the first files.
     together: String,
     flows: usize,
-    /// Flows with a section, and what their sections take.
+    /// Flows with a section, and the size of their sections.
     shown: usize,
     shown_bytes: usize,
     files: usize,

@@ -16,10 +16,10 @@ const MAX_FLOWS: usize = 6;
 const COLOURS: [RGBColor; MAX_FLOWS] =
     [SEEN, REPLAYED, OTHER, RGBColor(204, 121, 167), RGBColor(86, 180, 233), RGBColor(230, 159, 0)];
 
-/// What was measured over time: a time in nanoseconds, and a value.
+/// Measurements over time: a time in nanoseconds, and a value.
 type Points = Vec<(i64, f64)>;
 
-/// Rounds that are told as one point.
+/// Groups of rounds that become one point.
 fn groups(rounds: &[Round]) -> impl Iterator<Item = &[Round]> {
     rounds.chunks(rounds.len().div_ceil(MAX_POINTS).max(1))
 }
@@ -116,7 +116,8 @@ pub(super) fn section(trace: &WindowTrace) -> Result<String, DrawError> {
     ))
 }
 
-/// Throughput and round-trip time of the flows of a file that moved the most, on one axis; nothing for a single flow.
+/// Throughput and round-trip time of the flows of a file that moved the most, on one axis; nothing
+/// for a single flow.
 pub(super) fn together(file: &str, flows: &[FlowReport]) -> Result<String, DrawError> {
     let moved = |flow: &&FlowReport| flow.verdict.window_trace.acked_bytes;
     let mut largest: Vec<&FlowReport> =

@@ -1,4 +1,5 @@
-//! The time-sequence graph: what was sent, acknowledged, selectively acknowledged and sent again, and the window's end.
+//! The time-sequence graph: data sent, acknowledged, selectively acknowledged and retransmitted,
+//! and the window's end.
 
 use super::svg::{LOSS, OTHER, REPLAYED, SEEN};
 use crate::sequence::{Sequence, What};
@@ -7,10 +8,10 @@ use std::collections::BTreeSet;
 use yuzuri_plot::{DrawError, INK, ceiling, frame, short, steps, svg};
 
 const SIZE: (u32, u32) = (940, 420);
-/// Pixels of the graph itself, across and up: what lies within one of them is drawn once.
+/// Pixels of the graph itself, across and up: marks within one of them are drawn once.
 const ACROSS: f64 = 860.0;
 const UP: f64 = 360.0;
-/// A window's end this much higher than what was sent is not drawn: it would flatten the rest.
+/// A window's end this much above the data sent is not drawn: it would flatten the rest.
 const MAX_WINDOW_PART: f64 = 1.6;
 
 /// Columns and rows of a line.
@@ -38,7 +39,7 @@ impl Strokes {
     }
 }
 
-/// The figure; nothing where nothing was kept.
+/// The figure; empty if no marks were kept.
 pub(super) fn section(sequence: &Sequence) -> Result<String, DrawError> {
     let marks = &sequence.marks;
     let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return Ok(String::new()) };
@@ -57,7 +58,7 @@ pub(super) fn section(sequence: &Sequence) -> Result<String, DrawError> {
     let column = |ns: i64| ((ns - first.time_ns) as f64 / 1e9 / end_s * ACROSS) as u32;
     let row = |bytes: u64| (bytes as f64 / 1e6 / top * UP).min(UP) as u32;
     let (mut sent, mut again, mut selective) = <(Strokes, Strokes, Strokes)>::default();
-    // What is acknowledged, and the window's end: the last of each column.
+    // The acknowledged data, and the window's end: the last value of each column.
     let (mut acknowledged, mut window_end) = (Pixels::new(), Pixels::new());
     let put = |line: &mut Pixels, column: u32, row: u32| match line.last_mut() {
         Some((of, at)) if *of == column => *at = row,

@@ -1,14 +1,15 @@
-//! What all pictures of the page share: colours, thinning.
+//! Shared by all pictures of the page: colours, thinning.
 
 use plotters::prelude::*;
 use yuzuri_infer::window_trace::Round;
 use yuzuri_plot::{GRID, INK};
 
-/// What was seen (of Okabe and Ito's colours, which stay apart for people who see few of them).
+/// The observations (in Okabe and Ito's colours, which remain distinguishable with colour
+/// blindness).
 pub(super) const SEEN: RGBColor = RGBColor(0, 114, 178);
-/// What the algorithm predicted.
+/// The algorithm's prediction.
 pub(super) const REPLAYED: RGBColor = RGBColor(213, 94, 0);
-/// A second algorithm beside it.
+/// A second algorithm for comparison.
 pub(super) const OTHER: RGBColor = RGBColor(0, 158, 115);
 /// Losses.
 pub(super) const LOSS: RGBColor = RGBColor(204, 51, 17);
@@ -39,7 +40,8 @@ pub(super) fn quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
     values.get(((values.len().max(1) - 1) as f64 * part).round() as usize).copied()
 }
 
-/// Places of the rounds that are drawn: all of them, or of each group the least and the greatest window.
+/// Places of the rounds that are drawn: all of them, or of each group the least and the greatest
+/// window.
 pub(super) fn drawn(rounds: &[Round]) -> Vec<usize> {
     if rounds.len() <= MAX_POINTS {
         return (0..rounds.len()).collect();

@@ -52,7 +52,7 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
         let radius = if places.len() > 500 { 1 } else { 2 };
         let seen = places.iter().map(|&place| (at(rounds[place].end_ns), f64::from(rounds[place].window)));
         chart.draw_series(seen.map(|point| Circle::new(point, radius, SEEN.filled())))?;
-        // The algorithm's line breaks where it predicted nothing.
+        // The algorithm's line has gaps where it predicted nothing.
         for run in places.chunk_by(|a, b| predicted(*a).is_some() == predicted(*b).is_some()) {
             let line = run
                 .iter()

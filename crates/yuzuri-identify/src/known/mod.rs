@@ -18,12 +18,13 @@ use yuzuri_capture::Unpacked;
 use yuzuri_infer::samples::{Rounds, Sample};
 use yuzuri_trace::Flow;
 
-/// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy server.
+/// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy
+/// server.
 const MAX_FLOWS: usize = 100_000;
 /// Bytes of a line; the rest of a longer one is left out.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// The flows of a log, by what tells them apart in it.
+/// The flows of a log, by their key in it.
 #[derive(Debug)]
 pub(crate) struct LogFlows<'a, K> {
     options: &'a Options,
@@ -48,7 +49,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
         LogFlows { options, open, counted: Counted::default(), done, log: LogFacts::default() }
     }
 
-    /// A sample of a flow; `flow` makes its identity where it is new.
+    /// A sample of a flow; `flow` creates its identity if it is new.
     pub(crate) fn sample(&mut self, key: K, flow: impl FnOnce() -> Flow, sample: &Sample) {
         if !self.open.contains_key(&key) {
             if self.open.len() >= MAX_FLOWS {
@@ -128,7 +129,7 @@ pub(crate) fn read(
 
 /// Reads a log line by line.
 pub(crate) trait LineReader {
-    /// What tells flows apart.
+    /// The key of a flow.
     type Key: Eq + Hash + Copy;
 
     /// A line; `false`: it belongs to the log, but could not be read.
@@ -209,7 +210,7 @@ mod tests {
     const SS: &str = "ESTAB 0 0 [fe80::1]%eth0:1 [fe80::2]%eth0:2 users:((\"x\",pid=1,fd=3)) ts sack cubic wscale:7,7 rto:204 \
                       rtt:3.5/1 mss:1448 cwnd:10 ssthresh:7 bytes_acked:99 segs_in:5 retrans:0/3 lost:1 unacked:4";
 
-    /// Feeds lines; what must not happen is a panic.
+    /// Feeds lines, which must not panic.
     fn feed<L: LineReader>(mut of: L, text: &str) -> FileReport {
         let options = Options { min_segments: 1, ..Options::default() };
         let mut log_flows = LogFlows::new(&options);
@@ -324,7 +325,7 @@ mod tests {
         assert!(window_trace.reductions.is_sorted_by_key(|reduction| reduction.round));
     }
 
-    /// A sender of pairs of 1448 bytes, of whose window it fills one part of so many.
+    /// A sender of pairs of 1448 bytes that fills one part of its window in `parts`.
     fn size_seen(parts: u64) -> u32 {
         let mut rounds = Rounds::default();
         for pair in 0..400_u64 {

@@ -1,4 +1,5 @@
-//! Rows of the tracepoint `tcp:tcp_probe` as CSV, one flow in a file: a header, then times in seconds, sequence numbers and windows.
+//! Rows of the tracepoint `tcp:tcp_probe` as CSV, one flow in a file: a header, then times in
+//! seconds, sequence numbers and windows.
 
 use super::time::seconds_ns;
 use super::{LineReader, LogFlows, Sequence};
@@ -36,7 +37,7 @@ struct Columns {
     srtt: Option<usize>,
 }
 
-/// A row of the tracepoint: the sender as it was before an acknowledgement was processed.
+/// A row of the tracepoint: the sender's state before an acknowledgement was processed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub at_ns: i64,
@@ -48,7 +49,7 @@ pub(super) struct Row {
     pub srtt_us: u32,
 }
 
-/// Makes samples of rows: what an acknowledgement did shows in the row of the next one.
+/// Makes samples of rows: the effect of an acknowledgement shows in the row of the next one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rows {
     former: Option<Row>,

@@ -1,5 +1,6 @@
-//! The tracepoint `tcp:tcp_probe` as the kernel prints it (`/sys/kernel/tracing/trace_pipe`, `perf script`). Lines of
-//! `tcp:tcp_cong_state_set` and `tcp:tcp_retransmit_skb` between them tell of losses.
+//! The tracepoint `tcp:tcp_probe` as printed by the kernel (`/sys/kernel/tracing/trace_pipe`,
+//! `perf script`). Lines of `tcp:tcp_cong_state_set` and `tcp:tcp_retransmit_skb` in between report
+//! losses.
 
 use super::probe_csv::{Row, Rows, finite};
 use super::time::seconds_ns;
@@ -11,7 +12,7 @@ use yuzuri_trace::{CaState, Flow};
 /// Ends of a connection, the sender first.
 type Key = (SocketAddr, SocketAddr);
 
-/// What is remembered of a flow.
+/// The state of a flow.
 #[derive(Debug, Default)]
 struct State {
     rows: Rows,
@@ -25,7 +26,7 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     flows: HashMap<Key, State>,
-    /// Whether the trace tells of states and of retransmissions at all.
+    /// Whether the trace contains states and retransmissions at all.
     states: bool,
     retransmissions: bool,
 }
@@ -45,7 +46,8 @@ impl LineReader for Reader {
     }
 }
 
-/// What stands before the event, the event, and its fields; `perf` writes the subsystem before it (`tcp:tcp_probe`).
+/// The part before the event, the event, and its fields; `perf` writes the subsystem before it
+/// (`tcp:tcp_probe`).
 fn parts(line: &str) -> Option<(&str, &str, &str)> {
     let place = line.find("tcp_")?;
     let (head, rest) = line.split_at(place);
@@ -102,7 +104,8 @@ impl Reader {
             *flow = State { cookie, ..State::default() };
         }
         if let Some(mut sample) = flow.rows.sample(row) {
-            // Reductions of an algorithm's own (`tcp_enter_cwr`) are not told from those by ECN: they are left to the replay.
+            // An algorithm's own reductions (`tcp_enter_cwr`) look like those by ECN: they are left
+            // to the replay.
             sample.state = self.states.then(|| flow.state.unwrap_or_default()).map(|state| match state {
                 CaState::Cwr => CaState::Open,
                 other => other,

@@ -11,7 +11,7 @@ use yuzuri_infer::samples::Sample;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
 
-/// What is remembered of a flow between its records.
+/// The state of a flow between its records.
 #[derive(Debug, Default)]
 struct Former {
     flow: Arc<Flow>,
@@ -94,7 +94,7 @@ fn sample(event: &Event, former: &mut Former) -> Sample {
     if event.kind == Kind::State {
         let recent_ns = u64::from(snapshot.srtt_us) * 1000 * ECE_RTTS;
         let echoed = former.ece_ns.is_some_and(|ns| event.mono_ns.saturating_sub(ns) <= recent_ns);
-        // An algorithm that enters CWR of its own accord does so in the midst of an acknowledgement, as ECN does.
+        // An algorithm that enters CWR itself does so during an acknowledgement, as ECN does.
         former.reason = if event.reason == Reason::Ecn && !echoed { Reason::None } else { event.reason };
     }
     let state = match event.ca_state {
@@ -110,7 +110,7 @@ fn sample(event: &Event, former: &mut Former) -> Sample {
         min_rtt_us: snapshot.measured_min_rtt_us().unwrap_or(0),
         acked_bytes: snapshot.bytes_acked,
         sacked_bytes: Some(u64::from(snapshot.sacked_out) * u64::from(snapshot.mss)),
-        // Packets that are out stand for the bytes between: sent and not acknowledged.
+        // The outstanding packets stand for the bytes sent and not acknowledged.
         sent_bytes: Some(
             snapshot.bytes_acked.saturating_add(u64::from(snapshot.packets_out) * u64::from(snapshot.mss)),
         ),

@@ -1,4 +1,4 @@
-//! What `ss -ti` printed, again and again: each time a moment of each socket.
+//! Repeated output of `ss -ti`: each time a snapshot of each socket.
 
 use super::time::{line_ns, seconds_ns};
 use super::{LineReader, LogFlows};
@@ -11,7 +11,7 @@ use yuzuri_trace::{Flow, Snapshot};
 /// This end, the other end.
 type Key = (SocketAddr, SocketAddr);
 
-/// What is remembered of a socket.
+/// The state of a socket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Former {
     acked_bytes: u64,
@@ -95,7 +95,8 @@ fn milliseconds_us(text: &str) -> Option<u32> {
     (0.0..4e9).contains(&us).then_some(us.round() as u32)
 }
 
-/// The congestion control's name: the last bare word before the first field, behind those for options in use.
+/// The congestion control's name: the last bare word before the first field, behind those for
+/// options in use.
 fn control(line: &str) -> Option<&str> {
     const OPTIONS: [&str; 7] = ["ts", "sack", "ecn", "ecnseen", "fastopen", "usec_ts", "autoflowlabel"];
     let start = line.find("wscale:").or_else(|| line.find("rto:"))?;
@@ -108,7 +109,7 @@ impl Reader {
     fn socket(&mut self, key: Key, line: &str, log_flows: &mut LogFlows<'_, Key>) -> Option<()> {
         let cwnd: u32 = number(line, "cwnd")?;
         let srtt_us = milliseconds_us(field(line, "rtt")?.split('/').next()?)?;
-        // The socket's own clock while it sends, where nobody wrote the time.
+        // The socket's own busy time, if the log has no times.
         let busy_ns = field(line, "busy").and_then(milliseconds_us).map(|us| i64::from(us) * 1000);
         let Some(at_ns) = self.called_ns.or(busy_ns) else {
             self.without_time += 1;

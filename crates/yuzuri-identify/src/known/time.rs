@@ -11,8 +11,8 @@ pub(crate) fn seconds_ns(text: &str) -> Option<i64> {
     Some(whole.parse::<i64>().ok()? * 1_000_000_000 + part.parse::<i64>().ok()?)
 }
 
-/// A line that holds nothing but a time: seconds (`date +%s.%N`), date and time (`date -Ins`, RFC 3339) or a time of day
-/// (`date +%T.%N`). Zones do not matter: only differences do.
+/// A line that holds nothing but a time: seconds (`date +%s.%N`), date and time (`date -Ins`,
+/// RFC 3339) or a time of day (`date +%T.%N`). Zones do not matter: only differences do.
 pub(crate) fn line_ns(line: &str) -> Option<i64> {
     let line =
         line.trim().trim_start_matches(['#', '=', '-', '[', ' ']).trim_end_matches(['=', '-', ']', ':', ' ']);
@@ -28,13 +28,14 @@ pub(crate) fn line_ns(line: &str) -> Option<i64> {
     if !(1970..=2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Days since 1970 in the Gregorian calendar: years begin in March, so that the leap day is the last.
+    // Days since 1970 in the Gregorian calendar: years begin in March, so that the leap day is the
+    // last.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719_468;
     Some(days * 86_400_000_000_000 + of_day_ns(time)?)
 }
 
-/// `hh:mm:ss.fraction`, whatever zone follows.
+/// `hh:mm:ss.fraction`, with any zone after it.
 fn of_day_ns(time: &str) -> Option<i64> {
     let mut parts = time.splitn(3, ':');
     let (hour, minute, rest) = (parts.next()?, parts.next()?, parts.next()?);

@@ -23,7 +23,8 @@ const SERVER_ISN: u32 = 7_000;
 const START_NS: i64 = 1_700_000_000_000_000_000;
 const WINDOW_SCALE: u8 = 10;
 
-/// A bottleneck: drop-tail queue, then the line, then the way there; the way back has only its delay.
+/// A bottleneck: drop-tail queue, then the line, then the way there; the way back has only its
+/// delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     pub rate_bps: u64,
@@ -259,7 +260,7 @@ impl Run {
         text
     }
 
-    /// As what `ss -tin` prints each `every_ms`; with or without the time before it.
+    /// As printed by `ss -tin` each `every_ms`; with or without the time before it.
     pub fn ss(&self, every_ms: u64, times: bool) -> String {
         let (client, server) = addresses(0);
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Segments as they pass from thread to thread.
+//! Segments in the form in which they are passed between threads.
 
 use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, TcpOptions};
 
@@ -23,7 +23,8 @@ pub(super) struct Brief {
 }
 
 impl Brief {
-    /// The segment, of the flow that has this slot where it goes; `None` if there is more to it.
+    /// The compact form, with the flow's slot at the receiving thread; `None` if the segment has
+    /// more than that.
     #[inline(always)]
     pub(super) fn of(segment: &Segment, flow: FlowSlot) -> Option<Brief> {
         let Segment {
@@ -74,7 +75,7 @@ impl Brief {
         })
     }
 
-    /// The segment that it was made of.
+    /// The original segment.
     #[inline(always)]
     pub(super) fn segment(&self) -> Segment {
         let options = TcpOptions {

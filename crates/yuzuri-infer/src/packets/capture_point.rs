@@ -1,8 +1,8 @@
-//! Where a capture was taken, and what that does to times.
+//! Where a capture was taken, and its effect on times.
 
 use crate::window_trace::{CapturePoint, Round, WindowTrace};
 
-/// How long the two ways take, seen from the capture.
+/// The delays of the two directions, as seen from the capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delays {
     there_ns: Option<i64>,
@@ -11,30 +11,31 @@ pub(super) struct Delays {
     back_count: u32,
 }
 
-/// Samples of each way after which the capture point is told without a handshake.
+/// Samples of each direction after which the capture point is determined without a handshake.
 const ENOUGH: u32 = 16;
 
 impl Delays {
-    /// Data took so long to its acknowledgement.
+    /// Records the delay from data to its acknowledgement.
     pub(super) fn there(&mut self, ns: i64) {
         self.there_ns = Some(self.there_ns.map_or(ns, |least| least.min(ns)));
         self.there_count += 1;
     }
 
-    /// An acknowledgement took so long to the data that it drew.
+    /// Records the delay from an acknowledgement to the data sent in response.
     pub(super) fn back(&mut self, ns: i64) {
         self.back_ns = Some(self.back_ns.map_or(ns, |least| least.min(ns)));
         self.back_count += 1;
     }
 
-    /// What they tell, once there are enough.
+    /// The capture point, once there are enough samples.
     pub(super) fn capture_point(&self) -> Option<CapturePoint> {
         let enough = self.there_count >= ENOUGH && self.back_count >= ENOUGH;
         enough.then(|| self.there_ns.zip(self.back_ns).map(|(there, back)| capture_point(there, back)))?
     }
 }
 
-/// At the receiver time is stretched by the queue that fills: rounds and reductions get the times at which the sender had them, but for a constant.
+/// At the receiver the growing queue stretches time: rounds and reductions get the sender's times,
+/// except for a constant.
 pub(super) fn as_sent(window_trace: &mut WindowTrace) {
     let queued_ns = |rtt_us: u32| i64::from(rtt_us.saturating_sub(window_trace.min_rtt_us)) * 1000;
     let mut shifts = Vec::with_capacity(window_trace.rounds.len());
@@ -57,7 +58,8 @@ pub(super) fn as_sent(window_trace: &mut WindowTrace) {
         reduction.over_ns =
             (reduction.over_ns - of(place.checked_sub(1)).map_or(0, |(_, end)| *end)).max(reduction.at_ns);
     }
-    // From data to the data that its acknowledgement draws, it is the latter that was queued here. Its own acknowledgement tells the sender so, a round later.
+    // From data to the data sent in response to its acknowledgement: the latter was queued here.
+    // Its own acknowledgement shows that to the sender a round later.
     let mut queued = Rtts::all(window_trace.min_rtt_us);
     for round in &mut window_trace.rounds {
         let own = std::mem::replace(&mut queued, Rtts::of(round));
@@ -84,7 +86,8 @@ impl Rtts {
     }
 }
 
-/// Where a capture was taken, from how long data takes from there to its acknowledgement and acknowledgements to the data they draw.
+/// Where a capture was taken, from the delay of data to its acknowledgement and that of
+/// acknowledgements to the data sent in response.
 pub(super) fn capture_point(there_ns: i64, back_ns: i64) -> CapturePoint {
     let all = there_ns + back_ns;
     if back_ns * 5 < all {

@@ -1,27 +1,29 @@
-//! Packets that a capture has twice: of a mirror port that copies both ways, of several interfaces of one host (`-i any`), of a
-//! tunnel's inside and outside. The first of each counts.
+//! Packets that a capture contains twice: from a mirror port that copies both directions, from
+//! several interfaces of one host (`-i any`), or from inside and outside a tunnel. Only the first
+//! copy counts.
 //!
-//! A super-segment may be captured whole on one interface and in pieces on another. A copy is told from a segment sent again by what a sender changes from packet to packet: the identification of IPv4, the
-//! timestamp, SACK blocks. Where nothing of these tells, a segment counts as a copy only in a flow whose segments have
-//! mostly been captured twice until then.
+//! A super-segment may be captured whole on one interface and in pieces on another. A copy is
+//! distinguished from a retransmission by what a sender changes from packet to packet: the
+//! identification of IPv4, the timestamp, SACK blocks. If none of these is conclusive, a segment
+//! counts as a copy only in a flow whose segments have mostly been captured twice so far.
 
 use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
 
-/// How far copies may be apart: what a queue between two interfaces holds at most.
+/// The longest time between copies: the delay of a queue between two interfaces.
 const APART_NS: i64 = 2_000_000_000;
-/// Two copies at the same place are captured within so much time.
+/// Two copies at the same place are captured within this time.
 const AT_ONCE_NS: i64 = 20_000;
-/// Segments of each end that are remembered at most.
+/// Segments remembered for each end.
 const REMEMBERED: usize = 8192;
-/// Segments that repeat something, of which hardly any is a copy: the flow is not captured twice.
+/// Repeated segments, hardly any of them a copy, after which the flow counts as not captured twice.
 const ENOUGH: u32 = 256;
-/// At least one in so many is a copy, where copies are looked for any longer.
+/// At least one in this many must be a copy for the search to continue.
 const HARDLY: u32 = 8;
-/// Segments that are old enough to have had their copy, from which on their share tells.
+/// Segments old enough to have had their copy, from which on their share is meaningful.
 const SHARE_OF: u32 = 16;
 
-/// What tells a segment from others of its end.
+/// The properties that distinguish a segment from others of its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Print {
     seq: u32,
@@ -54,7 +56,7 @@ impl Print {
 struct Known {
     at_ns: i64,
     print: Print,
-    /// Its copy came.
+    /// Whether its copy was seen.
     has_copy: bool,
 }
 
@@ -62,12 +64,13 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 struct Sent {
     known: VecDeque<Known>,
-    /// Place in `known` behind the last segment of which a copy came: the next copy is mostly of the one there.
+    /// Index in `known` after the last segment whose copy was seen: the next copy is mostly of the
+    /// one there.
     next: usize,
-    /// One beyond the highest sequence number, and the highest acknowledgement.
+    /// The end of the highest sequence number, and the highest acknowledgement.
     highest: (u32, u32),
     last: Option<Known>,
-    /// Whether two segments in a row had numbers of their own; unknown of a single one.
+    /// Whether two consecutive segments had different identifications; unknown for a single one.
     numbers: Option<bool>,
 }
 
@@ -77,10 +80,10 @@ pub(super) struct Copies {
     by_end: [Sent; 2],
     watching: bool,
     gave_up: bool,
-    /// Segments that told nothing new, and copies among them.
+    /// Segments without anything new, and copies among them.
     repeated: u32,
     copies: u32,
-    /// Segments that told something new and were forgotten since, and those of them that had a copy.
+    /// Segments with something new that were forgotten since, and those of them that had a copy.
     forgotten: (u32, u32),
 }
 
@@ -104,7 +107,7 @@ impl Copies {
         self.repeats(segment)
     }
 
-    /// Remembers a segment that is no copy.
+    /// Remembers a segment that is not a copy.
     fn note(&mut self, segment: &Segment) {
         let sent = &mut self.by_end[segment.from.index()];
         let known = Known { at_ns: segment.time_ns, print: Print::of(segment), has_copy: false };
@@ -125,7 +128,7 @@ impl Copies {
         sent.known.push_back(known);
     }
 
-    /// Looks for the segment of which one that tells nothing new is a copy.
+    /// Finds the segment of which one without anything new is a copy.
     #[cold]
     fn repeats(&mut self, segment: &Segment) -> bool {
         if self.gave_up {
@@ -154,7 +157,7 @@ impl Copies {
         false
     }
 
-    /// Without a memory of more: whether it is a copy of the segment just before.
+    /// Without further memory: whether it is a copy of the segment just before.
     fn is_copy_of_last(&mut self, segment: &Segment) -> bool {
         let print = Print::of(segment);
         let sent = &mut self.by_end[segment.from.index()];
@@ -164,7 +167,7 @@ impl Copies {
 
     /// Whether most segments have been captured twice so far.
     fn is_twice(&self) -> bool {
-        // Those that had a copy and are remembered still count, those without may get theirs.
+        // Remembered segments with a copy count, those without may still get theirs.
         let (all, with) = self.forgotten;
         if all >= SHARE_OF {
             return 2 * with > all;
@@ -176,7 +179,8 @@ impl Copies {
 }
 
 impl Sent {
-    /// Whether the packet was captured before: whole, as a piece of a super-segment (TSO, GRO) or in pieces.
+    /// Whether the packet was captured before: whole, as a piece of a super-segment (TSO, GRO) or
+    /// in pieces.
     fn holds_copy_of(&mut self, segment: &Segment, twice: bool) -> bool {
         let print = Print::of(segment);
         let end = segment.seq.wrapping_add(segment.payload_bytes);
@@ -186,7 +190,7 @@ impl Sent {
             let Some((found, until)) = self.find(place, from, segment, &print, twice) else { return false };
             self.known[found].has_copy = true;
             let left = end.wrapping_sub(until) as i32;
-            // The next piece may be of the same super-segment.
+            // The next piece may belong to the same super-segment.
             self.next = if left < 0 { found } else { found + 1 };
             if left <= 0 {
                 return true;
@@ -195,8 +199,8 @@ impl Sent {
         }
     }
 
-    /// The place of a known segment that was captured of the same packet as `from` and what follows of a segment, and up to where. Copies
-    /// come in the order of what they are copies of.
+    /// The index of a known segment captured from the same packet as the rest of `segment` from
+    /// `from` on, and up to where they agree. Copies arrive in the order of their originals.
     fn find(
         &self,
         next: usize,
@@ -224,14 +228,15 @@ impl Sent {
 }
 
 impl Known {
-    /// Whether `from` and what follows of a segment must be of the same packet, as it would differ had it been sent again: a
-    /// segment sent again carries the time of then, and a number of its own.
+    /// Whether the rest of a segment from `from` on must come from the same packet, since a
+    /// retransmission would differ: it carries its own time and its own identification.
     fn is_same(&self, from: u32, segment: &Segment, print: &Print, numbers: bool) -> bool {
         let numbered = numbers && segment.ip_id != 0;
         let timed = segment.options.timestamps.is_some();
         if segment.payload_bytes == 0 {
             let syn = segment.flags.contains(Flags::SYN);
-            // Acknowledgements of one tick may be equal, but for what they acknowledge selectively.
+            // Acknowledgements within one tick may be equal except for their selective
+            // acknowledgements.
             return self.print == *print && (numbered || timed && (syn || !segment.options.sack.is_empty()));
         }
         let offset = from.wrapping_sub(self.print.seq);
@@ -241,7 +246,8 @@ impl Known {
         if timed {
             return self.print.timestamp == print.timestamp;
         }
-        // What is split is numbered on from piece to piece, and what is put together has the number of its first piece.
+        // A split packet is numbered from piece to piece, and a merged one has the number of its
+        // first piece.
         let before = from.wrapping_sub(segment.seq);
         let (number, most) = if before == 0 {
             (segment.ip_id.wrapping_sub(self.print.ip_id), offset.div_ceil(segment.payload_bytes))
@@ -314,7 +320,8 @@ mod tests {
             let all = [&[segment(-MS, 0, 0, 1, (9, tick)), whole][..], &pieces, &[next], &again].concat();
             assert_eq!(copies(&all), [false, false, true, true, true, false, true, true, true], "{tick}");
             let all = [&[segment(-MS, 0, 0, 1, (9, tick))][..], &pieces, &[whole], &again, &[next]].concat();
-            // Nothing had been captured twice before: of what came first only the last segment is known.
+            // Nothing had been captured twice before: of what came first only the last segment is
+            // known.
             assert_eq!(copies(&all)[5..], [false, false, false, true], "{tick}");
         }
     }

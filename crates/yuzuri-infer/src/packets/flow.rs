@@ -9,26 +9,26 @@ use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
 
-/// What was odd about a flow, counted. Each is a reason to trust what was inferred of it less.
+/// Anomalies of a flow, counted. Each is a reason to trust the results less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oddities {
-    /// Segments whose checksum is wrong while the end's others are mostly right: damaged, and left out.
+    /// Segments with a wrong checksum whose end's others are mostly right: damaged, and ignored.
     pub bad_checksums: u64,
-    /// Segments whose checksum is wrong as the end's others are: the network card fills it in, or the capture was altered.
-    /// They count.
+    /// Segments with a wrong checksum, like the end's others: the network card fills it in, or the
+    /// capture was altered. They count.
     #[serde(default)]
     pub believed_checksums: u64,
     /// Segments with impossible or cut options.
     pub odd_options: u64,
     /// First fragments of IP packets.
     pub fragments: u64,
-    /// Segments whose time lies before that of the one before.
+    /// Segments stamped earlier than the previous one.
     pub steps_back: u64,
-    /// Copies of segments that were captured before: left out.
+    /// Copies of segments captured before: ignored.
     pub copies: u64,
 }
 
-/// What was seen of a flow beside its window traces.
+/// Properties of a flow beside its window traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Segments.
@@ -56,24 +56,26 @@ pub struct Seen {
 pub(super) struct Flow {
     halves: [Option<Box<Half>>; 2],
     syn: [Option<Syn>; 2],
-    /// The handshake's third segment came.
+    /// Whether the handshake's third segment was seen.
     third: bool,
     last_ns: i64,
     copies: Copies,
-    /// By end: segments whose checksum is right, and wrong.
+    /// By end: segments with a right checksum, and with a wrong one.
     sums: [(u64, u64); 2],
     seen: Seen,
 }
 
-/// What share of an end's checksums may be wrong by damage: far more than networks damage, one in 1,100 to 32,000 (Stone and
-/// Partridge, "When the CRC and TCP Checksum Disagree", SIGCOMM 2000), and far less than is wrong where network cards fill
-/// them in, or where addresses were changed in the capture.
+/// One in this many of an end's checksums may be wrong because of damage: far more than networks
+/// damage, one in 1,100 to 32,000 (Stone and Partridge, "When the CRC and TCP Checksum Disagree",
+/// SIGCOMM 2000), and far less than is wrong if network cards fill them in, or if addresses were
+/// changed in the capture.
 const DAMAGED: u64 = 8;
 
-/// A handshake that takes less tells where the capture is by what hosts take to answer, not by the way.
+/// In a shorter handshake, the hosts' response times dominate, and do not show where the capture
+/// is.
 const MIN_HANDSHAKE_NS: i64 = 2_000_000;
 
-/// A SYN: when, and what it offered.
+/// A SYN: its time, and its options.
 #[derive(Clone, Copy, Debug)]
 struct Syn {
     at_ns: i64,
@@ -91,9 +93,9 @@ struct Syn {
 pub struct Ended {
     /// What was seen.
     pub seen: Seen,
-    /// By end, lower first: the window trace of the data it sent; `None` where it sent none.
+    /// By end, lower first: the window trace of its data; `None` if it sent none.
     pub window_traces: [Option<WindowTrace>; 2],
-    /// By end: of each round of the window trace, what was seen beside its flight.
+    /// By end: observations of each round of the window trace beside its flight.
     pub looks: [Looks; 2],
 }
 
@@ -131,7 +133,8 @@ impl Flow {
             }
             _ => self.seen.ecn_capable += 1,
         }
-        // First what the segment says of the other direction: data that goes with it was drawn by it at the earliest.
+        // First process the acknowledgement for the other direction: data in the same segment is at
+        // the earliest a response to it.
         if let Some(half) = &mut self.halves[to] {
             half.answer(segment);
         }
@@ -142,7 +145,7 @@ impl Flow {
         }
     }
 
-    /// Whether the segment may be believed.
+    /// Whether the segment is plausible.
     fn sane(&mut self, segment: &Segment) -> bool {
         let odd = &mut self.seen.oddities;
         if segment.time_ns < self.last_ns {
@@ -191,7 +194,7 @@ impl Flow {
             timestamps: segment.options.timestamps.is_some(),
             answers: segment.flags.contains(Flags::ACK),
             repeated: self.syn[from].is_some(),
-            // A SYN that was not answered is sent again without ECN.
+            // A SYN without an answer is retransmitted without ECN.
             ecn_capable: segment.ecn != Ecn::NotEct || self.syn[from].is_some_and(|syn| syn.ecn_capable),
         });
         if let [Some(a), Some(b)] = self.syn {
@@ -208,7 +211,7 @@ impl Flow {
         }
     }
 
-    /// The segment after SYN and its answer: with their times it tells where the capture is.
+    /// The segment after SYN and SYN-ACK: their times show where the capture is.
     fn third(&mut self, segment: &Segment) {
         let [Some(a), Some(b)] = self.syn else { return };
         let (opener, first, second) = if a.answers { (1, b, a) } else { (0, a, b) };
@@ -254,13 +257,13 @@ impl Flow {
 }
 
 impl Ended {
-    /// What limited the data that an end sent; `None` where it sent none.
+    /// What limited an end's data; `None` if it sent none.
     pub fn limits(&self, end: End) -> Option<PacketLimits> {
         let window_trace = self.window_traces[end.index()].as_ref()?;
         Some(packet_limits(window_trace, &self.looks[end.index()]))
     }
 
-    /// The end that sent most, and its window trace; `None` where no data was seen.
+    /// The end that sent most, with its window trace; `None` if no data was seen.
     pub fn main(&self) -> Option<(End, &WindowTrace)> {
         let ends = [(End::Lower, &self.window_traces[0]), (End::Higher, &self.window_traces[1])];
         let data = ends.into_iter().filter_map(|(end, window_trace)| Some((end, window_trace.as_ref()?)));

@@ -1,7 +1,9 @@
-//! One direction of a flow: what the sender of its data knew when it sent, rebuilt from what passed the capture.
+//! One direction of a flow: the sender's knowledge at each transmission, reconstructed from the
+//! packets at the capture point.
 //!
-//! Near the sender an acknowledgement acts when it is seen. Elsewhere it acts when the data that answers it passes: data echoes the
-//! timestamp of the acknowledgement that its sender saw last (RFC 7323), so acknowledgements wait until they are echoed.
+//! Near the sender an acknowledgement acts when it is seen. Elsewhere it acts when the data sent in
+//! response passes: data echoes the timestamp of the last acknowledgement that its sender saw (RFC
+//! 7323), so acknowledgements wait until they are echoed.
 
 mod acknowledged;
 mod sent;
@@ -14,12 +16,13 @@ use super::unseen::Collector;
 use super::waiting::Waiting;
 use crate::window_trace::{CapturePoint, Reduction, Round, RttTally, WindowTrace};
 
-/// Place of the first byte, so that older ones have a place too.
+/// The position of the first byte, so that older bytes have a position, too.
 const ORIGIN: u64 = 1 << 32;
-/// What is sent within this time of an acknowledgement, or of the segment before, was drawn by it.
+/// Data within this time after an acknowledgement, or after the previous segment, was sent in
+/// response to it.
 const AT_ONCE_NS: i64 = 200_000;
 
-/// The round that is under way.
+/// The current round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
     round: Round,
@@ -27,28 +30,28 @@ struct Open {
     acked_bytes: u64,
     /// Of these, in order.
     advanced_bytes: u64,
-    /// By so many acknowledgements.
+    /// The number of acknowledgements for them.
     advances: u32,
     rtts: RttTally,
     ticks: TickTally,
     small: u32,
-    /// The round ends when this place is acknowledged.
+    /// The round ends when this position is acknowledged.
     until: u64,
     receiver_full: bool,
-    /// The segment with which most was in flight was not a full one: the sender had no more.
+    /// Whether the segment that completed the largest flight was not full: the sender had no more.
     ran_out: bool,
 }
 
-/// A reduction under way.
+/// A reduction in progress.
 #[derive(Clone, Copy, Debug)]
 struct Repair {
     reduction: Reduction,
     until: u64,
-    /// Sent again since the last acknowledgement of more.
+    /// Bytes retransmitted since the last acknowledgement of new data.
     again_bytes: u64,
 }
 
-/// A reduction that is over: the window after it is being read.
+/// A completed reduction: the window after it is being measured.
 #[derive(Clone, Copy, Debug)]
 struct After {
     reduction: usize,
@@ -58,12 +61,13 @@ struct After {
     flight_bytes: u64,
     /// An acknowledgement came since: what was sent at once is all out.
     acted: bool,
-    /// Acknowledgements since data was sent.
+    /// Acknowledgements since data was last sent.
     drew_nothing: u32,
 }
 
 impl After {
-    /// Whether enough was sent, up to this place, to tell the window by. The first segments only: fast algorithms grow by a tenth in a round.
+    /// Whether enough was sent, up to this position, to measure the window. Only the first segments
+    /// count: fast algorithms grow by a tenth in a round.
     fn is_read(&self, nxt: u64) -> bool {
         nxt > self.from + self.flight_bytes / 12
     }
@@ -73,7 +77,7 @@ impl After {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Half {
     started: bool,
-    /// The 32-bit number of [`ORIGIN`].
+    /// The 32-bit sequence number at [`ORIGIN`].
     base: u32,
     board: Scoreboard,
     waiting: Waiting,
@@ -87,18 +91,19 @@ pub(super) struct Half {
     sack: Option<bool>,
     /// A selective acknowledgement was seen.
     selective: bool,
-    /// Without any: segments that duplicate acknowledgements told to have arrived, and that no later one has covered yet
-    /// (`tcp_add_reno_sack`).
+    /// Without them: segments whose arrival duplicate acknowledgements indicated, and that no later
+    /// one has covered yet (`tcp_add_reno_sack`).
     by_duplicates: u64,
     last_sent_ns: i64,
     last_acted_ns: i64,
-    /// The highest acknowledgement that acted. Of a flow seen from its middle the first ones acknowledge what was sent before.
+    /// The highest acknowledgement that took effect. If a flow is observed from its middle, the
+    /// first ones acknowledge earlier data.
     acted_to: u64,
-    /// The segment sent last was drawn by no acknowledgement.
+    /// The last segment was not sent in response to an acknowledgement.
     by_clock: bool,
     srtt_us: f64,
     open: Open,
-    /// Flight when data was sent last, undisturbed; 0 since a reduction.
+    /// Flight when data was last sent without a disturbance; 0 since a reduction.
     window_bytes: u64,
     repair: Option<Repair>,
     after: Option<After>,
@@ -106,12 +111,13 @@ pub(super) struct Half {
     delays: Delays,
     clock: SenderClock,
     fin: bool,
-    /// Bytes of the segment sent last, and how many in a row had as many.
+    /// Size of the last segment, bytes, and how many consecutive ones had the same.
     alike: (u32, u8),
     looks: Looker,
-    /// When the acknowledgement passed the capture that acted last, and whether it had no data.
+    /// When the acknowledgement that last took effect passed the capture, and whether it had no
+    /// data.
     acted_passed: (i64, bool),
-    /// Away from the sender without timestamps.
+    /// Away from the sender and without timestamps.
     unseen: Option<Box<Collector>>,
     window_trace: WindowTrace,
 }
@@ -121,15 +127,15 @@ impl Half {
         Half { window_end: u64::MAX, ..Half::default() }
     }
 
-    /// What both SYNs told: the segment size that both accept, whether both know selective acknowledgements, and the window scale of the end that
-    /// receives.
+    /// From both SYNs: the segment size that both accept, whether both support selective
+    /// acknowledgements, and the receiving end's window scale.
     pub(super) fn shake(&mut self, mss_bytes: u32, sack: bool, scale: Option<u8>) {
         self.mss_bytes = mss_bytes;
         self.sack = Some(sack);
         self.scale = scale.or(self.scale);
     }
 
-    /// What the handshake's times told: where the capture is, and a round-trip time.
+    /// From the handshake's times: where the capture is, and a round-trip time.
     pub(super) fn shaken(&mut self, capture_point: CapturePoint, rtt_us: u32) {
         self.capture_point = capture_point;
         self.window_trace.handshake_rtt_us = Some(rtt_us);
@@ -157,7 +163,7 @@ impl Half {
         self.window_trace.rounds.len()
     }
 
-    /// The window trace, when nothing more comes.
+    /// The window trace, at the end of the capture.
     pub(super) fn finish(mut self) -> (WindowTrace, Looks) {
         self.read_after();
         self.window_trace.capture_point = self.capture_point;

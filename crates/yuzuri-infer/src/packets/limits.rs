@@ -1,4 +1,4 @@
-//! What limited a sender, from its packets: the words and rules of `yuzuri-limits`.
+//! Determines what limited a sender from its packets, with the terms and rules of `yuzuri-limits`.
 
 use super::look::{Look, Looks};
 use super::runs::{MIN_RUNS, Runs};
@@ -7,54 +7,58 @@ use std::collections::VecDeque;
 use yuzuri_cca::CaState;
 use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reader, Reduction, Stretch};
 
-/// Segments lie in the sender's own device for longer than TCP small queues let them (1 ms of the pacing
-/// rate), and than the millisecond of a timestamp blurs.
+/// Segments held longer than this are held by the sender's own device: longer than TCP small queues
+/// allow (1 ms of the pacing rate), and than the blur of a timestamp's millisecond.
 const HELD_US: i64 = 2_000;
-/// Readings of the sender's clock, microseconds.
+/// The resolution of the sender's clock, microseconds.
 const TICK_US: i64 = 1_000;
-/// Growth of a round below which slow start is over: a delayed acknowledgement for every second segment makes
-/// it 1.5.
+/// Growth of a round below which slow start has ended: delayed acknowledgements for every second
+/// segment make it 1.5.
 const SLOW_START_GROWTH: f64 = 1.3;
-/// Segments of a window whose scale may be told, and of one of which the chance that a flight lies just below
-/// it is small.
+/// The smallest window, in segments, that may show its scale, and for which a flight is unlikely to
+/// be just below it by chance.
 const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
-/// The part of the runs from which on acknowledgements draw them: a single one in several rounds may be late.
+/// The fraction of runs from which on acknowledgements are their cause: a single one in several
+/// rounds may be late.
 const NEARLY_ALL: f64 = 0.7;
-/// Flights of so many rounds are compared; they differ by this factor at least. Where a path carries no more,
-/// the RTT grows as they do: by this part of their growth at least (as logarithms).
+/// The number of rounds whose flights are compared; the flights must differ by this factor at
+/// least. If a path carries no more, the RTT grows with them: by at least this fraction of their
+/// growth (as logarithms).
 const COMPARED: usize = 64;
 const DIFFER: f64 = 1.15;
 const AS_MUCH: f64 = 0.75;
-/// Where most of the growth is that of the rate, the path has room.
+/// If most of the growth is that of the rate, the path has room.
 const LESS: f64 = 0.5;
-/// A writer wakes up once a third of the send buffer is free (`sk_stream_min_wspace`), of which a segment's
-/// overhead is a part; what a window lets through is what an acknowledgement acknowledged: two segments.
+/// A writer is woken once a third of the send buffer is free (`sk_stream_min_wspace`), of which a
+/// segment's overhead is a part; a window admits as much as an acknowledgement covers: two
+/// segments.
 const REFILLS: f64 = 0.3;
 const MIN_REFILL: f64 = 3.0;
-/// A run that is a smaller part of the flight than this is none of a send buffer, and where fewer follow an
-/// acknowledgement neither.
+/// A run smaller than this fraction of the flight does not come from a send buffer; nor do runs if
+/// fewer than this fraction follow an acknowledgement.
 const MAY_REFILL: f64 = 0.2;
 const NEARLY_NONE: f64 = 0.1;
 const ALL: f64 = 0.99;
-/// Rounds after which means tell.
+/// Rounds after which means are meaningful.
 const STEADY_ROUNDS: u32 = 5;
 
 /// What limited each round of a trace, and the time between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketLimits {
-    /// What a round tells of the sender at its end, and the end of each time in which nothing was
-    /// outstanding, in the terms of the kernel's variables. The congestion window is what was in flight,
-    /// where nothing else held it.
+    /// Observations from packets, in terms of the kernel's variables: at the end of each round, and
+    /// at the end of each time in which nothing was outstanding. The congestion window is the
+    /// flight, unless something else held it.
     pub observations: Vec<Observation>,
-    /// Stretches without a gap from the first round's begin to the last one's end, microseconds of the
-    /// capture's clock since 1970.
+    /// Stretches without a gap from the start of the first round to the end of the last,
+    /// microseconds of the capture's clock since 1970.
     pub stretches: Vec<Stretch>,
     /// By round, as in [`WindowTrace::rounds`].
     pub rounds: Vec<Limit>,
 }
 
-/// Tells what limited the sender of a trace. `looks` are the tracker's, of the same rounds.
+/// Determines what limited the sender of a trace. `looks` come from the tracker, for the same
+/// rounds.
 pub fn packet_limits(trace: &WindowTrace, looks: &Looks) -> PacketLimits {
     let mut limits = PacketLimits::default();
     let Some(first) = trace.rounds.first() else { return limits };
@@ -85,12 +89,12 @@ struct Teller<'a> {
     trace: &'a WindowTrace,
     scale: u32,
     knows_scale: bool,
-    /// The least passage from the sender's timestamp to the capture.
+    /// The least delay from the sender's timestamp to the capture.
     least_passage_us: i64,
     reductions: usize,
     acked_bytes: u64,
     retransmitted: u32,
-    /// Flight of the round before, segments, and whether losses were repaired in it.
+    /// Flight of the previous round, segments, and whether losses were repaired in it.
     flight: f64,
     repaired: bool,
     rounds: u32,
@@ -98,9 +102,9 @@ struct Teller<'a> {
     reader: Reader,
     /// Flights of the last rounds, segments, with their RTTs, microseconds.
     flights: VecDeque<(f64, f64)>,
-    /// When the flight became as large as it is, and what it was.
+    /// When the flight reached its current size, and that size.
     flat: (i64, f64),
-    /// What was last seen of a round in which something was sent.
+    /// The last observation of a round in which something was sent.
     last: Observation,
     slow_start_over: bool,
     ssthresh: u32,
@@ -114,7 +118,7 @@ impl<'a> Teller<'a> {
             knows_scale: looks.scale.is_some() || shows_scale(trace, &looks.rounds),
             least_passage_us: looks.rounds.iter().filter_map(|look| look.least_passage_us).min().unwrap_or(0),
             reductions: 0,
-            // Of a flow seen from its middle nobody knows how much came before.
+            // For a flow observed from its middle, the amount sent before is unknown.
             acked_bytes: if trace.handshake_rtt_us.is_some() { 0 } else { 1 << 30 },
             retransmitted: 0,
             flight: 0.0,
@@ -144,7 +148,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What the packets of a round tell, in the terms of the kernel's variables.
+    /// A round's observation, in terms of the kernel's variables.
     fn round(&mut self, round: &Round, look: &Look) -> Observation {
         let mss_bytes = self.trace.mss_bytes.max(1);
         let flight = f64::from(round.window).max(1.0);
@@ -158,7 +162,7 @@ impl<'a> Teller<'a> {
         let (least_rtt_us, upstream) = self.least_rtt(round, look, queue_us);
         let time_us = time_us(round.end_ns);
         if look.runs == 0 && !look.repair && reduction.is_none() {
-            // What kept it from sending before keeps it still.
+            // The earlier limit still applies.
             return Observation { time_us, acked_bytes: self.acked_bytes, ..self.last };
         }
         self.follow(round, look, flight, reduction.is_some() || look.repair);
@@ -179,7 +183,7 @@ impl<'a> Teller<'a> {
                 (false, false) => CaState::Open,
             },
             reduction,
-            // With nothing else in its way a window is full.
+            // A window is full if nothing else limits.
             cwnd_segments: if receiver_full { cwnd_segments.saturating_mul(2) } else { cwnd_segments },
             ssthresh_segments: (self.ssthresh != u32::MAX).then_some(self.ssthresh.min(cwnd_segments)),
             in_flight_segments: cwnd_segments,
@@ -208,7 +212,7 @@ impl<'a> Teller<'a> {
             ..Observation::default()
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
-        // What acknowledgements do not draw waits in no queue of its own making.
+        // Runs not caused by acknowledgements do not wait in a queue that they cause.
         let own_rate = self.runs.has_own_rate(near);
         let undrawn = own_rate || (near && self.runs.most_by_clock());
         let paced = if receiver_full || (queue && !undrawn) {
@@ -234,17 +238,17 @@ impl<'a> Teller<'a> {
         look.window > 0 && room_bytes < mss_bytes && self.knows_scale
     }
 
-    /// Whether pacing holds what it sends. `None`: it may be so. Away from the sender that may also be its
-    /// device, which holds as much as it sends in 1 ms at least (TCP small queues), or of a window that grows
-    /// the path; and of few runs those of a window may be even, too.
+    /// Whether pacing delays the segments. `None`: possibly. Away from the sender the cause may
+    /// also be its device, which holds at least the data of 1 ms (TCP small queues), or the path
+    /// for a growing window; and a few runs of a window may be even, too.
     fn paced(&self, round: &Round, near: bool, queue_us: i64) -> Option<bool> {
         let clocked = self.runs.clocked();
         if near {
-            // One block each round trip is even, too: a window lets it through.
+            // One block per round trip is even, too: a window admits it.
             let even = self.runs.even() && self.runs.count >= 2.0;
             return clocked.or(Some(even && self.runs.some_by_clock()));
         }
-        // Half a tick of its clock is lost in each timestamp.
+        // Each timestamp loses half a tick of its clock on average.
         let in_device = queue_us >= TICK_US;
         let from_begin = self.trace.handshake_rtt_us.is_some();
         if self.runs.has_own_rate(near) {
@@ -260,8 +264,8 @@ impl<'a> Teller<'a> {
         tells.then_some(true)
     }
 
-    /// Whether the flight has stayed the same for longer than a window that grows can: by 0.53 segments each
-    /// round trip at least (RFC 9438 section 4.3), from 0.7 of it.
+    /// Whether the flight has stayed the same for longer than a growing window can: it grows by at
+    /// least 0.53 segments per round trip (RFC 9438 section 4.3), from 0.7 of its size.
     fn stands_still(&self, round: &Round) -> bool {
         let (since_ns, flight) = self.flat;
         let flat_us = (round.end_ns - since_ns) / 1000;
@@ -278,12 +282,12 @@ impl<'a> Teller<'a> {
             self.ssthresh = flight as u32;
         }
         if self.flight == 0.0 && self.trace.handshake_rtt_us.is_none() {
-            // A flow seen from its middle has most likely left it.
+            // A flow observed from its middle has most likely left slow start.
             self.slow_start_over = true;
         }
-        // What was in flight in the round before was acknowledged in this one. The least RTT: a host that
-        // stalls makes single ones long. What was sent before a capture that begins in the middle is in
-        // flight in its first round, and was not seen.
+        // The flight of the previous round was acknowledged in this one. Use the minimum RTT, since
+        // a stalling host delays single segments. If a capture begins in the middle, data sent
+        // before is in flight in its first round, and was not seen.
         let whole = self.rounds >= 2 && self.flight > 0.0;
         if round.rtt_min_us > 0 && whole && !look.repair && !self.repaired {
             if self.flights.len() == COMPARED {
@@ -302,8 +306,8 @@ impl<'a> Teller<'a> {
         self.reader.add(look.told, look.shrunk);
     }
 
-    /// Whether the sender sends what a send buffer took in once a third of it was free: nearly each run is as
-    /// large as that, and followed an acknowledgement. `None`: it may be so.
+    /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
+    /// each run has that size, and follows an acknowledgement. `None`: possibly.
     fn refills(&self, look: &Look, emptied: bool) -> Option<bool> {
         let runs = f64::from(look.runs.max(1));
         let part = f64::from(look.refilled) / runs;
@@ -314,28 +318,28 @@ impl<'a> Teller<'a> {
         }
         let near = self.trace.capture_point == CapturePoint::Sender;
         let woken = self.runs.woken();
-        // What a clock draws no acknowledgement woke up.
+        // If a clock causes the runs, no acknowledgement woke the writer.
         let clocked = self.runs.clocked();
         if clocked == Some(true) {
             return Some(false);
         }
-        // How long data takes from an acknowledgement at least, only the handshake tells away from the
-        // sender: else a rhythm looks so.
+        // Away from the sender only the handshake shows the least time from an acknowledgement to
+        // data: otherwise a regular writer looks the same.
         let tells = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
-        // A program in a rhythm of its own writes as often after an acknowledgement as chance has it.
+        // A program with its own rhythm writes after an acknowledgement as often as by chance.
         let rarely = (self.runs.by_chance().min(NEARLY_ALL) + NEARLY_ALL) / 2.0;
         if woken < if tells { rarely } else { NEARLY_NONE } {
             return Some(false);
         }
-        // What ends with a full segment may as well be what a window lets through.
+        // A run that ends with a full segment may also come from a window.
         let steady = emptied && (near || part < ALL);
         let large = part >= REFILLS && segments >= MIN_REFILL;
         let does = large && steady && tells && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
     }
 
-    /// Whether the RTT grows as the flight does. Of a flow whose handshake was seen the least RTT is known,
-    /// and tells more.
+    /// Whether the RTT grows with the flight. If the handshake was seen, the minimum RTT is known,
+    /// and is more informative.
     fn path_is_full(&self) -> Option<bool> {
         if self.trace.handshake_rtt_us.is_some() {
             return Some(false);
@@ -346,19 +350,20 @@ impl<'a> Teller<'a> {
         let (flights, rtts) = (most.0 / least.0, most.1 / least.1);
         match rtts.ln() / flights.ln() {
             _ if flights < DIFFER => None,
-            // A sender that paces has as much in flight as the RTT lets it, too; but no losses end its
-            // growth.
+            // The flight of a pacing sender is proportional to the RTT, too; but losses do not end
+            // its growth.
             part if part >= AS_MUCH => (self.reductions > 0).then_some(true),
             part if part <= LESS => Some(false),
             _ => None,
         }
     }
 
-    /// The least round-trip time of a round, and whether what it is longer than the least of all was spent
-    /// before the capture. Near the sender it was measured. Elsewhere what was measured is from data to what
-    /// its acknowledgement drew, which may have waited for its time; the passage from the sender's timestamp
-    /// to the capture tells of a queue alone. On the way, of a flow seen from its middle, nobody knows
-    /// whether that queue is the sender's own device's.
+    /// The minimum RTT of a round, and whether its excess over the flow's minimum arose before the
+    /// capture. Near the sender it was measured. Elsewhere the measurement is from data to the data
+    /// sent in response to its acknowledgement, which may have waited to be sent; only the delay
+    /// from the sender's timestamp to the capture shows a queue. In the middle of the path, for a
+    /// flow observed from its middle, it is unknown whether that queue is in the sender's own
+    /// device.
     fn least_rtt(&self, round: &Round, look: &Look, queue_us: i64) -> (u32, bool) {
         let point = self.trace.capture_point;
         if point == CapturePoint::Sender || look.passage_us.is_none() {
@@ -375,7 +380,7 @@ impl<'a> Teller<'a> {
         (round.rtt_min_us.max(least_us), upstream)
     }
 
-    /// The reduction that was made by this round's end, if one was.
+    /// The reduction made by the end of this round, if any.
     fn reduction(&mut self, round: &Round) -> Option<Reduction> {
         let mut found = None;
         while let Some(reduction) = self.trace.reductions.get(self.reductions)
@@ -391,16 +396,16 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// The scale of a receiver whose SYN was not seen: the least with which it allowed all that was outstanding.
-/// If a window was ever full, it is this one; by chance a window of another scale is as full only once in as
-/// many times as segments fit into it.
+/// The scale of a receiver whose SYN was not seen: the smallest that allowed all outstanding data.
+/// If a window was ever full, it is the right one; a window of another scale is as full by chance
+/// only once in as many times as it has segments.
 fn least_scale(looks: &[Look]) -> u32 {
     let fits = |scale: u32| looks.iter().all(|look| look.used_bytes <= u64::from(look.window) << scale);
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
-/// Whether windows show their scale: those that are full by it are full to the last byte, or of many
-/// segments, or several. A steady flight may lie a segment below one window by chance.
+/// Whether windows show their scale: full windows are full to the last byte, or have many segments,
+/// or there are several. A steady flight may be a segment below a single window by chance.
 fn shows_scale(trace: &WindowTrace, looks: &[Look]) -> bool {
     let scale = least_scale(looks);
     let mss_bytes = u64::from(trace.mss_bytes.max(1));
@@ -408,7 +413,7 @@ fn shows_scale(trace: &WindowTrace, looks: &[Look]) -> bool {
     for look in looks.iter().filter(|look| look.window > 0) {
         let window_bytes = u64::from(look.window) << scale;
         let room_bytes = window_bytes.saturating_sub(look.used_bytes);
-        // Of one segment or two that is also what any sender with little to send has outstanding.
+        // For one or two segments, any sender with little to send has the same outstanding.
         let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;
         if to_the_last_byte {
             return true;

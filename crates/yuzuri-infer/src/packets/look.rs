@@ -1,70 +1,73 @@
-//! What packets tell of why a sender stopped sending, round by round.
+//! Observations, round by round, of why a sender stopped sending.
 
 use crate::window_trace::CapturePoint;
 use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
 
-/// What follows a segment within this time was sent with it, and what follows an acknowledgement was drawn by
-/// it.
+/// Segments within this time of each other were sent together, and segments within this time after
+/// an acknowledgement were sent in response to it.
 const AT_ONCE_NS: i64 = 200_000;
-/// A writer that is woken up by an acknowledgement takes so long to write, on a host that has other work too.
+/// How long a writer woken by an acknowledgement takes to write, on a host that has other work,
+/// too.
 pub(super) const WAKES_NS: i64 = 500_000;
-/// Readings of the sender's clock: milliseconds with Linux and nearly all others.
+/// The resolution of the sender's clock: milliseconds with Linux and nearly all others.
 const TICK_NS: i64 = 1_000_000;
 
-/// What was seen in a round beside its flight.
+/// Observations of a round beside its flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// Segments that were sent together: how many times.
+    /// The number of runs: segments sent together.
     pub runs: u32,
-    /// Of these, those that end with a segment that is not full, or are one segment with PSH: with it the
-    /// sender's queue was empty. Of several, Linux sets PSH in any case (`__tcp_transmit_skb`: "to expedite
-    /// GRO flush").
+    /// Runs that end with a segment that is not full, or consist of one segment with PSH: after it
+    /// the sender's queue was empty. In runs of several, Linux always sets PSH
+    /// (`__tcp_transmit_skb`: "to expedite GRO flush").
     pub emptied: u32,
-    /// From such a run to the next, and from each of the others to the next, milliseconds of the sender's
-    /// clock: for so long there was nothing to send, or something was.
+    /// Time from such runs to the next, and from the other runs to the next, milliseconds of the
+    /// sender's clock: time with nothing to send, and with something.
     pub rests_ms: (f64, f64),
-    /// Of all, those that followed an acknowledgement at once, as what a window lets through does.
+    /// Runs that immediately followed an acknowledgement, as those admitted by a window do.
     pub drawn: u32,
-    /// Of all, those that followed an acknowledgement without data as closely as what a writer writes that it
-    /// woke up. Of an answer with data the program itself knows.
+    /// Runs that followed an acknowledgement without data as closely as those of a writer that it
+    /// woke. An answer with data is known to the program itself.
     pub woken: u32,
-    /// Of all, those that echo the acknowledgement that the run before echoes, and that was the only one of
-    /// its tick: no acknowledgement came in between, wherever the capture is, so that none drew the run.
+    /// Runs that echo the same acknowledgement as the previous run, if it was the only one of its
+    /// tick: no acknowledgement came in between, wherever the capture is, so none caused the run.
     pub undrawn: u32,
-    /// What draws the runs.
+    /// The cause of the runs.
     pub clocked: Clocked,
-    /// Sum over the runs of the part of the flight that each of them was.
+    /// The sum of each run's fraction of the flight.
     pub refilled: f32,
     /// Segments of all runs.
     pub segments: u32,
-    /// From one run's begin to the next one's, milliseconds: the sum, and the sum of the squares.
+    /// Time from the start of each run to the start of the next, milliseconds: the sum, and the sum
+    /// of the squares.
     pub gaps_ms: f64,
     /// The sum of the squares.
     pub gaps_ms2: f64,
-    /// From a run's first segment to its last, milliseconds, over all runs.
+    /// Time from the first segment of each run to its last, milliseconds, over all runs.
     pub spread_ms: f64,
-    /// How long segments lay in the sender's device on average, microseconds: by the acknowledgements that
-    /// had passed the capture before, and that the timestamps of the segment do not echo. Near the sender.
+    /// Mean time that segments were held in the sender's device, microseconds: from
+    /// acknowledgements that had already passed the capture, and that the segment's timestamps do
+    /// not echo. Near the sender.
     pub held_us: u32,
-    /// Acknowledgements that opened the receiver's window by a segment or more without acknowledging
-    /// anything: its program had not read before.
+    /// Acknowledgements that opened the receiver's window by a segment or more without
+    /// acknowledging anything: its program had not read before.
     pub updates: u32,
-    /// Acknowledgements of data without holes, and how many of them told a smaller window than the one
-    /// before: what had arrived was not read.
+    /// Acknowledgements of data without holes, and how many of them had a smaller window than the
+    /// previous one: arrived data had not been read.
     pub told: u32,
-    /// Those of a smaller window.
+    /// Those with a smaller window.
     pub shrunk: u32,
-    /// When the receiver's window was fullest: what of it was used, bytes.
+    /// The bytes of the receiver's window in use when it was fullest.
     pub used_bytes: u64,
-    /// What it was then, as the segment said it, without its scale.
+    /// The window field at that time, not scaled.
     pub window: u16,
-    /// From the sender's timestamp (RFC 7323) to the capture, microseconds, on average. Only differences have
-    /// a meaning.
+    /// Mean delay from the sender's timestamp (RFC 7323) to the capture, microseconds. Only
+    /// differences are meaningful.
     pub passage_us: Option<i64>,
     /// The least of these.
     pub least_passage_us: Option<i64>,
-    /// Losses were being repaired, or began to be.
+    /// Losses were being repaired, or a repair began.
     pub repair: bool,
     /// A retransmission timeout.
     pub timeout: bool,
@@ -72,21 +75,21 @@ pub struct Look {
     pub closed: bool,
 }
 
-/// How far the times from run to run are from those between acknowledgements, as a part of how far they are
-/// from their mean: the sum of the logarithms of that, squared, and of how many runs.
+/// How well the intervals between runs match those between acknowledgements, relative to how well
+/// they match their mean: the sum of the squared logarithms of that ratio, and the number of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clocked {
     /// By the last acknowledgements that the sender had seen at each run.
     pub by_last: (u32, f64),
-    /// By the first acknowledgements that it had seen since the run before, of runs that emptied its queue.
-    /// Any of them may have woken up its writer. Of other runs by the last.
+    /// By the first acknowledgements since the previous run, for runs that emptied the sender's
+    /// queue: any of them may have woken its writer. For other runs by the last.
     pub by_first: (u32, f64),
 }
 
-/// All looks at a sender.
+/// All observations of a sender.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
-    /// The scale of the receiver's window; `None` where its SYN was not seen.
+    /// The scale of the receiver's window; `None` if its SYN was not seen.
     pub scale: Option<u8>,
     /// By round, as in the window trace.
     pub rounds: Vec<Look>,
@@ -122,13 +125,14 @@ impl Default for Look {
     }
 }
 
-/// Acknowledgements whose times are remembered until the next run.
+/// Acknowledgement times remembered until the next run.
 const RECENT: usize = 64;
-/// Clocks of hosts and captures blur times by this, milliseconds.
+/// The blur of hosts' and captures' clocks, milliseconds.
 const BLURS_MS: f64 = 0.01;
-/// A logarithm.
+/// The largest logarithm.
 const AT_MOST: f64 = 4.0;
-/// Acknowledgements remembered until they are echoed: what passes in the time that a device holds a segment.
+/// Acknowledgements remembered until they are echoed: those that pass while a device holds a
+/// segment.
 const PASSED: usize = 256;
 
 /// Acknowledgements with the same timestamp.
@@ -150,10 +154,10 @@ struct Run {
     drawn: bool,
     woken: bool,
     undrawn: bool,
-    /// When the acknowledgement passed that its sender had seen last, where it is the only one with its
+    /// When the last acknowledgement seen by its sender passed, if it is the only one with its
     /// timestamp.
     seen_ns: Option<i64>,
-    /// When the first acknowledgement passed that its sender had not seen at the run before.
+    /// When the first acknowledgement passed that its sender had not seen at the previous run.
     head_ns: Option<i64>,
     emptied: bool,
     segments: u32,
@@ -161,7 +165,7 @@ struct Run {
     after_bytes: u64,
 }
 
-/// The last times from one run to the next, milliseconds.
+/// The latest intervals between runs, milliseconds.
 #[derive(Clone, Debug, Default)]
 struct Gaps {
     last: [f64; 16],
@@ -174,8 +178,8 @@ impl Gaps {
         self.count += 1;
     }
 
-    /// Their mean without the two largest and the two least: those of a host that stalls, which catches up,
-    /// and where a capture begins.
+    /// Their mean without the two largest and the two smallest: those of a stalling host, which
+    /// then catches up, and of the start of a capture.
     fn mean(&self) -> Option<f64> {
         if self.count < self.last.len() {
             return None;
@@ -191,32 +195,32 @@ impl Gaps {
     }
 }
 
-/// Looks at what a sender sends.
+/// Observes a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Looker {
     look: Look,
     run: Option<Run>,
     /// The last run.
     last_run: Option<Run>,
-    /// Acknowledgements that passed and were not echoed yet.
+    /// Acknowledgements that have passed and were not echoed yet.
     passed: VecDeque<Passed>,
-    /// Those that were echoed last.
+    /// The acknowledgements echoed last.
     echoed: Option<Passed>,
     held: (i64, i64),
-    /// When the last of all acknowledgements passed.
+    /// When recent acknowledgements passed, with or without data.
     recent: VecDeque<i64>,
     gaps: Gaps,
     window: Option<u16>,
     passages: (i64, i64),
     first_passage_ns: Option<i64>,
-    /// The least time from an acknowledgement to the data that it draws: none at the sender.
+    /// The least time from an acknowledgement to the data sent in response: none at the sender.
     least_back_ns: Option<i64>,
     done: Vec<Look>,
 }
 
 impl Looker {
-    /// New data was sent. `acted_ns`: when the latest acknowledgement passed the capture of which the sender
-    /// knows.
+    /// Processes new data. `acted_ns`: when the latest acknowledgement known to the sender passed
+    /// the capture.
     pub(super) fn sent(
         &mut self,
         segment: &Segment,
@@ -230,8 +234,8 @@ impl Looker {
         let near = point == CapturePoint::Sender || stamp.is_none();
         let before = self.echoed;
         let newly = segment.options.timestamps.and_then(|(_, echo)| self.held(echo, now));
-        // Away from the sender segments come as the path lets them: there its clock tells what was sent
-        // together.
+        // Away from the sender segments arrive as the path delivers them: there the sender's clock
+        // shows which were sent together.
         let goes_on = self
             .run
             .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
@@ -240,10 +244,10 @@ impl Looker {
             let after_ns = now - acted_ns;
             let least_ns =
                 if near { 0 } else { self.least_back_ns.map_or(after_ns, |least| least.min(after_ns)) };
-            // A program in a rhythm of its own never follows them.
+            // A program with its own rhythm never follows them.
             let least_ns = handshake_ns.map_or(least_ns, |handshake_ns| least_ns.min(handshake_ns));
             self.least_back_ns = Some(least_ns);
-            // A tick is lost in what the segment echoes, and a part of one in what else is sent in it.
+            // A tick is lost in the segment's echo, and a fraction of one in the rest of that tick.
             let tick_ns = if near { 0 } else { TICK_NS * 3 / 2 };
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
             let undrawn = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
@@ -276,7 +280,7 @@ impl Looker {
         }
         if let Some(stamp) = stamp {
             let passage_ns = now.wrapping_sub(i64::from(stamp as i32).wrapping_mul(TICK_NS));
-            // Far from the first: the clock is another one, or ran over.
+            // Far from the first: another clock, or a wrap.
             let first_ns = *self.first_passage_ns.get_or_insert(passage_ns);
             let passage_us = passage_ns.wrapping_sub(first_ns) / 1000;
             self.passages.0 = self.passages.0.wrapping_add(passage_us);
@@ -286,7 +290,7 @@ impl Looker {
         }
     }
 
-    /// An acknowledgement with this timestamp passed the capture.
+    /// Processes an acknowledgement with this timestamp.
     pub(super) fn passed(&mut self, stamp: u32, now: i64) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
@@ -303,8 +307,9 @@ impl Looker {
         }
     }
 
-    /// A segment echoes this timestamp. It was made before the first acknowledgement acted that it does not
-    /// echo. Gives when the first acknowledgement passed that no segment before had echoed.
+    /// A segment echoes this timestamp. It was made before the first acknowledgement took effect
+    /// that it does not echo. Returns when the first acknowledgement passed that no earlier segment
+    /// had echoed.
     fn held(&mut self, echo: u32, now: i64) -> Option<i64> {
         let newer = |stamp: u32| stamp.wrapping_sub(echo) as i32 > 0;
         let mut newly_ns = None;
@@ -326,13 +331,13 @@ impl Looker {
         self.recent.iter().copied().find(|at| *at > since_ns).filter(|_| all)
     }
 
-    /// The receiver's window opened without an acknowledgement of anything.
+    /// The receiver's window opened without acknowledging anything.
     pub(super) fn updated(&mut self) {
         self.look.updates += 1;
     }
 
-    /// The receiver's window that acted last, without its scale; whether it came with an acknowledgement of
-    /// more data.
+    /// Processes the receiver's window that last took effect, not scaled; `more`: it came with an
+    /// acknowledgement of new data.
     pub(super) fn window(&mut self, window: u16, more: bool) {
         if let Some(before) = self.window.filter(|_| more) {
             self.look.told += 1;
@@ -342,7 +347,7 @@ impl Looker {
         self.window = Some(window);
     }
 
-    /// So much is outstanding.
+    /// Records the outstanding data.
     pub(super) fn used(&mut self, used_bytes: u64) {
         let Some(window) = self.window else { return };
         let fuller = u128::from(used_bytes) * u128::from(self.look.window)
@@ -357,7 +362,7 @@ impl Looker {
         self.look.timeout |= timeout;
     }
 
-    /// Nothing is outstanding; whether the window is closed.
+    /// Nothing is outstanding; `closed`: the window is closed.
     pub(super) fn idle(&mut self, closed: bool) {
         self.look.closed = closed;
     }
@@ -372,7 +377,7 @@ impl Looker {
                 self.look.gaps_ms += gap_ms;
                 self.look.gaps_ms2 += gap_ms * gap_ms;
                 self.clocked(&run, &before);
-                // Away from the sender a burst comes as the path lets it.
+                // Away from the sender a burst arrives as the path delivers it.
                 let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
                 let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
                 let (emptied_ms, others_ms) = &mut self.look.rests_ms;
@@ -387,8 +392,8 @@ impl Looker {
         }
     }
 
-    /// What gave the time of a run: a clock that holds it a mean time after the one before, or
-    /// acknowledgements that come as far apart.
+    /// What determined the time of a run: a clock that keeps a mean interval, or acknowledgements
+    /// with the same intervals.
     fn clocked(&mut self, run: &Run, before: &Run) {
         let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
         if gap_ms <= 0.0 {
@@ -400,7 +405,7 @@ impl Looker {
         let off = |from_ms: f64| (gap_ms - from_ms).powi(2) + BLURS_MS * BLURS_MS;
         let part = |acks: Option<(i64, i64)>| {
             let (of, before) = acks?;
-            // No run tells more: a single one may be that of a host that stalls.
+            // The limit for a single run, which may come from a stalling host.
             Some((off((of - before) as f64 / 1e6) / off(mean_ms)).ln().clamp(-AT_MOST, AT_MOST))
         };
         let last = part(run.seen_ns.zip(before.seen_ns));
@@ -413,7 +418,7 @@ impl Looker {
         add(&mut self.look.clocked.by_first, first);
     }
 
-    /// A round is over; whether it is kept.
+    /// A round has ended; `kept`: it is kept.
     pub(super) fn close(&mut self, kept: bool) {
         self.close_run();
         let (sum_us, count) = std::mem::take(&mut self.passages);
@@ -428,7 +433,7 @@ impl Looker {
         }
     }
 
-    /// `scale`: of the receiver's window, where its SYN was seen.
+    /// `scale`: of the receiver's window, if its SYN was seen.
     pub(super) fn finish(self, scale: Option<u8>) -> Looks {
         Looks { scale, rounds: self.done }
     }

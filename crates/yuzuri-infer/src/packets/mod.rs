@@ -1,4 +1,4 @@
-//! From packets to window traces: windows rebuilt from what passed a capture.
+//! From packets to window traces: reconstructs windows from the packets at a capture point.
 
 mod brief;
 mod capture_point;
@@ -24,14 +24,15 @@ pub use spread::{Part, spread};
 use flow::Flow;
 use yuzuri_capture::{FlowSlot, Segment};
 
-/// Segments that are kept of a flow before it is followed: a capture may have a hundred thousand flows open, and most of scans and of short
-/// requests never send more. What a flow is followed by takes twenty times as much as a segment.
+/// Segments kept of a flow before it is tracked: a capture may have a hundred thousand flows open,
+/// and most flows of scans and short requests never send more. Tracking a flow takes twenty times
+/// as much memory as a segment.
 const YOUNG: usize = 6;
 
-/// A flow of which there is little, or much.
+/// A flow with few segments, or a tracked one.
 #[derive(Clone, Debug)]
 enum Stage {
-    /// Its segments, which nobody has looked at yet.
+    /// Its segments, not evaluated yet.
     Young(Vec<Segment>),
     Followed(Box<Flow>),
 }
@@ -66,7 +67,7 @@ impl Stage {
     }
 }
 
-/// A flow that these segments began.
+/// Starts tracking a flow that began with these segments.
 #[cold]
 fn followed(segments: &[Segment]) -> Box<Flow> {
     let mut flow = Box::new(Flow::new());
@@ -76,7 +77,7 @@ fn followed(segments: &[Segment]) -> Box<Flow> {
     flow
 }
 
-/// Follows all flows of a capture.
+/// Tracks all flows of a capture.
 #[derive(Debug, Default)]
 pub struct Tracker {
     flows: Vec<Option<Stage>>,
@@ -88,7 +89,7 @@ impl Tracker {
         Tracker::default()
     }
 
-    /// A segment of a flow.
+    /// Processes a segment of a flow.
     #[inline]
     pub fn segment(&mut self, segment: &Segment) {
         let slot = segment.flow.index();
@@ -98,17 +99,17 @@ impl Tracker {
         self.flows[slot].get_or_insert_with(Stage::new).segment(segment);
     }
 
-    /// A flow is over: what became of it.
+    /// Ends a flow; returns its results.
     pub fn end(&mut self, slot: FlowSlot) -> Option<Ended> {
         Some(self.flows.get_mut(slot.index())?.take()?.finish())
     }
 
-    /// What a flow is as far as it goes; it goes on.
+    /// A flow's results so far; tracking continues.
     pub fn now(&self, slot: FlowSlot) -> Option<Ended> {
         Some(self.flows.get(slot.index())?.as_ref()?.clone().finish())
     }
 
-    /// By end, lower first: the rounds of the data it sent that are over.
+    /// By end, lower first: the number of completed rounds of its data.
     pub fn rounds(&self, slot: FlowSlot) -> [usize; 2] {
         match self.flows.get(slot.index()) {
             Some(Some(Stage::Followed(flow))) => flow.rounds(),
@@ -116,7 +117,7 @@ impl Tracker {
         }
     }
 
-    /// The flows that are still followed.
+    /// The flows still tracked.
     pub fn live(&self) -> impl Iterator<Item = FlowSlot> + use<> {
         let live: Vec<_> = (0..)
             .zip(&self.flows)
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
     use yuzuri_capture::{Checksum, Ecn, End, Flags, TcpOptions};
 
-    /// Data, and its acknowledgement a millisecond later, in turn.
+    /// Data, and its acknowledgement a millisecond later, alternately.
     fn segment(number: u32) -> Segment {
         let (from, payload_bytes) =
             if number.is_multiple_of(2) { (End::Lower, 1000) } else { (End::Higher, 0) };

@@ -1,5 +1,6 @@
-//! The flows of a capture on several threads, each of which reads all of it and follows a share of its own. To look again at a packet costs less than to
-//! hand it from one core to another, and nobody waits for anybody.
+//! Divides the flows of a capture among several threads, each of which reads the whole capture and
+//! tracks a part of the flows. Decoding a packet again costs less than passing it from one core to
+//! another, and no thread waits for another.
 
 use super::spread::{Part, feed};
 use std::io::Read;
@@ -7,13 +8,15 @@ use std::panic;
 use std::thread;
 use yuzuri_capture::{Capture, ReadError};
 
-/// More readers gain little: to look at a packet takes a fifth of the time that it takes to read and follow it.
+/// More readers gain little: decoding a packet takes a fifth of the time of reading and tracking
+/// it.
 pub const MAX_READERS: usize = 4;
 
-/// Reads the same capture by each of `captures` to its end: by the first on this thread, by the others on threads of their own. The flows that each
-/// gives ([`Partition`](yuzuri_capture::Partition)) go to the part of its place. The parts have finished, whatever the outcome.
+/// Reads the same capture with each of `captures` to its end: with the first on this thread, with
+/// the others on their own threads. The flows of each ([`Partition`](yuzuri_capture::Partition)) go
+/// to the part with the same index. All parts have finished on return, whatever the result.
 ///
-/// What is dear to read twice or cannot be is for [`spread`](super::spread()).
+/// For captures that are expensive or impossible to read twice, use [`spread`](super::spread()).
 ///
 /// # Panics
 /// If there are not as many captures as parts.

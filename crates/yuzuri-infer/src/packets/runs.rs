@@ -1,46 +1,47 @@
-//! What draws the runs that a sender sends: acknowledgements, or a clock (pacing, its device, a full path, a
+//! What causes a sender's runs: acknowledgements, or a clock (pacing, its device, a full path, a
 //! program's rhythm).
 
 use super::look::{Look, WAKES_NS};
 use crate::window_trace::Round;
 
-/// Fewer runs do not tell whether they are evenly spaced; and they are where the variance of their distances
-/// is less than this part of their mean squared. What a window lets through comes in a block, at the rate of
-/// the path, and then there is nothing until the first acknowledgement.
+/// With fewer runs it is not clear whether they are evenly spaced. They are if the variance of
+/// their intervals is less than this fraction of their squared mean. A window's data comes in a
+/// block, at the rate of the path, and then there is nothing until the first acknowledgement.
 pub(super) const MIN_RUNS: f64 = 12.0;
 const EVEN: f64 = 0.3;
-/// Of the times from run to run, how far they are from the times between the acknowledgements that the sender
-/// had seen, as a part of how far they are from their mean (variances). What acknowledgements draw keeps
-/// their distances, whatever these are: each deviation comes again with each round trip, so that the part
-/// falls below 1 at once, and further with each. What a clock draws keeps its mean, and the acknowledgements
-/// of a round trip before have their own deviations beside its own: 2 and more. Between these two nobody
-/// knows.
+/// Compares the intervals between runs with those between the acknowledgements that the sender had
+/// seen: their mismatch relative to the mismatch with their mean (variances). Runs caused by
+/// acknowledgements keep their intervals, whatever these are: each deviation repeats with each
+/// round trip, so the ratio immediately falls below 1, and further with each. Runs caused by a
+/// clock keep its mean, and the acknowledgements of the previous round trip add their own
+/// deviations: the ratio is 2 and more. In between, the cause is unknown.
 const DRAWN_BY_ACKS: f64 = 0.5;
 const DRAWN_BY_CLOCK: f64 = 1.5;
-/// Where segments of one run come closer than all segments do on average, by this factor, the path carries
-/// more than is sent. What a full path carries comes as close as it can.
+/// If segments within runs are closer than segments are on average, by this factor, the path can
+/// carry more than is sent. On a full path they are as close as possible.
 const PATH_CARRIES_MORE: f64 = 0.8;
-/// The part of the runs between which no acknowledgement came, from which on none drew them: one is made
-/// twice now and then.
+/// The fraction of runs without an acknowledgement in between from which on none caused them: one
+/// is occasionally counted twice.
 const UNDRAWN: f64 = 0.1;
-/// Runs that no acknowledgement drew: the part from which on a clock of the sender's own draws them, and from
-/// which on it draws most.
+/// Runs not caused by an acknowledgement: the fraction from which on a clock of the sender's own
+/// causes some, and from which on it causes most.
 const BY_CLOCK: f64 = 0.02;
 const MOSTLY: f64 = 0.5;
-/// How fast the means over rounds forget; those of what a busy host blurs for several rounds forget slower.
+/// How fast means over rounds decay; those of values that a busy host blurs for several rounds
+/// decay more slowly.
 const FORGETS: f64 = 0.25;
 const FORGETS_SLOWLY: f64 = 0.05;
-/// As many runs are remembered of a small flight as of a large one.
+/// The number of runs remembered, for small and large flights alike.
 const REMEMBERED: f64 = 48.0;
-/// A writer that is woken up takes so long to write, as runs are looked at, milliseconds.
+/// The time that a woken writer takes to write, as for runs, milliseconds.
 const WAKES_MS: f64 = WAKES_NS as f64 / 1e6;
 
-/// What rounds told of their runs, over the last ones.
+/// The runs of the last rounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     rounds: u32,
     runs: u32,
-    /// Means over rounds of the number of runs, and of the sum of what each told.
+    /// Means over rounds of the number of runs, and of the sum of their values.
     count: f64,
     sum: f64,
 }
@@ -65,21 +66,21 @@ impl Told {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Runs {
     rounds: u32,
-    /// How fast they forget.
+    /// How fast they decay.
     pub(super) forgets: f64,
     /// Runs of a round.
     pub(super) count: f64,
-    /// Of these, those that did not follow an acknowledgement at once.
+    /// Runs that did not immediately follow an acknowledgement.
     not_at_once: f64,
-    /// Those between which no acknowledgement came, and all.
+    /// Runs without an acknowledgement in between, and all.
     undrawn: (f64, f64),
-    /// From run to run, milliseconds: the sum, and the sum of the squares.
+    /// Intervals between runs, milliseconds: the sum, and the sum of the squares.
     gaps: (f64, f64),
-    /// Within runs, milliseconds, and their segments beyond the first; from run to run, milliseconds, and all
-    /// segments.
+    /// Time within runs, milliseconds, and their segments beyond the first; time between runs,
+    /// milliseconds, and all segments.
     spacing: [f64; 4],
-    /// Runs that followed an acknowledgement as a writer does that it woke, and all; acknowledgements, and
-    /// the length of a round, milliseconds.
+    /// Runs that followed an acknowledgement as those of a woken writer do, and all;
+    /// acknowledgements, and the length of a round, milliseconds.
     woken: (f64, f64),
     acks: (f64, f64),
     /// As [`super::look::Clocked`].
@@ -91,7 +92,7 @@ impl Runs {
     pub(super) fn add(&mut self, round: &Round, look: &Look) {
         self.rounds += 1;
         self.forgets = (f64::from(look.runs) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
-        // From the first round on it is a mean.
+        // A mean from the first round on.
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         let by = |forgets: f64| move |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
         let (mean, slow) = (by(self.forgets), by(slowly));
@@ -120,7 +121,7 @@ impl Runs {
         self.count >= MIN_RUNS * self.forgets && variance < EVEN * mean * mean
     }
 
-    /// Whether a clock draws them, or acknowledgements (`false`); `None`: nobody knows.
+    /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
     pub(super) fn clocked(&self) -> Option<bool> {
         let told = [self.by_last, self.by_first].into_iter().filter_map(Told::mean);
         match told.min_by(f64::total_cmp)?.exp() {
@@ -130,9 +131,9 @@ impl Runs {
         }
     }
 
-    /// Whether they leave at a rate of the sender's own, by pacing or as its device does. A path that is full
-    /// is a clock, too: away from the sender it must carry more than is sent, or runs must leave without any
-    /// acknowledgement.
+    /// Whether they leave at a rate of the sender's own, by pacing or because of its device. A full
+    /// path is a clock, too: away from the sender it must be able to carry more than is sent, or
+    /// runs must leave without any acknowledgement.
     pub(super) fn has_own_rate(&self, near: bool) -> bool {
         let [within_ms, further, gaps_ms, segments] = self.spacing;
         let per_segment_ms = gaps_ms / segments.max(1e-9);
@@ -141,23 +142,23 @@ impl Runs {
         own && self.clocked() == Some(true)
     }
 
-    /// Near the sender: whether some do not follow an acknowledgement at once, and whether most do not.
+    /// Near the sender: whether some runs do not immediately follow an acknowledgement.
     pub(super) fn some_by_clock(&self) -> bool {
         self.not_at_once > BY_CLOCK * self.count
     }
 
-    /// See [`Runs::some_by_clock`].
+    /// The same for most runs; see [`Runs::some_by_clock`].
     pub(super) fn most_by_clock(&self) -> bool {
         self.not_at_once > MOSTLY * self.count
     }
 
-    /// The part that followed an acknowledgement as a writer does that it woke.
+    /// The fraction of runs that followed an acknowledgement as those of a woken writer do.
     pub(super) fn woken(&self) -> f64 {
         self.woken.0 / self.woken.1.max(1e-9)
     }
 
-    /// How large a part of the time lies so close behind an acknowledgement that a writer may be taken to be
-    /// woken by it.
+    /// The fraction of time that is so close after an acknowledgement that a writer would seem to
+    /// be woken by it.
     pub(super) fn by_chance(&self) -> f64 {
         let (acks, ms) = self.acks;
         acks * WAKES_MS / ms.max(1e-9)

@@ -1,26 +1,28 @@
-//! What is outstanding, in the manner of RFC 6675: what was sent, what of it was selectively acknowledged, lost, sent again.
+//! The outstanding data, as in RFC 6675: what was sent, and which of it was selectively
+//! acknowledged, lost or retransmitted.
 
 use std::collections::VecDeque;
 
-/// More outstanding segments than this are not followed one by one: a flow that claims more is hostile or cut to pieces.
+/// Outstanding segments tracked individually: a flow that claims more is hostile or fragmented.
 const MAX_SEGMENTS: usize = 1 << 16;
-/// Duplicate acknowledgements, or segments acknowledged above a hole, after which the hole is lost (RFC 6675).
+/// Duplicate acknowledgements, or segments acknowledged above a hole, after which the hole counts
+/// as lost (RFC 6675).
 const DUP_THRESH: u64 = 3;
 
-/// Something that was sent. Places are 64-bit: sequence numbers without their wrap.
+/// A transmission. Positions are 64-bit: sequence numbers without their wrap.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     start: u64,
     at_ns: i64,
     bytes: u32,
-    /// The sender's own clock when it sent it, ticks of its timestamps.
+    /// The sender's own clock at that time, ticks of its timestamps.
     stamp: u32,
     sacked: bool,
     lost: bool,
     again: bool,
-    /// It was sent again at some time: which sending an acknowledgement answers cannot be told (Karn).
+    /// It was retransmitted: which transmission an acknowledgement answers is ambiguous (Karn).
     twice: bool,
-    /// Lost before the place of the capture, or by the capture: known by the hole alone.
+    /// Lost upstream of the capture, or missed by it: only the hole shows it.
     unseen: bool,
 }
 
@@ -34,29 +36,30 @@ impl Sent {
     }
 }
 
-/// What an acknowledgement did.
+/// The effect of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Acked {
-    /// Bytes newly acknowledged, either way.
+    /// Bytes newly acknowledged, cumulatively or selectively.
     pub bytes: u64,
-    /// When the latest segment was sent that it acknowledges and that was sent once only, by the capture's clock and by the sender's.
+    /// When the latest acknowledged segment was sent that was sent only once, by the capture's
+    /// clock and by the sender's.
     pub sent: Option<(i64, u32)>,
     /// Bytes newly selectively acknowledged.
     pub sacked_bytes: u64,
 }
 
-/// How a segment relates to what was sent before.
+/// How a segment relates to earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// New data.
     New,
-    /// Data that was sent before, or whose hole was noticed long ago.
+    /// Data sent before, or whose hole was noticed long ago.
     Again,
-    /// The late filling of a hole: the network changed the order.
+    /// A hole filled late: the network reordered.
     Late,
 }
 
-/// Of what is outstanding, bytes.
+/// Outstanding data by state, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     sacked_bytes: u64,
@@ -97,10 +100,10 @@ pub(super) struct Scoreboard {
     /// End of the highest selectively acknowledged block.
     high_sacked: u64,
     sums: Sums,
-    /// Segments below this place were already judged lost or not.
+    /// Segments below this position were already judged lost or not.
     judged: u64,
-    /// The blocks of the last acknowledgement that had any: what lies in them is marked, and is not looked at again (`recv_sack_cache` of the
-    /// kernel). Nothing takes a mark back.
+    /// The blocks of the last acknowledgement that had any: their data is marked and is not
+    /// examined again (`recv_sack_cache` of the kernel). Marks are never removed.
     known: Vec<(u64, u64)>,
 }
 
@@ -126,7 +129,8 @@ impl Scoreboard {
         self.sums.sacked_bytes
     }
 
-    /// Bytes lost that have not arrived since, whether they were sent again or not (`lost_out` of the kernel).
+    /// Bytes lost that have not arrived since, whether retransmitted or not (`lost_out` of the
+    /// kernel).
     pub(super) fn lost_bytes(&self) -> u64 {
         self.sums.lost_bytes
     }
@@ -137,7 +141,8 @@ impl Scoreboard {
             .saturating_sub(self.sums.sacked_bytes + self.sums.lost_bytes)
     }
 
-    /// `start..end` was sent, at a time by both clocks. `reorder_ns`: a hole that is filled within this time was only late.
+    /// `start..end` was sent, at a time by both clocks. `reorder_ns`: a hole filled within this
+    /// time was only late.
     pub(super) fn send(
         &mut self,
         (start, end): (u64, u64),
@@ -180,7 +185,7 @@ impl Scoreboard {
         kind
     }
 
-    /// All before `start` was sent, too, though it was not seen.
+    /// Everything before `start` was sent, too, though it was not seen.
     pub(super) fn miss(&mut self, start: u64, at_ns: i64, mss_bytes: u64) {
         if start > self.nxt {
             self.push((self.nxt, start), (at_ns, 0), true, mss_bytes);
@@ -188,7 +193,8 @@ impl Scoreboard {
         }
     }
 
-    /// Segment by segment: what the capture shows as one may be a super-segment that the device splits, or a hole of several.
+    /// By segment: what the capture shows as one may be a super-segment that the device splits, or
+    /// a hole of several.
     fn push(
         &mut self,
         (mut start, end): (u64, u64),
@@ -198,7 +204,8 @@ impl Scoreboard {
     ) {
         while start < end {
             if self.sent.len() >= MAX_SEGMENTS {
-                // Counted as one with the last: the flight stays right, single round-trip times get lost.
+                // Merged into the last one: the flight stays correct, some round-trip times are
+                // lost.
                 if let Some(last) = self.sent.back_mut() {
                     let more = u32::try_from(end - start).unwrap_or(u32::MAX).min(u32::MAX - last.bytes);
                     if last.again {
@@ -257,7 +264,8 @@ impl Scoreboard {
                 self.sums.forget(&gone, gone.bytes(), &mut done);
             }
             if doubtful {
-                // As the kernel: what was held back behind a repaired hole tells no round-trip time (`tcp_clean_rtx_queue`).
+                // As in the kernel: data held back behind a repaired hole yields no round-trip time
+                // (`tcp_clean_rtx_queue`).
                 done.sent = None;
             }
             self.una = ack;
@@ -265,7 +273,7 @@ impl Scoreboard {
             self.judged = self.judged.max(ack);
         }
         let before = self.high_sacked;
-        // Below: D-SACK (RFC 2883), the caller's matter. Above: not of this flow.
+        // Below: D-SACK (RFC 2883), handled by the caller. Above: not of this flow.
         let (una, nxt) = (self.una, self.nxt);
         let believed = |(start, end): &&(u64, u64)| start < end && *end <= nxt && *start >= una;
         for (start, end) in blocks.iter().filter(believed) {
@@ -285,7 +293,7 @@ impl Scoreboard {
         done
     }
 
-    /// Marks what lies whole in a block, of that part of it which `from..to` touches.
+    /// Marks segments that lie entirely in a block, within the part that `from..to` touches.
     fn sack(&mut self, (start, end): (u64, u64), (from, to): (u64, u64), done: &mut Acked) {
         if from >= to {
             return;
@@ -325,7 +333,7 @@ impl Scoreboard {
         }
     }
 
-    /// All that is outstanding is lost (RFC 6298, section 5).
+    /// All outstanding data is lost (RFC 6298, section 5).
     pub(super) fn time_out(&mut self) {
         for s in self.sent.iter_mut().filter(|s| !s.sacked) {
             if !s.lost {
@@ -362,7 +370,7 @@ mod tests {
         let done = board.acknowledge(4 * MSS, &[], MSS);
         assert_eq!((done.bytes, done.sent), (4 * MSS, Some((3, 3))));
         assert_eq!(board.in_flight(), 6 * MSS);
-        // More than was sent is no more than all.
+        // Acknowledging more than was sent acknowledges everything.
         board.acknowledge(400 * MSS, &[], MSS);
         assert_eq!((board.in_flight(), board.una()), (0, 10 * MSS));
     }

@@ -1,18 +1,20 @@
-//! Round-trip times by the sender's own clock, of which its timestamps (RFC 7323) tell away from it: between that of a segment and that of the one
-//! that its acknowledgement drew lies what the sender measures. What passes far from it was held up on ways of its own.
+//! Round-trip times by the sender's own clock, which its timestamps (RFC 7323) reveal away from it:
+//! the difference between the timestamp of a segment and that of the segment sent in response to
+//! its acknowledgement is what the sender measures. The arrival times at a distant capture include
+//! delays of their own.
 
 use crate::window_trace::{Round, WindowTrace};
 
-/// Clocks that senders have, ticks per second.
+/// Clock rates of senders, ticks per second.
 const CLOCKS_HZ: [f64; 4] = [1e6, 1000.0, 250.0, 100.0];
-/// By how much of it a clock may seem to be off: a short flow's queue grows meanwhile.
+/// The apparent error of a clock that is tolerated: a short flow's queue grows meanwhile.
 const CLOCK_OFF: f64 = 0.1;
-/// Ticks that the least round-trip time must have: between two readings one is lost or won.
+/// Ticks that the minimum round-trip time must have: one is lost or gained between two readings.
 const MIN_TICKS: f64 = 16.0;
-/// More ticks are no round-trip time: a made-up clock, or one that was set.
+/// More ticks are no round-trip time: an artificial clock, or one that was set.
 const MAX_TICKS: u32 = 1 << 26;
 
-/// What is measured in a round, ticks.
+/// The measurements of a round, ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TickTally {
     first: u32,
@@ -38,7 +40,7 @@ impl TickTally {
         self.count += 1;
     }
 
-    /// The round's times become these.
+    /// Replaces the round's times.
     fn set(&self, round: &mut Round, tick_us: f64) {
         if self.count == 0 {
             return;
@@ -52,7 +54,7 @@ impl TickTally {
     }
 }
 
-/// The sender's clock, and what was measured by it round by round.
+/// The sender's clock, and its measurements round by round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SenderClock {
     /// The first reading, with the capture's time.
@@ -62,18 +64,18 @@ pub(super) struct SenderClock {
 }
 
 impl SenderClock {
-    /// It said this.
+    /// Records a reading.
     pub(super) fn saw(&mut self, stamp: u32, now_ns: i64) {
         self.first.get_or_insert((stamp, now_ns));
         self.last = (stamp, now_ns);
     }
 
-    /// A round is kept that had these.
+    /// Keeps the measurements of a round.
     pub(super) fn keep(&mut self, ticks: TickTally) {
         self.rounds.push(ticks);
     }
 
-    /// Ticks per second, where it is a clock that is known.
+    /// Ticks per second, if it is a known clock.
     fn hz(&self) -> Option<f64> {
         let (first, first_ns) = self.first?;
         let (last, last_ns) = self.last;
@@ -81,7 +83,7 @@ impl SenderClock {
         CLOCKS_HZ.into_iter().find(|hz| (measured / hz - 1.0).abs() < CLOCK_OFF)
     }
 
-    /// The round-trip times become those of this clock where it is fine enough for them.
+    /// Replaces the round-trip times by those of this clock if it is fine enough.
     pub(super) fn set(&self, window_trace: &mut WindowTrace) {
         let Some(tick_us) = self.hz().map(|hz| 1e6 / hz) else { return };
         if f64::from(window_trace.min_rtt_us) < MIN_TICKS * tick_us

@@ -6,21 +6,21 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
 use yuzuri_capture::{Capture, FlowKey, FlowSlot, Item, ReadError, Segment};
 
-/// What follows a part of a capture's flows, on a thread of its own. Slots are its own, too: dense from 0, and used again once
-/// their flow is over.
+/// Tracks a part of a capture's flows, on its own thread. It has its own slots: dense from 0, and
+/// reused once their flow has ended.
 pub trait Part: Send {
     /// A new flow.
     fn begin(&mut self, flow: FlowSlot, key: FlowKey);
     /// A segment of a flow.
     fn segment(&mut self, segment: &Segment);
-    /// A flow is over, before the capture's end.
+    /// A flow ended, before the end of the capture.
     fn end(&mut self, flow: FlowSlot);
-    /// Nothing more comes: flows that are left are over.
+    /// The capture ended, and so did the remaining flows.
     fn finish(&mut self);
 }
 
-/// What the reader tells a part. Each byte of it passes from one core's cache to another's, which costs as much as to follow the segment: it is kept
-/// small.
+/// A message from the reader to a part. Each byte passes from one core's cache to another's, which
+/// costs as much as tracking the segment: it is kept small.
 enum Message {
     Begin(FlowSlot, Box<FlowKey>),
     Brief(Brief),
@@ -29,7 +29,7 @@ enum Message {
 }
 
 impl Message {
-    /// A segment of the flow that has this slot there.
+    /// A segment of the flow with this slot at the part.
     #[inline(always)]
     fn segment(segment: &Segment, flow: FlowSlot) -> Message {
         match Brief::of(segment, flow) {
@@ -39,17 +39,20 @@ impl Message {
     }
 }
 
-/// Messages are handed over so many at a time, and so many times a part may lag behind: what waits of a part is below half a megabyte.
+/// Messages per batch, and batches that a part may lag behind: the queue of a part stays below half
+/// a megabyte.
 const BATCH: usize = 1024;
 const BATCHES: usize = 8;
 
-/// Of two threads the one that reads has time to follow a flow in so many, too. (To read costs half of what it costs to follow; a
-/// third thread would take reductions with the others and have to be told everything.)
+/// With two threads, the reader also has time to track one flow in this many. (Reading costs half
+/// as much as tracking; a third thread would share the work, but everything would have to be sent
+/// to it.)
 const READERS: usize = 5;
 
-/// Reads a capture to its end; the flows go to `parts`. A single part is called on this
-/// thread as the packets come, without delay; of two, one works on a thread of its own while this one reads and follows some of the flows; three
-/// and more work each on its own thread. The parts have finished, whatever the outcome: who has had enough of a capture lets its reader fail.
+/// Reads a capture to its end, and distributes the flows to `parts`. A single part is called on
+/// this thread as packets arrive, without delay; of two, one works on its own thread while this one
+/// reads and tracks some of the flows; three and more each work on their own threads. All parts
+/// have finished on return, whatever the result: to stop early, let the capture's reader fail.
 ///
 /// # Panics
 /// With no parts.
@@ -96,7 +99,7 @@ fn read<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> Result<(), R
     Ok(())
 }
 
-/// The part that hands each flow on to the one it belongs to, on whose thread slots are that one's own.
+/// The part that passes each flow to the part it belongs to, on whose thread slots are its own.
 struct Lines(Vec<Line>);
 
 impl Lines {
@@ -132,7 +135,7 @@ struct Shared<'a, P> {
     other: Line,
 }
 
-/// Whose a flow is, of two, and its slot there.
+/// The part that a flow belongs to, of two, and its slot there.
 enum Whose {
     Own(FlowSlot),
     Others(FlowSlot),
@@ -178,16 +181,16 @@ impl<P: Part> Part for Shared<'_, P> {
     }
 }
 
-/// The way to a part.
+/// The channel to a part.
 struct Line {
     sender: SyncSender<Vec<Message>>,
-    /// Batches that were read, to be filled again: new ones would be new pages each time.
+    /// Processed batches, for reuse: new ones would allocate pages each time.
     emptied: Receiver<Vec<Message>>,
     batch: Vec<Message>,
 }
 
 impl Line {
-    /// To a part that works on a thread of `scope`.
+    /// Creates the channel to a part on a thread of `scope`.
     fn to<'scope, P: Part>(part: &'scope mut P, scope: &'scope Scope<'scope, '_>) -> Self {
         let (sender, receiver) = sync_channel(BATCHES);
         let (giver, emptied) = channel();
@@ -205,7 +208,7 @@ impl Line {
     fn hand_over(&mut self) {
         let next = self.emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
         let batch = std::mem::replace(&mut self.batch, next);
-        // Nobody listens where a part has panicked, which the end of its scope tells.
+        // There is no receiver if a part has panicked, which the end of its scope reports.
         let _ = self.sender.send(batch);
     }
 }
@@ -221,7 +224,7 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sende
             }
         }
         batch.clear();
-        // At the end nobody takes it any more.
+        // At the end there is no receiver any more.
         let _ = emptied.send(batch);
     }
     part.finish();

@@ -1,30 +1,35 @@
-//! What is seen of a window away from the sender without timestamps: nothing tells which data an acknowledgement drew, but for losses.
+//! A window's visible parts away from the sender and without timestamps: only losses link
+//! acknowledgements to data.
 //!
-//! A sender sends again what is missing as soon as it learns of it. Data that arrives before what was sent again was in flight then.
+//! A sender retransmits missing data as soon as it learns about it. Data that arrives before the
+//! retransmission was in flight at that time.
 
 use crate::window_trace::{Cause, Unseen, UnseenLoss};
 
-/// Acknowledgements that are kept: beyond that every second one goes.
+/// Acknowledgements kept: beyond that, every second one is dropped.
 const MAX_ACKED: usize = 1 << 17;
-/// Holes that are remembered.
+/// Holes remembered.
 const MAX_MISSING: usize = 256;
-/// Segments behind a hole from which on it is a loss (`TCP_REORDERING`): what fills it earlier was on another way.
+/// Segments behind a hole from which on it is a loss (`TCP_REORDERING`): a hole filled earlier was
+/// reordering.
 const REORDERED: u64 = 3;
-/// Segments that a sender sends on the first two duplicate acknowledgements, beyond its window (RFC 3042).
+/// Segments beyond the window that a sender sends on the first two duplicate acknowledgements (RFC
+/// 3042).
 const LIMITED_TRANSMIT: f32 = 2.0;
-/// What is sent again later was sent by a retransmission timeout (`TCP_RTO_MIN`), not in fast recovery.
+/// A later retransmission was made by a retransmission timeout (`TCP_RTO_MIN`), not in fast
+/// recovery.
 const MIN_RTO_NS: i64 = 200_000_000;
 
 /// A hole that is not repaired.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     hole: u64,
-    /// When the hole was noticed, and when the segment came that tells of a loss.
+    /// When the hole was noticed, and when the segment arrived that shows a loss.
     seen_ns: i64,
     lost_ns: Option<i64>,
     /// Segments behind it.
     behind: u64,
-    /// Highest place when it was first filled; 0 before.
+    /// Highest position when it was first filled; 0 before.
     until: u64,
     before: f32,
     cause: Cause,
@@ -35,7 +40,7 @@ struct Open {
 pub(super) struct Collector {
     unseen: Unseen,
     high: u64,
-    /// What has not arrived though something behind it has, from and to.
+    /// Missing ranges with later data beyond them, from and to.
     missing: Vec<(u64, u64)>,
     open: Option<Open>,
     /// The last hole that was repaired.
@@ -46,7 +51,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// `rtt_us`: that of the handshake.
+    /// `rtt_us`: the handshake's round-trip time.
     pub(super) fn new(rtt_us: u32) -> Collector {
         Collector { rtt_ns: i64::from(rtt_us) * 1000, every: 1, ..Collector::default() }
     }
@@ -74,7 +79,8 @@ impl Collector {
             && start > self.high
             && hole.until == self.high
         {
-            // Nothing came since what was sent again: the end of what was in flight before was lost, too, and the repair is the same.
+            // Nothing arrived since the retransmission: the end of the earlier flight was lost,
+            // too, and belongs to the same repair.
             hole.until = start;
             if hole.before > 0.0 {
                 hole.before += (start - self.high) as f32 / mss as f32;
@@ -105,7 +111,7 @@ impl Collector {
                 };
                 hole.until = self.high;
                 hole.before = (self.high - hole.hole) as f32 / mss as f32 - LIMITED_TRANSMIT;
-                // A queue that stands for longer than that is not told from a timeout: its window is not believed.
+                // A queue that stands for longer looks like a timeout: its window is not used.
                 if now.saturating_sub(lost_ns) > MIN_RTO_NS.max(self.rtt_ns) + 2 * self.rtt_ns {
                     hole.cause = Cause::Timeout;
                 }
@@ -114,7 +120,7 @@ impl Collector {
         self.high = self.high.max(end);
     }
 
-    /// All up to this place has arrived.
+    /// Everything up to this position has arrived.
     pub(super) fn acknowledged(&mut self, place: u64, now: i64) {
         if place > self.unseen.acked.last().map_or(0, |(_, last)| *last) {
             self.left_out += 1;
@@ -136,7 +142,7 @@ impl Collector {
         let Open { hole, lost_ns, before, cause, seen_ns, .. } = open;
         let at_ns = lost_ns.unwrap_or(seen_ns);
         self.unseen.losses.push(UnseenLoss { at_ns, hole, before, cause, over_ns: now, until: place });
-        // More was lost meanwhile: of that repair the window is not seen.
+        // More was lost meanwhile: the window of that repair is not seen.
         self.missing.retain(|(_, to)| *to > place);
         self.open = self.missing.first().map(|(hole, _)| Open {
             hole: *hole,

@@ -1,19 +1,20 @@
-//! Acknowledgements that passed the capture and have not acted on the sender yet.
+//! Acknowledgements that passed the capture and have not taken effect at the sender yet.
 
 use std::collections::VecDeque;
 
-/// An acknowledgement. Thousands of flows have some waiting, and what is small stays in the cache: blocks, which few have, lie apart.
+/// An acknowledgement. Thousands of flows have some waiting, and small entries stay in the cache:
+/// blocks, which few have, are stored separately.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) at_ns: i64,
     pub(super) ack: u64,
-    /// Meaningless where `timed` is not set.
+    /// Only valid if `timed` is set.
     pub(super) timestamp: u32,
     pub(super) echo: u32,
     pub(super) window_bytes: u32,
     /// The segment had no data.
     pub(super) pure: bool,
-    /// As the segment said it, without its scale.
+    /// The window field, not scaled.
     pub(super) window: u16,
     pub(super) timed: bool,
     pub(super) ece: bool,
@@ -27,12 +28,12 @@ pub(super) type Blocks = [(u64, u64); 4];
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     answers: VecDeque<Answer>,
-    /// Of those that have any.
+    /// The blocks of those that have any.
     blocks: VecDeque<Blocks>,
 }
 
 impl Waiting {
-    /// `blocks` are there where the answer says so.
+    /// `blocks` must be given if the answer says so.
     pub(super) fn push(&mut self, answer: Answer, blocks: Option<Blocks>) {
         self.answers.push_back(answer);
         if let Some(blocks) = blocks {

@@ -1,4 +1,4 @@
-//! Segments that nobody sent.
+//! Artificial segments.
 
 use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, Segment, TcpOptions};
 

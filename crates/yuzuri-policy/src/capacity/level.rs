@@ -1,14 +1,14 @@
-//! Sharing out an amount among those who want different parts of it.
+//! Divides an amount among takers with different demands.
 
-/// One who takes of a common amount: by its weight, and no more than it wants.
+/// A taker of a common amount: in proportion to its weight, and no more than it wants.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taker {
     pub(super) weight: f64,
     pub(super) most: f64,
 }
 
-/// The level up to which each may fill its weight when all share `amount`, and those that want less leave their rest to the others
-/// (max-min fairness). 0 where nobody has a weight.
+/// The level up to which each taker may fill its weight when all share `amount`, and those that
+/// want less leave the rest to the others (max-min fairness). 0 if no taker has a weight.
 pub(super) fn water_level(amount: f64, mut takers: Vec<Taker>) -> f64 {
     takers.retain(|t| t.weight > 0.0);
     takers.sort_by(|a, b| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
@@ -42,13 +42,13 @@ mod tests {
         assert_eq!(level(90.0, &[(1.0, 10.0), (1.0, ALL), (1.0, ALL)]), 40.0);
         assert_eq!(level(90.0, &[(1.0, 10.0), (1.0, 35.0), (1.0, ALL)]), 45.0);
         assert_eq!(level(90.0, &[(2.0, ALL), (1.0, ALL)]), 30.0);
-        // Who is alone and wants little may take all.
+        // A single taker that wants little may take everything.
         assert_eq!(level(90.0, &[(1.0, 10.0)]), 90.0);
         assert_eq!(level(90.0, &[]), 0.0);
     }
 
     proptest! {
-        /// Nothing is shared out twice, and nothing that is wanted is left over.
+        /// Nothing is allocated twice, and nothing wanted remains unallocated.
         #[test]
         fn the_level_shares_out_all(
             amount in 0.0..1e9_f64,

@@ -1,7 +1,8 @@
-//! What the leader makes of the reports: what the group carries at its best, and each member's share of it.
+//! The leader's evaluation of the reports: the group's best rate, and each member's share of it.
 //!
-//! Capacity is not asked of anybody: it is the most that the members together delivered of late. Where members say what they would
-//! deliver alone, it is counted in *air*: the sum of rate over alone; so a slow member does not cost the fast ones more of the air than its share.
+//! Capacity is not configured or queried: it is the highest recent total of the members. If members
+//! report the rate that each would deliver alone, capacity is counted in *air*: the sum of rate
+//! over alone. So a slow member costs the fast ones no more airtime than its share.
 
 mod level;
 mod others;
@@ -17,57 +18,65 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use total::Total;
 
-/// A probe of one member alone takes more than all of the air that is known: twice as much at most.
+/// Most air of a probe: one member's probe takes more than all known air, at most twice as much.
 const MAX_AIR_PPM: f64 = 2e6;
-/// The most of so much time counts.
+/// How far back the best rate is taken.
 const MEMORY: Duration = Duration::from_secs(30);
-/// Start-up is over when what is carried grew by less than this factor ...
+/// Start-up ends when the carried rate grew by less than this factor ...
 const GROWS: f64 = 1.15;
-/// ... within three round trips, and at least so long. Round trips beyond two seconds are queues.
+/// ... within three round trips, and at least this long. Round trips beyond two seconds are queues.
 const GROWS_WITHIN: Duration = Duration::from_millis(1500);
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
-/// A wire that carries less than this part of what it did is not what limits any more.
+/// A wire that carries less than this fraction of its earlier rate is no longer the limit.
 const FELL_BELOW: f64 = 0.75;
 
-/// Start-up is over, too, when round-trip times stay this much above their least, seconds, and this part of it.
+/// Start-up also ends when round-trip times stay this much above their minimum, seconds, and this
+/// fraction of it.
 const QUEUED_S: f64 = 0.050;
 const QUEUED_OF_BASE: f64 = 0.25;
-/// A cell of several stations that is full carries 0.7 to 0.9 of what the sum of their parts alone would be: collisions, and acknowledgements.
+/// A full cell of several stations carries 0.7 to 0.9 of the sum of their rates alone, because of
+/// collisions and acknowledgements. Below this it is not full.
 const AIR_NOT_FULL: f64 = 0.65;
 /// Beyond this it is full.
 const AIR_FULL: f64 = 0.87;
 const AIR_AGAIN_AFTER: Duration = Duration::from_secs(300);
-/// Nor is it full when what was shared out is so many times what is carried; judged after six round trips of sharing, and at least so long.
+/// The air is not full either if the shares are this many times the carried rate; determined after
+/// six round trips of sharing, and at least this long.
 const NOT_CARRIED: f64 = 1.4;
 const JUDGED_AFTER: Duration = Duration::from_secs(3);
-/// Where the queue is longer by this than windows may hold, seconds, after twenty round trips, and at least so long.
+/// If the queue exceeds what windows may hold by this, seconds, the limit is determined after
+/// twenty round trips, and at least this long.
 const BEHIND_QUEUE_S: f64 = 0.080;
 const JUDGED_BEHIND_QUEUE: Duration = Duration::from_secs(6);
-/// From this part of the segments lost on, windows are spread over the round trip.
+/// From this fraction of lost segments on, windows are paced over the round trip.
 const SPREAD_FROM_LOSS: f64 = 0.002;
-/// A queue that stays is drained by steps of this part of the shares, once a round trip, down to so much.
+/// A standing queue is drained by reducing the shares in steps of this fraction, once per round
+/// trip, down to a minimum.
 const DRAIN_STEP: f64 = 0.02;
 const MIN_PART: f64 = 0.8;
-/// So are they from this part of the segments lost on, down to so much; in start-up growth is given more time then.
+/// The same happens from this fraction of lost segments on, down to a minimum; in start-up, growth
+/// then gets more time.
 const SLOWED_FROM_LOSS: f64 = 0.005;
 const MIN_PART_FOR_LOSS: f64 = 0.9;
-/// The shares make the queue if the group carries at least this part of what was shared out. On long paths what queues let go at once in start-up may have
-/// been a quarter more than is carried without one; where less is carried, the queue is others', or capacity fell.
+/// The shares cause the queue if the group carries at least this fraction of them. On long paths,
+/// queues that emptied together in start-up may have shown a quarter more than the path carries. If
+/// the group carries less, the queue is others', or capacity fell.
 const FULL: f64 = 0.85;
 const FULL_LONG: f64 = 0.75;
-/// A path is long from this least round-trip time on, seconds.
+/// The least minimum RTT of a long path, seconds.
 const LONG_S: f64 = 0.1;
 
-/// Windows are not stretched behind a queue of so much, seconds.
+/// Windows are not stretched behind a queue of this length, seconds.
 const OTHERS_QUEUE_S: f64 = 0.100;
-/// Windows are stretched by this factor a round trip while less than this part of the shares is carried and queues are short, up to so much; then they
-/// relax by that one.
+/// Windows are stretched by this factor per round trip while the group carries less than this
+/// fraction of the shares and queues are short, up to a maximum; then they relax by the other
+/// factor.
 const FAR_FROM_FULL: f64 = 0.7;
 const STRETCH: f64 = 1.1;
 const MAX_STRETCH: f64 = 4.0;
 const RELAX: f64 = 0.95;
 
-/// Queue above the least round-trip time that a share may keep, seconds.
+/// The queue above the minimum RTT that a share may keep, seconds.
 fn queue_s(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.100,
@@ -76,10 +85,11 @@ fn queue_s(objective: Objective) -> f64 {
     }
 }
 
-/// The same where segments are lost although the air is not full: queues that overflow are short.
+/// The same if segments are lost although the air is not full: queues that overflow are short.
 const LOSSY_QUEUE_S: f64 = 0.005;
 
-/// A queue beyond this is drained, seconds: on short paths, where much of it is the radios' aggregates, and on longer ones.
+/// The queue beyond which it is drained, seconds: on short paths, where much of it is radio
+/// aggregates, and on longer ones.
 fn drain_above_s(objective: Objective) -> Option<[f64; 2]> {
     match objective {
         Objective::Throughput => None,
@@ -96,18 +106,18 @@ pub struct Capacity {
     started: bool,
     probe: Probe,
     senders: usize,
-    /// When it turned out last that it was not the wire.
+    /// When it last turned out that the wire was not the limit.
     was_air: Option<Moment>,
-    /// What the wire carries, where it limits and not the air, bit/s.
+    /// The rate of the wire if it, and not the air, is the limit, bit/s.
     wire_bps: Option<f64>,
-    /// When segments were lost last.
+    /// When segments were last lost.
     lost_at: Option<Moment>,
-    /// The best when losses held the start-up up last, bit/s.
+    /// The best rate when losses last slowed start-up, bit/s.
     lost_at_bps: f64,
-    /// What part of the best is shared, so that queues do not stay.
+    /// The fraction of the best rate that is shared, so that queues do not stand.
     part: f64,
     part_changed: Moment,
-    /// What windows are multiplied with, so that shares are carried.
+    /// The factor for windows that makes them carry their shares.
     stretch: f64,
     queued: u32,
     held_since: Moment,
@@ -119,7 +129,7 @@ pub struct Capacity {
 #[derive(Debug, Clone, Copy)]
 struct Carried {
     rate_bps: f64,
-    /// Of the air: sum of rate over alone.
+    /// Air: the sum of rate over alone.
     air: f64,
 }
 
@@ -148,12 +158,13 @@ impl Default for Capacity {
 }
 
 impl Capacity {
-    /// At its beginning, for a group with this aim.
+    /// Creates the initial state, for a group with this objective.
     pub fn new(objective: Objective) -> Capacity {
         Capacity { objective, ..Capacity::default() }
     }
 
-    /// Starts from what another leader said, so that the group does not start up anew when its leader changes.
+    /// Starts from another leader's summary, so that the group does not repeat start-up when its
+    /// leader changes.
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
         let air = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
         let wide = matches!(last.phase, Phase::Contend | Phase::Off);
@@ -172,7 +183,7 @@ impl Capacity {
         }
     }
 
-    /// Sums up what the members report; `members` counts the silent ones, too.
+    /// Aggregates the members' reports; `members` includes silent ones.
     pub fn sum<'a>(
         &mut self,
         now: Moment,
@@ -229,13 +240,13 @@ impl Capacity {
         }
     }
 
-    /// The most of rate and of air in memory.
+    /// The highest rate and air in memory.
     fn best(&self) -> Carried {
         let most = |of: fn(&Carried) -> f64| self.carried.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
         Carried { rate_bps: most(|c| c.rate_bps), air: most(|c| c.air) }
     }
 
-    /// Whose the queue is, and what follows from it.
+    /// Determines whose the queue is, and acts on it.
     fn tell_own_from_others(
         &mut self,
         now: Moment,
@@ -248,10 +259,10 @@ impl Capacity {
             self.answer = Answer::Share;
             return;
         }
-        // What queues let go at once may be more than the air carries.
+        // Queues that emptied together may have shown more than the air carries.
         let part = self.part * (AIR_FULL / best.air.max(AIR_FULL));
         let may_hold_s = self.queue_s(total, paced);
-        // A radio that became slower carries less, but takes as much of the air.
+        // A radio that became slower carries less, but takes as much airtime.
         let by_air = self.wire_bps.is_none() && best.air > 0.0;
         let seen = if by_air {
             Followed { carried: total.air, shared: part * best.air, may_hold_s }
@@ -276,7 +287,8 @@ impl Capacity {
         if total.elastic == 0 {
             return;
         }
-        // Who recovers from losses does not grow; while there is progress from one time to the next, that does not count.
+        // A flow in recovery does not grow. That does not count as long as the rate rises from one
+        // recovery to the next.
         if total.lost > SLOWED_FROM_LOSS && best.rate_bps >= GROWS * self.lost_at_bps {
             self.lost_at_bps = best.rate_bps;
             self.growth.clear();
@@ -284,7 +296,7 @@ impl Capacity {
         if self.started {
             return;
         }
-        // After losses three round trips go by without growth.
+        // After losses, three round trips pass without growth.
         let patience = if self.lost_at.is_some() { 2 } else { 1 };
         let within = patience * GROWS_WITHIN.max(3 * round_trip);
         self.growth.push_back((now, best.rate_bps));
@@ -293,7 +305,7 @@ impl Capacity {
         }
         if let Some((at, before)) = self.growth.front() {
             self.started = now.since(*at) >= within && *before > 0.0 && best.rate_bps < GROWS * before;
-            // A queue that stays says the same, and earlier.
+            // A standing queue shows the same, and earlier.
             self.queued =
                 if total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) { self.queued + 1 } else { 0 };
             let for_a_while =
@@ -302,14 +314,16 @@ impl Capacity {
         }
     }
 
-    /// Where all of the air is never taken, or what was shared out comes nowhere near being carried, the wire limits; until the group carries much less than it did.
+    /// If the air is never fully used, or the carried rate stays far below the shares, the wire is
+    /// the limit, until the group carries much less than before.
     fn tell_wire_from_air(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
-        // Beside others the air may be full although the group takes little of it.
+        // With others present the air may be full although the group takes little of it.
         if !self.started || self.others.may_be_there(now) {
             self.held_since = now;
             return;
         }
-        // Behind a queue that is not the windows' own the air may be others', too: a trial has time to begin.
+        // Behind a queue that is not the windows' own, others may use the air, too: allow time for
+        // a trial to begin.
         let behind_queue = total.queue_s > self.queue_s(total, false) + BEHIND_QUEUE_S;
         let judged_after = if behind_queue {
             JUDGED_BEHIND_QUEUE.max(20 * round_trip)
@@ -319,11 +333,12 @@ impl Capacity {
         if now.since(self.held_since) < judged_after {
             return;
         }
-        // In start-up others had the air than have it by shares.
+        // In start-up the air was not divided by shares.
         let settled = self.carried.iter().filter(|(at, _)| at.since(self.held_since) > judged_after / 2);
         let air = settled.map(|(_, c)| c.air).fold(0.0, f64::max);
         let shared_out_bps = best.air / total.senders.max(1) as f64 * total.sum_alone_bps;
-        // A start-up in which the slow ones had the air looks like that, too: once it turned out so, it is no sign any more.
+        // A start-up in which slow members had the air looks like that, too. Once that turned out,
+        // it is no longer a sign.
         let not_carried = self.was_air.is_none() && best.rate_bps * NOT_CARRIED < shared_out_bps;
         let not_full = air > 0.0 && (air < AIR_NOT_FULL || not_carried);
         match &mut self.wire_bps {
@@ -332,7 +347,8 @@ impl Capacity {
                 self.held_since = now;
             }
             Some(wire_bps) if best.rate_bps < FELL_BELOW * *wire_bps => self.wire_bps = None,
-            // The air is full after all, though each keeps to its part of the wire: it was the air. Twice in a short time is chance.
+            // The air is full although each member keeps to its share of the wire: the air was the
+            // limit. Twice within a short time is chance.
             Some(_) if air > AIR_FULL && self.was_air.is_none_or(|at| now.since(at) > AIR_AGAIN_AFTER) => {
                 self.wire_bps = None;
                 self.was_air = Some(now);
@@ -344,12 +360,12 @@ impl Capacity {
     }
 
     fn note_losses(&mut self, now: Moment, total: Total) {
-        // What a deep queue drops is no reason to spread windows.
+        // Drops from a deep queue are no reason to pace windows.
         if total.lost <= SPREAD_FROM_LOSS || total.queue_s > QUEUED_S {
             return;
         }
         if self.lost_at.is_none() {
-            // What was found in bursts is no measure of what can be carried without them.
+            // Rates found in bursts do not show what can be carried without them.
             self.started = false;
             self.growth.clear();
             self.queued = 0;
@@ -362,13 +378,14 @@ impl Capacity {
         lost && (self.wire_bps.is_some() || best.air < AIR_NOT_FULL)
     }
 
-    /// How much queue above the least round-trip time a window may hold, seconds.
+    /// The queue above the minimum RTT that a window may hold, seconds.
     fn queue_s(&self, total: Total, paced: bool) -> f64 {
         let queue_s = if paced { LOSSY_QUEUE_S } else { queue_s(self.objective) };
         (total.base_s + queue_s) * self.stretch - total.base_s
     }
 
-    /// Shares are cut a little while a queue stays that the shares themselves make, and grow back when it has gone.
+    /// Reduces shares a little while a queue stands that the shares themselves cause; they grow
+    /// back once it has drained.
     fn drain(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
         if !self.started || now.since(self.part_changed) < round_trip.max(Duration::from_millis(500)) {
             return;
@@ -376,7 +393,8 @@ impl Capacity {
         self.part_changed = now;
         let long = total.base_s > LONG_S;
         let full = total.rate_bps > if long { FULL_LONG } else { FULL } * self.part * best.rate_bps;
-        // Others take what the members leave, as long as they leave it: windows grow until the shares are carried.
+        // Others take what the members leave, as long as they leave it: windows grow until the
+        // shares are carried.
         let far_from_full = total.elastic > 0 && total.rate_bps < FAR_FROM_FULL * self.part * best.rate_bps;
         let short = total.queue_s < OTHERS_QUEUE_S && !self.others.may_be_there(now);
         self.stretch = if far_from_full && short {
@@ -396,14 +414,15 @@ impl Capacity {
         }
     }
 
-    /// What one willing member may take, so that those who take less leave their rest to the others.
+    /// The most that one willing member may take, so that members that take less leave their rest
+    /// to the others.
     fn shares(&self, reports: &[&Report], best: Carried, total: Total) -> Shares {
         let taker = |amount: f64, weight: f64, report: &Report| Taker {
             weight,
             most: if report.elastic { f64::INFINITY } else { amount },
         };
         let by_rate: Vec<Taker> = reports.iter().map(|r| taker(r.rate_bps as f64, 1.0, r)).collect();
-        // Parts of what each would deliver alone: of the air, or of the wire.
+        // Fractions of the rate that each would deliver alone: of the air, or of the wire.
         let (amount, by_alone): (f64, Vec<Taker>) = match self.wire_bps {
             None => (best.air, reports.iter().map(|r| taker(total.air_of(r), 1.0, r)).collect()),
             Some(wire_bps) => {

@@ -1,52 +1,55 @@
-//! Whose a queue is. To a queue of its own the group gives way; to one of others, who take no part, giving
-//! way only leaves them more. A queue does not tell whose it is. What the group carries with wider windows
-//! does: more, if others hold the queue; as much, if the group does. So it *tries*, and keeps what the trial
-//! shows.
+//! Determines whose a queue is. The group yields to its own queue. Yielding to the queue of senders
+//! outside the group only leaves them more. A queue does not show whose it is. The group's rate
+//! with wider windows does: it rises if others hold the queue, and stays if the group does. So the
+//! group makes a *trial*, and acts on its result.
 
 use super::total::Total;
 use crate::Moment;
 use std::time::Duration;
 
-/// Less than this part of what was shared out is carried ...
+/// Less than this fraction of the shares is carried ...
 const MISSING: f64 = 0.75;
-/// ... behind a queue that is longer by this than windows may hold, and than this part of the least round-
-/// trip time, seconds, ...
+/// ... behind a queue that is longer by this than windows may hold, and by this fraction of the
+/// minimum RTT, seconds, ...
 const BEYOND_OWN_S: f64 = 0.030;
 const BEYOND_OWN_OF_BASE: f64 = 0.5;
-/// ... for three round trips, and at least so long: then windows are widened.
+/// ... for three round trips, and at least this long: then windows are widened.
 const MISSING_FOR: Duration = Duration::from_millis(1500);
-/// Wider windows are looked at after four round trips, and at least so long: who holds the queue alone needs
-/// no more.
+/// Wider windows are evaluated after four round trips, and at least this long: a sender that holds
+/// the queue alone needs no longer.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
-/// Behind queues of seconds what others leave comes later: after that twelve more round trips, and at least
-/// so long, of which the second half counts.
+/// Behind queues of seconds others yield later: wait twelve more round trips, and at least this
+/// long, of which the second half counts.
 const SECOND_LOOK: Duration = Duration::from_secs(8);
-/// More is carried from this factor on: rates of two round trips differ by a tenth from one to the next.
+/// The factor from which on the rate has risen: rates over two round trips differ by a tenth from
+/// one to the next.
 const MORE: f64 = 1.1;
-/// After the second look wide windows, which cost a queue, pay from this factor on ...
+/// After the second check, wide windows, which cost a queue, are worthwhile from this factor on ...
 const PAYS: f64 = 1.4;
-/// ... and then stay for so long; each time twice as long as before, up to so much. After as long a time of
-/// sharing it is the first time again.
+/// ... and then stay for this long; each time twice as long as before, up to a maximum. After an
+/// equally long time of sharing, the first duration applies again.
 const WIDE: Duration = Duration::from_secs(30);
 const MAX_WIDE: Duration = Duration::from_secs(300);
-/// The queue of others is followed by this factor each way, upwards while less than this part of the shares is carried.
+/// The queue of others is followed up to this factor each way; upwards only while less than this
+/// fraction of the shares is carried.
 const FOLLOWS: f64 = 4.0;
 const CARRIED: f64 = 0.9;
-/// Where they do not, no trial begins for so long; after each such trial twice as long, up to so much.
+/// If they are not, no trial begins for this long; after each such trial twice as long, up to a
+/// maximum.
 const TRY_AFTER: Duration = Duration::from_secs(4);
 const TRY_AT_LATEST: Duration = Duration::from_secs(64);
 
-/// What the windows are to do.
+/// The instruction for the windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum Answer {
-    /// Hold the shares.
+    /// Enforce the shares.
     #[default]
     Share,
-    /// Grow to what the shares take behind the queue as it stands.
+    /// Grow to the size that the shares need behind the current queue.
     Widen,
-    /// Hold the shares of what is carried now: what was carried before is no measure any more.
+    /// Enforce shares of the currently carried rate: the previous rate no longer applies.
     Forget,
-    /// Begin anew.
+    /// Start over.
     Begin,
 }
 
@@ -54,13 +57,13 @@ pub(super) enum Answer {
 enum Trial {
     #[default]
     None,
-    /// Wider windows, and whether they were looked at once.
+    /// Wider windows, and whether they were checked once.
     Wider { before: Before, looked: bool },
-    /// Wider windows pay, until then.
+    /// Wide windows are worthwhile, until then.
     Wide { until: Moment },
 }
 
-/// How it was when a trial began.
+/// The state when a trial began.
 #[derive(Debug, Clone, Copy)]
 struct Before {
     since: Moment,
@@ -68,20 +71,20 @@ struct Before {
     queue_s: f64,
 }
 
-/// What the group knows of others.
+/// What the group knows about others.
 #[derive(Debug, Clone)]
 pub(super) struct Others {
     trial: Trial,
-    /// What was carried since the middle of the second look: sum and number.
+    /// The rates carried since the middle of the second check: sum and number.
     seen: (f64, u32),
     missing_for: Duration,
     followed: Option<Moment>,
-    /// No trial begins before that, and this is how long the next one waits.
+    /// The earliest time of the next trial, and how long the one after it waits.
     widen_at: Moment,
     widen_after: Duration,
     wide_for: Duration,
     wide_ended: Option<Moment>,
-    /// The queue behind which windows hold the shares, seconds: what it was when they were widened.
+    /// The queue behind which windows carry the shares, seconds: its length when they were widened.
     behind_s: f64,
     found_s: f64,
 }
@@ -103,31 +106,31 @@ impl Default for Others {
     }
 }
 
-/// What is followed: in parts of the air or in bit/s.
+/// The observed quantities, in units of air or in bit/s.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Followed {
-    /// What is carried.
+    /// The carried rate.
     pub(super) carried: f64,
-    /// What was shared out.
+    /// The sum of the shares.
     pub(super) shared: f64,
-    /// How much queue windows may hold, seconds.
+    /// The queue that windows may hold, seconds.
     pub(super) may_hold_s: f64,
 }
 
 impl Others {
-    /// Goes on with wide windows where another leader had them.
+    /// Continues with wide windows if another leader had them.
     pub(super) fn resume(now: Moment, behind_s: f64) -> Others {
         let mut others = Others { behind_s, found_s: behind_s, ..Others::default() };
         others.stay_wide(now);
         others
     }
 
-    /// The queue behind which wide windows hold the shares, seconds.
+    /// The queue behind which wide windows carry the shares, seconds.
     pub(super) fn behind_s(&self) -> f64 {
         self.behind_s
     }
 
-    /// Whether what is carried may be less than what there is, because others take it.
+    /// Whether the carried rate may be below capacity because others take the rest.
     pub(super) fn may_be_there(&self, now: Moment) -> bool {
         let tries = !matches!(self.trial, Trial::None);
         tries || now < self.widen_at || !self.missing_for.is_zero()
@@ -163,7 +166,8 @@ impl Others {
         }
     }
 
-    /// Others' queue comes and goes. A longer one counts while the shares are not carried behind it, or windows would follow themselves.
+    /// Others' queue comes and goes. A longer one counts only while the shares are not carried
+    /// behind it, or windows would follow the queue that they cause.
     fn follow_queue(&mut self, total: Total, seen: Followed) {
         if total.queue_s < self.behind_s {
             self.behind_s = total.queue_s.max(self.found_s / FOLLOWS);
@@ -172,7 +176,7 @@ impl Others {
         }
     }
 
-    /// Begins a trial where what is carried has been missing for long enough.
+    /// Begins a trial if the carried rate has been too low for long enough.
     fn start(
         &mut self,
         now: Moment,
@@ -182,7 +186,7 @@ impl Others {
         patience: Duration,
     ) -> Answer {
         let beyond_s = BEYOND_OWN_S.max(total.base_s * BEYOND_OWN_OF_BASE);
-        // Where nothing is carried, round-trip times are old.
+        // If nothing is carried, round-trip times are outdated.
         let sees = total.elastic > 0 && seen.carried > 0.0 && total.queue_s >= seen.may_hold_s + beyond_s;
         self.missing_for = if sees && seen.carried < MISSING * seen.shared {
             self.missing_for + passed
@@ -199,7 +203,7 @@ impl Others {
         Answer::Widen
     }
 
-    /// The shares are carried, or more is carried and not only more held in the queue: it is others'.
+    /// If the shares are carried, or the rate rose and not only the queue, the queue is others'.
     fn first_look(&mut self, now: Moment, total: Total, seen: Followed, before: Before) -> Answer {
         let grew = seen.carried / before.carried.max(1e-9);
         let longer = (total.base_s + total.queue_s) / (total.base_s + before.queue_s);

@@ -1,29 +1,32 @@
-//! Trying whether there is more: for a round trip everybody takes more than its share, and the best of what follows tells.
+//! Probes for more capacity: for a round trip every member takes more than its share, and the best
+//! rate afterwards shows the result.
 
 use crate::Moment;
 use std::time::Duration;
 
-/// A probe lasts a round trip, at least so long ...
+/// A probe lasts one round trip, and at least this long ...
 const SHORTEST: Duration = Duration::from_millis(500);
-/// ... and comes every six round trips, at least so much time apart; after each that found nothing twice as much, up to so much.
+/// ... and repeats every six round trips, at least this far apart; after each unsuccessful one
+/// twice as far, up to a maximum.
 const EVERY: Duration = Duration::from_secs(4);
 const MAX_PROBE_EVERY: Duration = Duration::from_secs(16);
-/// A probe found more if the best rose by this part of what was tried (the rate is taken over two round trips, the probe lasts one): then
-/// the next comes at once ...
+/// A probe was successful if the best rate rose by this fraction of the attempted increase (the
+/// rate is taken over two round trips, the probe lasts one): then the next follows immediately ...
 const FOUND: f64 = 0.25;
-/// ... and after this part, it takes more.
+/// ... and from this fraction on, it takes more.
 const FOUND_MUCH: f64 = 0.4;
-/// What a probe takes, times the share: the first where segments are lost, the first elsewhere, and those after finding much.
+/// A probe's rate as a multiple of the share: the first if segments are lost, the first otherwise,
+/// and those after large success.
 const STEPS: [f64; 4] = [1.1, 1.25, 1.5, 2.0];
 
-/// When the group tries whether there is more.
+/// The schedule of the group's probes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     begun: Option<Moment>,
     ended: Option<Moment>,
-    /// The best before it began, bit/s.
+    /// The best rate before it began, bit/s.
     before_bps: f64,
-    /// Which of [`STEPS`].
+    /// The index in [`STEPS`].
     step: usize,
     every: Duration,
 }
@@ -35,7 +38,7 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// What to multiply the shares with now; 1 while nothing is tried.
+    /// The current factor for the shares; 1 while there is no probe.
     pub(super) fn factor(&mut self, now: Moment, round_trip: Duration, best_bps: f64, lossy: bool) -> f64 {
         if let Some(begun) = self.begun {
             if now.since(begun) < SHORTEST.max(round_trip) {
@@ -44,7 +47,7 @@ impl Probe {
             self.begun = None;
             self.ended = Some(now);
         }
-        // What a probe brought is delivered a round trip later, and its rate is taken over two.
+        // The probe's data is delivered a round trip later, and its rate is taken over two.
         let ended = *self.ended.get_or_insert(now);
         let answered = now.since(ended) >= Duration::from_secs(1).max(2 * round_trip);
         let tried = self.before_bps > 0.0;
@@ -66,7 +69,7 @@ impl Probe {
         STEPS[self.step]
     }
 
-    /// Somebody came or went: what was found before says little.
+    /// A member came or went: earlier results say little.
     pub(super) fn anew(&mut self) {
         self.every = EVERY;
     }

@@ -1,4 +1,4 @@
-//! What all reports come to.
+//! The sum of all reports.
 
 use super::Carried;
 use crate::{Destination, Report};
@@ -6,21 +6,21 @@ use crate::{Destination, Report};
 /// Sums and means over the members that send.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Total {
-    /// What they deliver, bit/s.
+    /// Their delivery rate, bit/s.
     pub(super) rate_bps: f64,
-    /// Of the air: the sum of rate over alone.
+    /// Air: the sum of rate over alone.
     pub(super) air: f64,
     pub(super) senders: usize,
-    /// Those that would send more.
+    /// Members that would send more.
     pub(super) elastic: usize,
-    /// Sum of what the members would deliver alone, bit/s.
+    /// The sum of the rates that the members would deliver alone, bit/s.
     pub(super) sum_alone_bps: f64,
-    /// Mean part of the segments lost, by rate.
+    /// The mean fraction of lost segments, weighted by rate.
     pub(super) lost: f64,
-    /// Mean time above the least round-trip time, and that, seconds.
+    /// The mean queuing delay above the minimum RTT, and that minimum, seconds.
     pub(super) queue_s: f64,
     pub(super) base_s: f64,
-    /// What a member that does not know what it would deliver alone is taken to deliver, bit/s; 0: nobody knows.
+    /// The assumed rate alone of a member that does not know its own, bit/s; 0: unknown.
     unknown_alone_bps: f64,
 }
 
@@ -41,7 +41,8 @@ impl Total {
             total.sum_alone_bps += total.alone_of(report);
             total.elastic += usize::from(report.elastic);
             lost_bps += rate_bps * f64::from(report.lost_permille) / 1000.0;
-            // A summary names only the busiest destinations: of another the member's own least is known.
+            // A summary names only the busiest destinations: for others, use the member's own
+            // minimum.
             let named = |(to, own_us): &(Destination, u32)| {
                 bases.iter().find(|(d, _)| d == to).map_or(*own_us, |(_, us)| *us)
             };
@@ -60,12 +61,12 @@ impl Total {
         Carried { rate_bps: self.rate_bps, air: self.air }
     }
 
-    /// What a member would deliver alone on the air, bit/s; 0 where nobody knows.
+    /// The rate that a member would deliver alone on the air, bit/s; 0 if unknown.
     pub(super) fn alone_of(&self, report: &Report) -> f64 {
         if report.alone_bps > 0 { report.alone_bps as f64 } else { self.unknown_alone_bps }
     }
 
-    /// What part of the air a member takes.
+    /// The fraction of airtime that a member takes.
     pub(super) fn air_of(&self, report: &Report) -> f64 {
         let alone_bps = self.alone_of(report);
         if alone_bps > 0.0 { report.rate_bps as f64 / alone_bps } else { 0.0 }
@@ -77,8 +78,8 @@ mod tests {
     use super::*;
     use crate::report::min_round_trips;
 
-    /// Each of many members goes somewhere else, and each has half a second of queue: the group has half a second of queue,
-    /// although a summary names only a few destinations.
+    /// Many members with different destinations, each with half a second of queue: the group has
+    /// half a second of queue, although a summary names only a few destinations.
     #[test]
     fn a_queue_is_seen_whatever_the_number_of_destinations() {
         for destinations in [1, 4, 5, 16] {

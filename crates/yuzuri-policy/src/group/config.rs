@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of members in a member's table; messages of further members are refused and counted.
+/// Maximum number of members in a member's table; messages of further members are refused and
+/// counted.
 pub const MAX_MEMBERS: usize = 1024;
 /// The default rank.
 pub const COMMON_RANK: u8 = 128;
@@ -31,16 +32,17 @@ pub struct MemberConfig {
     pub epoch: u64,
     /// The source of random numbers.
     pub random: Randomness,
-    /// Rank in the leader election: among the members that send, a lower rank is preferred, for example
-    /// for terminals on mains power.
+    /// Rank in the leader election: among the members that send, a lower rank is preferred, for
+    /// example for terminals on mains power.
     pub rank: u8,
-    /// Whether this is the access point itself, which sends nothing and leads all terminals. Only in a group with a key.
+    /// Whether this is the access point itself, which sends nothing and leads all terminals. Only
+    /// in a group with a key.
     pub access_point: bool,
-    /// The number of stations that the access point reports (BSS Load element, vendor interfaces), this
-    /// one included. If it is known, no more members are counted as senders.
+    /// The number of stations that the access point reports (BSS Load element, vendor interfaces),
+    /// this one included. If it is known, no more members are counted as senders.
     pub station_count: Option<u16>,
-    /// The rendezvous relay, for networks where terminals cannot receive each other. All messages are
-    /// then sent to it, and messages from other addresses are refused.
+    /// The rendezvous relay, for networks where terminals cannot receive each other. All messages
+    /// are then sent to it, and messages from other addresses are refused.
     pub rendezvous: Option<SocketAddr>,
     /// What this terminal is called, for the people who use the others; `None`: it says nothing.
     pub name: Option<TerminalName>,
@@ -112,7 +114,8 @@ pub(super) const ANSWER_AGAIN: Duration = Duration::from_millis(100);
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// How long a summary is valid, and how long a leader that has not answered a report is remembered.
 pub const SUMMARY_FRESH: Duration = Duration::from_millis(3500);
-/// How long a weight holds that an access point gave: three times the longest report interval, as each report is answered.
+/// How long a weight from an access point is valid: three times the longest report interval, since
+/// each report is answered.
 pub(super) const WEIGHT_FRESH: Duration = Duration::from_secs(75);
 /// A member that was not polled for this long was suspended; it starts over.
 pub(super) const STALL: Duration = Duration::from_secs(5);
@@ -139,28 +142,29 @@ pub(super) const MAX_WAITING_ANSWERS: usize = 64;
 pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
 /// Rate limit for accepting unknown IDs, after an initial burst of as many as the table holds.
 pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;
-/// How often a terminal tells its name, and how long after it has first heard somebody at most.
+/// How often a terminal sends its name, and the maximum delay after it has first heard another one.
 pub(super) const NAME_EACH: Duration = Duration::from_secs(30);
 pub(super) const FIRST_NAME: Duration = Duration::from_secs(2);
-/// Of so many members on, names come more seldom: all together one each two seconds.
+/// With more other members than this, each sends its name less often: one name every two seconds in
+/// total.
 pub(super) const NAMES_AT_ONCE: usize = 15;
 /// How early a report or summary may be sent, since ticks are not exact.
 pub(super) const TICK_SLACK: Duration = Duration::from_millis(100);
-/// Maximum number of outgoing messages queued; the oldest are dropped. A leader answers 1000 newcomers
-/// at once.
+/// Maximum number of outgoing messages queued; the oldest are dropped. A leader answers 1000
+/// newcomers at once.
 pub(super) const MAX_WAITING: usize = 2 * MAX_MEMBERS;
 
-/// Interval of summaries while nothing changes. A summary needs about as much air time as five reports:
-/// where broadcasts are sent at 1 Mbit/s, more than one per second fits into half a percent of air time
-/// only with very few reports.
+/// Interval of summaries while nothing changes. A summary needs about as much air time as five
+/// reports: where broadcasts are sent at 1 Mbit/s, more than one per second fits into half a
+/// percent of air time only with very few reports.
 pub(super) fn summary_interval(senders: u16) -> Duration {
     Duration::from_millis(if senders <= 2 { 500 } else { 1000 })
 }
 /// Minimum interval of summaries after a change.
 pub(super) const SUMMARY_SOONEST: Duration = Duration::from_millis(500);
 
-/// Report interval of each sender, tenths of a second. All senders together send about eight reports
-/// per second, whatever their number.
+/// Report interval of each sender, tenths of a second. All senders together send about eight
+/// reports per second, whatever their number.
 pub(super) fn report_interval_ds(senders: u16) -> u8 {
     (u32::from(senders) * 10).div_ceil(8).clamp(5, 250) as u8
 }

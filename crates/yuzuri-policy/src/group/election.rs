@@ -1,14 +1,14 @@
-//! The leader election. Only terminals that send take part: the leader is then awake, and the others
-//! need no leader.
+//! The leader election. Only terminals that send take part: the leader is then awake, and the
+//! others need no leader.
 //!
-//! A terminal that begins to send and finds no leader announces itself and, if nobody answers, leads. A
-//! leader stays until it stops sending, leaves or falls silent; its summaries name the deputy that then
-//! takes over. Two leaders that hear each other answer each other's challenges, and the one with the
-//! higher (rank, ID) yields.
+//! A terminal that begins to send and finds no leader announces itself and, if nobody answers,
+//! leads. A leader stays until it stops sending, leaves or falls silent; its summaries name the
+//! deputy that then takes over. Two leaders that hear each other answer each other's challenges,
+//! and the one with the higher (rank, ID) yields.
 //!
-//! An access point leads as soon as it is there, without sending anything itself: every terminal yields to
-//! it, and none takes over from it while it is heard. Of two access points the one with the higher (rank,
-//! ID) follows the other.
+//! An access point leads as soon as it is there, without sending anything itself: every terminal
+//! yields to it, and none takes over from it while it is heard. Of two access points the one with
+//! the higher (rank, ID) follows the other.
 
 use super::config::*;
 use super::member::Member;
@@ -125,8 +125,8 @@ impl Member {
         (!heard.access_point, heard.rank, heard.node) < (!self.access_point, self.rank, self.node)
     }
 
-    /// An access point takes part at this tick: it leads, unless it follows another access point. Of a
-    /// terminal, ignored.
+    /// An access point takes part at this tick: it leads, unless it follows another access point.
+    /// Of a terminal, ignored.
     pub fn lead(&mut self, now: Moment) {
         let now = self.advance(now);
         if self.access_point && matches!(self.role, Role::Idle) {
@@ -142,8 +142,8 @@ impl Member {
         Some((following.leader, peer.address))
     }
 
-    /// Starts to look for a leader: sends the report to recent leaders, or a hello to all if there are
-    /// none.
+    /// Starts to look for a leader: sends the report to recent leaders, or a hello to all if there
+    /// are none.
     pub(super) fn seek_first(&mut self, now: Moment) {
         self.seek(now);
         if self.attach_to_known(now) == 0 {
@@ -246,8 +246,8 @@ impl Member {
             }
             Role::Following(following) if heard.node == following.leader => {
                 if !proved {
-                    // A message of another session than the one followed: if its sender is live, the
-                    // leader has restarted.
+                    // A message of another session than the one followed: if its sender is live,
+                    // the leader has restarted.
                     self.ask_at(now, heard.node, heard.from, heard.challenge);
                 } else if heard.leads {
                     following.heard = now;
@@ -341,8 +341,9 @@ impl Member {
         }
     }
 
-    /// Takes the leader's summary of this tick and fills in the numbers of members and senders. An access
-    /// point has counted the stations that are no members, too. It is sent at the summary interval: every 500 ms for two senders, every second for more, and every 500
+    /// Takes the leader's summary of this tick and fills in the numbers of members and senders. An
+    /// access point's summary already includes stations that are not members. The summary is sent
+    /// at the summary interval: every 500 ms for two senders, every second for more, and every 500
     /// ms while the senders, the phase or the shares change. Ignored unless this terminal leads.
     pub fn summarize(&mut self, now: Moment, mut summary: Summary) {
         let now = now.max(self.now);
@@ -379,8 +380,8 @@ impl Member {
         Duration::from_millis(300) * u32::from(interval_ds) + Duration::from_secs(1)
     }
 
-    /// The best of the reporting members. The deputy does not change while it reports, unless a member
-    /// with a better rank does.
+    /// The best of the reporting members. The deputy does not change while it reports, unless a
+    /// member with a better rank does.
     fn choose_deputy(&self, now: Moment) -> Option<NodeId> {
         let Role::Leading(leading) = &self.role else { return None };
         let kept = self.report_kept();

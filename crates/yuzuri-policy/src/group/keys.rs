@@ -6,12 +6,12 @@ use crate::message::{Notice, Notices, Sealed};
 use crate::{GroupId, GroupKey, Key, Message, Moment, NodeId, Refusal};
 use std::sync::Arc;
 
-/// Number of former generations of the group key that are recognised, so that a member that still uses
-/// one can be sent the current key.
+/// Number of former generations of the group key that are recognised, so that a member that still
+/// uses one can be sent the current key.
 const MAX_RETIRED: usize = 16;
-/// A message with an unknown tag is always checked against the previous generation's key. Older keys
-/// are tried only this often per second: each check costs as much as the first one, and garbage matches
-/// none.
+/// A message with an unknown tag is always checked against the previous generation's key. Older
+/// keys are tried only this often per second: each check costs as much as the first one, and
+/// garbage matches none.
 const MAX_OLDER_TRIES: u32 = 64;
 
 /// The configured keys of a member.
@@ -22,7 +22,8 @@ pub struct Keys {
     /// A second key that is accepted but never used for sending. It allows a key change without
     /// splitting the group.
     pub accepts: Option<Key>,
-    /// The notices of a group key generation that replaces the previous one, for the remaining members.
+    /// The notices of a group key generation that replaces the previous one, for the remaining
+    /// members.
     pub notices: Option<Arc<Notices>>,
 }
 
@@ -88,7 +89,8 @@ impl KeyRing {
         }
     }
 
-    /// Decodes a message of the group: first the checks that cost nothing, then the tag, then the rest.
+    /// Decodes a message of the group: first the checks that cost nothing, then the tag, then the
+    /// rest.
     pub fn open(&mut self, now: Moment, bytes: &[u8], group: GroupId) -> Result<(Message, Under), Refusal> {
         let sealed = Sealed::of(bytes, group, self.sends.is_keyed())?;
         let under = if sealed.is_signed_with(&self.sends) {

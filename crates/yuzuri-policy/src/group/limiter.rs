@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// Maximum number of sources tracked. Forged sources can displace a real flood from the table, but they
-/// never lock anybody out.
+/// Maximum number of sources tracked. Forged sources can displace a real flood from the table, but
+/// they never lock out a member.
 const MAX_SOURCES: usize = 1024;
 
 /// Counts the messages of each source per second.

@@ -10,11 +10,11 @@ use rand_core::Rng as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Messages processed per second from a member that has proved its liveness. A leader that answers many
-/// newcomers briefly sends this many.
+/// Messages processed per second from a member that has proved its liveness. A leader that answers
+/// many newcomers briefly sends this many.
 const MAX_OF_MEMBER: u32 = 200;
-/// The same for one address whose messages prove nothing (replayed messages, or a group without a key),
-/// and for all such addresses together.
+/// The same for one address whose messages prove nothing (replayed messages, or a group without a
+/// key), and for all such addresses together.
 const MAX_OF_ADDRESS: u32 = 200;
 const MAX_OF_RENDEZVOUS: u32 = 8192;
 const MAX_UNPROVED: u32 = 4096;
@@ -47,16 +47,16 @@ impl Member {
         {
             return self.take_cookie(now, cookie).map(|()| None);
         }
-        // With a key, no budget is charged before the tag is verified: an address is easier to forge
-        // than a tag.
+        // With a key, no budget is charged before the tag is verified: an address is easier to
+        // forge than a tag.
         let (message, under) = self.keys.open(now, bytes, self.group)?;
         if message.access_point && !keyed {
-            // Nobody could tell it from anybody else who says so.
+            // The role cannot be verified without a key.
             return Err(Refusal::Role);
         }
         if let Under::Retired(_) = under {
-            // A notice is signed with its recipient's key, and its sender has a newer one. Answering it
-            // would make two members that hold notices exchange them forever.
+            // A notice is signed with its recipient's key, and its sender has a newer one.
+            // Answering it would make two members that hold notices exchange them forever.
             if !matches!(message.body, Body::Notice(_)) {
                 self.hand_out(now, from, &message, under);
             }
@@ -92,8 +92,8 @@ impl Member {
             }
             Err(why) => return Err(why),
         };
-        // This check follows the replay check, so that replaying a member's messages does not use up
-        // the member's budget.
+        // This check follows the replay check, so that replaying a member's messages does not use
+        // up the member's budget.
         let in_budget = match (keyed, standing.proved) {
             (false, _) => true,
             (true, true) => self.of_members.admits(now, message.node, MAX_OF_MEMBER),

@@ -29,7 +29,7 @@ pub struct Outgoing {
 /// The destination of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum To {
-    /// Everybody on the link: IPv4 broadcast, IPv6 link-local multicast.
+    /// All hosts on the link: IPv4 broadcast, IPv6 link-local multicast.
     All,
     /// One address.
     One(SocketAddr),
@@ -67,11 +67,11 @@ pub(super) struct Relayed {
     pub keep_alive: Moment,
 }
 
-/// This terminal's member state. It reads no clock and opens no socket: the caller passes in the time,
-/// and sends what [`poll`](Member::poll) returns.
+/// This terminal's member state. It reads no clock and opens no socket: the caller passes in the
+/// time, and sends what [`poll`](Member::poll) returns.
 ///
-/// The caller runs the steps below every 500 ms. In addition it passes in each datagram on arrival, and
-/// polls at the time that [`next`](Member::next) returns:
+/// The caller runs the steps below every 500 ms. In addition it passes in each datagram on arrival,
+/// and polls at the time that [`next`](Member::next) returns:
 ///
 /// ```
 /// # use yuzuri_policy::{Capacity, GroupId, Key, Member, MemberConfig, Moment, NodeId, Report};
@@ -101,11 +101,12 @@ pub struct Member {
     pub(super) rank: u8,
     pub(super) access_point: bool,
     pub(super) vouched: Option<NodeId>,
-    /// What an access point gives this terminal beside one of weight 1: which, the weight, and when it said so.
+    /// This terminal's weight relative to a terminal of weight 1: the access point that sent it,
+    /// the weight, and its time.
     pub(super) weight: Option<(NodeId, f64, Moment)>,
     pub(super) station_count: Option<u16>,
     name: Option<TerminalName>,
-    /// When to tell it next; `None`: nobody was heard yet.
+    /// When to send the name next; `None` while no other member is known.
     name_at: Option<Moment>,
     pub(super) relayed: Option<Relayed>,
     pub(super) random: Generator,
@@ -141,7 +142,8 @@ impl Member {
     /// Creates a member that knows no other members and does not send.
     ///
     /// # Errors
-    /// If there is no key and the settings do not allow that, if the node ID is 0, or for an access point without a key.
+    /// If there is no key and the settings do not allow that, if the node ID is 0, or for an access
+    /// point without a key.
     pub fn new(config: MemberConfig, now: Moment) -> Result<Member, MemberError> {
         if config.key.is_none() && !config.allow_keyless {
             return Err(MemberError::NoKey);
@@ -190,8 +192,8 @@ impl Member {
         })
     }
 
-    /// Takes this terminal's report of the tick; `None`: no flow sends. A few ticks without a report
-    /// count as a pause. An access point has none: it calls [`lead`](Member::lead).
+    /// Takes this terminal's report of the tick; `None`: no flow sends. A few ticks without a
+    /// report count as a pause. An access point has none: it calls [`lead`](Member::lead).
     pub fn report(&mut self, now: Moment, report: Option<Report>) {
         let now = self.advance(now);
         match report.filter(|_| !self.access_point) {
@@ -248,7 +250,7 @@ impl Member {
         out.extend(self.out.drain(..));
     }
 
-    /// Tells the others what this terminal is called, if there are any, and the more seldom the more they are.
+    /// Sends this terminal's name if there are other members, and less often the more there are.
     fn tell_name(&mut self, now: Moment) {
         let Some(name) = self.name.filter(|_| !self.left) else { return };
         let others = self.peers.count();
@@ -272,7 +274,8 @@ impl Member {
         !self.left && matches!(self.role, Role::Idle | Role::Seeking(_)) && !self.waits_for_successor()
     }
 
-    /// The valid summary of the leader, or of this terminal if it leads: one from the last few seconds.
+    /// The valid summary of the leader, or of this terminal if it leads: one from the last few
+    /// seconds.
     pub fn summary(&self, now: Moment) -> Option<&Summary> {
         let now = now.max(self.now);
         self.heard_summary
@@ -281,8 +284,9 @@ impl Member {
             .map(|(_, summary)| summary)
     }
 
-    /// The same, as this terminal's weight has it. A weight is taken from an access point that is
-    /// [vouched](Member::vouch) for, as its count of senders is: without that count, a part below the others' cannot be explained.
+    /// The same, scaled by this terminal's weight. A weight is accepted from a
+    /// [vouched](Member::vouch) access point only, as its count of senders is: without that count,
+    /// a share below the others' cannot be explained.
     pub fn weighted_summary(&self, now: Moment) -> Option<Summary> {
         let (summary, leader) = (self.summary(now)?, self.leader());
         let now = now.max(self.now);
@@ -292,13 +296,14 @@ impl Member {
         Some(summary.weighted(self.weight.filter(is_valid).map_or(1.0, |(_, weight, _)| weight)))
     }
 
-    /// Whether an access point leads for whose place its link-layer address vouches.
+    /// Whether the leader is an access point that its link-layer address vouches for.
     pub(super) fn is_led_by_vouched(&self) -> bool {
         let leader = self.leading_access_point().map(|(node, _)| node);
         leader.is_some() && leader == self.vouched
     }
 
-    /// Gives a member so much beside one of weight 1; only for an access point. Each of its reports is answered with it.
+    /// Sets a member's weight relative to weight 1; only for an access point. The answer to each of
+    /// its reports carries it.
     pub fn weigh(&mut self, node: NodeId, weight: f64) {
         let permille = (weight * 1000.0).round().clamp(1.0, f64::from(u16::MAX)) as u16;
         let permille = permille.min(*WEIGHT_PERMILLE.end());
@@ -371,8 +376,8 @@ impl Member {
         &self.counts
     }
 
-    /// The current node ID. It differs from the settings if another member had the same ID; store it
-    /// for the next start.
+    /// The current node ID. It differs from the settings if another member had the same ID; store
+    /// it for the next start.
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -388,14 +393,15 @@ impl Member {
         self.station_count = stations;
     }
 
-    /// Says which member speaks from the access point's own link-layer address, as far as this terminal can
-    /// tell. While it leads, its count of senders is believed: it forwards all that they send, and whoever
-    /// can pretend to be it can stop this terminal's traffic anyway.
+    /// Says which member speaks from the access point's own link-layer address, as far as this
+    /// terminal can tell. While it leads, its count of senders is believed: it forwards all that
+    /// they send, and whoever can pretend to be it can stop this terminal's traffic anyway.
     pub fn vouch(&mut self, access_point: Option<NodeId>) {
         self.vouched = access_point;
     }
 
-    /// Changes the group after a move to another access point. All state of the old group is discarded.
+    /// Changes the group after a move to another access point. All state of the old group is
+    /// discarded.
     pub fn set_group(&mut self, now: Moment, group: GroupId) {
         let now = self.advance(now);
         if group == self.group {
@@ -421,8 +427,8 @@ impl Member {
         self.out.clear();
         self.peers.clear();
         self.name_at = None;
-        // Answers to former challenges prove nothing any more, because the state that detects replays
-        // is discarded.
+        // Answers to former challenges prove nothing any more, because the state that detects
+        // replays is discarded.
         self.challenges = Challenges::new(&mut self.random, now);
         self.begin_anew(now);
     }
@@ -437,8 +443,8 @@ impl Member {
         self.left = true;
     }
 
-    /// Advances the time, which never goes back. After a gap that only a suspend explains, all state is
-    /// discarded.
+    /// Advances the time, which never goes back. After a gap that only a suspend explains, all
+    /// state is discarded.
     pub(super) fn advance(&mut self, now: Moment) -> Moment {
         let now = self.now.max(now);
         let stalled = now.since(self.now) > STALL;

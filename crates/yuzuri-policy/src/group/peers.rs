@@ -34,7 +34,8 @@ pub(super) struct Peer {
     pub other_key: bool,
     /// What it calls itself.
     pub name: Option<TerminalName>,
-    /// What this access point gives it, thousandths; `None`: it never said any other than 1.
+    /// The weight that this access point assigns to it, thousandths; `None`: never any other
+    /// than 1.
     pub weight: Option<u16>,
 }
 
@@ -121,8 +122,8 @@ impl Peers {
     /// Returns a member's entry; creates it if there is room. A full table evicts the member that
     /// proved nothing and was silent longest. Proved sessions are kept, because their state is what
     /// detects replays of their messages. Unless all members have the address of a rendezvous
-    /// (`relayed`), each address may have [`MAX_IDS_PER_ADDRESS`] IDs; beyond that its own oldest ID is
-    /// evicted.
+    /// (`relayed`), each address may have [`MAX_IDS_PER_ADDRESS`] IDs; beyond that its own oldest
+    /// ID is evicted.
     pub fn entry(
         &mut self,
         node: NodeId,

@@ -1,4 +1,5 @@
-//! The source of a member's random numbers; passed in by the caller, like the time and the messages.
+//! The source of a member's random numbers; passed in by the caller, like the time and the
+//! messages.
 
 use rand_core::{Rng as _, SeedableRng as _, TryRng};
 use rand_pcg::Pcg32;
@@ -9,8 +10,8 @@ use std::convert::Infallible;
 pub enum Randomness {
     /// A function that returns unpredictable numbers: the system's generator.
     System(fn() -> u64),
-    /// A seed, for reproducible runs in tests and simulations only. An observer of a few challenges can
-    /// compute the next ones.
+    /// A seed, for reproducible runs in tests and simulations only. An observer of a few challenges
+    /// can compute the next ones.
     Seed(u64),
 }
 

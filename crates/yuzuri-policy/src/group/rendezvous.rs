@@ -1,9 +1,9 @@
-//! The relay for networks where terminals cannot receive each other: mobile networks, and access points
-//! with client isolation.
+//! The relay for networks where terminals cannot receive each other: mobile networks, and access
+//! points with client isolation.
 //!
-//! It has no key and verifies nothing: it forwards the members' messages, and they verify them. As in
-//! DTLS (RFC 9147, section 5.1), an address that has not returned a cookie is sent nothing but that
-//! cookie, which is smaller than the message that caused it.
+//! It has no key and verifies nothing: it forwards the members' messages, and they verify them. As
+//! in DTLS (RFC 9147, section 5.1), an address that has not returned a cookie is sent nothing but
+//! that cookie, which is smaller than the message that caused it.
 
 use super::member::{Outgoing, To};
 use crate::message::{COOKIE_BYTES, Cookie, Glance, glance, keyed_hash};
@@ -28,7 +28,8 @@ pub struct RendezvousConfig {
 }
 
 impl RendezvousConfig {
-    /// The default limits: 256 groups of 1024 members, 20,000 datagrams per second (about 20 Mbit/s).
+    /// The default limits: 256 groups of 1024 members, 20,000 datagrams per second (about 20
+    /// Mbit/s).
     pub fn new(secret: [u8; 32]) -> RendezvousConfig {
         let (max_groups, max_members) = (256, super::MAX_MEMBERS);
         RendezvousConfig { secret, max_groups, max_members, max_per_second: 20_000 }
@@ -42,7 +43,7 @@ pub struct RendezvousCounts {
     pub received: u64,
     /// Datagrams forwarded to at least one address.
     pub passed_on: u64,
-    /// Datagrams addressed to the rendezvous itself, or to nobody who is registered.
+    /// Datagrams addressed to the rendezvous itself, or to an unregistered member.
     pub kept: u64,
     /// Cookies sent to addresses that had none.
     pub cookies: u64,
@@ -61,8 +62,8 @@ const COOKIE_SLOT: Duration = Duration::from_secs(120);
 /// A member that is silent for this long is removed.
 const MEMBER_KEPT: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
-/// Rate limit per address, datagrams per second. A member sends far fewer; a leader that answers many
-/// newcomers briefly sends more.
+/// Rate limit per address, datagrams per second. A member sends far fewer; a leader that answers
+/// many newcomers briefly sends more.
 const MAX_FROM_ONE: f64 = 16.0;
 const BURST: f64 = 256.0;
 /// Maximum number of addresses to which a message for one member is forwarded, because anybody can
@@ -134,8 +135,8 @@ impl Rendezvous {
         let is_current = seen.cookie == Some(current);
         let is_known = is_current || slot > 0 && seen.cookie == Some(self.cookie(from, slot - 1));
         if !is_known {
-            // Unregistered addresses get at most half of the send budget, so that members continue to
-            // work.
+            // Unregistered addresses get at most half of the send budget, so that members continue
+            // to work.
             if self.sent_this_second < self.config.max_per_second / 2 && self.may_send(1) {
                 self.counts.cookies += 1;
                 self.send_cookie(from, &seen.glance, current, out);

@@ -68,7 +68,7 @@ impl Member {
             }
         }
         let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        // Stations that say nothing prove nothing; the access point knows them.
+        // Stations without yuzuri prove nothing; the access point knows them.
         let told = self.weighted_summary(now).filter(|_| self.is_led_by_vouched());
         SendersSeen {
             proved: count(proved.len() + 1).max(told.map_or(0, |summary| summary.senders)),
@@ -87,8 +87,8 @@ impl Member {
         self.say(now, hello, None, true, None);
     }
 
-    /// Schedules the answer to a terminal that challenged all senders, with a random delay so that not
-    /// all answer at once.
+    /// Schedules the answer to a terminal that challenged all senders, with a random delay so that
+    /// not all answer at once.
     pub(super) fn hear_call(
         &mut self,
         now: Moment,
@@ -118,8 +118,8 @@ impl Member {
         }
     }
 
-    /// Whether a member's report counts: of several reporting members with one address, only the one
-    /// whose liveness was proved first counts.
+    /// Whether a member's report counts: of several reporting members with one address, only the
+    /// one whose liveness was proved first counts.
     pub(super) fn may_report(&self, now: Moment, node: NodeId) -> bool {
         let Some(own) = self.peers.get(node) else { return false };
         let kept = self.report_kept();

@@ -3,9 +3,9 @@
 //!
 //! A session (node, epoch) is proved once it has answered one of our challenges: it is then live,
 //! whatever its clock says. From then on its sequence numbers protect it. Another epoch of the same
-//! node replaces it only by answering a challenge. If that epoch is not higher than every proved one
-//! before, the challenge must have been drawn after the last message of the session that it replaces,
-//! which no recorded message can answer.
+//! node replaces it only by answering a challenge. If that epoch is not higher than every proved
+//! one before, the challenge must have been drawn after the last message of the session that it
+//! replaces, which no recorded message can answer.
 
 use crate::{Moment, Refusal};
 use rand_core::Rng;
@@ -220,7 +220,8 @@ mod tests {
         assert_eq!(sessions.admit(1_000, 51, None, 2), standing(true, true));
         assert_eq!(sessions.admit(3, 1, Some(2), 2), Err(Refusal::Epoch), "may have been recorded before");
         assert_eq!(sessions.admit(3, 2, Some(3), 3), standing(true, true));
-        // Messages of the old session answer earlier challenges, even messages that it never delivered.
+        // Messages of the old session answer earlier challenges, even messages that it never
+        // delivered.
         assert_eq!(sessions.admit(1_000, 60, Some(2), 3), Err(Refusal::Epoch));
         assert_eq!(sessions.admit(1_000, 61, None, 3), standing(false, true), "heard, not believed");
     }

@@ -8,8 +8,8 @@ use crate::message::{Addressed, Body, Notice};
 use crate::{Key, Message, Moment, NodeId, Refusal};
 use std::net::SocketAddr;
 
-/// Maximum number of notices per second in total, and to one member. Each is an addressed message whose
-/// trigger may be forged.
+/// Maximum number of notices per second in total, and to one member. Each is an addressed message
+/// whose trigger may be forged.
 const MAX_NOTICES: u32 = 64;
 const MAX_NOTICES_TO_ONE: u32 = 1;
 
@@ -21,13 +21,13 @@ pub(super) struct HandedOut {
 }
 
 impl Member {
-    /// Sets new keys. If one of them was in use before, as in a step-by-step key change, nothing else
-    /// changes; otherwise every member has to prove its liveness again.
+    /// Sets new keys. If one of them was in use before, as in a step-by-step key change, nothing
+    /// else changes; otherwise every member has to prove its liveness again.
     pub fn set_keys(&mut self, now: Moment, mut keys: Keys) {
         let now = self.advance(now);
         let before = self.keys.keys.clone();
-        // A notice may have carried a newer group key than the configured one; there is no way back to
-        // an older key.
+        // A notice may have carried a newer group key than the configured one; there is no way back
+        // to an older key.
         if std::iter::successors(before.key.clone(), Key::before).any(|key| Some(&key) == keys.key.as_ref()) {
             keys.key.clone_from(&before.key);
         }
@@ -53,8 +53,8 @@ impl Member {
         &self.keys.keys
     }
 
-    /// The notice that carried the current key, if one arrived since the last call. Store it for the
-    /// next start.
+    /// The notice that carried the current key, if one arrived since the last call. Store it for
+    /// the next start.
     pub fn told(&mut self) -> Option<Notice> {
         self.keys.told.take()
     }
@@ -76,8 +76,8 @@ impl Member {
         Ok(())
     }
 
-    /// Answers a message under a former key with the current key, if the notices include its sender's
-    /// number.
+    /// Answers a message under a former key with the current key, if the notices include its
+    /// sender's number.
     pub(super) fn hand_out(&mut self, now: Moment, from: SocketAddr, message: &Message, under: Under) {
         let Under::Retired(place) = under else { return };
         let Some((number, notice)) = self.notice_for(message.node) else { return };
@@ -90,7 +90,8 @@ impl Member {
         self.say_notice(now, place, Addressed { to: message.node, echo: 0 }, notice, from);
     }
 
-    /// Sends the notices to all members heard recently. They still use the key that was ours until now.
+    /// Sends the notices to all members heard recently. They still use the key that was ours until
+    /// now.
     fn hand_out_to_all(&mut self, now: Moment, known: &[(NodeId, SocketAddr)], before: Option<&Key>) {
         let generation = |key: Option<&Key>| key.and_then(Key::membership).map(|it| it.generation);
         let (Some(now_at), Some(was_at)) = (generation(self.keys.keys.key.as_ref()), generation(before))

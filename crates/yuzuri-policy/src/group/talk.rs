@@ -38,8 +38,8 @@ impl Member {
     ) {
         self.challenges.refresh(&mut self.random, now);
         if self.sequence == u32::MAX {
-            // The sequence numbers last for decades. When they are used up, a new session begins and
-            // proves its liveness like any other.
+            // The sequence numbers last for decades. When they are used up, a new session begins
+            // and proves its liveness like any other.
             self.epoch = self.epoch.wrapping_add(1);
             self.sequence = 0;
         }

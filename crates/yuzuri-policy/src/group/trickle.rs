@@ -1,5 +1,5 @@
-//! Trickle timers (RFC 6206): messages follow soon after a change, are rare in steady state, and are
-//! suppressed if others sent the same.
+//! Trickle timers (RFC 6206): messages follow soon after a change, are rare in steady state, and
+//! are suppressed if others sent the same.
 
 use super::config::{TRICKLE_MAX, TRICKLE_MIN, TRICKLE_REDUNDANCY};
 use crate::Moment;

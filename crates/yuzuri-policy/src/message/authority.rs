@@ -1,10 +1,10 @@
-//! Keys issued by an authority: one key for each member, under which the next group key can be sent to
-//! that member. A member that does not receive it is excluded. `docs/group-keys.md` explains the
+//! Keys issued by an authority: one key for each member, under which the next group key can be sent
+//! to that member. A member that does not receive it is excluded. `docs/group-keys.md` explains the
 //! design.
 //!
-//! Everything is derived from the authority's 32 random bytes. The group keys, one per *generation*,
-//! form a chain: each is derived from the next one by HKDF. A member can thus compute former keys and
-//! recognise members that still use them, but not future keys.
+//! Everything is derived from the authority's 32 random bytes. The group keys, one per
+//! *generation*, form a chain: each is derived from the next one by HKDF. A member can thus compute
+//! former keys and recognise members that still use them, but not future keys.
 
 use super::key::{KEY_BYTES, Key, TAG_BYTES, derive, keyed_hash};
 use hmac::Mac;
@@ -46,8 +46,8 @@ impl Authority {
         Membership { number, own: self.own(number), generation }
     }
 
-    /// The notices that carry the key of a generation to these members, one for each. Invalid numbers
-    /// are skipped; `None`: no such generation.
+    /// The notices that carry the key of a generation to these members, one for each. Invalid
+    /// numbers are skipped; `None`: no such generation.
     pub fn notices(&self, numbers: impl IntoIterator<Item = u32>, generation: u32) -> Option<Notices> {
         // Computed once for all: the chain from the last generation is long.
         let key = (1..=MAX_GENERATION).contains(&generation).then(|| self.key(generation))?;
@@ -92,8 +92,8 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The one-time pad that encrypts a generation's key for this member. It encrypts nothing else, so
-    /// that it is used once.
+    /// The one-time pad that encrypts a generation's key for this member. It encrypts nothing else,
+    /// so that it is used once.
     fn pad(&self, generation: u32) -> [u8; KEY_BYTES] {
         derive(&self.own, &[&b"yuzuri notice 1 "[..], &generation.to_be_bytes()].concat())
     }

@@ -103,7 +103,8 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
     })
 }
 
-/// Rejects contents that no correct member sends, whoever signed them. An access point leads without sending, and reports nothing.
+/// Rejects contents that no correct member sends, whoever signed them. An access point leads
+/// without sending, and reports nothing.
 pub(super) fn check(message: &Message) -> Result<(), Refusal> {
     let &Message { sends, leads, access_point, .. } = message;
     let addressed = message.addressed.is_some();
@@ -153,9 +154,9 @@ fn distinct(destinations: &[(Destination, u32)]) -> bool {
 }
 
 impl Report {
-    /// Limits every value to the range that receivers accept: rates up to 100 Gbit/s, times up to 16.8
-    /// s, losses up to 100 %, not elastic without flows, at most [`MAX_DESTINATIONS`] different
-    /// destinations.
+    /// Limits every value to the range that receivers accept: rates up to 100 Gbit/s, times up to
+    /// 16.8 s, losses up to 100 %, not elastic without flows, at most [`MAX_DESTINATIONS`]
+    /// different destinations.
     pub fn bounded(&self) -> Report {
         Report {
             rate_bps: self.rate_bps.min(MAX_BPS),
@@ -171,8 +172,8 @@ impl Report {
 }
 
 impl Summary {
-    /// Limits every value to the range that receivers accept: as [`Report::bounded`], and at least one
-    /// member, no more senders than members, no share above twice the capacity.
+    /// Limits every value to the range that receivers accept: as [`Report::bounded`], and at least
+    /// one member, no more senders than members, no share above twice the capacity.
     pub fn bounded(&self) -> Summary {
         let members = self.members.max(1);
         let capacity_bps = self.capacity_bps.min(MAX_BPS);

@@ -11,8 +11,8 @@ use std::fmt;
 pub const KEY_BYTES: usize = 32;
 /// Size of a tag, bytes: HMAC-SHA-256 truncated to its first half (RFC 2104, section 5).
 pub const TAG_BYTES: usize = 16;
-/// PBKDF2 iterations from a passphrase to a key. They make guessing passphrases from captured messages
-/// expensive.
+/// PBKDF2 iterations from a passphrase to a key. They make guessing passphrases from captured
+/// messages expensive.
 pub const PASSPHRASE_ROUNDS: u32 = 600_000;
 
 /// The secret that the members of a group share.
@@ -28,15 +28,16 @@ impl Key {
         Key { secret, membership: None }
     }
 
-    /// The key of one member of a group with an [`Authority`](super::Authority), from the member's key
-    /// file.
+    /// The key of one member of a group with an [`Authority`](super::Authority), from the member's
+    /// key file.
     pub const fn of_member(secret: [u8; KEY_BYTES], membership: Membership) -> Key {
         Key { secret, membership: Some(membership) }
     }
 
-    /// A key from a passphrase: PBKDF2-HMAC-SHA-256 (RFC 8018) with [`PASSPHRASE_ROUNDS`] iterations,
-    /// salted with the group ID, so that a precomputed table is valid for one group only. It takes a
-    /// fraction of a second: cache the result, and do not call it on a thread that must not block.
+    /// A key from a passphrase: PBKDF2-HMAC-SHA-256 (RFC 8018) with [`PASSPHRASE_ROUNDS`]
+    /// iterations, salted with the group ID, so that a precomputed table is valid for one group
+    /// only. It takes a fraction of a second: cache the result, and do not call it on a thread that
+    /// must not block.
     pub fn from_passphrase(passphrase: &str, group: GroupId) -> Key {
         let mut key = [0; KEY_BYTES];
         let salt = [&b"yuzuri passphrase 2 "[..], &group.0].concat();
@@ -62,7 +63,8 @@ impl Key {
             return None;
         }
         let secret = membership.open(notice)?;
-        // The chain must lead back to the current key; otherwise the notice belongs to another group.
+        // The chain must lead back to the current key; otherwise the notice belongs to another
+        // group.
         let back = (membership.generation..notice.generation).fold(secret, |key, _| before(&key));
         let membership = Membership { generation: notice.generation, ..membership.clone() };
         (back == self.secret).then(|| Key::of_member(secret, membership))
@@ -128,8 +130,8 @@ pub fn check_key(bytes: &[u8; KEY_BYTES]) -> Result<(), WeakKey> {
     if bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) { Err(WeakKey::Text) } else { Ok(()) }
 }
 
-/// The key that signs a group's messages: derived from a [`Key`] for this group only, or publicly known
-/// if the group has no key.
+/// The key that signs a group's messages: derived from a [`Key`] for this group only, or publicly
+/// known if the group has no key.
 #[derive(Clone)]
 pub struct GroupKey {
     keyed: bool,
@@ -138,9 +140,9 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
-    /// Derives the group's key by HKDF-SHA-256 (RFC 5869), so that messages of one access point's group
-    /// are not valid at another. Without a key the "secret" is a constant; the tag is then only a
-    /// checksum and authenticates nothing.
+    /// Derives the group's key by HKDF-SHA-256 (RFC 5869), so that messages of one access point's
+    /// group are not valid at another. Without a key the "secret" is a constant; the tag is then
+    /// only a checksum and authenticates nothing.
     pub fn new(key: Option<&Key>, group: GroupId) -> GroupKey {
         let secret = key.map_or(&[0; KEY_BYTES], |key| &key.secret);
         let salt: &[u8] = if key.is_some() { b"yuzuri" } else { b"yuzuri keyless" };

@@ -24,7 +24,8 @@ use wire::{Reader, Writer};
 
 /// The version of the wire format, 0 to 15: what terminals say.
 pub const VERSION: u8 = 1;
-/// The version of what an access point says: version 1, and the flag that names its role. Members of version 1 alone refuse it.
+/// The version of what an access point says: version 1, and the flag that names its role. Members
+/// of version 1 alone refuse it.
 pub const ACCESS_POINT_VERSION: u8 = 2;
 /// Maximum message size, bytes. Longer datagrams are refused without decoding.
 pub const MAX_BYTES: usize = 160;
@@ -32,8 +33,8 @@ pub const MAX_BYTES: usize = 160;
 pub const MAX_BPS: u64 = 100_000_000_000;
 /// Largest round-trip time in a message, µs (three bytes: 16.8 s).
 pub const MAX_RTT_US: u32 = (1 << 24) - 1;
-/// Largest share of air time, millionths. Estimates of what each member would reach alone differ, so
-/// that the sum of shares can exceed the whole.
+/// Largest share of air time, millionths. Estimates of what each member would reach alone differ,
+/// so that the sum of shares can exceed the whole.
 pub const MAX_AIR_PPM: u32 = 4_000_000;
 /// Range of report intervals that a leader may request, tenths of a second.
 pub const REPORT_INTERVAL_DS: std::ops::RangeInclusive<u8> = 5..=250;
@@ -86,8 +87,8 @@ pub struct Message {
     pub asks: bool,
     /// The recipient, if the message is for one member; `None`: for all.
     pub addressed: Option<Addressed>,
-    /// The challenge that an addressed answer must echo, to prove that its sender is live and receives
-    /// this one.
+    /// The challenge that an addressed answer must echo, to prove that its sender is live and
+    /// receives this one.
     pub challenge: Option<u32>,
     /// The body.
     pub body: Body,
@@ -107,7 +108,8 @@ pub struct Addressed {
 pub enum Body {
     /// Presence, candidacy, claim of leadership, and answers to challenges.
     Hello {
-        /// The leader according to the sender; in the hello of a leader that resigns, its successor.
+        /// The leader according to the sender; in the hello of a leader that resigns, its
+        /// successor.
         leader: Option<NodeId>,
     },
     /// A sending member's report to its leader.
@@ -216,8 +218,8 @@ const UNDEFINED: u8 = 128;
 const HEADER_BYTES: usize = 31;
 
 impl Message {
-    /// Encodes the message. Values that no receiver would accept are first limited to the valid range
-    /// ([`Report::bounded`], [`Summary::bounded`]).
+    /// Encodes the message. Values that no receiver would accept are first limited to the valid
+    /// range ([`Report::bounded`], [`Summary::bounded`]).
     pub fn encode(&self, key: &GroupKey) -> Vec<u8> {
         let mut out = Writer::with_capacity(MAX_BYTES);
         let version = if self.access_point { ACCESS_POINT_VERSION } else { VERSION };
@@ -248,8 +250,8 @@ impl Message {
         out.into_vec()
     }
 
-    /// Decodes a message of this group. Only the version and the group are examined before the tag is
-    /// verified.
+    /// Decodes a message of this group. Only the version and the group are examined before the tag
+    /// is verified.
     ///
     /// # Errors
     /// If the message is not accepted, with the reason.
@@ -342,8 +344,8 @@ impl<'a> Sealed<'a> {
 }
 
 /// The epoch of a session: wall-clock seconds in the upper bits, random bits below. It only has to
-/// differ between the sessions of a member; with a wrong clock a restarted member is accepted one round
-/// trip later.
+/// differ between the sessions of a member; with a wrong clock a restarted member is accepted one
+/// round trip later.
 pub fn epoch(unix_time: Duration, random: u32) -> u64 {
     (unix_time.as_secs() & 0xffff_ffff) << 32 | u64::from(random)
 }

@@ -19,8 +19,8 @@ pub enum Refusal {
     Keyed,
     /// Invalid tag: another key, or modified in transit.
     Tag,
-    /// Signed with a group key that was replaced to exclude a member: by that member, or by one that
-    /// has not received the new key yet.
+    /// Signed with a group key that was replaced to exclude a member: by that member, or by one
+    /// that has not received the new key yet.
     RetiredKey,
     /// A value out of range, such as a rate above that of any radio or an invalid interval.
     Range,
@@ -40,8 +40,8 @@ pub enum Refusal {
     NotLeader,
     /// More members than the table holds, or than the access point has stations.
     Crowded,
-    /// Rate limit exceeded: by a member that has proved its liveness, or by an address that has not (in
-    /// a group without a key: by any address).
+    /// Rate limit exceeded: by a member that has proved its liveness, or by an address that has not
+    /// (in a group without a key: by any address).
     RateLimited,
     /// A report from the address of another reporting member.
     Address,

@@ -1,8 +1,8 @@
 //! The exchange between a member and its rendezvous in addition to messages: cookies, and messages
 //! prefixed with a cookie.
 //!
-//! The rendezvous has no key. It reads the fields of every header ([`Glance`]) and verifies only that
-//! an address answers.
+//! The rendezvous has no key. It reads the fields of every header ([`Glance`]) and verifies only
+//! that an address answers.
 
 use super::wire::{Reader, Writer};
 use super::{ACCESS_POINT_VERSION, ADDRESSED, GroupId, HEADER_BYTES, Kind, MAX_BYTES, TAG, VERSION};
@@ -18,8 +18,8 @@ const RELAY_HEADER_BYTES: usize = 1 + COOKIE_BYTES;
 /// The rendezvous's answer to an unknown address: repeat the message with this cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cookie {
-    /// Session and sequence number of the message that it answers: a host that did not see that message
-    /// cannot forge the answer.
+    /// Session and sequence number of the message that it answers: a host that did not see that
+    /// message cannot forge the answer.
     pub epoch: u64,
     pub sequence: u32,
     pub cookie: [u8; COOKIE_BYTES],

@@ -1,5 +1,6 @@
-//! The policy `yuzuri`: each keeps its window to its share of what the group carries, over the least round-trip time plus a little
-//! queue; and lets no loss that is not congestion bring it far below.
+//! The policy `yuzuri`: each flow keeps its window to its share of the group's capacity, over the
+//! minimum RTT plus a little queue; and losses that are not congestion do not bring the window far
+//! below that.
 
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
@@ -8,41 +9,49 @@ use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, SendersSe
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Below so many segments ACKs that are delayed stop a flow.
+/// Below this many segments, delayed ACKs stall a flow.
 const MIN_WINDOW: f64 = 4.0;
-/// Below this part of an aggregate the radio's overhead eats what sharing brings.
+/// Below this fraction of an aggregate, the radio's overhead exceeds the benefit of sharing.
 const OF_AN_AGGREGATE: f64 = 0.75;
-/// ... unless that much takes longer to send than this, seconds: many stations' aggregates are a queue of their own.
+/// ... unless that much takes longer to send than this, seconds: many stations' aggregates form a
+/// queue of their own.
 const FOR_AN_AGGREGATE_S: f64 = 0.080;
-/// The lower bound is at most so many times what was delivered in the last round trip: reached by growth, never by a jump ...
+/// The lower bound is at most this multiple of the data delivered in the last round trip: it is
+/// reached by growth, never by a jump ...
 const FLOOR_GROWS: f64 = 3.0;
 /// ... and at least an initial window (RFC 6928).
 const FLOOR_FROM: f64 = 10.0;
-/// No lower bound while more than this part of the segments is lost: then loss is what limits.
+/// No lower bound while more than this fraction of segments is lost: then loss is the limit.
 const LOSS_ENDS_FLOOR: f64 = 0.03;
-/// The same while the group finds out what it carries.
+/// The same while the group determines its capacity.
 const LOSS_ENDS_START: f64 = 0.06;
-/// While the group starts up, windows have a lower bound only in flows that still find out what they carry: whose delivery rate has risen by
-/// this part within so many round trips, and decisions (BBR's estimate of a full pipe: draft-cardwell-iccrg-bbr-congestion-control).
+/// While the group starts up, only flows that are still determining their rate have a lower bound:
+/// their delivery rate has risen by this factor within this many round trips and decisions (BBR's
+/// detection of a full pipe: draft-cardwell-iccrg-bbr-congestion-control).
 const GROWS: f64 = 1.25;
 const GROWS_WITHIN: u32 = 3;
 const GROWS_WITHIN_AT_LEAST: Duration = Duration::from_millis(1500);
-/// Buffers must admit so many times the lower bound, or the window where that is less: else it would only fill them.
+/// Buffers must admit this multiple of the lower bound, or of the window if that is smaller:
+/// otherwise the bound would only fill them.
 const BUFFERS_FOR_FLOOR: f64 = 1.2;
 
-/// Segments that leave at once where windows are spread over the round trip: few enough for a queue of 50 packets, enough for the radio to aggregate.
+/// Segments per burst if windows are paced over the round trip: few enough for a queue of 50
+/// packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
 
-/// A window is cut to no less than this part at once, whatever the group says ...
+/// A window is reduced to no less than this fraction in one step, whatever share the leader
+/// announces ...
 const CUT_TO: f64 = 0.5;
-/// ... and at least so much queue may stand above the least round-trip time, seconds: less would lie below the grain of acknowledgements.
+/// ... and at least this much queue may stand above the minimum RTT, seconds: less is below the
+/// granularity of acknowledgements.
 const MIN_QUEUE_S: f64 = 0.005;
 
-/// A flow that its upper bound keeps at less than this part of its share stands behind others' queues. After so many decisions in a row its
-/// bound grows by this factor with each, up to so much, and relaxes by that one.
+/// A flow that its upper bound keeps below this fraction of its share is behind others' queues.
+/// After this many consecutive decisions its bound grows by this factor with each, up to a maximum,
+/// and relaxes by the other factor.
 const KEPT_SHORT: f64 = 0.6;
-/// On a path whose round-trip time is less than this above its least, µs, and less than this part of it, it is kept short at less than that part of what this
-/// terminal carried lately.
+/// On a path whose RTT exceeds its minimum by less than this, µs, and less than this fraction, the
+/// flow counts as kept short below that fraction of this terminal's recent rate.
 const EMPTY_US: u32 = 4_000;
 const EMPTY_OF_BASE: u32 = 10;
 const EMPTY_KEPT_SHORT: f64 = 0.5;
@@ -51,39 +60,39 @@ const STRETCH: f64 = 2.0;
 const MAX_STRETCH: f64 = 16.0;
 const RELAX: f64 = 0.85;
 
-/// Behind others' queues a window is at most so many times what the share takes there: room for what losses
-/// cost, and no more, so that the members stay even among themselves.
+/// Behind others' queues a window is at most this multiple of what the share needs there: room to
+/// recover from losses, and no more, so that the members stay even among themselves.
 const CONTENDS_WITH: f64 = 2.0;
 
-/// Queue that a kept share may hold at least, µs: what `balanced` gives.
+/// The queue that a kept share may hold at least, µs: the value of `balanced`.
 const BALANCED_QUEUE_US: u32 = 20_000;
 
-/// What is kept from one decision to the next.
+/// The state kept between decisions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FairShare {
     flows: BTreeMap<u64, Held>,
     trust: Trust,
 }
 
-/// What is kept of a flow.
+/// The state kept of a flow.
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// The lower bound that it reached, segments.
+    /// The lower bound reached, segments.
     floor: f64,
-    /// The upper bound that it was given, segments.
+    /// The upper bound set, segments.
     upper: f64,
-    /// What the upper bound is multiplied with while others' queues keep the share from it.
+    /// The factor for the upper bound while others' queues keep the flow below its share.
     stretch: f64,
-    /// Decisions in a row at which it was kept short.
+    /// Consecutive decisions at which it was kept short.
     short: u32,
-    /// Whether it still finds out what it carries.
+    /// Whether it is still determining its rate.
     growth: Growth,
 }
 
-/// Whether a flow's delivery rate still rises.
+/// Whether a flow's delivery rate is still rising.
 #[derive(Debug, Clone, Copy)]
 struct Growth {
-    /// The best delivery rate, and since when it is.
+    /// The best delivery rate, and its time.
     best_bps: f64,
     since: Moment,
 }
@@ -102,22 +111,22 @@ impl Growth {
     }
 }
 
-/// What a decision is made of.
+/// The inputs of a decision.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) own: &'a Own,
     pub(super) radio: RadioHint,
     pub(super) summary: Option<&'a Summary>,
-    /// Senders that this terminal knows of by itself.
+    /// Senders that this terminal has observed itself.
     pub(super) senders: SendersSeen,
-    /// Flows that are left out because nothing happens on them.
+    /// Flows that are left out because they are inactive.
     pub(super) resting: usize,
 }
 
 impl FairShare {
     pub(super) fn decide(&mut self, now: Moment, flows: &[FlowSeen], view: View, out: &mut Vec<Decision>) {
         let verdict = view.summary.map(|summary| self.trust.judge(now, claim(flows, view, summary)));
-        // While the group starts up nobody is bounded from above, and there is nothing to mistrust.
+        // While the group starts up, there are no upper bounds, and so nothing to mistrust.
         let starts = view.summary.is_some_and(|s| s.phase == Phase::StartUp);
         let verdict = verdict.filter(|_| !starts);
         let not_obeyed = match verdict {
@@ -132,7 +141,8 @@ impl FairShare {
         let mut held = BTreeMap::new();
         let known = |flow: &FlowSeen| view.own.of(flow.id);
         let willing = flows.iter().filter_map(known).filter(|k| k.elastic).count().max(1);
-        // What flows that are held back elsewhere take is not there for the others of this terminal.
+        // The rate of flows that are held back elsewhere is not available to this terminal's other
+        // flows.
         let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
         let lately_bps = self.trust.lately_bps(now);
         let parts_bps = |summary: &Summary| {
@@ -170,12 +180,12 @@ impl FairShare {
         self.flows = held;
     }
 
-    /// Whether senders are to be asked to prove themselves.
+    /// Whether senders should be asked to prove themselves.
     pub(super) fn wants_proof(&self) -> bool {
         self.trust.wants_proof()
     }
 
-    /// What is decided for a flow that shares, and what to keep of it.
+    /// The decision for a flow that shares, and the state to keep.
     fn of_flow(
         &self,
         now: Moment,
@@ -186,11 +196,13 @@ impl FairShare {
         radio: RadioHint,
     ) -> (Decision, Held) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
-        // A latecomer's least contains others' queues; a lie of the group's least may halve it, no more.
+        // A latecomer's minimum includes others' queues; a false minimum of the group may halve it,
+        // no more.
         let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
         let base_us = group_us.clamp(flow.min_rtt_us / 2, flow.min_rtt_us);
         let base_s = f64::from(base_us) / 1e6;
-        // Growth is measured against what came through in the last round trip: on an empty path, or behind others' queues.
+        // Growth is measured against the rate of the last round trip: on an empty path, or behind
+        // others' queues.
         let contends = summary.phase == Phase::Contend;
         let round_trip_s = base_s + if contends { f64::from(summary.queue_us) / 1e6 } else { 0.0 };
         let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
@@ -200,7 +212,7 @@ impl FairShare {
         let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
         let before =
             before.unwrap_or(Held { floor: 0.0, upper: f64::INFINITY, stretch: 1.0, short: 0, growth });
-        // Behind others' queues, or on a path that is empty although this terminal could fill more of it.
+        // Behind others' queues, or on an empty path of which this terminal could use more.
         let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
         let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
         let enough_bps =
@@ -226,8 +238,9 @@ impl FairShare {
             }
             Phase::Hold | Phase::Probe => {
                 let queue_s = (f64::from(summary.queue_us) / 1e6).max(MIN_QUEUE_S);
-                // Before a wire that is slower than the air there is no aggregate to fill: what is held for one only waits in the wire's queue. One that
-                // loses is served in bursts, of aggregates.
+                // In front of a wire slower than the air there is no aggregate to fill: segments
+                // held for one only wait in the wire's queue. A lossy wire is served in bursts of
+                // aggregates.
                 let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
                 let aggregate =
                     if is_slow_wire { 0.0 } else { OF_AN_AGGREGATE * f64::from(radio.aggregate_segments) };
@@ -242,10 +255,10 @@ impl FairShare {
             }
         };
         let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
-        // The kernel's buffers grow with the window: only what the window has is asked for.
+        // The kernel's buffers grow with the window: require only what the window has.
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
         let max_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
-        // Who keeps a window although it carries no more takes from others.
+        // A flow that keeps a window although it carries no more takes from others.
         let finds_out = !starts || growth.goes_on(now, flow.srtt_us);
         let lower = if fits && known.lost <= max_lost && finds_out { aim } else { 0.0 };
         let decision = Decision {
@@ -255,7 +268,7 @@ impl FairShare {
             burst: if summary.paced { BURST } else { 0 },
             why,
         };
-        // While nobody is bounded, what was learnt before stays.
+        // While there are no bounds, earlier knowledge stays.
         let held = upper.map_or(Held { growth, ..before }, |upper| Held {
             floor: lower,
             upper,
@@ -267,12 +280,12 @@ impl FairShare {
     }
 }
 
-/// Whether windows are to hold shares.
+/// Whether windows should enforce shares.
 fn is_shared(summary: &Summary) -> bool {
     matches!(summary.phase, Phase::Hold | Phase::Probe)
 }
 
-/// What the group says, but with the share of before.
+/// The group's summary with the previous share.
 fn as_before(summary: &Summary, share_bps: f64) -> Summary {
     Summary {
         phase: Phase::Hold,
@@ -284,7 +297,7 @@ fn as_before(summary: &Summary, share_bps: f64) -> Summary {
     }
 }
 
-/// What the group claims, beside what this terminal sees.
+/// The group's claim, with this terminal's own observations.
 fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     let mut claim = Claim {
         share_bps: summary.share_of(view.radio),
@@ -305,8 +318,8 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
     claim
 }
 
-/// The round-trip time if all windows hold what their bounds let them: the queue that is told, an aggregate, or the least window, which a small share
-/// takes a while to carry.
+/// The round-trip time if all windows are at their bounds: with the announced queue, an aggregate,
+/// or the smallest window, which takes a small share a while to carry.
 fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
     let queue_s = (f64::from(summary.queue_us) / 1e6).max(FOR_AN_AGGREGATE_S);
     let min_s = MIN_WINDOW * f64::from(flow.mss_bytes) * 8.0 / share_bps.max(1.0);
@@ -317,7 +330,7 @@ fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
 mod tests {
     use super::*;
 
-    /// For how long a flow grows whose rate each half second is this, seconds.
+    /// For how long a flow with these rates, one each half second, counts as growing, seconds.
     fn grows_s(rates_bps: impl IntoIterator<Item = f64>, srtt_ms: u32) -> f64 {
         let mut growth = None;
         let mut grows_s = 0.0;
@@ -341,7 +354,8 @@ mod tests {
         assert_eq!(grows_s([5e6; 60], 50), 1.5);
     }
 
-    /// A leader that says start-up for ever gives nobody a window that losses do not reduce.
+    /// A leader that announces start-up for ever gives no member a window that losses do not
+    /// reduce.
     #[test]
     fn rates_that_vary_by_less_than_a_quarter_do_not_rise() {
         assert_eq!(grows_s((0..60).map(|n| 5e6 * if n % 2 == 0 { 1.0 } else { 1.24 }), 50), 1.5);

@@ -1,4 +1,4 @@
-//! Policies by name: from a terminal's own flows and the group's summary to bounds.
+//! Policies by name: they turn a terminal's own flows and the group's summary into bounds.
 
 mod fair_share;
 mod published;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which rules bound the windows.
+/// The rules for the windows' bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyName {
-    /// None: every flow is plain CUBIC.
+    /// No rules: every flow is plain CUBIC.
     Off,
     /// The bandwidth-delay product over the number of terminals (Shimada 2016, section 3).
     Count,
@@ -26,9 +26,9 @@ pub enum PolicyName {
     Hayakawa2015,
     /// The same with the improved table (Shimada 2016).
     Shimada2016,
-    /// Nothing is cut on loss from a round-trip time of 64 ms up (Miki 2010).
+    /// No reductions on loss from a round-trip time of 64 ms on (Miki 2010).
     Steady,
-    /// Ours: shares of what the group is seen to carry, by airtime.
+    /// This project's: shares of the group's observed capacity, by airtime.
     #[default]
     Yuzuri,
 }
@@ -72,13 +72,13 @@ impl FromStr for PolicyName {
     }
 }
 
-/// What `yuzuri` aims at.
+/// The objective of `yuzuri`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Objective {
-    /// As much as possible in total: queues that cost nothing to keep stay.
+    /// The highest total: queues that cost nothing stay.
     Throughput,
-    /// Evenly and with short queues, for a few percent of the total at most.
+    /// Even shares and short queues, for at most a few percent of the total.
     #[default]
     Balanced,
     /// The shortest queues that still carry most of it.
@@ -108,74 +108,78 @@ impl FromStr for Objective {
     }
 }
 
-/// What is chosen by the user.
+/// The user's choice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyConfig {
-    /// Which rules.
+    /// The rules.
     pub name: PolicyName,
-    /// What `yuzuri` aims at.
+    /// The objective of `yuzuri`.
     pub objective: Objective,
-    /// What the path carries, bit/s, for the rules by count; without it they say nothing by count.
+    /// The path's capacity, bit/s, for the rules by count; without it they set no bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bps: Option<u64>,
 }
 
-/// One terminal's policy at work.
+/// One terminal's running policy.
 #[derive(Debug, Clone)]
 pub struct Policy {
     config: PolicyConfig,
     own: Own,
     share: FairShare,
-    /// Flows that are left out because nothing happens on them.
+    /// Flows that are left out because they are inactive.
     resting: usize,
 }
 
 impl Policy {
-    /// At its beginning.
+    /// Creates the initial state.
     pub fn new(config: PolicyConfig) -> Policy {
         Policy { config, own: Own::default(), share: FairShare::default(), resting: 0 }
     }
 
-    /// What was chosen.
+    /// The current choice.
     pub fn config(&self) -> PolicyConfig {
         self.config
     }
 
-    /// Takes over another choice; what is known of the flows stays.
+    /// Applies another choice; the state of the flows stays.
     pub fn choose(&mut self, config: PolicyConfig) {
         self.config = config;
         self.share = FairShare::default();
     }
 
-    /// Whether a flow on which nothing has happened for so long as the policy looks back, 4 s, may be left out: it gets no bounds.
+    /// Whether a flow that was inactive for as long as the policy looks back, 4 s, may be left out:
+    /// it gets no bounds.
     pub fn lets_rest(&self) -> bool {
         matches!(self.config.name, PolicyName::Off | PolicyName::Yuzuri)
     }
 
-    /// Which rule stands beside a flow that is left out.
+    /// The rule shown for a flow that is left out.
     pub fn of_resting(&self) -> Rule {
         if self.config.name == PolicyName::Off { Rule::None } else { Rule::Unknown }
     }
 
-    /// How many flows are left out from now on.
+    /// Sets how many flows are left out from now on.
     pub fn rest(&mut self, flows: usize) {
         self.resting = flows;
     }
 
-    /// Before [`observe`](Policy::observe) meets it again: a flow that was left out, as it was at each of these moments.
+    /// Called before [`observe`](Policy::observe) for a flow that was left out, with its state at
+    /// each of these moments.
     pub fn recall(&mut self, flow: &FlowSeen, moments: impl Iterator<Item = Moment>) {
         self.own.recall(flow, moments);
     }
 
-    /// Takes in this terminal's flows as they stand, and gives what to tell the leader: nothing while nothing is sent.
+    /// Processes this terminal's current flows, and returns the report for the leader: none while
+    /// nothing is sent.
     pub fn observe(&mut self, now: Moment, flows: &[FlowSeen], radio: RadioHint) -> Option<Report> {
         self.own.observe(now, flows);
         self.own.report(flows, radio)
     }
 
-    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a summary nothing is known of the others. A leader that
-    /// speaks of more senders than have proved themselves to this terminal is not believed.
+    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a
+    /// summary nothing is known about others. A leader that claims more senders than have proved
+    /// themselves to this terminal is not believed.
     pub fn decide(
         &mut self,
         now: Moment,
@@ -204,8 +208,8 @@ impl Policy {
         }
     }
 
-    /// Whether only senders that have not proved themselves explain the share that the leader gives: whoever drives this asks them to
-    /// ([`Member::ask_senders`](crate::Member::ask_senders)).
+    /// Whether only senders that have not proved themselves explain the leader's share: the caller
+    /// then asks them to ([`Member::ask_senders`](crate::Member::ask_senders)).
     pub fn wants_proof(&self) -> bool {
         self.config.name == PolicyName::Yuzuri && self.share.wants_proof()
     }

@@ -1,15 +1,15 @@
-//! The published rules, as they were: by count of terminals and by the increase of the round-trip time (Shimada 2016), and the mode
-//! without decrease (Miki 2010).
+//! The published rules, unchanged: by the number of terminals and by the increase of the round-trip
+//! time (Shimada 2016), and the mode without decrease (Miki 2010).
 
 use super::{PolicyConfig, unbounded};
 use crate::{Bound, Decision, FlowSeen, Rule, Summary};
 
-/// Bounds from a round-trip time on that is so much above its least.
+/// Bounds for round-trip times that exceed their minimum by at least this much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RttBounds {
     /// Increase of the round-trip time, ms.
     pub from_ms: u32,
-    /// Least window, segments.
+    /// Smallest window, segments.
     pub lower: u32,
     /// Largest window, segments.
     pub upper: u32,
@@ -48,7 +48,7 @@ impl RttTable {
     }
 }
 
-/// From this round-trip time on the mode without decrease gained in Miki 2010.
+/// The round-trip time from which on the mode without decrease gained in Miki 2010.
 const STEADY_FROM_US: u32 = 64_000;
 
 pub(super) struct Published<'a> {
@@ -57,8 +57,9 @@ pub(super) struct Published<'a> {
 }
 
 impl Published<'_> {
-    /// hi1 = C * min RTT / (MSS * n), and half of it. C is published nowhere; where it is not configured this says nothing: what the
-    /// group carries is what the bound lets through, and would keep the bound where it is.
+    /// hi1 = C * min RTT / (MSS * n), and half of it. No publication gives C, so without a
+    /// configured C there is no bound: the group's rate is limited by the bound itself, and would
+    /// keep the bound where it is.
     fn by_count(&self, flow: &FlowSeen) -> Option<Bound> {
         let terminals = self.summary.map_or(1, |s| s.senders.max(1));
         let capacity_bps = self.config.capacity_bps.filter(|bps| *bps > 0)?;
@@ -79,7 +80,7 @@ impl Published<'_> {
         }
     }
 
-    /// The smaller of what count and table say.
+    /// The smaller of the bounds by count and by table.
     pub(super) fn table(&self, flow: &FlowSeen, table: RttTable) -> Decision {
         if flow.srtt_us == 0 || flow.min_rtt_us == 0 {
             return unbounded(flow.id, Rule::Unknown);
@@ -108,7 +109,8 @@ mod tests {
         FlowSeen { id: 7, mss_bytes: 1448, srtt_us, min_rtt_us, ..FlowSeen::default() }
     }
 
-    /// Every row of `papers/tables/shimada2016_rtt_bounds.csv`, at its first and its last millisecond.
+    /// Every row of `papers/tables/shimada2016_rtt_bounds.csv`, at its first and its last
+    /// millisecond.
     #[test]
     fn the_tables_are_the_published_ones() {
         let rows = [
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!(decision.bound, Bound { lower: 1, upper: 555 });
     }
 
-    /// What the group carries is what the bound lets through: as the capacity it would lock the bound where it is.
+    /// The bound limits the group's rate: taken as capacity, that rate would lock the bound.
     #[test]
     fn without_a_capacity_the_count_says_nothing() {
         let summary = Summary { senders: 6, capacity_bps: 3_000_000, ..Summary::default() };

@@ -1,62 +1,70 @@
-//! What a terminal believes of its group. A share is believed if this terminal's own radio, what it carried itself, and the number of senders that
-//! proved themselves explain it. One that nothing explains is not obeyed: the terminal keeps the share it had, and looks whether it still carries more
-//! than it is told to. A leader that is refuted by that is not followed for a while, each time for twice as long.
+//! What a terminal believes of its group. A share is believed if this terminal's own radio, its own
+//! rates, and the number of senders that proved themselves explain it. A share without explanation
+//! is not obeyed: the terminal keeps its previous share, and checks whether it still carries more
+//! than the announced one. If that refutes the leader, the terminal does not follow it for a while,
+//! each time for twice as long.
 
 use crate::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What a terminal carried itself counts for so long.
+/// How long a terminal's own measurements count as evidence.
 const MEMORY: Duration = Duration::from_secs(300);
-/// And lately is so much.
+/// The period of recent measurements.
 const LATELY: Duration = Duration::from_secs(60);
-/// Of each so much time the best is kept.
+/// The best measurement of each such interval is kept.
 const GRAIN: Duration = Duration::from_secs(2);
-/// Whoever obeys loses no more than this part of what is due by own evidence, or of what it has: that is the promise to each terminal, and not tuned.
+/// Obeying a leader costs at most this fraction of the rate due by own evidence, or of the current
+/// rate. This is a guarantee to each terminal, not a tuned value.
 const AT_LEAST: f64 = 0.5;
-/// Who tells less is refuted after so long, and so many round trips: what windows of before hold needs them to drain.
+/// A leader that announces less is refuted after this long, and this many round trips: earlier
+/// windows' queues need that long to drain.
 const REFUTED_AFTER: Duration = Duration::from_millis(1500);
 const ROUND_TRIPS: u32 = 4;
-/// Decisions are half a second apart; doubt does not grow while nobody decides.
+/// The most doubt that one decision adds: decisions are half a second apart, and doubt does not
+/// grow in between.
 const DECISION_AT_MOST: Duration = Duration::from_secs(1);
-/// A refuted leader is not followed for so long at first.
+/// How long a refuted leader is not followed the first time.
 const MISTRUST: Duration = Duration::from_secs(30);
-/// So long it may take until senders have heard of each other, and proved themselves where they were asked to: meanwhile nobody is refuted.
+/// How long senders may take to learn about each other, and to prove themselves on request:
+/// meanwhile no leader is refuted.
 const GATHERS: Duration = Duration::from_secs(5);
 
-/// What a share is judged by.
+/// The facts by which a share is judged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Claim {
-    /// What this terminal delivers, bit/s.
+    /// This terminal's rate, bit/s.
     pub(super) rate_bps: f64,
-    /// What the group says it may, bit/s.
+    /// The announced share, bit/s.
     pub(super) share_bps: f64,
-    /// What the group is said to carry, bit/s.
+    /// The announced capacity, bit/s.
     pub(super) capacity_bps: f64,
-    /// What this terminal's radio would carry alone, bit/s; infinite where that is not known.
+    /// The rate that this terminal's radio would carry alone, bit/s; infinite if unknown.
     pub(super) alone_bps: f64,
-    /// Senders that have proved themselves to this terminal, itself included; no more than the leader claims.
+    /// Senders that have proved themselves to this terminal, itself included; no more than the
+    /// leader claims.
     pub(super) senders: u16,
-    /// Senders that the leader claims there are.
+    /// Senders according to the leader.
     pub(super) claimed: u16,
-    /// Members that this terminal has heard of, proved or not, itself included.
+    /// Members that this terminal has heard, proved or not, itself included.
     pub(super) heard: u16,
-    /// Largest smoothed round-trip time of its flows, and what it would be if windows held what the group says.
+    /// The largest smoothed RTT of its flows, and its expected value if windows followed the group.
     pub(super) srtt: Duration,
     pub(super) held: Duration,
     /// Whether its flows want more than they get.
     pub(super) elastic: bool,
-    /// Whether the group bounds windows from above at all.
+    /// Whether the group sets upper bounds at all.
     pub(super) bounded: bool,
 }
 
 impl Claim {
-    /// What would be carried alone, if each of so many carries this much, bit/s.
+    /// The rate that one terminal alone would carry if each of `senders` carries this much, bit/s.
     fn of_all_bps(&self, each_bps: f64, senders: u16) -> f64 {
         each_bps * f64::from(senders.max(1))
     }
 
-    /// What this terminal could carry alone, as far as it shows: what it carries; and what the group is said to carry, where it carries its part of that.
+    /// The rate that this terminal could carry alone, by its own evidence: its own rate; and the
+    /// announced capacity, if it carries its share of that.
     fn evidence_bps(&self) -> f64 {
         let shared_bps = if self.bounded {
             self.of_all_bps(self.share_bps.min(self.rate_bps), self.senders).min(self.capacity_bps)
@@ -67,63 +75,63 @@ impl Claim {
     }
 }
 
-/// What a terminal carried, or was given and carried, in a grain of time.
+/// A terminal's rate and evidence in one interval.
 #[derive(Debug, Clone, Copy)]
 struct Grain {
     since: Moment,
     rate_bps: f64,
-    /// What it could have carried alone, and its radio then, bit/s.
+    /// The rate that it could have carried alone, and its radio's rate then, bit/s.
     evidence_bps: f64,
     alone_bps: f64,
 }
 
-/// The share that was believed last.
+/// The last share that was believed.
 #[derive(Debug, Clone, Copy)]
 struct Had {
     share_bps: f64,
-    /// Senders that the leader claimed then.
+    /// Senders according to the leader at that time.
     claimed: u16,
     alone_bps: f64,
 }
 
-/// What a terminal has seen itself, and for how long the group's words have not fitted it.
+/// A terminal's own evidence, and for how long the group has contradicted it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trust {
     grains: VecDeque<Grain>,
     had: Option<Had>,
     looks_since: Option<Moment>,
     heard: u16,
-    /// When it heard of another member last, or began to ask senders to prove themselves.
+    /// When it last learned about another member, or began to ask senders to prove themselves.
     gathers_since: Option<Moment>,
     asks: bool,
     judged: Option<Moment>,
-    /// For how long the leader's words have been refuted by what this terminal carries, less the time in which they were not.
+    /// For how long this terminal's rate has refuted the leader, less the time in which it has not.
     doubt: Duration,
     mistrusts: Option<Mistrusts>,
-    /// How long a leader that is refuted now is not followed; `None`: for the first time.
+    /// How long a leader refuted next is not followed; `None`: the first time.
     next: Option<Duration>,
     believes_since: Option<Moment>,
 }
 
-/// A time of plain CUBIC.
+/// A period of plain CUBIC.
 #[derive(Debug, Clone, Copy)]
 struct Mistrusts {
     until: Moment,
     lasts: Duration,
-    /// What this terminal could have carried alone when it began, bit/s.
+    /// The rate that this terminal could have carried alone when it began, bit/s.
     alone_bps: f64,
-    /// The sum over decisions at which it wanted more of what it carried, bit/s; and how many they were.
+    /// The sum of its rates over the decisions at which it wanted more, bit/s; and their number.
     rates_bps: f64,
     decisions: u32,
 }
 
-/// What to do with a share.
+/// The decision about a share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     Obey,
     /// Too little is known to judge: obey, but keep at least this share, bit/s.
     Look(f64),
-    /// Keep the share of before, bit/s.
+    /// Keep the previous share, bit/s.
     Keep(f64),
     Mistrust,
 }
@@ -147,7 +155,8 @@ impl Trust {
         if now.since(since) < patience {
             return Verdict::Look(AT_LEAST * self.lately_bps(now));
         }
-        // Whoever has less than twice what it is told loses little by obeying; but then the queue has to go, too.
+        // A terminal with less than twice the announced share loses little by obeying; but then the
+        // queue has to drain, too.
         let has_more = claim.share_bps < AT_LEAST * claim.rate_bps;
         let refuted = !explained && (has_more || claim.srtt > 2 * claim.held);
         let gathers = self.gathers_since.is_some_and(|at| now.since(at) < GATHERS);
@@ -170,12 +179,13 @@ impl Trust {
         Verdict::Obey
     }
 
-    /// A share that is explained is what is had from now on, and says what can be carried.
+    /// An explained share becomes the reference from now on, and is evidence of what can be
+    /// carried.
     fn believe(&mut self, now: Moment, claim: Claim) {
         self.note(now, claim.rate_bps, claim.evidence_bps(), claim.alone_bps);
         self.had =
             Some(Had { share_bps: claim.share_bps, claimed: claim.claimed, alone_bps: claim.alone_bps });
-        // Who was believed for as long as it was not before is not worse than anybody else.
+        // A leader that was believed for as long as it was not before is as good as any other.
         let since = *self.believes_since.get_or_insert(now);
         if self.next.is_some_and(|next| now.since(since) > next) {
             self.next = None;
@@ -191,7 +201,7 @@ impl Trust {
             Some(Mistrusts { until: now + lasts, lasts, alone_bps, rates_bps: 0.0, decisions: 0 });
     }
 
-    /// While a leader is not followed: at the end plain CUBIC's rate tells who was right.
+    /// While a leader is not followed. At the end plain CUBIC's rate shows who was right.
     fn mistrusted(&mut self, now: Moment, claim: Claim) -> Option<Verdict> {
         let mistrusts = self.mistrusts.as_mut()?;
         if claim.elastic {
@@ -205,12 +215,13 @@ impl Trust {
         self.mistrusts = None;
         if over.decisions > 0 {
             let mean_bps = over.rates_bps / f64::from(over.decisions);
-            // What can be had is what was carried: where that is less than was due, the group may have been right.
+            // Plain CUBIC's rate shows what is possible: if that is less than what was due, the
+            // group may have been right.
             let of_all_bps = claim.of_all_bps(mean_bps, claim.senders);
             for grain in &mut self.grains {
                 grain.evidence_bps = grain.evidence_bps.min(of_all_bps);
             }
-            // What was due and is carried does not lapse while the leader goes on.
+            // A due rate that is also carried does not lapse while the leader continues.
             let alone_bps = over.alone_bps.min(of_all_bps).min(claim.alone_bps);
             self.note(now, claim.rate_bps, alone_bps, claim.alone_bps);
         }
@@ -221,7 +232,7 @@ impl Trust {
         None
     }
 
-    /// Where only senders that have not proved themselves explain a share, they are to be asked.
+    /// If only senders that have not proved themselves explain a share, asks them to.
     fn ask(&mut self, now: Moment, explained: bool, claim: Claim) {
         let asks = !explained && self.explains(now, claim, claim.claimed);
         if asks && !self.asks {
@@ -230,12 +241,13 @@ impl Trust {
         self.asks = asks;
     }
 
-    /// Whether the radio, what was carried and so many senders explain a share.
+    /// Whether the radio, the carried rates and this many senders explain a share.
     fn explains(&self, now: Moment, claim: Claim, senders: u16) -> bool {
         claim.of_all_bps(claim.share_bps, senders) >= AT_LEAST * self.alone_bps(now, claim)
     }
 
-    /// What this terminal could carry alone with the radio that it has now, bit/s, as far as it was seen.
+    /// The rate that this terminal could carry alone with its current radio, bit/s, as far as it
+    /// was observed.
     fn alone_bps(&self, now: Moment, claim: Claim) -> f64 {
         let slower = |grain: &Grain| {
             if grain.alone_bps.is_finite() { (claim.alone_bps / grain.alone_bps).min(1.0) } else { 1.0 }
@@ -244,7 +256,8 @@ impl Trust {
         fresh.map(|grain| grain.evidence_bps * slower(grain)).fold(0.0, f64::max)
     }
 
-    /// The share that was had, among as many senders and with such a radio as there are now, bit/s.
+    /// The last believed share, scaled to the current number of senders and the current radio,
+    /// bit/s.
     fn had_bps(&self, claim: Claim) -> Option<f64> {
         self.had.map(|had| {
             let fewer = f64::from(had.claimed.max(1)) / f64::from(claim.senders.max(1));
@@ -253,7 +266,8 @@ impl Trust {
         })
     }
 
-    /// Whether only senders that have not proved themselves explain the share: they are to be asked.
+    /// Whether only senders that have not proved themselves explain the share: they should be asked
+    /// to.
     pub(super) fn wants_proof(&self) -> bool {
         self.asks
     }

@@ -1,4 +1,5 @@
-//! An access point leads its terminals while it is there, whoever else is; nobody else can say that he is it.
+//! An access point leads its terminals while it is there, regardless of other leaders; nobody else
+//! can claim its role.
 
 use crate::net::{Net, at, group, key, ms, report};
 use std::net::SocketAddr;
@@ -20,13 +21,13 @@ fn terminals(seed: u64, n: u64, loss: f64) -> Net {
     net
 }
 
-/// An access point that comes now. Its id is worse than the terminals'.
+/// An access point that appears now. Its id is worse than the terminals'.
 fn access_point(net: &mut Net, node: u64) -> usize {
     let config = MemberConfig { access_point: true, ..net.config(node) };
     net.add_with(config)
 }
 
-/// Until all terminals follow this one and it counts them all.
+/// Waits until all terminals follow this one and it counts them all.
 fn all_follow(net: &mut Net, leader: u64, n: usize, within: Duration) -> Option<Duration> {
     let (began, end) = (net.now, net.now + within);
     let led = net.run_while(end, |net| {
@@ -134,7 +135,7 @@ fn it_tells_stations_that_are_no_members_too() {
     net.terminals[place].member.summarize(now, summary);
     let told = net.member(place).summary(now).unwrap();
     assert_eq!((told.senders, told.members), (7, 9));
-    // What it knows of members is never less than what it hears.
+    // Its number of members is never below what it hears.
     net.terminals[place].member.summarize(now, Summary { senders: 1, members: 1, ..Summary::default() });
     let told = net.member(place).summary(now).unwrap();
     assert_eq!((told.senders, told.members), (2, 2));
@@ -143,7 +144,8 @@ fn it_tells_stations_that_are_no_members_too() {
     assert_eq!(net.member(place).reports(now).count(), 2);
 }
 
-/// What stations say that are no members nobody hears: an access point is believed that speaks from the link-layer address of the way out.
+/// Stations that are not members send nothing: an access point is believed if it sends from the
+/// link-layer address of the default route.
 #[test]
 fn its_count_is_believed_where_its_address_vouches_for_it() {
     let mut net = terminals(5, 2, 0.0);
@@ -157,13 +159,14 @@ fn its_count_is_believed_where_its_address_vouches_for_it() {
     assert!(seen(&net).proved <= 2, "another one");
     net.terminals[0].member.vouch(Some(NodeId(9_000)));
     assert_eq!(seen(&net).proved, 7);
-    // Not beyond its time.
+    // Not beyond its time limit.
     net.terminals[place].cell = None;
     net.run_for(ms(7_000));
     assert!(seen(&net).proved <= 2, "{:?}", seen(&net));
 }
 
-/// Each member is told its weight, and takes it from an access point whose address vouches for it, as long as it says so.
+/// Each member receives its weight, and accepts it from an access point that its address vouches
+/// for, as long as it is repeated.
 #[test]
 fn members_have_their_weights() {
     for (seed, loss) in (0..10).flat_map(|seed| [(seed, 0.0), (seed, 0.2)]) {
@@ -188,7 +191,7 @@ fn members_have_their_weights() {
             }
         };
         near(&net, [2.0, 0.5, 1.0]);
-        // To its policy a member of half the weight is one of twice as many.
+        // To its policy, a member of half the weight is one of twice as many.
         let now = net.now;
         let senders = net.member(1).weighted_summary(now).unwrap().senders;
         assert_eq!((senders, net.member(1).senders(now).proved), (6, 6), "seed {seed}");
@@ -200,7 +203,8 @@ fn members_have_their_weights() {
         net.terminals[place].member.weigh(NodeId(20), 4.0);
         net.run_for(ms(8_000));
         near(&net, [1.0, 4.0, 1.0]);
-        // Where no address vouches for it any more, a weight counts for nothing; nor once another one leads.
+        // Without an address that vouches for it, a weight is invalid; and also once another access
+        // point leads.
         net.terminals[1].member.vouch(None);
         near(&net, [1.0, 1.0, 1.0]);
         net.terminals[1].member.vouch(Some(NodeId(9_000)));
@@ -211,7 +215,7 @@ fn members_have_their_weights() {
     }
 }
 
-/// A new session of the access point has no weights: what the former one said lapses.
+/// A new session of the access point has no weights: those of the previous session lapse.
 #[test]
 fn a_weight_that_is_not_said_again_lapses() {
     let mut net = terminals(1, 2, 0.0);
@@ -233,7 +237,7 @@ fn a_weight_that_is_not_said_again_lapses() {
     assert_eq!(share(&net), 1.0);
 }
 
-/// What somebody says who wants to be taken for the access point.
+/// A message of an impostor that claims to be the access point.
 fn claim(sequence: u32, key: &GroupKey, body: Body, addressed: Option<Addressed>) -> Vec<u8> {
     let message = Message {
         group: group(),
@@ -267,7 +271,7 @@ fn a_claim_that_proves_nothing_moves_nobody() {
     );
     for round in 0..20_u32 {
         for place in 0..3 {
-            // With another key; and with the right one, as recordings are: they answer no challenge.
+            // With another key; and with the right one, like a recording: they answer no challenge.
             net.inject(place, from, &claim(round * 4 + 1, &wrong, said(&summary), None));
             net.inject(place, from, &claim(round * 4 + 1, &right, Body::Hello { leader: None }, None));
             net.inject(place, from, &claim(round * 4 + 2, &right, said(&summary), None));

@@ -1,4 +1,4 @@
-//! What the messages cost of the air, by the timing of IEEE Std 802.11 and the messages of a simulated group.
+//! The airtime of messages, by the timing of IEEE Std 802.11 and the messages of a simulated group.
 
 use crate::net::{Net, Sent, at};
 use std::time::Duration;
@@ -11,7 +11,8 @@ const MAC_BYTES: u32 = 24 + 4;
 const ACK_BYTES: u32 = 14;
 const SLOT_NS: u64 = 9_000;
 
-/// DIFS and the mean of the first back-off: a frame in a busy cell takes less than this, since others count down meanwhile.
+/// DIFS and the mean of the first back-off: a frame in a busy cell waits less, since others count
+/// down meanwhile.
 fn contention_ns(timing: &Timing) -> u64 {
     timing.aifs_ns(Access::DCF.aifsn) + u64::from(Access::DCF.cw_min) * SLOT_NS / 2
 }
@@ -22,7 +23,8 @@ fn unicast_ns(timing: &Timing, bytes: u32) -> u64 {
     contention_ns(timing) + frame + timing.sifs_ns() + timing.legacy_ns(24, ACK_BYTES)
 }
 
-/// Group-addressed: no Ack, at a basic rate. At 1 Mbit/s the DSSS preamble of 192 µs (IEEE Std 802.11-2020, 15.2.2).
+/// Group-addressed: no Ack, at a basic rate. At 1 Mbit/s the DSSS preamble of 192 µs (IEEE Std
+/// 802.11-2020, 15.2.2).
 fn group_addressed_ns(timing: &Timing, bytes: u32, basic_mbps: u32) -> u64 {
     let bytes = bytes + ABOVE_MAC_BYTES + MAC_BYTES;
     let frame = match basic_mbps {
@@ -32,7 +34,8 @@ fn group_addressed_ns(timing: &Timing, bytes: u32, basic_mbps: u32) -> u64 {
     contention_ns(timing) + frame
 }
 
-/// Everything goes to the access point, and from there once more. `more_bytes`: what each message would have besides.
+/// Every message goes to the access point, and from there once more. `more_bytes`: additional bytes
+/// of each message.
 fn air_ns(sent: &Sent, basic_mbps: u32, more_bytes: u32) -> u64 {
     let timing = Timing::new(Band::Ghz2);
     let bytes = sent.bytes.len() as u32 + more_bytes;
@@ -48,13 +51,15 @@ fn the_timing_by_hand() {
     let timing = Timing::new(Band::Ghz2);
     // DIFS 28 µs, 7.5 slots of 9 µs.
     assert_eq!(contention_ns(&timing), 28_000 + 67_500);
-    // 94 bytes and 64 of headers: (16 + 1264 + 6) / 216 = 5.95: 6 symbols, 20 + 24 + 6 µs; SIFS 10; Ack 34.
+    // 94 bytes and 64 of headers: (16 + 1264 + 6) / 216 = 5.95: 6 symbols, 20 + 24 + 6 µs; SIFS 10;
+    // Ack 34.
     assert_eq!(unicast_ns(&timing, 94), 95_500 + 50_000 + 10_000 + 34_000);
     // 166 bytes at 1 Mbit/s.
     assert_eq!(group_addressed_ns(&timing, 102, 1), 95_500 + 192_000 + 166 * 8_000);
 }
 
-/// Millionths of the air that a group of senders takes once it has settled, the messages in a second, and the mean report.
+/// The airtime of a settled group of senders in millionths, the messages per second, and the mean
+/// report.
 fn share_ppm(senders: u64, basic_mbps: u32) -> (u64, f64, f64) {
     share_with_ppm(senders, basic_mbps, 0)
 }
@@ -92,7 +97,8 @@ fn sixty_four_senders_cost_at_most_half_a_percent() {
     }
 }
 
-/// What the ways to shut a member out cost (`docs/group-keys.md`): a signature in each message, or a notice to each member once.
+/// The cost of the ways to exclude a member (`docs/group-keys.md`): a signature in each message, or
+/// a notice to each member once.
 #[test]
 fn a_signature_in_each_message_would_cost_more_air_than_there_is() {
     const SIGNATURE_BYTES: u32 = 64;

@@ -1,4 +1,4 @@
-//! One leader, soon; the next one, soon.
+//! A leader is found soon, and so is its successor.
 
 use crate::net::{Net, at, ms};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn senders(seed: u64, n: u64, loss: f64) -> Net {
     net
 }
 
-/// When all agree and the leader counts all, if before the end.
+/// When all agree and the leader counts all, if that happens before the end.
 fn settles(net: &mut Net, n: usize, end: Moment) -> Option<Moment> {
     net.run_while(end, |net| {
         !(net.agreed(0).is_some() && net.leaders(0) == 1 && (0..n).all(|place| net.is_counted(place)))
@@ -33,7 +33,7 @@ fn senders_agree_on_one_leader_that_counts_all() {
             let mut net = senders(seed, n, 0.0);
             let settled = settles(&mut net, n as usize, at(4000));
             assert!(settled.is_some(), "seed {seed}, {n} senders: {:?}", net.agreed(0));
-            // And it stays.
+            // It stays.
             let leader = net.agreed(0);
             net.run_for(Duration::from_secs(10));
             assert_eq!(net.agreed(0), leader, "seed {seed}, {n} senders");
@@ -50,7 +50,7 @@ fn a_tenth_of_loss_with_copies_delays_but_divides_nobody() {
     for seed in 0..20 {
         let mut net = senders(seed, 8, 0.1);
         assert!(settles(&mut net, 8, at(6000)).is_some(), "seed {seed}: {:?}", net.agreed(0));
-        // Three lost in a row make people look for another leader: never for long.
+        // Three consecutive losses make members look for another leader, but never for long.
         net.run_for(Duration::from_secs(60));
         let end = net.now + Duration::from_secs(4);
         assert!(settles(&mut net, 8, end).is_some(), "seed {seed}: {:?}", net.agreed(0));
@@ -59,7 +59,8 @@ fn a_tenth_of_loss_with_copies_delays_but_divides_nobody() {
     }
 }
 
-/// From the first report of a newcomer to the leader's first summary that counts it, and to the first such at the newcomer.
+/// The time from a newcomer's first report to the leader's first summary that counts it, and to the
+/// first such summary at the newcomer.
 fn newcomer_counted(seed: u64, loss: f64, others: u64) -> (Duration, Duration) {
     let mut net = senders(seed, others, 0.0);
     net.run_until(at(15_000));
@@ -158,7 +159,8 @@ fn a_leader_that_stops_or_leaves_hands_over() {
                 net.terminals[place].member.leave(stopped);
                 net.fetch(place);
             }
-            // 2 s are waited for a pause to end; nothing where it leaves. Then one message goes round, and the reports.
+            // A member waits 2 s for a pause to end, and not at all after a departure. Then one
+            // message goes round, and the reports.
             let within = if leaves { ms(700) } else { ms(3200) };
             let handed = net.run_while(stopped + within, |net| {
                 net.agreed(0).is_none_or(|new| new == leader)
@@ -285,7 +287,7 @@ fn a_suspended_terminal_starts_anew() {
         let mut net = senders(seed, 4, 0.0);
         net.run_until(at(8000));
         let leader = net.agreed(0).unwrap();
-        // One that follows and one that leads sleep for three hours; the network is their clock's past.
+        // A follower and a leader sleep for three hours.
         for place in 0..4 {
             let leads = net.member(place).node() == leader;
             if leads || place == (0..4).find(|place| net.member(*place).node() != leader).unwrap() {
@@ -332,7 +334,8 @@ fn the_idle_are_nearly_silent() {
         let since = net.now;
         net.run_for(Duration::from_secs(240));
         let sent = net.sent_since(since).count();
-        // 30 intervals of 8 s; three speak in each, and some more because their intervals do not begin together.
+        // 30 intervals of 8 s; three speak in each, and some more because their intervals do not
+        // begin together.
         println!("{n} idle terminals say {sent} messages in 240 s");
         assert!(sent <= 30 * n.min(8) as usize, "{n} idle terminals say {sent}");
         assert!(sent >= 25, "{n} idle terminals say {sent}");

@@ -1,11 +1,12 @@
-//! Floods: what anybody sends in another's name must not keep the other's messages out.
+//! Floods: messages in another member's name must not exclude that member's own.
 
 use crate::net::{Net, at, group, key, ms, report, said_by};
 use std::net::SocketAddr;
 use std::time::Instant;
 use yuzuri_policy::{GroupKey, Kind, Member, MemberConfig, Message, NodeId, Refusal, VERSION};
 
-/// Version, flags and group are right, so that only the tag tells that it is none: each costs its receiver the most.
+/// Version, flags and group are right, so that only the tag shows that it is invalid: the most
+/// expensive case for its receiver.
 fn garbage(number: u64) -> Vec<u8> {
     let mut bytes = vec![VERSION << 4 | 3, 1];
     bytes.extend_from_slice(&group().0);
@@ -40,7 +41,7 @@ fn garbage_in_a_members_name_keeps_none_of_its_messages_out() {
             net.inject(leader, forged[1], &garbage(step * 20 + number));
         }
     }
-    // What was sent last may be on its way.
+    // The last messages may still be in flight.
     net.run_for(ms(30));
     let read = |bytes: &[u8]| Message::decode(bytes, group(), &GroupKey::new(Some(&key()), group())).unwrap();
     let said = net.sent_since(since).filter(|sent| read(&sent.bytes).body.kind() == Kind::Summary).count();
@@ -108,19 +109,20 @@ fn a_members_messages_played_again_use_up_nothing_of_what_it_has() {
 fn what_proves_nothing_has_a_budget_of_its_own() {
     let (mut leader, echo) = leader();
     leader.receive(at(800), somebody(), &said_by(9, 1, 1, echo));
-    // Two sessions that were recorded, in turns: each replaces what is known of the other, so no message of them is a replay.
+    // Two recorded sessions, alternately: each replaces the other's state, so no message of them is
+    // a replay.
     for number in 0..1000 {
         leader.receive(at(800), somebody(), &said_by(7, 2 + number % 2, number as u32, 0));
     }
     let limited = leader.counts().refused(Refusal::RateLimited);
     assert_eq!(limited, 800, "200 of one address");
-    // The same from so many addresses that they are limited together.
+    // The same from so many addresses that they share a limit.
     for number in 0..10_000_u32 {
         let from = SocketAddr::new([10, 1, (number >> 8) as u8, number as u8].into(), 4000);
         leader.receive(at(2000), from, &said_by(7, 2 + u64::from(number % 2), number, 0));
     }
     assert_eq!(leader.counts().refused(Refusal::RateLimited) - limited, 10_000 - 4096);
-    // Who has proved itself, and who does so now, is heard.
+    // A member that has proved itself, or does so now, is heard.
     let before = leader.counts().accepted(Kind::Report);
     leader.receive(at(2000), somebody(), &said_by(9, 1, 2, echo));
     leader.receive(at(2000), "10.0.0.6:4000".parse().unwrap(), &said_by(6, 1, 1, echo));
@@ -157,7 +159,8 @@ fn over_a_rendezvous_garbage_keeps_nobody_out_either() {
     for step in 0..5000_u64 {
         net.run_for(ms(1));
         for number in 0..20 {
-            // In the rendezvous' name to a member; in the members' names to the rendezvous, which they have no cookies for.
+            // In the rendezvous' name to a member; in the members' names to the rendezvous, for
+            // which they have no cookies.
             net.inject(follower, relay, &garbage(step * 20 + number));
             let (now, mut out) = (net.now, Vec::new());
             let rendezvous = &mut net.rendezvous.as_mut().unwrap().1;
@@ -171,8 +174,8 @@ fn over_a_rendezvous_garbage_keeps_nobody_out_either() {
     assert!((0..2).all(|place| net.is_counted(place)));
 }
 
-/// What a second of a flood costs a member beside the system's calls:
-/// `cargo test --release -p yuzuri-policy --test group -- --ignored --nocapture flood`.
+/// The cost of a second of a flood to a member, besides system calls: `cargo test --release -p
+/// yuzuri-policy --test group -- --ignored --nocapture flood`.
 #[test]
 #[ignore = "a measurement; its figures are worth something on a quiet machine only"]
 fn what_a_flood_costs() {

@@ -1,4 +1,4 @@
-//! What strangers, recordings and mistakes can do.
+//! Strangers, recordings and mistakes.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn group_of(n: u64, seed: u64) -> Net {
     net
 }
 
-/// Whom a member hears say that it leads, that reports are good: nothing of that may come from a recording.
+/// The member must hold none of this from a recording: a leader, valid reports.
 fn believes_nobody(member: &Member, now: Moment) {
     assert!(member.reports(now).all(|(node, _)| node == member.node()));
     assert!(member.leader().is_none_or(|leader| leader == member.node()));
@@ -45,8 +45,8 @@ fn a_recorded_session_convinces_no_newcomer() {
     net.run_until(at(20_000));
     let recorded: Vec<Sent> = std::mem::take(&mut net.sent);
     assert!(recorded.iter().any(|sent| read(&sent.bytes).body.kind() == Kind::Summary));
-    // All of it is played, in order and in its time, to one that begins to send in the middle of it, and that had an
-    // earlier session in the same group.
+    // All of it is replayed, in order and at the recorded intervals, to one that begins to send in
+    // the middle of it, and that had an earlier session in the same group.
     for node in [5, 20, 1000] {
         let mut alone = Net::new(2);
         let place = alone.add(node);
@@ -63,7 +63,8 @@ fn a_recorded_session_convinces_no_newcomer() {
         assert_eq!(counts.accepted_total(), counts.accepted(Kind::Hello), "what asks for no belief");
         assert_eq!(counts.received, counts.accepted_total() + counts.refused_total());
         assert_eq!(counts.led, 1);
-        // Whatever the recording, no more questions go out than one in a quarter of a second for each member of it.
+        // Whatever the recording, at most one challenge is sent per quarter of a second and member
+        // in it.
         assert!(counts.sent(Kind::Hello) < 20 * 4 * 6, "{counts:?}");
     }
     yuzuri_testnet::attack(
@@ -87,7 +88,7 @@ fn a_recorded_session_delays_the_first_leader_by_no_more_than_a_rival_would() {
         alone.run_for(ms(10));
         alone.inject(place, stranger(), &sent.bytes);
     }
-    // A rival that was heard is given 0.6 s more; then a tick.
+    // A rival that was heard gets 0.6 s more; then a tick.
     alone.run_until(at(31_700));
     assert_eq!(alone.senders(place), Some(1));
     yuzuri_testnet::attack(
@@ -134,7 +135,7 @@ fn every_changed_bit_is_noticed() {
     net.run_until(at(6000));
     net.terminals[2].member.leave(net.now);
     net.fetch(2);
-    // Weights are an access point's.
+    // Only access points set weights.
     let mut led = group_of(3, 4);
     let config = MemberConfig { access_point: true, ..led.config(9_000) };
     let place = led.add_with(config);
@@ -180,7 +181,7 @@ fn a_restart_with_a_clock_in_1970_is_let_in_and_its_old_session_is_not() {
         net.run_until(at(10_000));
         let leader = (0..4).find(|place| net.member(*place).is_leader(net.now)).unwrap();
         let other = (leader + 1) % 4;
-        // The last second of the old session never arrives: somebody keeps it.
+        // The last second of the old session never arrives: an attacker withholds it.
         net.terminals[other].cell = Some(9);
         let cut = net.now;
         for _ in 0..4 {
@@ -191,7 +192,7 @@ fn a_restart_with_a_clock_in_1970_is_let_in_and_its_old_session_is_not() {
         }
         let kept: Vec<Sent> = net.sent_since(cut).filter(|sent| sent.from == other).cloned().collect();
         assert!(!kept.is_empty());
-        // It starts again, its clock at the epoch.
+        // It restarts with its clock at the epoch.
         let node = net.member(other).node();
         let config =
             MemberConfig::new(node, group(), Some(key()), yuzuri_policy::epoch(Duration::ZERO, 77), seed);
@@ -340,7 +341,7 @@ fn an_old_session_of_its_own_does_not_make_a_member_change_its_name() {
     assert!(net.member(1).counts().refused(Refusal::Own) > 3);
 }
 
-/// A member of the group that says what it likes: it has the key.
+/// A malicious member of the group: it has the key.
 struct Insider {
     node: u64,
     sequence: u32,
@@ -394,8 +395,8 @@ fn no_more_senders_are_believed_than_the_access_point_has_stations() {
 
 #[test]
 fn what_cannot_be_is_refused_even_with_the_key() {
-    // Encoding brings values into range, so the bytes are changed and signed again by hand in tests of messages; here: a
-    // summary by one that does not lead, a report for nobody.
+    // Encoding brings values into range, so tests of messages change and sign the bytes by hand.
+    // Here: a summary from a member that does not lead, and a report without a recipient.
     let mut member = Member::new(MemberConfig::new(NodeId(1), group(), Some(key()), 1, 1), at(0)).unwrap();
     let mut insider = Insider { node: 9, sequence: 0 };
     let summary = Summary { members: 2, senders: 1, ..Summary::default() };
@@ -449,8 +450,9 @@ fn leader() -> (Member, u32) {
 }
 
 proptest! {
-    /// Messages of one session in any order, some again, some changed, some cut: each genuine one is taken once, within 64 of the
-    /// highest, nothing else is, and the report that counts is the latest.
+    /// Messages of one session in any order, some repeated, some changed, some truncated: each
+    /// genuine one is accepted once, within 64 of the highest, nothing else is, and the latest
+    /// report counts.
     #[test]
     fn in_any_order_each_genuine_message_is_taken_once(
         arrivals in proptest::collection::vec((1..150_u32, 0..8_u8, any::<prop::sample::Index>()), 1..150),
@@ -486,7 +488,7 @@ proptest! {
         prop_assert_eq!(reported, (highest > 0).then_some(u64::from(highest) * 1_000_000));
     }
 
-    /// Whatever comes, signed or not: counted, and no table grows beyond its bound.
+    /// Any input, signed or not, is counted, and no table exceeds its limit.
     #[test]
     fn whatever_comes_is_counted(datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..20)) {
         let (mut leader, _) = leader();

@@ -1,4 +1,4 @@
-//! Changing keys, and shutting a member out.
+//! Key changes, and the exclusion of a member.
 
 use crate::net::{Net, at, group, ms};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn set_keys(net: &mut Net, place: usize, keys: Keys) {
     net.fetch(place);
 }
 
-/// Each step at one member after the other, as people do it; the group stays one all the time.
+/// Each step at one member after the other, as in practice; the group stays whole all the time.
 #[test]
 fn keys_are_changed_in_three_steps_and_the_group_is_never_split() {
     let (old, new) = (Key::from_bytes([1; 32]), Key::from_bytes([2; 32]));
@@ -68,7 +68,7 @@ fn keys_are_changed_in_three_steps_and_the_group_is_never_split() {
         assert_eq!(counts.refused(Refusal::Tag), 0);
         assert!(counts.by_other_key > 0, "{counts:?}");
     }
-    // Each sees who has not come so far.
+    // Each member sees which others have not changed yet.
     let keys = Keys { accepts: Some(old.clone()), ..Keys::of(Some(new.clone())) };
     set_keys(&mut net, 0, keys);
     set_keys(&mut net, 1, Keys { accepts: Some(new), ..Keys::of(Some(old)) });
@@ -100,7 +100,7 @@ fn a_member_is_shut_out_whatever_it_calls_itself() {
         let mut net = group_of(6, seed);
         let outcast = 2;
         let stay = [0, 1, 3, 4, 5];
-        // One of those that stay is brought the notices; number 3 is not among them.
+        // One of the remaining members receives the notices; number 3 is not among them.
         let keys = Keys {
             notices: Some(notices(stay.map(|place| place as u32 + 1), 2)),
             ..Keys::of(AUTHORITY.member(1, 1))
@@ -113,12 +113,13 @@ fn a_member_is_shut_out_whatever_it_calls_itself() {
         assert!(settled.is_some(), "seed {seed}: {:?}", stay.map(|place| net.senders(place)));
         let refused = |net: &Net| stay.map(|place| net.member(place).counts().refused(Refusal::RetiredKey));
         let accepted = |net: &Net| stay.map(|place| net.member(place).members(net.now).count());
-        // Under another id, another number, in another session, as a leader of the best rank, at another address.
+        // Under another id, another number, in another session, as a leader of the best rank, at
+        // another address.
         for (round, number) in [(1, 3), (2, 5), (3, 77)] {
             let before = refused(&net);
             let mut config = net.config(round << 50);
             config.rank = 0;
-            // It tampers with its own key file: its own secret is of no use under another number.
+            // It tampers with its own key file: its own secret is useless under another number.
             let own = AUTHORITY.member(3, 1).unwrap();
             let membership = yuzuri_policy::Membership { number, ..own.membership().unwrap().clone() };
             config.key = Some(Key::of_member(*own.secret(), membership));
@@ -164,10 +165,10 @@ fn a_member_that_was_away_is_told_when_it_comes_back_however_often_the_key_chang
     assert_eq!(net.member(3).keys().key, AUTHORITY.member(4, 4));
     let told = net.terminals[3].member.told().unwrap();
     assert_eq!((told, net.terminals[3].member.told()), (AUTHORITY.notice(4, 4).unwrap(), None));
-    // A reload with the key file as it was leads nowhere back.
+    // A reload with the old key file does not go back.
     set_keys(&mut net, 3, Keys::of(AUTHORITY.member(4, 1)));
     assert_eq!(net.member(3).keys().key, AUTHORITY.member(4, 4));
-    // Each of the three told it, and not again and again.
+    // Each of the three was notified once.
     let said = notices_sent(&net) - before;
     assert!((1..=6).contains(&said), "{said}");
 }
@@ -233,7 +234,7 @@ fn questions_by_somebody_shut_out_are_answered_seldom_and_with_what_is_no_use_to
 
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
-/// Stands for the system's generator: it gives what is known afterwards.
+/// Replaces the system's generator: the test knows its values.
 fn draw() -> u64 {
     let number = DRAWN.fetch_add(1, Ordering::Relaxed);
     (0xabcd_0000 + number) << 32 | number

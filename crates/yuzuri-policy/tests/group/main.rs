@@ -1,4 +1,4 @@
-//! Groups of members over a simulated network: who leads, who is counted and when, what it costs, what strangers can do.
+//! Groups of members over a simulated network: leaders, counts and their delays, costs, attacks.
 #![allow(clippy::unwrap_used)]
 
 mod access_point;

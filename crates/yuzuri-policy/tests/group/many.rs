@@ -35,7 +35,8 @@ fn a_thousand_senders_have_one_leader_that_counts_them_all() {
     assert!(sent < 5 * 120);
 }
 
-/// A leader with 999 that report each half second: what a round costs it, with the tags and without.
+/// A leader with 999 members that report each half second: the cost of a round, with and without
+/// the tags.
 #[test]
 fn what_a_round_of_a_thousand_reports_costs() {
     let mut leader = Member::new(MemberConfig::new(NodeId(1), group(), Some(key()), 1, 1), at(0)).unwrap();

@@ -1,4 +1,4 @@
-//! Names that members give themselves.
+//! Names that members choose for themselves.
 
 use crate::net::{Net, at, group, key, ms};
 use yuzuri_policy::{Body, GroupKey, Kind, Message, TerminalName};
@@ -14,7 +14,7 @@ fn named(net: &mut Net, node: u64, name: &str) -> usize {
     net.add_with(config)
 }
 
-/// Of which kind each message is that was sent since.
+/// Sender and kind of each message since `sent` was last cleared.
 fn sent(net: &Net) -> Vec<(usize, Kind)> {
     let key = GroupKey::new(Some(&key()), group());
     let read = |bytes: &[u8]| Message::decode(bytes, group(), &key).unwrap().body.kind();
@@ -25,7 +25,7 @@ fn sent(net: &Net) -> Vec<(usize, Kind)> {
 fn members_learn_the_names_of_those_that_tell_one() {
     let mut net = Net::new(61);
     let kitchen = named(&mut net, 10, "kitchen");
-    // Alone: nobody is told.
+    // Alone: it sends no name.
     net.run_until(at(60_000));
     assert!(sent(&net).iter().all(|(_, kind)| *kind != Kind::Name));
     let desk = named(&mut net, 20, "desk");
@@ -38,14 +38,14 @@ fn members_learn_the_names_of_those_that_tell_one() {
     let own = net.member(kitchen).members(net.now).next().unwrap();
     assert_eq!(own.name, Some("kitchen".parse::<TerminalName>().unwrap()));
     assert!(sent(&net).iter().all(|(from, kind)| *kind != Kind::Name || *from != silent));
-    // A lost one comes again.
+    // A lost name is sent again.
     net.loss = 1.0;
     let late = named(&mut net, 40, "late");
     net.run_for(ms(10_000));
     net.loss = 0.0;
     net.run_for(ms(60_000));
     assert!(names(&net, kitchen).contains(&"late".to_owned()), "{:?}", names(&net, kitchen));
-    // Who leaves tells no more.
+    // A member that has left sends no more names.
     net.sent.clear();
     let now = net.now;
     net.terminals[late].member.leave(now);
@@ -54,7 +54,7 @@ fn members_learn_the_names_of_those_that_tell_one() {
     assert!(sent(&net).iter().all(|(from, kind)| *kind != Kind::Name || *from != late));
 }
 
-/// However many they are: one name in two seconds.
+/// One name in two seconds, however many members there are.
 #[test]
 fn many_names_cost_no_more_than_few() {
     let mut net = Net::new(62);
@@ -64,7 +64,7 @@ fn many_names_cost_no_more_than_few() {
     for sender in 0..5 {
         net.begin(sender, 2);
     }
-    // From the first five minutes on each knows how many it hears.
+    // After five minutes, each member knows how many others it hears.
     net.run_until(at(300_000));
     net.sent.clear();
     net.run_for(ms(300_000));
@@ -73,7 +73,7 @@ fn many_names_cost_no_more_than_few() {
     assert!((75..=225).contains(&told), "{told} names in 300 s");
 }
 
-/// A recorded name of a session that is over replaces none of the one that followed.
+/// A replayed name of an old session does not replace the name of a later session.
 #[test]
 fn an_old_name_replaces_no_newer_one() {
     let mut net = Net::new(63);

@@ -1,4 +1,5 @@
-//! A simulated network of members: loss, delay, duplication and partitions by a seed, and a record of all that was sent.
+//! A simulated network of members: loss, delay, duplication and partitions by a seed, and a record
+//! of all messages.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -41,7 +42,8 @@ pub fn report(rate_mbps: u64) -> Report {
     }
 }
 
-/// A report of a member that leads nobody, repeating a challenge: whoever has the key can prove itself so.
+/// A report of a member that does not lead, repeating a challenge: a holder of the key can prove
+/// its liveness with it.
 pub fn said_by(node: u64, epoch: u64, sequence: u32, echo: u32) -> Vec<u8> {
     let message = Message {
         group: group(),
@@ -63,13 +65,13 @@ pub fn said_by(node: u64, epoch: u64, sequence: u32, echo: u32) -> Vec<u8> {
 pub struct Terminal {
     pub member: Member,
     pub address: SocketAddr,
-    /// What it reports each tick.
+    /// Its report at each tick.
     pub sends: Option<Report>,
     /// It leads without sending.
     pub is_access_point: bool,
-    /// Senders for which it speaks besides.
+    /// Additional senders for which it speaks.
     pub speaks_for: u16,
-    /// Whom it can hear: those of the same cell. None: it is switched off.
+    /// The cell of members that can hear each other. None: it is switched off.
     pub cell: Option<u32>,
     /// How far its clock is ahead of the network's.
     pub ahead: Duration,
@@ -138,7 +140,7 @@ impl Net {
         config
     }
 
-    /// A terminal with this id, in cell 0; its place.
+    /// Adds a terminal with this id, in cell 0; returns its index.
     pub fn add(&mut self, node: u64) -> usize {
         let config = self.config(node);
         self.add_with(config)
@@ -165,12 +167,12 @@ impl Net {
         place
     }
 
-    /// The same terminal started again, with another session.
+    /// Restarts the same terminal, with another session.
     pub fn restart(&mut self, place: usize, config: MemberConfig) {
         self.terminals[place].member = Member::new(config, self.now).unwrap();
     }
 
-    /// Begins to send in the middle between two ticks: the daemon reports at once.
+    /// Begins to send between two ticks: the daemon reports immediately.
     pub fn begin(&mut self, place: usize, rate_mbps: u64) {
         self.terminals[place].sends = Some(report(rate_mbps));
         self.tick(place);
@@ -193,7 +195,7 @@ impl Net {
         self.now + self.terminals[place].ahead
     }
 
-    /// When this terminal wants to be woken.
+    /// Schedules this terminal's next wake-up.
     fn plan(&mut self, place: usize) {
         let terminal = &self.terminals[place];
         let next = terminal.member.next().since_beginning().saturating_sub(terminal.ahead);
@@ -252,7 +254,7 @@ impl Net {
                     self.carry(Event::Deliver { to, from: address, bytes });
                 }
             }
-            // Not to itself: what comes back is tested apart.
+            // Not to itself: echoes are tested separately.
             To::All => {
                 for to in 0..self.terminals.len() {
                     if to != from && hears(&self.terminals[to]) {
@@ -282,7 +284,7 @@ impl Net {
         self.push(self.now + delay, event);
     }
 
-    /// Hands a datagram to a terminal, whoever made it.
+    /// Delivers a datagram of any origin to a terminal.
     pub fn inject(&mut self, to: usize, from: SocketAddr, bytes: &[u8]) {
         let now = self.own_now(to);
         self.terminals[to].member.receive(now, from, bytes);
@@ -297,7 +299,7 @@ impl Net {
         self.run_until(self.now + time);
     }
 
-    /// Runs until the condition fails; when that was, if it was before the end.
+    /// Runs until the condition fails; returns that time, if it is before the end.
     pub fn run_while(&mut self, end: Moment, condition: impl Fn(&Net) -> bool) -> Option<Moment> {
         while condition(self) {
             if self.events.peek().is_none_or(|Reverse((at, ..))| *at > end) {
@@ -343,7 +345,7 @@ impl Net {
         let now = self.now;
         let terminal = &mut self.terminals[place];
         if terminal.cell.is_none() {
-            // Switched off: it is looked at again later.
+            // Switched off: check again later.
             terminal.next_tick = now + TICK;
             self.push(now + TICK, Event::Wake { terminal: place });
         } else if terminal.next_tick <= now {
@@ -352,14 +354,14 @@ impl Net {
         } else if terminal.member.next() <= own_now {
             self.fetch(place);
         }
-        // Else it was woken before and has planned anew since.
+        // Otherwise it was woken earlier and has been rescheduled.
     }
 
     pub fn member(&self, place: usize) -> &Member {
         &self.terminals[place].member
     }
 
-    /// Whom the sending terminals of a cell take for the leader, if they agree.
+    /// The leader of a cell according to its sending terminals, if they agree.
     pub fn agreed(&self, cell: u32) -> Option<NodeId> {
         let mut leaders = self
             .terminals
@@ -384,7 +386,7 @@ impl Net {
         })
     }
 
-    /// The senders of the summary this terminal goes by.
+    /// The senders in the summary that this terminal applies.
     pub fn senders(&self, place: usize) -> Option<u16> {
         self.member(place).summary(self.own_now(place)).map(|summary| summary.senders)
     }

@@ -12,7 +12,7 @@ fn members_that_do_not_hear_each_other_meet_at_the_rendezvous() {
         net.max_delay = ms(60);
         for node in 1..=6 {
             let place = net.add(node);
-            // Each alone in its cell.
+            // Each is alone in its cell.
             net.terminals[place].cell = Some(node as u32);
         }
         net.run_until(at(3000));
@@ -24,7 +24,7 @@ fn members_that_do_not_hear_each_other_meet_at_the_rendezvous() {
         assert!((0..6).all(|place| net.senders(place) == Some(6)), "seed {seed}");
         let leaders: Vec<_> = (0..6).filter_map(|place| net.member(place).leader()).collect();
         assert!(leaders.len() == 6 && leaders.iter().all(|leader| *leader == leaders[0]), "{leaders:?}");
-        // They stay when cookies change, twice.
+        // They stay through two changes of cookies.
         net.run_until(at(400_000));
         assert!((0..6).all(|place| net.senders(place) == Some(6)), "seed {seed}");
         let (_, rendezvous) = net.rendezvous.as_ref().unwrap();
@@ -141,7 +141,8 @@ fn there_is_room_for_so_many_and_no_more() {
     assert_eq!(register(3, 1), (2, 4));
 }
 
-/// A stranger's Hello for a group with the cookie of its address, as a rendezvous of the same secret gives it.
+/// A stranger's Hello for a group with the cookie of its address, as computed by a rendezvous with
+/// the same secret.
 fn with_cookie(group: u8, from: SocketAddr) -> Vec<u8> {
     let mut rendezvous = Rendezvous::new(RendezvousConfig::new([3; 32]), at(0));
     let id = yuzuri_policy::GroupId::of(&[group]);

@@ -1,4 +1,4 @@
-//! How many senders a terminal believes in, whoever invents members.
+//! How many senders a terminal believes in, if members are invented.
 
 use crate::net::{Net, at, group, key, ms, report};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -6,7 +6,7 @@ use yuzuri_policy::{
     Addressed, Body, GroupKey, Kind, Member, MemberConfig, Message, NodeId, Refusal, SendersSeen,
 };
 
-/// A member that somebody with the key invented.
+/// A member invented by a holder of the key.
 struct Invented {
     node: u64,
     sequence: u32,
@@ -58,7 +58,7 @@ fn leader_of(net: &Net) -> usize {
     (0..net.terminals.len()).find(|place| net.member(*place).is_leader(net.now)).unwrap()
 }
 
-/// The challenge that a member shows to everybody.
+/// The challenge in a member's messages to all.
 fn challenge_of(net: &Net, place: usize) -> u32 {
     let key = GroupKey::new(Some(&key()), group());
     let shown = net.sent.iter().rev().filter(|sent| sent.from == place);
@@ -82,7 +82,7 @@ fn who_asks_is_answered_by_every_sender_however_long_ago_it_was_heard() {
     let sent: Vec<Kind> = net.sent_since(before).map(|sent| kind(&sent.bytes)).collect();
     let hellos = sent.iter().filter(|kind| **kind == Kind::Hello).count();
     assert_eq!(hellos, 8, "one question, an answer of each other");
-    // Again at once asks nobody.
+    // Repeated immediately, it asks no one.
     let now = net.now;
     net.terminals[place].member.ask_senders(now);
     net.fetch(place);
@@ -109,7 +109,7 @@ fn a_thousand_members_of_one_address_count_as_one() {
     }
     let seen = senders(&net, victim);
     assert_eq!(seen, SendersSeen { proved: 2, unproved: 1 }, "what is claimed and not proved is one at most");
-    // With the key they can prove that they live, and count as one.
+    // With the key they can prove their liveness, and count as one.
     let now = net.now;
     net.terminals[victim].member.ask_senders(now);
     net.fetch(victim);
@@ -140,7 +140,7 @@ fn a_thousand_addresses_come_in_at_a_bounded_pace() {
         member.counts().refused(Refusal::Crowded)
     };
     assert_eq!(told(&mut member, 0), 2000 - 1024);
-    // Ten seconds later 160 may come, for whom others go.
+    // Ten seconds later 160 may join, and displace others.
     assert_eq!(told(&mut member, 10_000), 2000 - 1024 + 2000 - 160);
     assert_eq!(member.members(at(10_000)).count(), 1 + 1024);
 }
@@ -156,7 +156,7 @@ fn an_honest_leader_counts_one_report_of_each_address() {
     for node in 0..100 {
         let bytes = Invented::at_one_address(1000 + node).says(Body::Report(report(1)), false, to);
         net.inject(leader, Invented::at_one_address(0).address, &bytes);
-        // Nor does one that speaks from the honest member's address put it out.
+        // Nor does one displace the honest member by sending from its address.
         let bytes = Invented::at_one_address(2000 + node).says(Body::Report(report(1)), false, to);
         net.inject(leader, honest, &bytes);
     }

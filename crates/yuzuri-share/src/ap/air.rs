@@ -1,12 +1,12 @@
-//! What drivers tell of stations' air: rates for the shares, and for people how much of the air each has, how often frames are sent again, and
-//! what waits for it.
+//! Airtime information from drivers: rates for the shares, and for the status each station's
+//! airtime, retransmitted frames and queue.
 
 use crate::RadioConfig;
 use crate::wireless::Heard;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// A station on the air since the question before; absent: its driver does not tell.
+/// A station's airtime since the previous query; absent: its driver does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct AirStatus {
     /// Part of the time in which it had the air, both ways.
@@ -20,7 +20,7 @@ pub struct AirStatus {
     pub queue_packets: Option<u32>,
 }
 
-/// The stations of all radios, as they were told last.
+/// The stations of all radios, as last reported.
 #[derive(Debug, Default)]
 pub(super) struct Air {
     asked_ns: u64,
@@ -29,12 +29,12 @@ pub(super) struct Air {
 }
 
 impl Air {
-    /// Takes in what drivers tell at `now_ns`.
+    /// Processes the drivers' reports at `now_ns`.
     pub(super) fn hear(&mut self, now_ns: u64, heard: HashMap<[u8; 6], Heard>) {
         let passed_us = now_ns.saturating_sub(self.asked_ns) as f64 / 1e3;
         let status = heard.iter().map(|(mac, now)| {
             let before = self.heard.get(mac).copied().unwrap_or_default();
-            // Less than before: it associated anew.
+            // A lower value than before: the station has reassociated.
             let since = |now: Option<u64>, before: Option<u64>| Some(now?.checked_sub(before?)? as f64);
             let airtime = since(now.airtime_us, before.airtime_us).filter(|_| passed_us > 0.0);
             let count =
@@ -52,12 +52,12 @@ impl Air {
         (self.asked_ns, self.heard) = (now_ns, heard);
     }
 
-    /// A station's radio, where its driver tells the rate.
+    /// A station's radio, if its driver reports the rate.
     pub(super) fn radio(&self, mac: [u8; 6]) -> Option<RadioConfig> {
         self.heard.get(&mac)?.radio
     }
 
-    /// What is told of a station; `None` of one that is at no radio of this machine.
+    /// A station's status; `None` if it is at no radio of this machine.
     pub(super) fn status(&self, mac: [u8; 6]) -> Option<AirStatus> {
         self.status.get(&mac).copied()
     }
@@ -91,12 +91,12 @@ mod tests {
         );
         let second = ask(&mut air, 4, heard(Some(5_500_000), 1_090, 510));
         assert_eq!((second.airtime, second.retries), (Some(0.25), Some(0.1)));
-        // It associated anew, and then sent nothing.
+        // It reassociated, and then sent nothing.
         let third = ask(&mut air, 6, heard(Some(100), 3, 0));
         assert_eq!((third.airtime, third.retries), (None, None));
         let fourth = ask(&mut air, 8, heard(Some(100), 3, 0));
         assert_eq!((fourth.airtime, fourth.retries), (Some(0.0), None));
-        // A driver that tells no airtime.
+        // A driver that reports no airtime.
         assert_eq!(ask(&mut air, 10, heard(None, 103, 0)).airtime, None);
         air.hear(12_000_000_000, HashMap::new());
         assert_eq!(air.status(mac), None);

@@ -1,15 +1,17 @@
-//! Whether what stations send comes past the gate: hardware that forwards it shows it to no program, and may be switched on at any time.
+//! Detects traffic that bypasses the gate: hardware that forwards it shows it to no program, and
+//! may be enabled at any time.
 
 use super::doctor;
 
-/// Judged over so many seconds, ...
+/// The period of a decision, seconds, ...
 const SPAN_S: f64 = 10.0;
-/// ... if devices received at least so much in them, bit/s, ...
+/// ... if devices received at least this much in it, bit/s, ...
 const MATTERS_BPS: f64 = 1e6;
-/// ... and the gate saw less than this part of it. Packets that the kernel merged have fewer headers: that is a few percent.
+/// ... and the gate saw less than this part of it. Packets that the kernel merged have fewer
+/// headers: that is a few percent.
 const SEEN: f64 = 0.5;
 
-/// What devices received, and what of it the gate saw.
+/// The data received by devices, and the part of it seen by the gate.
 #[derive(Debug, Default)]
 pub(super) struct Bypass {
     begun: Option<(f64, u64, u64)>,
@@ -17,7 +19,8 @@ pub(super) struct Bypass {
 }
 
 impl Bypass {
-    /// Takes in what all devices received and what the gate saw until `now_s`, bytes. Whether most of it passes by.
+    /// Processes the bytes received by all devices and seen by the gate until `now_s`. Returns
+    /// whether most of it bypasses the gate.
     fn look(&mut self, now_s: f64, received: u64, seen: u64) -> bool {
         let (at_s, received_before, seen_before) = *self.begun.get_or_insert((now_s, received, seen));
         let passed_s = now_s - at_s;
@@ -30,14 +33,14 @@ impl Bypass {
         self.passes_by
     }
 
-    /// The same of devices by name: what to tell the user.
+    /// The same for devices by name: the message for the user.
     pub(super) fn problem(&mut self, now_s: f64, devices: &[String], seen: u64) -> Option<String> {
         let received = devices.iter().filter_map(|device| {
             let file = format!("/sys/class/net/{device}/statistics/rx_bytes");
             std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
         });
         let passes_by = self.look(now_s, received.sum(), seen);
-        // Without flow tables it is what stations send each other, which never leaves their radio.
+        // Without flow tables it is traffic between stations, which never leaves their radio.
         (passes_by && doctor::forwards_by_flow_table()).then(|| {
             format!(
                 "most of what {} receives passes by the gate, so its connections are not bounded: leave hardware flow offload off \

@@ -27,7 +27,7 @@ const RATES_EACH: u32 = 4;
 /// A status that is older belongs to a daemon that is no more, seconds.
 const STALE_S: f64 = 5.0;
 
-/// A gate of usual size, attached by tcx where the kernel has it, or by clsact in any case.
+/// A gate of the usual size, attached by tcx if the kernel supports it, or always by clsact.
 pub fn gate_options(tcx: bool) -> Options {
     Options { tcx, ..Options::default() }
 }
@@ -39,21 +39,22 @@ pub struct ApConfig {
     pub devices: Vec<String>,
     /// The policy.
     pub policy: PolicyConfig,
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
-    /// Weights, limits and exemptions of stations, and what else the user decides.
+    /// Weights, limits and exemptions of stations, and the user's other choices.
     pub rules: Rules,
     /// The radio of stations of which the kernel does not report it.
     pub radio: Option<RadioConfig>,
-    /// The radios of certain stations, before what the kernel reports.
+    /// The radios of certain stations, with priority over the kernel's reports.
     pub radios: HashMap<StationId, RadioConfig>,
     /// How the gate is made.
     pub gate: Options,
-    /// Where the status is written; `None`: nowhere.
+    /// The status file; `None`: none.
     pub status_file: Option<PathBuf>,
-    /// Where metrics are written, for a collector that reads files.
+    /// The metrics file, for a collector that reads files.
     pub metrics_file: Option<PathBuf>,
-    /// hostapd's control socket of each radio between which stations are moved; fewer than two: nobody is.
+    /// hostapd's control socket of each radio between which stations are moved; with fewer than
+    /// two, no station is.
     pub hostapd: Vec<PathBuf>,
     /// The groups of stations that take part by themselves; `None`: each is spoken for.
     pub group: Option<ApGroup>,
@@ -67,7 +68,7 @@ pub struct ApLoop {
     wireless: Wireless,
     air: Air,
     bypass: Bypass,
-    /// What is to be told of what passes by the gate.
+    /// The message about traffic that bypasses the gate.
     passes_by: Option<String>,
     steerer: Option<Steerer>,
     groups: Option<Groups>,
@@ -87,7 +88,7 @@ impl ApLoop {
     /// Loads the gate, and attaches it to the devices.
     ///
     /// # Errors
-    /// Without a device, without privilege, or where a device cannot have the gate.
+    /// If there is no device, privilege is missing, or a device does not support the gate.
     pub fn start(config: ApConfig) -> Result<ApLoop, ShareError> {
         if config.devices.is_empty() {
             let why =
@@ -131,8 +132,8 @@ impl ApLoop {
         })
     }
 
-    /// Gives up all privileges that are not needed any more. Where the gate is attached by clsact, `CAP_NET_ADMIN`
-    /// stays, without which it could not be taken away at the end.
+    /// Drops all privileges that are no longer needed. If the gate is attached by clsact,
+    /// `CAP_NET_ADMIN` stays, since removing the gate needs it.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -251,7 +252,7 @@ impl ApLoop {
             .extend(done.into_iter().filter_map(Result::err).map(|error: GateError| error.to_string()));
     }
 
-    /// What the drivers of all radios tell of their stations.
+    /// The reports of all radios' drivers about their stations.
     fn ask_drivers(&mut self) -> HashMap<[u8; 6], Heard> {
         let mut heard = HashMap::new();
         for device in &self.config.devices {
@@ -281,7 +282,7 @@ impl ApLoop {
         let text = serde_json::to_string(&self.status).unwrap_or_default();
         self.text.write(&text);
         let Some(file) = &self.config.status_file else { return };
-        // Whoever asks is told that the status is old.
+        // Readers of the status see that it is old.
         let _ = folder::replace(file, &text);
         if let Some(file) = &self.config.metrics_file {
             let written = folder::replace(file, &ap_metrics(&self.status));
@@ -290,7 +291,8 @@ impl ApLoop {
         }
     }
 
-    /// From the next look on, only tells what it would do, or bounds. What is bounded already expires by itself.
+    /// From the next tick on, only reports what it would do, or sets bounds. Existing bounds
+    /// expire.
     pub fn only_tell(&mut self, dry_run: bool) {
         if let Some(groups) = &mut self.groups {
             groups.lead(!dry_run);
@@ -298,7 +300,7 @@ impl ApLoop {
         self.config.dry_run = dry_run;
     }
 
-    /// Goes on with other rules, and with another objective.
+    /// Continues with other rules, and with another objective.
     pub fn reload(&mut self, rules: Rules, objective: Objective, radio: Option<RadioConfig>) {
         self.config.policy.objective = objective;
         self.config.radio = radio;
@@ -306,14 +308,14 @@ impl ApLoop {
         self.steward.choose(self.config.policy, rules);
     }
 
-    /// A device that is gone, or was made anew: the gate is not there any more, and attaching it again needs privileges that
-    /// were given up.
+    /// A device that is gone, or was recreated: its gate is gone, and attaching it again needs
+    /// privileges that were dropped.
     pub fn lost_device(&self) -> Option<&str> {
         let lost = self.indices.iter().find(|(device, before)| index(device) != *before);
         lost.map(|(device, _)| device.as_str())
     }
 
-    /// The status as JSON, for whoever serves it.
+    /// The status as JSON, for the server of the socket.
     pub fn text(&self) -> TextCell {
         self.text.clone()
     }
@@ -323,7 +325,8 @@ impl ApLoop {
         &self.status
     }
 
-    /// Lets every connection go step by step, for 5 s at most or until `hurry` is set, and takes the gate away.
+    /// Lets every connection go step by step, for 5 s at most or until `hurry` is set, and takes
+    /// the gate away.
     pub fn leave(mut self, hurry: &AtomicBool) {
         if let Some(groups) = &mut self.groups {
             groups.leave();
@@ -361,7 +364,7 @@ pub fn read_ap_status(file: &Path) -> Result<ApStatus, ShareError> {
     };
     const MAX_BYTES: u64 = 64 << 20;
     let mut text = String::new();
-    // Anybody may ask who may read it.
+    // Every user who may read it may query it.
     match std::fs::File::open(file).and_then(|open| open.take(MAX_BYTES).read_to_string(&mut text)) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(none()),

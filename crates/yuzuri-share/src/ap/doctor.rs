@@ -3,7 +3,8 @@
 use yuzuri_gate::{Gate, GateError, Options};
 use yuzuri_kernel::doctor::{Finding, Standing};
 
-/// Loads the gate for a moment, attaches it to nothing, and looks for what forwards packets past it.
+/// Loads the gate temporarily without attaching it, and looks for mechanisms that forward packets
+/// past it.
 pub fn examine_gate() -> Vec<Finding> {
     let gate = match Gate::load(&Options { flows: 1, ..Options::default() }) {
         Ok(_) => (Standing::Ok, "loads".to_owned(), ""),
@@ -29,7 +30,7 @@ pub fn examine_gate() -> Vec<Finding> {
     findings
 }
 
-/// Whether the kernel has what lets connections be forwarded past its programs.
+/// Whether the kernel supports forwarding connections past its programs.
 pub(super) fn forwards_by_flow_table() -> bool {
     has_flow_tables(&std::fs::read_to_string("/proc/modules").unwrap_or_default())
 }
@@ -56,7 +57,7 @@ mod tests {
     fn the_gate_is_among_the_findings() {
         let findings = examine_gate();
         assert_eq!(findings[0].what, "gate");
-        // Nobody needs it to watch or to share.
+        // Neither watching nor sharing needs it.
         assert!(findings.iter().all(|f| f.standing != Standing::Missing), "{findings:?}");
         let advised = |f: &Finding| f.standing == Standing::Ok || !f.advice.is_empty();
         assert!(findings.iter().all(advised), "{findings:?}");

@@ -1,8 +1,8 @@
-//! What the stations had without bounds, and what they have with them: kept by the daemon as it looks, so that it can be compared.
+//! The stations' figures without bounds and with them, maintained by the daemon for comparison.
 
 use serde::{Deserialize, Serialize};
 
-/// Means over about so many looks, a minute.
+/// The number of ticks that a mean covers: a minute.
 const LOOKS: f64 = 120.0;
 
 /// Means over the last minute of looks of one kind.
@@ -10,11 +10,11 @@ const LOOKS: f64 = 120.0;
 pub struct Figures {
     /// Seconds of looks that they are from.
     pub seconds: f64,
-    /// What all stations carried, payload bit/s.
+    /// The stations' total rate, payload bit/s.
     pub rate_bps: f64,
     /// Round-trip time of a station's uploads, µs.
     pub rtt_us: f64,
-    /// Jain's index of what those that would take more carry, in parts of their shares.
+    /// Jain's index of the rates relative to the shares, among stations that would take more.
     pub fairness: f64,
 }
 
@@ -23,12 +23,13 @@ pub struct Figures {
 pub(super) struct Point {
     pub(super) rate_bps: f64,
     pub(super) rtt_us: f64,
-    /// What it carries in parts of its share, if it would take more.
+    /// Its rate relative to its share, if it would take more.
     pub(super) part: Option<f64>,
 }
 
 impl Figures {
-    /// Takes in a look in which at least two stations would take more; of one alone nothing is to be compared.
+    /// Adds a tick in which at least two stations would take more; a single one has nothing to
+    /// compare.
     pub(super) fn add(&mut self, seconds: f64, points: impl Iterator<Item = Point> + Clone) {
         let parts = points.clone().filter_map(|point| point.part);
         let (n, sum, squares) = parts
@@ -63,7 +64,7 @@ mod tests {
         }
         assert_eq!((figures.seconds, figures.rate_bps, figures.rtt_us), (5.0, 41e6, 50_000.0));
         assert!((figures.fairness - 0.8).abs() < 1e-9, "{figures:?}");
-        // What was a minute ago fades.
+        // Values from a minute ago fade.
         for _ in 0..1000 {
             figures.add(0.5, [point(10e6, Some(1.0)), point(10e6, Some(1.0))].into_iter());
         }

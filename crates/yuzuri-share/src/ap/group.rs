@@ -1,4 +1,5 @@
-//! The access point in the groups of its stations: it leads them, hears what their members report, and tells them what it measured.
+//! The access point in its stations' groups: it leads them, receives their members' reports, and
+//! announces its results.
 
 use super::rules::StationId;
 use super::status::ApGroupStatus;
@@ -26,7 +27,8 @@ const KNOWN: Duration = Duration::from_secs(10);
 pub struct ApGroup {
     /// The members' key.
     pub key: KeySource,
-    /// The group; `None`: those that stations find by themselves, by the BSSID of each radio and by the hardware address of the bridge.
+    /// The group; `None`: those that stations find by themselves, by the BSSID of each radio and by
+    /// the hardware address of the bridge.
     pub group: Option<GroupId>,
     /// The members' UDP port.
     pub port: u16,
@@ -95,7 +97,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// Whether to lead. Who does not lead has left.
+    /// Whether to lead. Otherwise it leaves.
     pub(super) fn lead(&mut self, leads: bool) {
         if self.leads && !leads {
             self.leave();
@@ -103,7 +105,7 @@ impl Groups {
         self.leads = leads;
     }
 
-    /// Waits for a message, at most so long.
+    /// Waits for a message, for a limited time.
     pub(super) fn wait(&self, most: Duration) {
         let now = clock::now();
         let members = self.places.iter().flat_map(|place| &place.members);
@@ -117,7 +119,7 @@ impl Groups {
         }
     }
 
-    /// Hears what has come, and says what is due.
+    /// Processes received messages, and sends those that are due.
     pub(super) fn talk(&mut self) {
         let now = clock::now();
         for Place { interface, sockets, members } in &mut self.places {
@@ -156,7 +158,8 @@ impl Groups {
         }
     }
 
-    /// Leads from now on, and gives what members of all groups reported, by their stations. Each is told its weight.
+    /// Leads from now on, and returns the reports of all groups' members, by their stations. Each
+    /// member receives its weight.
     pub(super) fn hear(
         &mut self,
         now: Moment,
@@ -176,7 +179,7 @@ impl Groups {
                 for (node, report) in member.reports(now) {
                     let Some(address) = addresses.get(&node) else { continue };
                     let known = self.stations.get(&(index, *address)).is_some_and(|(_, until)| *until > now);
-                    // Whoever reports was answered: the kernel knows its hardware address.
+                    // A reporter was answered, so the kernel knows its hardware address.
                     if !known && !asked {
                         asked = true;
                         let neighbours = self.discovery.netlink.neighbours(index).unwrap_or_default();
@@ -197,7 +200,7 @@ impl Groups {
         heard
     }
 
-    /// Tells the members what was summed up.
+    /// Sends the summary to the members.
     pub(super) fn tell(&mut self, now: Moment, summary: &Summary) {
         for (member, _) in self.places.iter_mut().flat_map(|place| &mut place.members) {
             member.summarize(now, summary.clone());
@@ -270,7 +273,7 @@ impl Groups {
         Ok(place)
     }
 
-    /// What is wrong, in words.
+    /// Problems, as text.
     pub(super) fn problems(&self) -> impl Iterator<Item = String> {
         let members =
             self.places.iter().flat_map(|p| p.members.iter().map(|(member, _)| (&p.interface.name, member)));
@@ -309,8 +312,9 @@ fn speaks_by(device: &str) -> String {
     name.unwrap_or(device).to_owned()
 }
 
-/// The groups that stations behind a device find by themselves: wired ones by its hardware address, which is the gateway's, and wireless
-/// ones by the BSSID, which is the hardware address of a radio's device.
+/// The groups that stations behind a device find by themselves: wired ones by its hardware address,
+/// which is the gateway's, and wireless ones by the BSSID, which is the hardware address of a
+/// radio's device.
 fn groups_of(device: &str) -> BTreeSet<GroupId> {
     let ports = std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
     let radios = ports

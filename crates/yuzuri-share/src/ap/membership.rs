@@ -1,14 +1,14 @@
-//! Whether a station takes part in the group by itself, and keeps to what the group tells it.
+//! Whether a station takes part in the group itself, and keeps to the group's shares.
 
 use serde::{Deserialize, Serialize};
 use yuzuri_policy::Report;
 
-/// Whoever carries so many times its share while shares are held ...
+/// A station that carries this multiple of its share while shares are enforced ...
 const BEYOND: f64 = 1.5;
-/// ... for so many looks in a row does not keep to it, whatever it reports: longer than a member needs to hear of a smaller share and to
-/// drain its windows,
+/// ... for this many consecutive ticks does not keep to it, whatever it reports: longer than a
+/// member needs to receive a smaller share and to drain its windows,
 const PATIENCE: u32 = 20;
-/// and is bounded like a station that runs nothing for so many looks.
+/// and is bounded like a station without yuzuri for this many ticks.
 const BOUNDED_FOR: u32 = 600;
 
 /// How a station takes part.
@@ -46,7 +46,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Takes in a look: what it reported itself, what the gate saw it carry, and its share while shares are held, bit/s.
+    /// Processes a tick: the station's own report, the rate seen by the gate, and its share while
+    /// shares are enforced, bit/s.
     pub(super) fn look(&mut self, own: Option<&Report>, seen_bps: f64, may_bps: Option<f64>) {
         self.is_member = own.is_some();
         if !self.is_member {

@@ -1,29 +1,34 @@
-//! What a station sends that no window bounds: QUIC and other UDP, tunnels. To the policy it is one more upload of the station, and what is
-//! decided for it is enforced by a token bucket. No I/O and no clock.
+//! A station's traffic without a window to bound: QUIC and other UDP, tunnels. To the policy it is
+//! one more upload of the station, and a token bucket enforces the decision. No I/O and no clock.
 
 use super::under_way::{Arrives, KEPT_NS, UnderWay, passed_at};
 use std::collections::VecDeque;
 use yuzuri_gate::OtherSeen;
 use yuzuri_policy::FlowSeen;
 
-/// Less than this is no upload, bit/s: calls, DNS, games. The gate lets streams of so little go first.
+/// Less than this is no upload, bit/s: calls, DNS, games. The gate lets streams of so little go
+/// first.
 const SMALL_BPS: f64 = 512_000.0;
 /// From this part of its share on it would take more.
 const NEARLY_ALL: f64 = 0.9;
 /// It would take more, too, as long after something was marked or dropped, nanoseconds.
 const HELD_BACK_NS: u64 = 10_000_000_000;
-/// Who loses more than this part of its packets for so many looks, does not answer to losses ...
+/// A sender that loses more than this fraction of its packets for this many ticks does not respond
+/// to losses ...
 const DOES_NOT_ANSWER: f64 = 0.2;
 const LOOKS: u32 = 20;
-/// ... and is left alone for so long, nanoseconds: nothing is won by it.
+/// ... and is left alone for this long, nanoseconds: drops gain nothing.
 const LEFT_ALONE_NS: u64 = 300_000_000_000;
-/// A sender that answers to losses goes up and down: who is kept to its share at each moment stays below it on average. So what it left in the
-/// last seconds it may catch up, in about a second, and never at more than what a sender that goes down to 0.7 (RFC 9438, 4.6) has to reach.
+/// The rate of a sender that responds to losses rises and falls: if it is limited to its share at
+/// each moment, its mean is lower. So it may catch up on the unused share of the last seconds,
+/// within about a second, and never beyond the rate that a sender which falls to 0.7 (RFC 9438,
+/// 4.6) has to reach.
 const LEFT_S: f64 = 2.0;
 const CATCH_UP_S: f64 = 1.0;
 const PEAK: f64 = 1.0 / 0.7;
-/// A window carries less as the queue grows, a rate does not. So what stands in the queue beyond what windows may hold is taken off the rate,
-/// within so many seconds, down to this part: that to which a window is cut at once.
+/// A window carries less as the queue grows, a fixed rate does not. So the queue beyond what
+/// windows may hold is subtracted from the rate, within this many seconds, down to this fraction:
+/// the largest reduction of a window in one step.
 const DRAINS_S: f64 = 1.0;
 const CUT_TO: f64 = 0.5;
 /// Payload of a segment, and its packet, bytes.
@@ -37,21 +42,21 @@ pub(super) const ID: u64 = 0;
 pub(crate) struct Other {
     last: OtherSeen,
     looked_ns: u64,
-    /// What passed, bytes, by look.
+    /// Bytes passed, by tick.
     passed: VecDeque<(u64, f64)>,
-    /// What of it is delivered, bytes a second, as far as is known; and in all, bytes.
+    /// The delivered rate, bytes per second, as far as it is known; and the total, bytes.
     per_s: f64,
     delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
     left_alone_until_ns: u64,
     looked_for_s: f64,
-    /// What it left of its share, bits.
+    /// The unused part of its share, bits.
     left: f64,
-    /// What came, and what passed, since the look before, bit/s of IP packets.
+    /// The traffic that arrived, and that passed, since the previous tick, bit/s of IP packets.
     pub(crate) came_bps: f64,
     pub(crate) passed_bps: f64,
-    /// What it may pass, bit/s; `None`: as much as it wants.
+    /// The rate that may pass, bit/s; `None`: unlimited.
     pub(crate) rate_bps: Option<u64>,
 }
 
@@ -75,10 +80,11 @@ impl Other {
         }
     }
 
-    /// Takes in what is seen now.
+    /// Processes the current observation.
     pub(super) fn look(&mut self, now_ns: u64, seen: OtherSeen) {
         let seconds = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
-        // Less than before: the gate had forgotten the station, and counts anew.
+        // A lower value than before: the gate had forgotten the station, and starts counting from
+        // zero.
         let since = |now: u64, before: u64| if now >= before { now - before } else { now } as f64;
         let packets = since(seen.packets, self.last.packets);
         let dropped = since(seen.dropped, self.last.dropped) / packets.max(1.0);
@@ -109,7 +115,7 @@ impl Other {
         self.looked_ns < self.left_alone_until_ns
     }
 
-    /// Whether it would take more than it has, as far as can be told.
+    /// Whether it would take more than it has, as far as that can be determined.
     fn is_elastic(&self, share_bps: f64) -> bool {
         let lately = self.held_back_ns.is_some_and(|at| self.looked_ns.saturating_sub(at) < HELD_BACK_NS);
         lately && !self.is_left_alone() || self.passed_bps >= NEARLY_ALL * share_bps
@@ -119,16 +125,17 @@ impl Other {
         (passed_at(&self.passed, to_ns) - passed_at(&self.passed, from_ns)).max(0.0)
     }
 
-    /// As an upload, if it is one. What passed is delivered once what passed along with it is: until then it may only fill a queue, and says
-    /// nothing of what the way carries. Its round-trip time is not known: that of a connection that goes the same way, `like`, stands in
-    /// for it, and says what arrives if no connection does. `share_bps`: what its station may have.
+    /// Its state as an upload, if it is one. Data that passed is delivered once data that passed at
+    /// the same time is: until then it may only fill a queue, and does not show what the path
+    /// carries. Its round-trip time is unknown: a connection on the same path, `like`, provides it,
+    /// and also the delivered rate if no other connection does. `share_bps`: its station's share.
     pub(super) fn as_flow(
         &mut self,
         like: &FlowSeen,
         under_way: &UnderWay,
         share_bps: Option<f64>,
     ) -> Option<FlowSeen> {
-        // What is not known is not missing either: it is taken to be what it was when it was known.
+        // An unknown rate is not a lack: the last known rate is used.
         self.per_s = match under_way.arrives() {
             Arrives::Passed { from_ns, to_ns, in_s, surely } => {
                 self.per_s + (self.passed_between(from_ns, to_ns) / in_s - self.per_s) * surely
@@ -161,7 +168,8 @@ impl Other {
         })
     }
 
-    /// Keeps it to a part of the group, payload bit/s, until the next look; `None`: it may have what it wants.
+    /// Limits it to a part of the group's capacity, payload bit/s, until the next tick; `None`:
+    /// unlimited.
     pub(super) fn keep_to(&mut self, part_bps: Option<f64>, queue: Queue) -> Option<u64> {
         let packets = |payload_bps: f64| payload_bps * SEGMENT.1 / SEGMENT.0 as f64;
         let drained = (1.0 - queue.excess_s() / DRAINS_S).max(CUT_TO);
@@ -182,9 +190,9 @@ impl Other {
 /// The queue of the way that it takes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queue {
-    /// What stands in it, seconds.
+    /// The queue's delay, seconds.
     pub(super) stands_s: f64,
-    /// What windows may hold in it.
+    /// The delay that windows may cause.
     pub(super) may_hold_s: f64,
 }
 
@@ -193,7 +201,8 @@ impl Queue {
         (self.stands_s - self.may_hold_s).max(0.0)
     }
 
-    /// What part of a burst does not make others wait: all where windows hold no more than they may, nothing at twice that.
+    /// The fraction of a burst that does not delay others: all of it if the queue is within its
+    /// limit, none at twice that.
     fn room(self) -> f64 {
         if self.excess_s() > 0.0 { (1.0 - self.excess_s() / self.may_hold_s.max(1e-3)).max(0.0) } else { 1.0 }
     }
@@ -252,7 +261,7 @@ mod tests {
         upload.send(2e6, 0.0);
         let flow = upload.flow(5e6).unwrap();
         assert!(flow.app_limited, "it takes less than its share");
-        // All but what passed in the last round trip.
+        // Everything but the data of the last round trip.
         let delivered = (2_000_000.0 / 8.0 * (0.5 - 0.06) / 1500.0) as u64;
         assert_eq!((flow.delivered, flow.min_rtt_us), (delivered, 40_000));
         upload.send(4.6e6, 0.0);
@@ -289,7 +298,7 @@ mod tests {
         assert!(!sender.other.is_left_alone());
     }
 
-    /// What it left it may catch up, within bounds, and then has its share again.
+    /// It may catch up on an unused share, within limits, and then has its share again.
     #[test]
     fn who_stayed_below_its_share_catches_up() {
         let mut sender = Sender::new();
@@ -312,7 +321,8 @@ mod tests {
         assert_eq!(sender.keep_to(Some(5e6)), Some(share));
     }
 
-    /// A window carries less behind a longer queue. So does a rate, and what was left is caught up where others do not wait for it.
+    /// A window carries less behind a longer queue. So does a rate, and an unused share is caught
+    /// up only if that does not delay others.
     #[test]
     fn a_queue_that_is_too_long_takes_it_off_the_rate() {
         let mut sender = Sender::new();

@@ -1,11 +1,12 @@
-//! Lets a connection go. A sender that was bounded is still in slow start: freed at once it would overshoot like a new one. So its bound grows
-//! step by step, until it lost something, which ends slow start, or until the bound does not hold it any more.
+//! Releases a connection. A bounded sender is still in slow start: released in one step it would
+//! overshoot like a new one. So its bound grows step by step, until it loses something, which ends
+//! slow start, or until the bound no longer holds it.
 
 use yuzuri_gate::FlowSeen;
 
-/// A bound that is let go grows by this factor each half second ...
+/// A released bound grows by this factor each half second ...
 const GROWS: f64 = 1.25;
-/// ... so often: to the ninefold.
+/// ... this many times: to the ninefold.
 const STEPS: u32 = 10;
 
 /// A connection's bound on its way out.

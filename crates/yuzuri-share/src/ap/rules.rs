@@ -1,4 +1,4 @@
-//! What the user decides of stations: weights, limits, exemptions; and the configuration file that says it.
+//! The user's rules for stations: weights, limits, exemptions; and their configuration file.
 
 use super::group::ApGroup;
 use crate::{DEFAULT_PORT, InterfaceConfig, KeySource, RadioConfig, ShareError};
@@ -39,10 +39,10 @@ impl FromStr for StationId {
     }
 }
 
-/// What a station may have.
+/// A station's rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StationRule {
-    /// Its part beside others': of weight 2 it has twice what one of weight 1 has that is alike.
+    /// Its share relative to others: at weight 2, twice that of an equal station of weight 1.
     pub weight: f64,
     /// The most that its uploads may take, payload bit/s.
     pub max_bps: Option<f64>,
@@ -56,7 +56,7 @@ impl Default for StationRule {
     }
 }
 
-/// What the user decided. It may change while the daemon runs.
+/// The user's rules. They may change while the daemon runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
     /// Of certain stations.
@@ -65,12 +65,13 @@ pub struct Rules {
     pub guests: StationRule,
     /// On which radios ACKs are left out that later ones make needless.
     pub thin_acks: Vec<SlowRadio>,
-    /// Whether what no window bounds (QUIC and other UDP, tunnels) is left alone, instead of kept to a share.
+    /// Whether traffic without a window (QUIC and other UDP, tunnels) is left alone, instead of
+    /// limited to a share.
     pub no_police: bool,
 }
 
 impl Rules {
-    /// What holds for a station.
+    /// The rule for a station.
     pub fn of(&self, station: StationId) -> StationRule {
         self.stations.get(&station).copied().unwrap_or(self.guests)
     }
@@ -82,23 +83,23 @@ impl Rules {
 pub struct ApFile {
     /// The devices towards the stations.
     pub interface: Vec<String>,
-    /// Only tell what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
     /// The objective of the policy.
     pub objective: Option<Objective>,
     /// On which radios ACKs are left out.
     pub thin_acks: Vec<SlowRadio>,
-    /// Whether what no window bounds is kept to a share.
+    /// Whether traffic without a window is limited to a share.
     pub police: Option<bool>,
     /// Attach by clsact in any case.
     pub clsact: bool,
-    /// PHY rate of every station, where the kernel does not report it, Mbit/s.
+    /// PHY rate of every station, if the kernel does not report it, Mbit/s.
     pub rate_mbps: Option<Spanned<f64>>,
     /// Its aggregation: none, ht or vht.
     pub aggregation: Option<Spanned<String>>,
-    /// Where metrics are written, for a collector that reads files.
+    /// The metrics file, for a collector that reads files.
     pub metrics_file: Option<PathBuf>,
-    /// Stations are asked to move between the radios where all gain.
+    /// Asks stations to move between the radios if all gain.
     pub steering: SteeringFile,
     /// The groups of stations that take part by themselves.
     pub members: MembersFile,
@@ -110,7 +111,7 @@ pub struct ApFile {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SteeringFile {
-    /// hostapd's control socket of each radio; fewer than two: nobody is moved.
+    /// hostapd's control socket of each radio; with fewer than two, no station is moved.
     pub hostapd: Vec<PathBuf>,
 }
 
@@ -122,7 +123,7 @@ pub struct MembersFile {
     pub key_file: Option<PathBuf>,
     /// A passphrase instead.
     pub passphrase: Option<Spanned<String>>,
-    /// The name of their group, where they have one.
+    /// The name of their group, if they have one.
     pub group: Option<String>,
     /// Their UDP port.
     pub port: Option<Spanned<u16>>,
@@ -225,10 +226,10 @@ fn rule(
 }
 
 impl ApFile {
-    /// The radio of every station, where the kernel does not report it.
+    /// The radio of every station, if the kernel does not report it.
     ///
     /// # Errors
-    /// Where only one half of it is there, or it is none.
+    /// If only one of its two values is given, or the combination is invalid.
     pub fn radio(&self) -> Result<Option<RadioConfig>, (Option<usize>, String)> {
         crate::file::radio(self.rate_mbps.as_ref(), self.aggregation.as_ref())
     }
@@ -239,7 +240,7 @@ impl ApFile {
 #[error("'{0}' is not a radio: write RATE:STANDARD, a rate of 0.1 to 100000 Mbit/s and g, n, ac or ax")]
 pub struct ParseRadioError(String);
 
-/// What is said of a radio on the command line: `RATE:STANDARD`.
+/// A radio on the command line: `RATE:STANDARD`.
 impl FromStr for RadioConfig {
     type Err = ParseRadioError;
 

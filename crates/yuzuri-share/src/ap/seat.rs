@@ -1,5 +1,5 @@
-//! A station's place in the group of its access point, and the access point's own, which leads it: all are in one process, and
-//! nothing is sent.
+//! A station's place in the group of its access point, and the access point's own, which leads it:
+//! all are in one process, and nothing is sent.
 
 use yuzuri_policy::{Group, Moment, Report, SendersSeen, Summary};
 
@@ -12,17 +12,17 @@ pub(super) struct Seat<'a> {
     pub(super) part: f64,
     /// It cannot take its share.
     pub(super) is_limited: bool,
-    /// What it reports.
+    /// Its report.
     pub(super) report: Option<Report>,
-    /// The access point's alone: what stations report.
+    /// The access point's alone: the stations' reports.
     pub(super) reports: Option<Vec<&'a Report>>,
-    /// What the access point said last.
+    /// The access point's last summary.
     pub(super) summary: Option<Summary>,
 }
 
 impl Group for Seat<'_> {
     fn report(&mut self, _now: Moment, mut report: Option<Report>) {
-        // Who cannot take its share leaves the rest to the others.
+        // A terminal that cannot take its share leaves the rest to the others.
         if let Some(report) = report.as_mut().filter(|_| self.is_limited) {
             report.elastic = false;
         }

@@ -1,37 +1,41 @@
-//! When nobody is bounded. Where segments are lost though nothing is full, the policy spreads windows over the round trip, and holds them up by lower
-//! bounds. A gate can do neither. Whether bounds end the losses (a queue that only unbounded windows fill), or small windows that go down at
-//! each loss carry less than large ones (a path that loses, a queue that is shorter than a burst), cannot be told beforehand: it is tried, once
-//! unbounded senders have recovered and shown what they carry.
+//! When nothing is bounded. If segments are lost although nothing is full, the policy paces windows
+//! over the round trip, and keeps them up with lower bounds. A gate can do neither. Bounds may end
+//! the losses (a queue that only unbounded windows fill), or small windows that shrink at each loss
+//! may carry less than large ones (a lossy path, a queue shorter than a burst). Which it is cannot
+//! be predicted: bounds are tried, once unbounded senders have recovered and shown what they carry.
 
 use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
-/// What the policy calls losses: more than this part of a look's segments. So many are chance.
+/// The policy's threshold for losses: more than this fraction of a tick's segments. This many may
+/// be chance.
 const LOST: f64 = 0.002;
 const CHANCE: f64 = 4.0;
-/// Bounds take effect in so many looks.
+/// Ticks until bounds take effect.
 const SETTLES: u32 = 4;
-/// Bounded connections are to carry this part of what was carried at most; what is missing is summed up from look to look, as long as
-/// something is (a cumulative sum, Page 1954), and so much of it, in looks, is no chance.
+/// Bounded connections must carry this fraction of the maximum before. The deficit is summed from
+/// tick to tick as long as there is one (a cumulative sum, Page 1954); from this much on, in ticks,
+/// it is not chance.
 const CARRIES: f64 = 0.97;
 const MISSING: f64 = 0.3;
-/// After so many looks without a failure earlier ones do not count.
+/// After this many ticks without a failure, earlier failures do not count.
 const HOLDS: u32 = 60;
-/// How long nobody is bounded when losses begin, and after a failure, in looks: twice as long after each one more. Meanwhile the policy
-/// learns what is carried at most, and remembers it as long.
+/// How long nothing is bounded when losses begin, and after a failure, in ticks: twice as long
+/// after each further one. Meanwhile the policy learns the maximum rate, and remembers it for as
+/// long.
 const OFF: u32 = 60;
 const LONGEST_OFF: u32 = 16 * OFF;
 
 /// Trials and their outcome.
 #[derive(Debug, Default)]
 pub(super) struct StandOff {
-    /// What each connection had lost and delivered at the last look, segments.
+    /// The segments lost and delivered by each connection at the last tick.
     before: HashMap<u64, (u64, u64)>,
     was_lossy: bool,
-    /// Looks that are left in which nobody is bounded.
+    /// The remaining ticks without bounds.
     off: u32,
     last_off: u32,
-    /// Looks with bounds since, and what was lost, delivered and missing in them.
+    /// Ticks with bounds since, and the segments lost, delivered and missing in them.
     bounded: u32,
     lost: f64,
     delivered: f64,
@@ -39,8 +43,8 @@ pub(super) struct StandOff {
 }
 
 impl StandOff {
-    /// Takes in a look. `is_lossy`: the policy sees losses where nothing is full; `part`: what is carried, in parts of what was carried at
-    /// most. Whether nobody is to be bounded.
+    /// Processes a tick. `is_lossy`: the policy sees losses although nothing is full; `part`: the
+    /// rate relative to the maximum before. Returns whether nothing is to be bounded.
     pub(super) fn look<'a>(
         &mut self,
         is_lossy: bool,
@@ -83,7 +87,7 @@ impl StandOff {
         self.off > 0
     }
 
-    /// Whether nobody is bounded.
+    /// Whether nothing is bounded.
     pub(super) fn is_off(&self) -> bool {
         self.off > 0
     }

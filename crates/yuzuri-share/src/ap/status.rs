@@ -1,4 +1,4 @@
-//! What the access point's daemon shows: as JSON, and as text for people.
+//! The status of the access point's daemon: as JSON, and as text.
 
 use super::air::{Air, AirStatus};
 use super::figures::Figures;
@@ -28,32 +28,33 @@ pub struct ApStatus {
     pub pid: u32,
     /// When this was written, seconds of `CLOCK_BOOTTIME`.
     pub at_s: f64,
-    /// Whether it only tells what it would do.
+    /// Whether it only reports what it would do.
     pub dry_run: bool,
     /// The active policy.
     pub policy: PolicyStatus,
-    /// Where the gate is.
+    /// The devices with the gate.
     pub devices: Vec<DeviceStatus>,
     /// The stations that it knows of.
     pub stations: Vec<StationStatus>,
-    /// What capacity and shares are, as a leader tells them; absent before the first look.
+    /// Capacity and shares, as announced by a leader; absent before the first tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
-    /// What the stations had while nobody was bounded (`dry_run`, or bounds that do not help); absent: that never was.
+    /// The stations' figures without bounds (`dry_run`, or bounds that do not help); absent: there
+    /// were no such ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<Figures>,
-    /// What they have while bounds hold.
+    /// Their figures with bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<Figures>,
-    /// What the gate counted.
+    /// The gate's counters.
     pub segments: SegmentCounts,
-    /// What became of requests to go to another radio; absent where nobody is moved.
+    /// The results of requests to move to another radio; absent if no station is moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steering: Option<SteeringStatus>,
-    /// The groups of stations that take part by themselves; empty where it has no key of theirs.
+    /// The groups of stations that take part themselves; empty without their key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<ApGroupStatus>,
-    /// What went wrong at the last look.
+    /// Problems at the last tick.
     pub problems: Vec<String>,
 }
 
@@ -105,12 +106,12 @@ pub struct StationStatus {
     pub addresses: Vec<IpAddr>,
     /// Whether it is left alone.
     pub exempt: bool,
-    /// Whether it takes part in the group by itself.
+    /// Whether it takes part in the group itself.
     #[serde(default)]
     pub membership: MembershipState,
-    /// What its uploads deliver, payload bit/s.
+    /// The rate of its uploads, payload bit/s.
     pub rate_bps: u64,
-    /// What it would deliver alone on the air, payload bit/s; 0: unknown.
+    /// The rate that it would deliver alone on the air, payload bit/s; 0: unknown.
     pub alone_bps: u64,
     /// Its share, payload bit/s; absent while nothing is shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,16 +122,16 @@ pub struct StationStatus {
     pub uploads: u32,
     /// Of these, bounded ones.
     pub bounded: u32,
-    /// What it sends that no window bounds (QUIC and other UDP, tunnels), IP packets, bit/s.
+    /// Its traffic without a window (QUIC and other UDP, tunnels), IP packets, bit/s.
     #[serde(default)]
     pub other_bps: u64,
-    /// What it may send of that, bit/s; absent: as much as it wants.
+    /// The limit for that traffic, bit/s; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_rate_bps: Option<u64>,
     /// It was kept to that, did not answer to losses, and is left alone.
     #[serde(default)]
     pub other_left_alone: bool,
-    /// What the driver of its radio tells; absent: it is at no radio of this machine.
+    /// Its radio's driver's report; absent: it is at no radio of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub air: Option<AirStatus>,
     /// How many uploads each rule is for.
@@ -148,18 +149,19 @@ pub struct UploadStatus {
     pub server: SocketAddr,
     /// Payload acknowledged since its beginning, bytes.
     pub acked_bytes: u64,
-    /// Round-trip time between the gate and the server since its beginning, µs; absent: not measured.
+    /// Round-trip time between the gate and the server since its beginning, µs; absent: not
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_us: Option<u64>,
     /// The same between the gate and the station.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub air_us: Option<u64>,
-    /// What it may have in flight, bytes; absent: not bounded.
+    /// Its bound on bytes in flight; absent: not bounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_bytes: Option<u32>,
     /// The window that the station was last advertised, bytes.
     pub advertised_bytes: u32,
-    /// What the server offered, bytes.
+    /// The window offered by the server, bytes.
     pub offered_bytes: u32,
     /// Packets with nothing new.
     pub repeated: u64,
@@ -167,7 +169,7 @@ pub struct UploadStatus {
     pub rule: Rule,
 }
 
-/// What the gate counted since it was loaded.
+/// The gate's counters since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentCounts {
     /// TCP segments towards stations.

@@ -1,5 +1,6 @@
-//! Speaks for stations that run nothing: each is a member of the group whose report the gate makes, and whose bounds the gate enforces. Capacity
-//! and shares are those of `yuzuri-policy`, as on terminals. No I/O and no clock.
+//! Speaks for stations that run nothing: each is a member of the group whose report the gate makes,
+//! and whose bounds the gate enforces. Capacity and shares are those of `yuzuri-policy`, as on
+//! terminals. No I/O and no clock.
 
 use super::figures::Point;
 use super::membership::Membership;
@@ -18,19 +19,20 @@ use yuzuri_policy::{
     Decision, FlowSeen, Moment, Phase, PolicyConfig, PolicyName, RadioHint, Report, Rule, Summary, Terminal,
 };
 
-/// A connection on which nothing passed for so long is no part of a look, nanoseconds.
+/// A connection silent for this long is not part of a tick, nanoseconds.
 const SILENT_NS: u64 = 10_000_000_000;
-/// A station of which nothing passed for so many looks is forgotten.
+/// A station silent for this many ticks is forgotten.
 const GONE_AFTER: u32 = 240;
 /// A new connection gets at least an initial window (RFC 6928), segments.
 const INITIAL_SEGMENTS: u32 = 10;
-/// What a segment takes at most, for connections whose size is not known yet, bytes.
+/// The largest segment, for connections whose size is not known yet, bytes.
 const SEGMENT_BYTES: u32 = 1460;
 
-/// A limited station has at least so many segments in flight; round trips below this, µs, are mostly the measurement's grain.
+/// A limited station has at least this many segments in flight; round trips below this, µs, are
+/// mostly the measurement's granularity.
 const MIN_SEGMENTS: u32 = 4;
 const MIN_RTT_US: u32 = 2_000;
-/// Where ACKs are thinned, one of at least so many segments goes down.
+/// If ACKs are thinned, one for at least this many segments goes down.
 const THIN_SEGMENTS: u32 = 8;
 
 /// A connection of a station, at the last look.
@@ -40,7 +42,7 @@ pub(crate) struct Row {
     pub(crate) gated: Gated,
     pub(crate) seen: FlowSeen,
     pub(crate) why: Rule,
-    /// What it is bounded to, bytes.
+    /// Its bound, bytes.
     pub(crate) bytes: Option<u32>,
 }
 
@@ -54,27 +56,27 @@ pub(crate) struct Station {
     pub(crate) addresses: BTreeSet<IpAddr>,
     pub(crate) report: Option<Report>,
     pub(crate) rows: Vec<Row>,
-    /// What it sends that no window bounds.
+    /// Its traffic without a window.
     pub(crate) other: Option<Other>,
-    /// What it may have, payload bit/s, with its weight and its limit.
+    /// Its share, payload bit/s, with its weight and its limit.
     pub(crate) share_bps: Option<f64>,
     /// Whether it takes part in the group: it reports, and bounds itself.
     pub(crate) membership: Membership,
     silent: u32,
 }
 
-/// What the gate is to enforce until the next look.
+/// What the gate must enforce until the next tick.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What is done to connections.
+    /// The bounds of connections.
     pub flows: Vec<(FlowKey, Bound)>,
     /// Connections that are free from now on.
     pub free: Vec<FlowKey>,
-    /// What new connections of known stations may have, bytes.
+    /// The bound for new connections of known stations, bytes.
     pub stations: Vec<(IpAddr, u32)>,
-    /// What connections of unknown stations may have, bytes.
+    /// The bound for connections of unknown stations, bytes.
     pub others: Option<u32>,
-    /// What stations may send that no window bounds, bit/s.
+    /// The rates for stations' traffic without a window, bit/s.
     pub rates: Vec<(StationId, u64)>,
     /// Stations that may send as much of that as they want, from now on.
     pub unpoliced: Vec<StationId>,
@@ -91,15 +93,15 @@ pub struct Steward {
     looked: Moment,
     pub(crate) stations: BTreeMap<StationId, Station>,
     pub(crate) summary: Option<Summary>,
-    /// What is bounded, bytes.
+    /// The current bounds, bytes.
     held: HashMap<FlowKey, u32>,
     releasing: HashMap<FlowKey, Release>,
     decisions: Vec<Decision>,
     stand_off: StandOff,
     under_way: UnderWay,
-    /// What stations that take part reported last.
+    /// The last reports of stations that take part.
     members: BTreeMap<StationId, Report>,
-    /// Whether nobody was bounded at the last look because bounds do not help here.
+    /// Whether nothing was bounded at the last tick because bounds do not help here.
     stands_off: bool,
 }
 
@@ -124,7 +126,8 @@ impl Steward {
         }
     }
 
-    /// From the next look on these stations take part: each reports for itself, and bounds its own uploads.
+    /// From the next look on these stations take part: each reports for itself, and bounds its own
+    /// uploads.
     pub fn hear(&mut self, members: BTreeMap<StationId, Report>) {
         self.members = members;
     }
@@ -134,7 +137,8 @@ impl Steward {
         self.rules.of(station).exempt
     }
 
-    /// Goes on with other rules and another objective. What is known of stations and of the path stays.
+    /// Continues with other rules and another objective. The state of stations and of the path
+    /// stays.
     pub(crate) fn choose(&mut self, config: PolicyConfig, rules: Rules) {
         if config != self.config {
             let sharers = self.stations.values_mut().map(|station| &mut station.sharer);
@@ -143,34 +147,35 @@ impl Steward {
         (self.config, self.rules) = (config, rules);
     }
 
-    /// What members are told: what was summed up, with the share of a station of weight 1.
+    /// The members' summary, with the share of a station of weight 1.
     pub fn told(&self) -> Option<Summary> {
         self.summary.as_ref().map(|summary| summary.weighted(1.0 / self.mean_weight()))
     }
 
-    /// What a station has beside one of weight 1.
+    /// A station's weight.
     pub fn weight_of(&self, station: StationId) -> f64 {
         self.rules.of(station).weight
     }
 
-    /// What was summed up at the last look.
+    /// The summary of the last tick.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
-    /// Whether shares hold, and the air is what limits them.
+    /// Whether shares are enforced, and the air is their limit.
     pub(crate) fn is_limited_by_air(&self) -> bool {
         let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe) && s.alone_max_bps == 0;
         self.summary.as_ref().is_some_and(holds)
     }
 
-    /// The stations that would send more than they can, with what they carry, payload bit/s.
+    /// The stations that would send more than they can, with their rates, payload bit/s.
     pub(crate) fn willing(&self) -> impl Iterator<Item = (StationId, u64)> {
         let reports = self.stations.iter().filter_map(|(id, station)| Some((*id, station.report.as_ref()?)));
         reports.filter(|(_, report)| report.elastic).map(|(id, report)| (id, report.rate_bps))
     }
 
-    /// Whether bounds hold now: `Some(false)` where they do not because they would not help; `None` while shares are not found yet.
+    /// Whether bounds are in force: `Some(false)` if not, because they would not help; `None` while
+    /// shares have not been determined yet.
     pub(super) fn is_sharing(&self) -> Option<bool> {
         if self.stands_off {
             return Some(false);
@@ -179,7 +184,7 @@ impl Steward {
         self.summary.as_ref().filter(|summary| holds(summary)).map(|_| true)
     }
 
-    /// What the stations carry at this look.
+    /// The stations' rates at this tick.
     pub(super) fn points(&self) -> impl Iterator<Item = Point> + Clone {
         let reports = self.stations.values().filter_map(|s| Some((s.report.as_ref()?, s.share_bps)));
         reports.map(|(report, share_bps)| Point {
@@ -191,8 +196,8 @@ impl Steward {
         })
     }
 
-    /// Looks at all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio` tells a station's, as far as
-    /// it is known. `others`: what stations sent that no window bounds.
+    /// Observes all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio`
+    /// returns a station's radio, if it is known. `others`: the stations' traffic without a window.
     pub fn look(
         &mut self,
         now: Moment,
@@ -285,7 +290,7 @@ impl Steward {
             let summary = self.summary.clone();
             let mut seat = Seat { members, part, is_limited, report: None, reports: None, summary };
             station.sharer.tick(now, &seen, station.radio, Some(&mut seat), &mut self.decisions);
-            // The gate sees what a member's uploads carry, the member what holds them back.
+            // The gate sees the rate of a member's uploads, the member what holds them back.
             let seen_bps = seat.report.as_ref().map_or(0, |report| report.rate_bps);
             let holds = self.summary.as_ref().is_some_and(|s| matches!(s.phase, Phase::Hold | Phase::Probe));
             let may_bps = wanted_bps.filter(|_| holds && !stands_off);
@@ -294,7 +299,7 @@ impl Steward {
                 Some(own) => {
                     let other_bps = station.other.as_ref().map_or(0.0, |other| other.passed_bps);
                     let rate_bps = own.rate_bps.saturating_add(other_bps as u64);
-                    // Who cannot take its share leaves the rest to the others.
+                    // A station that cannot take its share leaves the rest to the others.
                     Some(Report { rate_bps, elastic: own.elastic && !is_limited, ..own.clone() })
                 }
                 None => seat.report,
@@ -369,7 +374,7 @@ impl Steward {
         self.summary = seat.summary;
     }
 
-    /// The mean of what stations that would take more have by their weights, beside what they would have without.
+    /// The mean weight of the stations that would take more, by their shares.
     fn mean_weight(&self) -> f64 {
         let Some(summary) = &self.summary else { return 1.0 };
         let willing = self.stations.iter().filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
@@ -380,19 +385,19 @@ impl Steward {
         if without > 0.0 { with / without } else { 1.0 }
     }
 
-    /// The connection that carries most, for what has no round-trip time of its own.
+    /// The connection with the highest rate, for traffic without a round-trip time of its own.
     fn usual_flow(&self) -> Option<FlowSeen> {
         let all = self.stations.values().flat_map(|station| &station.rows).map(|row| row.seen);
         all.filter(|flow| flow.min_rtt_us > 0).max_by_key(|flow| flow.cwnd)
     }
 
-    /// Connections that begin before the next look get what a sender more would leave them.
+    /// Connections that begin before the next tick get the share of one more sender.
     fn expect_new_ones(&self, plan: &mut Plan) {
         let holds = |s: &&Summary| matches!(s.phase, Phase::Hold | Phase::Probe);
         let Some(summary) = self.summary.as_ref().filter(holds).filter(|_| !self.stand_off.is_off()) else {
             return;
         };
-        // Where they go is not known: the longest way that is.
+        // Their destination is unknown: assume the longest known path.
         let Some(base_us) = summary.destinations.iter().map(|(_, us)| *us).max() else { return };
         let seconds = (f64::from(base_us) + f64::from(summary.queue_us)) / 1e6;
         let bytes = |share_bps: f64| {
@@ -413,12 +418,13 @@ impl Steward {
             plan.stations.extend(station.addresses.iter().map(|address| (*address, bound)));
         }
         plan.others = Some(bytes(summary.share_of(RadioHint::default()) * one_more));
-        // What holds for new connections is not for those that are known and free.
+        // The bound for new connections does not apply to known, unbounded ones.
         let rows = self.stations.values().flat_map(|station| &station.rows);
         plan.flows.extend(rows.filter(|row| row.bytes.is_none()).map(|row| (row.key, Bound::default())));
     }
 
-    /// Lets every connection go: as `look`, but nothing is bounded any more. Empty as soon as all are free.
+    /// Lets every connection go: as `look`, but nothing is bounded any more. Empty as soon as all
+    /// are free.
     pub(crate) fn let_go(&mut self, flows: &[Gated]) -> Plan {
         let mut plan = Plan::default();
         let by_key: HashMap<&FlowKey, &Gated> = flows.iter().map(|flow| (&flow.key, flow)).collect();
@@ -444,7 +450,8 @@ impl Steward {
     }
 }
 
-/// What each of a station's uploads may have in flight so that together they carry no more, bytes.
+/// The bytes that each of a station's uploads may have in flight so that together they carry no
+/// more than `bps`.
 fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
     let sends = seen.iter().filter(|flow| flow.in_flight > 0).count().max(1) as f64;
     let rtt_s = seen.iter().map(|flow| flow.srtt_us).max().unwrap_or(0).max(MIN_RTT_US);

@@ -1,48 +1,51 @@
-//! What has arrived of that which no window bounds. Nobody tells the gate; but queues are first in, first out, and segments of connections pass
-//! the same ones: each that the gate times takes a mark along, of how much had passed before it, and brings it back with its ACK. No I/O
-//! and no clock.
+//! Estimates how much traffic without a window has arrived. The gate cannot see that; but queues
+//! are first in, first out, and segments of connections pass the same ones. For each segment that
+//! it times, the gate notes how much had passed before it, and evaluates the note when the ACK
+//! comes. No I/O and no clock.
 
 use std::collections::{HashMap, VecDeque};
 use yuzuri_gate::{FlowKey, FlowSeen as Gated, OtherSeen};
 
-/// What passed is kept for so long, nanoseconds: longer than any queue.
+/// How long the passed amounts are kept, nanoseconds: longer than any queue.
 pub(super) const KEPT_NS: u64 = 20_000_000_000;
-/// Rates are those between two marks that came back so long after each other at least, nanoseconds.
+/// The least time between the return of two marks for a rate, nanoseconds.
 const APART_NS: u64 = 500_000_000;
-/// A mark tells of now for so long.
+/// How long a mark is current.
 const TELLS_NS: u64 = 1_000_000_000;
-/// A full queue drops what comes in bursts, and spares connections, whose segments come as fast as others leave: while these lose little, others
-/// may lose half. From this part of the segments sent again on, nothing is known of what else arrives.
+/// A full queue drops bursts, and spares connections, whose segments arrive as fast as others
+/// leave: while these lose little, other traffic may lose half. From this fraction of retransmitted
+/// segments on, the arrival of other traffic is unknown.
 const LOST: f64 = 0.02;
 
-/// What arrives now.
+/// The current arrivals.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) enum Arrives {
-    /// No connection tells.
+    /// There is no information from connections.
     #[default]
     Untold,
-    /// Connections told before, and do not now, as in recovery.
+    /// Connections provided information before, and do not now, as in recovery.
     Unsure,
-    /// What passed between these moments, ns, in so many seconds; and what part of it surely was not dropped.
+    /// The data that passed between these moments, ns, arrived in this many seconds; `surely`: the
+    /// fraction that certainly was not dropped.
     Passed { from_ns: u64, to_ns: u64, in_s: f64, surely: f64 },
 }
 
-/// What passed, and what arrived, until now.
+/// The data that passed, and that arrived, until now.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    /// What each connection had sent, and again, bytes and segments.
+    /// What each connection had sent and retransmitted, bytes and segments.
     before: HashMap<FlowKey, (u64, u64)>,
-    /// What had passed at each look, bytes.
+    /// The bytes that had passed at each tick.
     passed: VecDeque<(u64, f64)>,
-    /// What had arrived when a mark came back.
+    /// The bytes that had arrived when a mark returned.
     marks: VecDeque<(u64, f64)>,
     arrives: Arrives,
-    /// Part of what arrived until each look that was sent again.
+    /// The fraction of retransmissions in the arrived data, until each tick.
     again: VecDeque<(u64, f64)>,
 }
 
 impl UnderWay {
-    /// Takes in all connections, and what all stations sent that no window bounds, at `now_ns`.
+    /// Processes all connections, and the stations' traffic without a window, at `now_ns`.
     pub(super) fn look<'a>(
         &mut self,
         now_ns: u64,
@@ -97,12 +100,13 @@ impl UnderWay {
         }
     }
 
-    /// What arrives now.
+    /// The current arrivals.
     pub(super) fn arrives(&self) -> Arrives {
         self.arrives
     }
 
-    /// What part of that which arrived since surely was not dropped: segments are sent again when the next ones of the queue arrive.
+    /// The fraction of the data arrived since then that certainly was not dropped: retransmissions
+    /// follow when the next segments of the queue arrive.
     fn surely(&self, since_ns: u64) -> f64 {
         let again = self.again.iter().rev().take_while(|(until, _)| *until > since_ns).map(|(_, part)| *part);
         (1.0 - again.fold(0.0, f64::max) / LOST).max(0.0)
@@ -113,7 +117,7 @@ fn last(of: &VecDeque<(u64, f64)>) -> (u64, f64) {
     of.back().copied().unwrap_or_default()
 }
 
-/// When so much had passed: at the last look if it has not yet.
+/// When this many bytes had passed: at the last tick if they have not yet.
 fn when(passed: &VecDeque<(u64, f64)>, bytes: f64) -> u64 {
     let next = passed.partition_point(|(_, until)| *until < bytes);
     let Some((to, after)) = passed.get(next) else { return last(passed).0 };
@@ -121,7 +125,7 @@ fn when(passed: &VecDeque<(u64, f64)>, bytes: f64) -> u64 {
     from + ((to - from) as f64 * (bytes - before) / (after - before)) as u64
 }
 
-/// What had passed at a moment, bytes.
+/// The bytes that had passed at a moment.
 pub(super) fn passed_at(passed: &VecDeque<(u64, f64)>, at_ns: u64) -> f64 {
     let next = passed.partition_point(|(at, _)| *at <= at_ns);
     match (next.checked_sub(1).and_then(|before| passed.get(before)), passed.get(next)) {
@@ -148,14 +152,14 @@ mod tests {
         Gated { standing: Standing::Known, ..FlowSeen::opening(key, [2; 6], 1) }
     }
 
-    /// What a connection, and what no window bounds, do in a queue before a wire.
+    /// A connection and traffic without a window in a queue in front of a wire.
     struct Wire {
         mbps: f64,
         now_ns: u64,
         queue: VecDeque<[f64; 2]>,
         tcp: Gated,
         other: OtherSeen,
-        /// What had passed of both when what is being timed did.
+        /// The amounts of both that had passed with the segment being timed.
         timed: Option<[f64; 2]>,
         arrived: [f64; 2],
         passed: [f64; 2],
@@ -175,7 +179,8 @@ mod tests {
             }
         }
 
-        /// Half a second in which both send so much, Mbit/s, from its beginning to its end.
+        /// Half a second in which both send at these rates, Mbit/s, at its beginning and at its
+        /// end.
         fn pass(&mut self, begin: [f64; 2], end: [f64; 2]) {
             let bytes = |mbps: f64| mbps * 1e6 / 8.0 * STEP_NS as f64 / 1e9;
             let steps = LOOK_NS / STEP_NS;
@@ -208,8 +213,8 @@ mod tests {
         }
     }
 
-    /// What no window bounds goes to twice what the wire carries, as in slow start, and down to a quarter: what arrives is seen within a
-    /// tenth while the queue grows, stands and drains.
+    /// Traffic without a window rises to twice the wire's rate, as in slow start, and falls to a
+    /// quarter: arrivals are estimated within a tenth while the queue grows, stands and drains.
     #[test]
     fn what_arrives_is_seen_through_a_queue() {
         let mut wire = Wire::new(20.0);
@@ -228,7 +233,7 @@ mod tests {
             };
             let mbps = |bytes: f64, s: f64| bytes * 8.0 / 1e6 / s;
             let seen = mbps(passed_at(&history, to_ns) - passed_at(&history, from_ns), in_s);
-            // What arrived of late, in looks: two marks are up to a queue apart.
+            // The recent arrivals, in ticks: two marks are up to a queue apart.
             let ago = [1, 2, 3].map(|looks| {
                 before
                     .len()
@@ -254,13 +259,13 @@ mod tests {
             under_way.look(look * LOOK_NS, [&one].into_iter(), &[]);
             let surely = |looks: u64| under_way.surely((look - looks) * LOOK_NS);
             assert!((surely(1) - [1.0, 0.5, 0.0, 1.0][look as usize % 4]).abs() < 1e-9);
-            // Over more than one look: what is known of the worst.
+            // Over more than one tick: the worst value.
             assert!(look < 3 || (surely(3) - [0.0, 0.5, 0.0, 0.0][look as usize % 4]).abs() < 1e-9, "{look}");
             assert_eq!(under_way.arrives(), Arrives::Untold, "no mark came back");
         }
     }
 
-    /// Where connections fall silent, what is known ends.
+    /// If connections fall silent, the information ends.
     #[test]
     fn marks_of_long_ago_tell_nothing() {
         let mut wire = Wire::new(20.0);

@@ -1,26 +1,31 @@
-//! What the gate sees of a connection, in the policy's terms: as the station's own kernel would report it.
+//! The gate's view of a connection, in the policy's terms: as the station's own kernel would report
+//! it.
 
 use crate::flows::destination;
 use std::collections::HashMap;
 use yuzuri_gate::{FlowKey, FlowSeen as Gated, Half, Standing};
 use yuzuri_policy::FlowSeen;
 
-/// Payload of a full segment where the server did not say what it takes, bytes (Ethernet, IPv4, time stamps).
+/// Payload of a full segment if the server did not announce its MSS, bytes (Ethernet, IPv4, time
+/// stamps).
 const USUAL_MSS: u32 = 1448;
 /// Time stamps in each segment, bytes.
 const STAMPS: u32 = 12;
-/// A station that left less than so many segments of its window, beyond what ACKs on their way let go, is held back by it.
+/// A station that leaves fewer than this many segments of its window unused, beyond those that ACKs
+/// in transit admit, is held back by it.
 const ROOM_SEGMENTS: u64 = 3;
-/// A station that had nothing under way for this part of a look, beyond the time that an ACK takes to it and data back, is held back by its
-/// application.
+/// A station that had nothing under way for this part of a look, beyond the time that an ACK takes
+/// to it and data back, is held back by its application.
 const QUIET: f64 = 0.25;
 
-/// A bounded station that uses less than this part of its window, and neither grows nor loses for so many round trips and at least so long, is
-/// held back by its application: a congestion window would have grown into the bound.
+/// A bounded station that uses less than this fraction of its window, and neither grows nor loses
+/// for this many round trips and at least this long, is held back by its application: a congestion
+/// window would have grown into the bound.
 const UNUSED: f64 = 0.6;
 const ROUND_TRIPS_UNUSED: u64 = 8;
 const UNUSED_FOR_NS: u64 = 2_000_000_000;
-/// Growth is what goes beyond this part more of what was in flight; it is no application's any more beyond that one.
+/// Growth means a flight larger by this factor; beyond it, the application no longer holds the
+/// station back.
 const GROWS: f64 = 1.1;
 const GROWS_AGAIN: f64 = 1.25;
 
@@ -36,13 +41,13 @@ struct Unused {
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     pub(crate) id: u64,
-    /// As it was at the last look.
+    /// Its state at the last tick.
     last: Gated,
     looked_ns: u64,
     wire_us: u64,
     air_us: u64,
     unused: Option<Unused>,
-    /// What it had in flight, bytes, when it turned out that its application holds it back.
+    /// Its flight, bytes, when it turned out that its application holds it back.
     by_application: Option<u64>,
 }
 
@@ -54,7 +59,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Takes in a connection at `now_ns` of `CLOCK_MONOTONIC`; `None` for one that cannot be bounded.
+    /// Processes a connection at `now_ns` of `CLOCK_MONOTONIC`; `None` if it cannot be bounded.
     pub(crate) fn look(&mut self, now_ns: u64, seen: &Gated) -> Option<FlowSeen> {
         if seen.standing != Standing::Known {
             return None;
@@ -89,7 +94,7 @@ pub(crate) fn segment_bytes(seen: &Gated) -> u32 {
 }
 
 impl Known {
-    /// As it was before its first byte.
+    /// The state before its first byte.
     fn beginning(id: u64, seen: &Gated) -> Known {
         let last = Gated {
             wire: Half::default(),
@@ -116,15 +121,17 @@ impl Known {
         let seconds = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
         let acked = seen.acked_bytes.saturating_sub(self.last.acked_bytes);
         let rate = if seconds > 0.0 { acked as f64 / seconds } else { 0.0 };
-        // What was in flight on average: what passed the gate, and what was on the air.
+        // The mean flight: data passed the gate, and data on the air.
         let rtt_us = self.wire_us + self.air_us;
         let flight =
             if rtt_us > 0 { (rate * rtt_us as f64 / 1e6) as u64 } else { seen.in_flight_bytes.into() };
-        // What the station leaves of its window while ACKs that move it are on their way to it, is none of its doing.
+        // The station is not responsible for the unused window while ACKs that move it are in
+        // transit.
         let on_its_way = (rate * self.air_us as f64 / 1e6) as u64 + ROOM_SEGMENTS * u64::from(mss);
         let is_bounded = seen.advertised_bytes < seen.offered_bytes;
         let is_full = is_bounded && seen.room_bytes.is_some_and(|room| u64::from(room) <= on_its_way);
-        // A window that holds the station back is what it may have in flight; otherwise only what it has is known.
+        // A window that holds the station back is its bound on the flight; otherwise only its
+        // flight is known.
         let window =
             if is_full { u64::from(seen.advertised_bytes) } else { flight.min(seen.advertised_bytes.into()) };
         let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss.into())).unwrap_or(u32::MAX);
@@ -141,7 +148,7 @@ impl Known {
             in_flight: segments(flight.min(window)),
             srtt_us: if has_rtt { both(self.wire_us, self.air_us).max(min_rtt_us) } else { 0 },
             min_rtt_us,
-            // What a server acknowledges and the station did not send is not delivered.
+            // Data that a server acknowledges and the station did not send is not delivered.
             delivered: seen.acked_bytes.min(seen.up_bytes) / u64::from(mss),
             bytes_acked: seen.acked_bytes.min(seen.up_bytes),
             lost,
@@ -155,7 +162,8 @@ impl Known {
     /// Whether the station has nothing under way for much of the time.
     fn is_silent(&self, now_ns: u64, seen: &Gated) -> bool {
         let looked_ns = now_ns.saturating_sub(self.looked_ns);
-        // Between an ACK of all and the next data lies the way to the station and back, in any case.
+        // Between an ACK of all and the next data lies the way to the station and back, in any
+        // case.
         let air_ns = self.air_us * 1000;
         let quiets = u64::from(seen.quiets.wrapping_sub(self.last.quiets));
         let ended_ns = seen.quiet_ns.saturating_sub(self.last.quiet_ns).saturating_sub(quiets * air_ns);
@@ -164,8 +172,8 @@ impl Known {
         quiet_ns as f64 > QUIET * looked_ns as f64
     }
 
-    /// Whether the station's application sends less than its window lets it. `is_open`: it is bounded, and the window is
-    /// not what holds it back.
+    /// Whether the station's application sends less than its window allows. `is_open`: it is
+    /// bounded, and the window does not hold it back.
     fn leaves_window(&mut self, now_ns: u64, seen: &Gated, flight: u64, is_open: bool) -> bool {
         let more_than = |factor: f64, before: u64| flight as f64 > factor * before as f64;
         if let Some(before) = self.by_application {

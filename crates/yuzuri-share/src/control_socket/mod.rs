@@ -1,5 +1,5 @@
-//! The control socket of a running daemon: a Unix socket with one JSON document in each direction, and
-//! Prometheus metrics over HTTP.
+//! The control socket of a running daemon: a Unix socket with one JSON document in each direction,
+//! and Prometheus metrics over HTTP.
 
 mod answers;
 mod client;
@@ -32,8 +32,8 @@ pub struct ControlSocketOptions {
     pub metrics: Option<SocketAddr>,
 }
 
-/// A request: a JSON document. The client ends it by shutting down its side of the connection. An empty
-/// request asks for the status.
+/// A request: a JSON document. The client ends it by shutting down its side of the connection. An
+/// empty request asks for the status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Question {
@@ -58,7 +58,7 @@ pub enum Question {
 pub enum Answer {
     /// The order was accepted.
     Done {
-        /// What takes effect within 500 ms.
+        /// The change that takes effect within 500 ms.
         done: String,
     },
     /// The request was invalid.
@@ -81,8 +81,8 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Opens the control socket. Call it while holding the lock of [`Places`](crate::Places): a socket
-    /// file left by a former instance is removed.
+    /// Opens the control socket. Call it while holding the lock of [`Places`](crate::Places): a
+    /// socket file left by a former instance is removed.
     ///
     /// # Errors
     /// If the socket cannot be created or an address cannot be bound.
@@ -94,7 +94,7 @@ impl ControlSocket {
         ControlSocket::begin(options, Responder::new(status_cell, orders))
     }
 
-    /// The same for a daemon that only tells its status, such as an access point's.
+    /// The same for a daemon that only reports its status, such as an access point's.
     ///
     /// # Errors
     /// As [`ControlSocket::open`].

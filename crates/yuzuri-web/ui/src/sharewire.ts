@@ -3,7 +3,7 @@
 
 export interface ShareMember {
   node: string;
-  /** What it calls itself; absent: it told none. */
+  /** The name that it gave itself. Absent: it sends none. */
   name?: string;
   /** Absent: it is this terminal. */
   address?: string;

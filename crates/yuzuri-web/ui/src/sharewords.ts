@@ -49,10 +49,10 @@ export function rule(flow: ShareFlow): Words {
 /** A bound as text; 0 means none. */
 export const bound = (segments: number): string => (segments > 0 ? String(segments) : "–");
 
-/** A member's or a group's id in short. */
+/** Short form of the ID of a member or group. */
 export const short = (id: string): string => id.slice(0, 8);
 
-/** A member by the name that it gives itself, if it does, and by its id, which nobody else has. */
+/** A member's own name, if it has one, and its ID, which is unique. */
 export const called = (member: ShareMember): string => (member.name === undefined ? short(member.node) : `${member.name} ${short(member.node)}`);
 
 export const isOwn = (member: ShareMember): boolean => member.address === undefined;

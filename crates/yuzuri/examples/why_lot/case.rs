@@ -1,9 +1,9 @@
-//! What is drawn: the path, what limits the transfer, and the words that are right for it.
+//! A random case: the path, what limits the transfer, and the limits that count as right.
 
 use std::time::Duration;
 use yuzuri_limits::Limit;
 
-/// SplitMix64: a seed repeats what was drawn.
+/// SplitMix64: the same seed draws the same cases.
 pub struct Lot(u64);
 
 impl Lot {
@@ -30,7 +30,7 @@ impl Lot {
         low + (high - low) * self.part()
     }
 
-    /// Each factor is as likely: 1 to 2 as 10 to 20.
+    /// Uniform in the logarithm: 1 to 2 is as likely as 10 to 20.
     fn log_between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.part())
     }
@@ -40,7 +40,7 @@ impl Lot {
     }
 }
 
-/// The kinds, each with what it is.
+/// The kinds of cases.
 pub const KINDS: [&str; 13] = [
     "receiver-window",
     "slow-reader",
@@ -57,7 +57,8 @@ pub const KINDS: [&str; 13] = [
     "sharing",
 ];
 
-/// How a program reads or writes: so many bytes each time; `every` zero: without rest.
+/// How a program reads or writes: the bytes each time, and the interval. An `every` of zero means
+/// without a pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rhythm {
     pub bytes: usize,
@@ -79,7 +80,7 @@ pub struct Phase {
     pub reads: Rhythm,
     /// SO_MAX_PACING_RATE, bytes per second.
     pub pacing: Option<u64>,
-    /// What the right words are.
+    /// The limits that count as right.
     pub right: Vec<Limit>,
 }
 
@@ -100,17 +101,17 @@ pub struct Case {
     pub loss: f64,
     pub receive_buffer: Option<usize>,
     pub send_buffer: Option<usize>,
-    /// TBF at the sender's own device: its rate and its limit, bytes.
+    /// TBF at the sender's own device: rate in bits per second and limit in bytes.
     pub device: Option<(f64, f64)>,
     /// Upper bound of a sharing group, segments.
     pub bound: Option<u32>,
-    /// Whether TCP hands over more than a segment at once.
+    /// Whether TCP passes more than one segment at once to the device.
     pub gso: bool,
-    /// Whether it is observed from its beginning, or only once its limit has been reached.
+    /// Whether it is observed from its beginning, or only once it has reached its limit.
     pub begins: bool,
-    /// From the connection to where it is judged.
+    /// Time from the connection to the part that is judged.
     pub warm_up: Duration,
-    /// After that it is waited for the next loss: until then it is not losses that limit.
+    /// After the warm-up, wait for the next loss. Until then, losses do not limit the transfer.
     pub waits_for_loss: bool,
     pub phases: Vec<Phase>,
 }
@@ -122,13 +123,13 @@ impl Case {
         self.rate_bps / 8.0 * self.rtt.as_secs_f64()
     }
 
-    /// Half of what a buffer of so many bytes allows over the path, bytes per second: a reader that is hardly slower than its
-    /// buffer's window would have two right words.
+    /// Half of the rate that a buffer of this size allows over the path, bytes per second. A reader
+    /// that is only slightly slower than its buffer's window would have two right limits.
     fn half_of(&self, buffer_bytes: f64) -> f64 {
         buffer_bytes / self.rtt.as_secs_f64() / 2.0
     }
 
-    /// Draws one.
+    /// Draws a case.
     pub fn draw(kind: &'static str, lot: &mut Lot) -> Case {
         let mut case = Case {
             kind,
@@ -154,7 +155,8 @@ impl Case {
         let bytes = case.bdp_bytes() * part;
         let phase = match kind {
             "receiver-window" => {
-                // What of the buffer becomes window is the kernel's affair: half of twice SO_RCVBUF, at least.
+                // The kernel decides how much of the buffer becomes window: at least half of twice
+                // SO_RCVBUF.
                 case.rtt = case.rtt.max(Duration::from_secs_f64(8_000.0 / rate));
                 case.receive_buffer =
                     Some(lot.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
@@ -170,14 +172,15 @@ impl Case {
                 Phase { writes: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::Application]) }
             }
             "application-bursts" => {
-                // No larger than the initial window, which is what an idle connection begins from again.
+                // At most the initial window, from which an idle connection restarts.
                 let bytes = lot.log_between(500.0, 10.0 * MSS) as usize;
                 let every = Duration::from_secs_f64(lot.log_between(0.05, 0.7));
                 Phase { writes: Rhythm { bytes, every }, ..Phase::of(&[Limit::Application]) }
             }
             "send-buffer" => {
-                // The kernel doubles it, and counts its own overhead into it. Of a larger write it takes in a whole large segment
-                // (64 kB) whatever the limit is, and then that fills the window.
+                // The kernel doubles the buffer and charges its own overhead to it. From a larger
+                // write it accepts a whole large segment (64 kB) whatever the limit is, and that
+                // segment would fill the window.
                 let buffer = lot.log_between(2_304.0, bytes.clamp(5_000.0, 200_000.0));
                 case.send_buffer = Some(buffer as usize);
                 let bytes = lot.log_between(1e3, buffer * 2.0) as usize;
@@ -189,7 +192,8 @@ impl Case {
                 case.rate_bps = 150e6;
                 case.rtt = Duration::from_secs_f64(lot.log_between(0.02, 0.08));
                 case.queue_bytes = 4e6;
-                // CUBIC's and Reno's windows at this loss (RFC 9438 section 5.2, RFC 3649) fill less than half the path.
+                // CUBIC's and Reno's windows at this loss (RFC 9438 section 5.2, RFC 3649) fill
+                // less than half the path.
                 let window = |loss: f64| {
                     let cubic = 1.17 * (case.rtt.as_secs_f64() / loss.powi(3)).powf(0.25);
                     cubic.max(1.2 / loss.sqrt())
@@ -200,14 +204,16 @@ impl Case {
                 Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])
             }
             "short-queue" => {
-                // Holds segments for less than what RFC 9406 takes for a queue.
+                // Delays segments for less than RFC 9406's threshold for a queue.
                 let least = (case.rtt.as_secs_f64() / 8.0).clamp(0.004, 0.016);
                 let part = lot.between(0.2, 0.6);
-                // A queue of less than four segments would drop every burst, and one of four is short only on a fast path.
+                // A queue of less than four segments would drop every burst. One of four is short
+                // only on a fast path.
                 let rate = rate.max(4.0 * 1500.0 / (least * part));
                 case.rate_bps = rate * 8.0;
                 case.queue_bytes = rate * least * part;
-                // The first losses come in slow start, long before the window has grown to what the path holds.
+                // The first losses occur in slow start, long before the window has grown to the
+                // capacity of the path.
                 case.warm_up = Duration::from_secs(8);
                 case.waits_for_loss = true;
                 Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])
@@ -222,7 +228,7 @@ impl Case {
                 let drops = kind == "device-drops";
                 let limit = if drops { (case.bdp_bytes() * part).max(6_000.0) } else { 10e6 };
                 case.device = Some((case.rate_bps * 0.5, limit));
-                // In the other a queue grows in the device until the window is all in it.
+                // `device-holds`: a queue grows in the device until it holds the whole window.
                 case.warm_up = Duration::from_secs(if drops { 5 } else { 3 });
                 Phase::of(&[Limit::OwnDevice, Limit::Recovery, Limit::Timeout])
             }
@@ -256,7 +262,7 @@ impl Case {
         case
     }
 
-    /// In a line.
+    /// The case in one line.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{} {:.1} Mbit/s {:.0} ms queue {:.0} kB{}{}",

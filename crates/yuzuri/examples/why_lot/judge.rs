@@ -1,4 +1,4 @@
-//! How much of the time has the right word.
+//! For how much of the time the reported limit is right.
 
 use crate::Args;
 use crate::case::KINDS;
@@ -33,12 +33,13 @@ struct Phase {
     sndbuf_limited_us: u64,
 }
 
-/// What observes: recordings, and captures at both ends.
+/// Ways to observe: recordings, and captures at both ends.
 const SEEN_BY: [&str; 5] = ["ack", "default", "poll", "sender", "receiver"];
 
 impl Phase {
-    /// What packets tell at most: seen from the receiver the sender's own device is a part of the path,
-    /// pacing and a device that holds may look the same, and a bound is no word of any packet.
+    /// The best possible answer from packets. Seen from the receiver, the sender's own device is
+    /// part of the path, pacing and a device with a queue may look the same, and packets do not
+    /// show a bound.
     fn right_words(&self, how: &str) -> Vec<&str> {
         let mut right: Vec<&str> = self.right.iter().map(String::as_str).collect();
         if how == "receiver" && right.contains(&Limit::OwnDevice.name()) {
@@ -54,7 +55,7 @@ impl Phase {
     }
 }
 
-/// Right, unknown and wrong; microseconds.
+/// Time with a right and with an unknown limit, and all time, microseconds. The rest is wrong.
 #[derive(Clone, Copy, Default)]
 struct Score {
     right: f64,
@@ -73,10 +74,10 @@ impl Score {
         let rights = sum(&right);
         self.all += all;
         self.right += rights;
-        // What nobody tells of is unknown, too.
+        // Time without any reported limit is unknown, too.
         let untold = |limit: Limit| if right(&limit) { 0.0 } else { told.time_us(limit) as f64 };
         let mut unknown = untold(Limit::Unknown);
-        // At the sender that is less than packets tell, where it is true.
+        // The sender's rate is less precise than the right limit, but not wrong.
         if phase
             .right
             .iter()
@@ -184,7 +185,7 @@ pub fn all(args: &Args) {
     }
 }
 
-/// The words that took more than `least` of the time, with their per cent.
+/// The limits that took more than the fraction `least` of the time, with their percentages.
 fn shares(times: &LimitTimes, least: f64) -> String {
     let ranked = times.ranked();
     let words = ranked.iter().filter(|(_, share)| *share > least);
@@ -248,8 +249,8 @@ fn labels(folders: &[PathBuf]) -> Vec<PathBuf> {
     files
 }
 
-/// When tshark's expert says that the receiver's window is full or closed, and when that a segment is sent
-/// again: microseconds, as labels have them. `None`: there is no tshark.
+/// When tshark's analysis finds the receiver's window full or closed, and when it finds a
+/// retransmission: microseconds on the clock of the labels. `None` if tshark is missing or fails.
 fn tshark(file: &Path, label: &Label) -> Option<[Vec<u64>; 2]> {
     let full = "tcp.analysis.window_full || tcp.analysis.zero_window";
     let again = "tcp.analysis.retransmission";
@@ -271,13 +272,13 @@ fn tshark(file: &Path, label: &Label) -> Option<[Vec<u64>; 2]> {
     Some([when(full)?, when(again)?])
 }
 
-/// In how many tenths of a second of a phase there is such a mark.
+/// In how many tenths of a second of a phase there is a mark of this kind.
 fn tenths(marks: &[Vec<u64>; 2], of: usize, phase: &Phase) -> f64 {
     let within = marks[of].iter().filter(|at| (phase.from_us..phase.to_us).contains(at));
     within.map(|at| (at - phase.from_us) / 100_000).collect::<BTreeSet<_>>().len() as f64
 }
 
-/// What is told of the flow from this address.
+/// The limits of the flow from this address, according to a recording.
 fn recorded(file: &Path, local: SocketAddr) -> Vec<Stretch> {
     let mut reader = Reader::open(file).unwrap();
     let (mut items, mut stretches, mut limits) = (Vec::new(), Vec::new(), FlowLimits::default());
@@ -311,7 +312,7 @@ fn within(stretches: &[Stretch], phase: &Phase) -> LimitTimes {
     times
 }
 
-/// What the packets tell of the flow from this address.
+/// The limits of the flow from this address, according to a capture.
 fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
     let mut capture = Capture::open(file, &Options::default()).unwrap();
     let (mut tracker, mut found) = (Tracker::new(), None);

@@ -1,12 +1,12 @@
-//! Transfers with a known limit, drawn by lot, and how well it is told: for `make why-figures`.
+//! Random transfers with a known limit, and how well the limit is found: for `make why-figures`.
 //!
 //!     why_lot make --seed N --rounds N [--only KIND,...] --yuzuri PROGRAM FOLDER
 //!     why_lot judge [--list] [--captures] FOLDER...
 //!
-//! `make` makes each transfer between two network namespaces, records it at every ACK, in the default density
-//! and by polling, and captures it at both ends. `judge` reads what was kept, so that a change of the rules
-//! can be judged on the same transfers; a rule is only judged fairly on a seed that nobody looked at before.
-//! `--captures` leaves the recordings and tshark out.
+//! `make` makes each transfer between two network namespaces, records it at every ACK, in the
+//! default density and by polling, and captures it at both ends. `judge` reads the stored files, so
+//! a change of the rules can be judged on the same transfers. Only a seed that nobody has looked at
+//! before judges a rule fairly. `--captures` omits the recordings and tshark.
 #![allow(clippy::unwrap_used, reason = "a program for measuring: what fails stops it, with the place")]
 
 mod case;

@@ -1,4 +1,4 @@
-//! Makes the transfers, and keeps what was seen of them.
+//! Makes the transfers and stores the observations.
 
 use crate::Args;
 use crate::case::{Case, KINDS, Lot};
@@ -14,9 +14,10 @@ use std::time::Duration;
 use yuzuri_kernel::control::{Bound, Control, CubicParams};
 use yuzuri_testnet::{Net, Side};
 
-/// For how long a phase is judged.
+/// Judged time per phase.
 const JUDGED: Duration = Duration::from_secs(6);
-/// After a change of phase nobody is judged for this time: the queues of the phase before are still there.
+/// After a change of phase, nothing is judged for this time: the queues of the previous phase
+/// remain for a while.
 const CHANGES: Duration = Duration::from_secs(2);
 
 /// Microseconds of a clock.
@@ -41,11 +42,11 @@ pub fn all(args: &Args, folder: &Path) {
     }
 }
 
-/// Programs that are ended with the transfer.
+/// Programs that end with the transfer.
 struct Running(Vec<Child>);
 
 impl Running {
-    /// Starts one, and waits until it says a word.
+    /// Starts a program and waits until it prints `word`.
     fn start(&mut self, command: &mut Command, word: &str) {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -53,7 +54,7 @@ impl Running {
         let ready = said.by_ref().any(|line| line.contains(word));
         self.0.push(child);
         assert!(ready, "{command:?} did not say {word}");
-        // Whoever cannot write any more would end.
+        // A program that can no longer write would exit.
         std::thread::spawn(move || said.for_each(drop));
     }
 
@@ -111,7 +112,7 @@ fn one(args: &Args, case: &Case, name: &str, folder: &Path, seed: u64) {
         std::thread::sleep(case.warm_up);
         wait();
     } else {
-        // Observing takes a while to begin, too.
+        // Starting to observe takes a while, too.
         std::thread::sleep(case.warm_up.saturating_sub(Duration::from_secs(1)));
         wait();
         watch();

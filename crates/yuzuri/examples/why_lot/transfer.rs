@@ -1,4 +1,4 @@
-//! A drawn transfer at work, between two namespaces.
+//! Runs a transfer between two namespaces.
 
 use crate::case::{Case, Phase, Rhythm};
 use socket2::{Domain, Socket, Type};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use yuzuri_kernel::own;
 use yuzuri_testnet::{Net, Path, Side, Way, set_max_pacing_rate};
 
-/// Which phase it is in, and whether it is over.
+/// The current phase, and whether the transfer is over.
 #[derive(Default)]
 struct Now {
     phase: AtomicUsize,
@@ -24,13 +24,13 @@ pub struct Transfer {
     now: Arc<Now>,
     phases: Vec<Phase>,
     threads: Vec<JoinHandle<()>>,
-    /// For whoever must be woken from a full socket.
+    /// To wake the threads that wait on a full socket.
     sockets: Vec<TcpStream>,
     /// The sender's address.
     pub local: SocketAddr,
 }
 
-/// The path that was drawn.
+/// The path of a case.
 pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
     let there = Way {
         rate_bps: case.rate_bps as u64,
@@ -40,7 +40,7 @@ pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
     };
     let path = Path::new(net, there, Way::with_delay(case.rtt / 2), seed).unwrap();
     if case.gso {
-        // Software segmentation: TCP hands over large segments, and the device gets small ones.
+        // Software segmentation: TCP passes on large segments, and the device gets small ones.
         let done = net.command(Side::A, "ethtool").args(["-K", "path", "gso", "on"]).status().unwrap();
         assert!(done.success());
     }
@@ -55,7 +55,7 @@ pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
 }
 
 impl Transfer {
-    /// Begins, over the path.
+    /// Starts the transfer over the path.
     pub fn start(net: &Net, case: &Case, control: &str) -> Transfer {
         let listener = net.inside(Side::B, || {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -99,14 +99,15 @@ impl Transfer {
         Transfer { now, phases: case.phases.clone(), threads, sockets, local }
     }
 
-    /// Goes over to another phase.
+    /// Switches to another phase.
     pub fn phase(&self, number: usize) {
         let rate = self.phases[number].pacing.unwrap_or(u64::MAX);
         set_max_pacing_rate(&self.sockets[0], rate);
         self.now.phase.store(number, Ordering::Relaxed);
     }
 
-    /// Waits for a retransmission that comes from now on, as long as that takes a window to grow to what the longest path holds.
+    /// Waits for the next retransmission, at most for the time that a window takes to fill the
+    /// longest path.
     pub fn wait_for_loss(&self) {
         let retransmitted = || {
             let info = own::info(self.sockets[0].as_fd()).unwrap();
@@ -118,8 +119,8 @@ impl Transfer {
         }
     }
 
-    /// The kernel's chronographs, as `ss -ti` shows them: busy, limited by the receiver's window, by the send buffer;
-    /// microseconds.
+    /// The kernel's chronographs, as `ss -ti` shows them: busy, limited by the receiver's window,
+    /// by the send buffer; microseconds.
     pub fn chronographs(&self) -> [u64; 3] {
         let info = own::info(self.sockets[0].as_fd()).unwrap();
         [168, 176, 184].map(|at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap()))
@@ -138,7 +139,7 @@ impl Drop for Transfer {
     }
 }
 
-/// Does something in the rhythm of the phase; who comes late makes up for it, as long as it is less than a second.
+/// Calls `does` in the rhythm of the phase. It catches up after a delay, but for at most a second.
 fn in_rhythm(now: &Now, rhythms: &[Rhythm], mut does: impl FnMut(&mut [u8]) -> bool) {
     let most = rhythms.iter().map(|rhythm| rhythm.bytes).max().unwrap_or(0);
     let mut buffer = vec![0; most];

@@ -1,4 +1,5 @@
-//! Verdicts while watching: `yuzuri-identify` reads the same stream that a recording is, from a pipe.
+//! Verdicts while watching: `yuzuri-identify` reads the same stream that a recording is, from a
+//! pipe.
 
 use crate::program;
 use anyhow::Context;
@@ -11,16 +12,17 @@ use yuzuri_trace::recording::PipeWriter;
 use yuzuri_trace::{Item, Session};
 use yuzuri_watch::Sink;
 
-/// Feeds the program that tells congestion controls.
+/// Feeds the program that identifies congestion controls.
 pub struct Identify {
     child: Child,
-    /// `None`: the program is gone, and that was said.
+    /// `None`: the program is gone, and that was reported.
     pipe: Option<PipeWriter<ChildStdin>>,
     printing: JoinHandle<()>,
 }
 
 impl Identify {
-    /// Starts the program: verdicts as lines of JSON, or in words and a table at the end; of these only the table if `quiet`.
+    /// Starts the program: verdicts as lines of JSON, or in words and a table at the end; of these
+    /// only the table if `quiet`.
     pub fn start(session: &Session, json: bool, quiet: bool) -> anyhow::Result<Identify> {
         let mut child = program::spawn(program::IDENTIFY, program::IDENTIFY_IS, |command| {
             command.args(["--live", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -30,7 +32,8 @@ impl Identify {
             if quiet {
                 command.stderr(Stdio::null());
             }
-            // Ctrl-C is for this program, whose end ends the pipe: then the other tells its last words.
+            // Ctrl-C is for this program, whose end closes the pipe: then the other one prints its
+            // last lines.
             command.process_group(0);
         })?;
         let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).context("opening its pipes")?;
@@ -55,7 +58,7 @@ impl Identify {
     }
 }
 
-/// Hands lines on as wholes, so that they do not tear those of the printer apart.
+/// Passes on complete lines, so that they do not interrupt those of the printer.
 fn print(stdout: ChildStdout) {
     let mut lines = BufReader::new(stdout);
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! `yuzuri watch` and `yuzuri top`: a live source, and where its items go.
+//! `yuzuri watch` and `yuzuri top`: a live source, and the destinations of its items.
 
 mod identify;
 pub mod print;
@@ -81,7 +81,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
         eprintln!("yuzuri: the page is at {}", args.web.view.of(server.url()));
     }
     eprintln!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
-    // A line that is written anew each second would tear the printed ones apart.
+    // A line rewritten each second would interrupt the printed ones.
     let status = style.is_none() && !args.quiet && std::io::stderr().is_terminal();
     let account = pump(watch, &sinks, requests, &stop, args.source.time, status);
     if let Some(server) = server {
@@ -95,7 +95,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the sharing daemon answers; on an access point, which may have none, the access point's.
+/// The sharing daemon's socket; on an access point without one, the access point daemon's.
 fn sharing_socket() -> PathBuf {
     let (terminal, access_point) = (Places::new(None).socket(), Places::of_access_point(None).socket());
     if !terminal.exists() && access_point.exists() { access_point } else { terminal }
@@ -160,7 +160,7 @@ fn serve(
     Ok(server)
 }
 
-/// Says what is not as it could be.
+/// Reports what is not as good as possible.
 pub fn announce(session: &Session) {
     if session.source == Source::Sampled {
         eprintln!(
@@ -174,8 +174,8 @@ pub fn announce(session: &Session) {
     }
 }
 
-/// Reads the source and feeds the sinks until told to stop, or the time is over, or a sink fails. `status`: the account so far
-/// stands in the last line of the terminal.
+/// Reads the source and feeds the sinks until stopped, the time is over, or a sink fails. `status`:
+/// the last line of the terminal shows the account so far.
 fn pump(
     watch: Box<dyn Watch>,
     sinks: &Sinks,
@@ -197,7 +197,8 @@ fn pump(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    /// The page is tested with this document: it must be what the daemon says, with all that it has and nothing else.
+    /// The page is tested with this document: it must equal the daemon's, with all fields and no
+    /// others.
     #[test]
     fn the_page_is_tested_with_a_status_that_the_daemon_could_give() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-web/tests/data/share-status.json");

@@ -8,7 +8,7 @@ use yuzuri_trace::{Event, Item, Kind, Session, visible};
 use yuzuri_view::LimitedBy;
 use yuzuri_watch::Sink;
 
-/// What is printed.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Events, one a line.
@@ -104,7 +104,8 @@ pub fn or_all(filter: &str) -> &str {
     if filter.is_empty() { "all flows" } else { filter }
 }
 
-/// An event under the names that the columns of a converted recording have (docs/recording-format.md).
+/// An event under the names that the columns of a converted recording have
+/// (docs/recording-format.md).
 fn event_json(event: &Event, limited_by: Option<&str>, wall_offset_ns: i64) -> Value {
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {

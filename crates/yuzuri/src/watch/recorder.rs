@@ -1,4 +1,4 @@
-//! What `yuzuri watch --record` says of its recording.
+//! The messages of `yuzuri watch --record` about its recording.
 
 use std::path::Path;
 use yuzuri_trace::Session;
@@ -6,7 +6,7 @@ use yuzuri_trace::recording::RecordError;
 use yuzuri_view::text;
 use yuzuri_watch::{Ended, RecordingObserver};
 
-/// A recording that tells on standard error what becomes of it.
+/// A recording that reports its state on standard error.
 pub type Recorder = yuzuri_watch::Recorder<Lines>;
 
 /// Begins the file.

@@ -1,5 +1,5 @@
-//! Flows and events as lines for people: rows of 80 columns with both ends on each, repeated events in one row with their
-//! number.
+//! Flows and events as lines for people: rows of 80 columns with both ends on each, repeated events
+//! in one row with their number.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -11,21 +11,22 @@ use yuzuri_view::{short, text};
 
 /// How long an event waits for others like it.
 const WAIT: Duration = Duration::from_millis(100);
-/// From this width on, rows also have what a narrow terminal has no room for.
+/// From this width on, rows include columns for which a narrow terminal has no room.
 const WIDE: usize = 140;
 const WHAT_COLUMNS: usize = 18;
 
 /// How rows look.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Columns of the terminal; `None` where the reader is a program or a file.
+    /// Columns of the terminal; `None` if the reader is a program or a file.
     pub columns: Option<usize>,
     /// Whether to use colours.
     pub colour: bool,
 }
 
 impl Look {
-    /// Of standard output: colours only on a terminal, and not with `NO_COLOR` (<https://no-color.org>).
+    /// Of standard output: colours only on a terminal, and not with `NO_COLOR`
+    /// (<https://no-color.org>).
     pub fn of_stdout() -> Look {
         let is_terminal = std::io::stdout().is_terminal();
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -43,7 +44,7 @@ struct Known {
     limits: FlowLimits,
 }
 
-/// A row that waits for events that are told with it.
+/// A row that waits for events to be shown with it.
 struct Waiting {
     /// The first of them.
     first_ns: u64,
@@ -53,7 +54,7 @@ struct Waiting {
     limit: &'static str,
 }
 
-/// The state of what is printed.
+/// The state of the output.
 pub struct Rows {
     look: Look,
     started_mono_ns: u64,
@@ -76,7 +77,7 @@ impl Rows {
         }
     }
 
-    /// Who a flow is.
+    /// A flow's identity.
     pub fn flow(&mut self, flow: &Arc<Flow>, out: &mut impl Write) -> std::io::Result<()> {
         if let Some(known) = self.flows.get_mut(&flow.id) {
             known.limits.controlled_by(&flow.congestion_control);
@@ -208,13 +209,13 @@ fn ends(flow: &Flow) -> String {
     let remote = if remote.len() <= 21 {
         remote
     } else {
-        // An IPv6 address: both ends of it tell more than its middle.
+        // An IPv6 address: both of its ends say more than its middle.
         format!("{}…{}", &remote[..8], &remote[remote.len() - 12..])
     };
     format!("{:>6} {remote:<21}", format!(":{}", flow.local.port()))
 }
 
-/// What happened.
+/// The event in words.
 fn what(event: &Event) -> String {
     match (event.kind, event.reason) {
         (Kind::Retransmit, Reason::FastRetransmit) => "retransmit fast".into(),
@@ -239,7 +240,7 @@ fn letter(state: CaState) -> char {
     }
 }
 
-/// The ANSI colour of what happened, from the terminal's own sixteen.
+/// The ANSI colour of an event, from the terminal's own sixteen.
 fn colour(event: &Event) -> &'static str {
     match (event.kind, event.ca_state) {
         (Kind::Timeout, _) | (Kind::State, CaState::Loss) => "\x1b[1;31m",
@@ -310,7 +311,8 @@ mod tests {
         }
     }
 
-    /// What the window does only tells with the name of the congestion control, at first and when it is another.
+    /// The window's behaviour is meaningful only with the name of the congestion control, at first
+    /// and after a change.
     #[test]
     fn rows_know_the_congestion_control() {
         let mut rows = Rows::new(NARROW, 0);

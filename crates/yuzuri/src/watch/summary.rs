@@ -1,4 +1,4 @@
-//! The closing table: what each flow did while it was watched.
+//! The closing table: what each flow did during the observation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use yuzuri_view::why::percent;
 use yuzuri_view::{Tally, text};
 use yuzuri_watch::Sink;
 
-/// Flows that the table has room for; beyond it the ones that moved the least are left out, and counted.
+/// Flows that the table has room for; beyond it the ones that moved the least are left out, and
+/// counted.
 const MAX_ROWS: usize = 20;
 /// Flows that are followed; later ones are only counted.
 const MAX_FLOWS: usize = 10_000;
@@ -25,9 +26,9 @@ struct FlowSummary {
 }
 
 impl FlowSummary {
-    /// Adds what the flow did next.
+    /// Adds the flow's next items.
     fn add(&mut self, run: &[Item]) {
-        // A close that was not seen tells nothing but that.
+        // A close that was not seen has no other information.
         let events = || {
             run.iter().filter_map(|item| match item {
                 Item::Event(event) if event.has_snapshot() => Some(event),
@@ -56,7 +57,7 @@ impl FlowSummary {
         self.last.mono_ns.saturating_sub(first_ns) as f64 / 1e9
     }
 
-    /// What limited it for most of the time; `-` where it sent nothing.
+    /// What limited it for most of the time; `-` if it sent nothing.
     fn limited_by(&self) -> String {
         match self.limits.times().ranked().first() {
             Some((limit, share)) if self.limits.sends() => format!("{} {limit}", percent(*share)),
@@ -81,7 +82,7 @@ impl FlowSummary {
             },
             format!("{:.0}", self.cwnd_sum / records),
             text::time_us(self.srtt_sum_us / records),
-            // As the kernel counts: segments, of which one event may tell several.
+            // As the kernel counts: segments, of which one event may cover several.
             text::count(self.limits.retransmitted().into()),
             text::count(recoveries + self.tally.local_congestion),
             text::count(self.tally.timeouts),
@@ -158,7 +159,8 @@ impl Summary {
 
 impl Sink for Summary {
     fn take(&mut self, items: &[Item]) -> anyhow::Result<()> {
-        // Segments come in bursts: looking up each burst's flow costs a fraction of looking up each record's.
+        // Segments come in bursts: looking up each burst's flow costs a fraction of looking up each
+        // record's.
         let same =
             |a: &Item, b: &Item| matches!((a, b), (Item::Event(a), Item::Event(b)) if a.flow == b.flow);
         for run in items.chunk_by(same) {

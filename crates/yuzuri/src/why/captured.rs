@@ -1,4 +1,4 @@
-//! Flows of a packet capture, each direction with what limits its sender.
+//! Flows of a packet capture, each direction with its sender's limit.
 
 use super::flows::{Flows, MAX_FLOWS};
 use anyhow::Context;
@@ -13,7 +13,8 @@ use yuzuri_exit::stopped;
 use yuzuri_infer::packets::{Ended, Tracker};
 use yuzuri_trace::{Filter, Flow, FlowId};
 
-/// Whether a file is a recording, or is one as far as can be told: then its reader says what is wrong with it.
+/// Whether a file is a recording, as far as that can be determined: then its reader reports what is
+/// wrong with it.
 pub fn is_recording(path: &Path) -> bool {
     let mut beginning = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
@@ -21,7 +22,7 @@ pub fn is_recording(path: &Path) -> bool {
     read.is_err() || beginning == [0xff; 4]
 }
 
-/// Reads a capture; also what made an early end of it.
+/// Reads a capture; also returns what ended it early.
 pub fn read(path: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<(Flows, Option<String>)> {
     let mut capture = Capture::open(path, &Options::default())
         .with_context(|| format!("{} is not a recording", path.display()))?;
@@ -47,7 +48,7 @@ pub fn read(path: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<(
                 }
             }
             Ok(None) => break,
-            // What came before is good.
+            // Everything before the error is valid.
             Err(error) => {
                 broke = Some(error.to_string());
                 break;

@@ -1,4 +1,4 @@
-//! The flows of a run, each with what limits it.
+//! The flows of a run, each with its limit.
 
 use super::Shared;
 use std::collections::HashMap;
@@ -15,12 +15,12 @@ pub const MAX_FLOWS: usize = 65_536;
 /// Flows whose round-trip times are remembered; of these the largest are compared.
 const MAX_TIMED: usize = 16 * MAX_COMPARED;
 
-/// A flow and what limits it.
+/// A flow and its limit.
 #[derive(Default)]
 pub struct LimitedFlow {
-    /// Who; unknown where its record was lost.
+    /// The identity; unknown if its record was lost.
     pub flow: Option<Arc<Flow>>,
-    /// What limits it.
+    /// Its limit.
     pub limits: FlowLimits,
     /// Its round-trip times, of the first that send.
     delays: Option<Box<Delays>>,
@@ -38,7 +38,8 @@ pub struct Flows {
 }
 
 impl LimitedFlow {
-    /// Remembers a round-trip time of a flow that sends, unless so many others' are remembered. Whether it is the first one.
+    /// Remembers a round-trip time of a flow that sends, unless too many others' are remembered.
+    /// Returns whether it is the first one.
     fn time(&mut self, now_us: u64, rtt_us: Option<u32>, others: usize) -> bool {
         let begins = self.delays.is_none();
         if let Some(rtt_us) = rtt_us.filter(|_| self.limits.sends() && (!begins || others < MAX_TIMED)) {
@@ -90,7 +91,7 @@ impl Flows {
         }
     }
 
-    /// Takes what packets tell of a sender.
+    /// Adds a sender's observations from packets.
     pub fn take_packets(&mut self, flow: Arc<Flow>, observations: &[Observation]) {
         let timed = self.timed;
         let mut begun = false;
@@ -104,7 +105,8 @@ impl Flows {
         self.timed += usize::from(begun);
     }
 
-    /// The flows that share a bottleneck, of those that moved the most, where it can be known.
+    /// The flows that share a bottleneck, among those that moved the most data, if that can be
+    /// determined.
     pub fn together(&self) -> Vec<(Vec<&LimitedFlow>, Together)> {
         let timed: Vec<_> = self
             .ranked()
@@ -136,7 +138,8 @@ impl Flows {
             || answer.flow.as_ref().is_some_and(|flow| self.filter.chooses(flow, |_, _| false))
     }
 
-    /// The chosen flows that were seen for some time: those that send first, and among them those that moved the most.
+    /// The chosen flows that were seen for some time: those that send first, and among them those
+    /// that moved the most.
     pub fn ranked(&self) -> Vec<&LimitedFlow> {
         let seen = |answer: &&LimitedFlow| answer.limits.times().total_us() > 0 && self.is_chosen(answer);
         let mut ranked: Vec<&LimitedFlow> = self.flows.values().filter(seen).collect();
@@ -153,7 +156,8 @@ impl Flows {
         self.ranked().len()
     }
 
-    /// Records of flows beyond those that are followed, and records that came too fast to be looked at.
+    /// Records of flows beyond those that are followed, and records that came too fast to be looked
+    /// at.
     pub fn left_out(&self) -> (u64, u64) {
         (self.beyond, self.missed)
     }
@@ -169,7 +173,7 @@ impl Flows {
 pub struct Collector(Shared);
 
 impl Collector {
-    /// What was collected.
+    /// Returns the collected flows.
     pub fn take(&self) -> Flows {
         std::mem::take(&mut self.0.lock())
     }

@@ -22,7 +22,7 @@ use yuzuri_watch::{For, Pump, Sinks, source};
 /// No flow that sends was seen.
 const NOTHING_TO_TELL: u8 = 3;
 
-/// Watches for a while, or reads a recording, and tells.
+/// Observes for a while, or reads a recording, and prints the answer.
 pub fn run(args: WhyArgs) -> anyhow::Result<ExitCode> {
     let (file, terms) = file_and_terms(&args.words);
     let filter = cli::filter(terms);
@@ -66,11 +66,12 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     Ok(code(told, None, &format!("no flow of {} sent anything", or_all(&session.filter)), &flows))
 }
 
-/// Asks the kernel once more for what is still open: a flow that fell silent has no record that tells of its silence.
+/// Queries the kernel once more for flows that are still open: a flow that fell silent has no
+/// record of its silence.
 fn last_look(filter: &Filter, args: &WhyArgs, flows: &mut Flows) {
     // Which flows these are is known by now; their processes need not be looked for again.
     let everyone = Filter { pids: Vec::new(), names: Vec::new(), ..filter.clone() };
-    // Where it cannot be asked, a flow is told up to its latest record.
+    // If that is not possible, a flow is described up to its latest record.
     if let Ok(mut poller) = Poller::start(&everyone, args.density, "the last look") {
         let mut items = Vec::new();
         poller.read(&mut items);
@@ -96,7 +97,7 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
         match reader.next_batch() {
             Ok(Some(items)) => flows.take(&items),
             Ok(None) => break,
-            // What came before is good.
+            // Everything before the error is valid.
             Err(error) => {
                 broke = Some(error.to_string());
                 break;

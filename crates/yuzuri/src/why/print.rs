@@ -14,7 +14,7 @@ const MAX_FLOWS: usize = 20;
 /// Limits of a flow that are named in its line of shares.
 const MAX_SHARES: usize = 4;
 
-/// Prints every answer. Gives the number of flows that send.
+/// Prints every answer. Returns the number of flows that send.
 pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     let mut out = std::io::stdout().lock();
     let ranked = flows.ranked();
@@ -58,7 +58,7 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     Ok(senders)
 }
 
-/// The last line of JSON, or what is left to be said.
+/// The last line of JSON, or the remaining remarks.
 pub fn end(
     args: &WhyArgs,
     flows: &Flows,
@@ -92,12 +92,12 @@ fn rate_bps(answer: &LimitedFlow) -> f64 {
     answer.limits.acked_bytes().max(answer.limits.received_bytes()) as f64 * 8e6 / time_us as f64
 }
 
-/// What others named, on one line.
+/// A text from others, on one line.
 fn one_line(text: &str) -> String {
     visible(text).replace('\n', "?")
 }
 
-/// Who it is.
+/// The flow's name.
 fn name(answer: &LimitedFlow) -> String {
     one_line(&match &answer.flow {
         Some(flow) => {

@@ -1,4 +1,4 @@
-//! What a user would do instead of sharing, in the settings of a lot.
+//! What a user could do instead of sharing, in random settings.
 
 use super::draw::Drawn;
 use super::figures::{Figures, sharing};
@@ -9,7 +9,7 @@ use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_sim::cc::{Algorithm, Bounds};
 use yuzuri_sim::{Fixed, MSS_BYTES, NoSteer, Scenario, ScenarioError, Steer, run};
 
-/// What is set up, on the terminals that take part and at the access point.
+/// The mechanism on the terminals that take part and at the access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Alternative {
@@ -19,7 +19,8 @@ pub enum Alternative {
     Bbr,
     /// CUBIC paced by fq on the terminals.
     Paced,
-    /// A window that is limited for good: an equal part of the wire's first rate, times the least RTT.
+    /// A window that is limited for good: an equal part of the wire's first rate, times the least
+    /// RTT.
     StaticLimit,
     /// FQ-CoDel with airtime fairness at the access point.
     FqCodel,
@@ -53,10 +54,10 @@ impl Alternative {
         }
     }
 
-    /// What it does in a setting.
+    /// Its results in a setting.
     ///
     /// # Errors
-    /// None for settings that are drawn.
+    /// None for drawn settings.
     fn figures(self, drawn: &Drawn) -> Result<Figures, ScenarioError> {
         let taking_part = drawn.phys.len() - drawn.outside;
         let mut scenario = drawn.scenario.clone();
@@ -94,7 +95,7 @@ fn static_bounds(scenario: &Scenario, taking_part: usize) -> Vec<Bounds> {
         .collect()
 }
 
-/// A setting, and what came of each alternative.
+/// A setting, and the results of each alternative.
 #[derive(Serialize)]
 pub struct Compared {
     number: u64,
@@ -115,7 +116,7 @@ impl Compared {
     }
 }
 
-/// A table for each class that is told apart.
+/// A table for each class.
 pub fn tables(seed: u64, compared: &[Compared]) -> String {
     let mut text = format!(
         "\n### What a user would do instead: {} settings by lot, seed {seed}\n\n\
@@ -140,8 +141,9 @@ pub fn tables(seed: u64, compared: &[Compared]) -> String {
     text
 }
 
-/// Total over the first contender's (5th percentile and median), Jain's index (mean and 10th percentile), queue in ms (median and 90th
-/// percentile) and median time of 1 MB in seconds, as columns of a table; each item is a contender's figures, and the first one's.
+/// Total over the first contender's (5th percentile and median), Jain's index (mean and 10th
+/// percentile), queue in ms (median and 90th percentile) and median time of 1 MB in seconds, as
+/// columns of a table; each item is a contender's figures, and the first one's.
 pub fn columns<'a>(settings: impl Iterator<Item = [&'a Figures; 2]>) -> String {
     let settings: Vec<[&Figures; 2]> = settings.collect();
     let of = |number: fn(&[&Figures; 2]) -> f64| settings.iter().map(number).collect::<Vec<f64>>();

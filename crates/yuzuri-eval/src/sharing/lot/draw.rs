@@ -17,8 +17,9 @@
 //! | Outsiders | 25 % of the settings with 3 terminals or more: 1 up to a third of the terminals, at most 4; they upload all the time with CUBIC |
 //! | Messages | each is lost with a probability of 0 (50 %), 1 % or 5 % (25 % each); each waits behind its terminal's queue |
 //!
-//! The model lacks: several connections of one terminal, calls whose rate does not depend on answers, jitter of the path,
-//! more than one change, reports that are rarer the more terminals send, stations with FQ-CoDel as Linux drivers have.
+//! The model lacks: several connections of one terminal, calls whose rate does not depend on
+//! answers, jitter of the path, more than one change, reports that are rarer the more terminals
+//! send, stations with FQ-CoDel as Linux drivers have.
 
 use yuzuri_netmodel::Random;
 use yuzuri_netmodel::queue::{CodelConfig, FqCodelConfig, QueueConfig};
@@ -28,14 +29,14 @@ use yuzuri_sim::{Change, ChangeKind, Direction, Scenario, Terminal, Traffic, pat
 
 const DURATION_MS: u64 = 40_000;
 const WARM_UP_MS: u64 = 5_000;
-/// From so many terminals on a cell counts as crowded.
+/// The number of terminals from which on a cell counts as crowded.
 pub const CROWDED: usize = 9;
 
 /// A setting that was drawn.
 pub struct Drawn {
     /// Its number in the lot.
     pub number: u64,
-    /// What the simulation runs.
+    /// The simulation's input.
     pub scenario: Scenario,
     /// The radio of each terminal at the beginning.
     pub phys: Vec<Phy>,
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Each class is met, and every draw is within what the table at the top says.
+    /// Each class occurs, and every draw is within the table at the top.
     #[test]
     fn all_kinds_are_drawn() {
         let lot: Vec<Drawn> = (0..400).map(|number| setting(5, number)).collect();

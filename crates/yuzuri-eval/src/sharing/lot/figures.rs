@@ -1,4 +1,4 @@
-//! What came out of a setting, with CUBIC and with the policy.
+//! The results of a setting, with CUBIC and with the policy.
 
 use super::draw::Drawn;
 use super::oracle;
@@ -12,21 +12,23 @@ use yuzuri_sim::{
     Messages, NoSteer, Observation, Results, ScenarioError, Sharing, Steer, Traffic, hint_of, run,
 };
 
-/// A queue of so many ms is long: what nine in ten settings should stay below.
+/// A long queue, ms: nine in ten settings should stay below.
 pub const LONG_MS: f64 = 400.0;
 
-/// What one contender did.
+/// The results of one contender.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
     /// Payload of all terminals after 5 s, Mbit/s.
     pub total_mbps: f64,
-    /// Jain's index on rate over what each would get alone, among those that upload from beginning to end.
+    /// Jain's index on rate over rate alone, among those that upload from beginning to end.
     pub jain: f64,
-    /// Where there are outsiders: what those that share get, over an equal part, among the same terminals and in the same unit.
+    /// With outsiders: the rate of those that share relative to an equal share, among the same
+    /// terminals and in the same unit.
     pub inside: Option<f64>,
     /// Mean time above the path's least round-trip time, ms, over the same terminals.
     pub queue_ms: f64,
-    /// How long each upload of 1 MB took, seconds; what did not finish counts until the end of the run.
+    /// The duration of each upload of 1 MB, seconds; an unfinished one counts until the end of the
+    /// run.
     pub uploads_s: Vec<f64>,
     /// Mean time of an exchange of each terminal that asks and waits, ms.
     pub exchanges_ms: Vec<f64>,
@@ -43,12 +45,12 @@ pub struct Spent {
     pub doubt: f64,
 }
 
-/// A setting, and what came out.
+/// A setting, and its results.
 #[derive(Serialize)]
 pub struct Outcome {
     /// Number in the lot.
     pub number: u64,
-    /// What it is.
+    /// Its description.
     pub words: String,
     /// The classes it belongs to.
     pub classes: Vec<&'static str>,
@@ -97,12 +99,12 @@ impl Outcome {
         self.shared.total_mbps / self.cubic.total_mbps.max(1e-9)
     }
 
-    /// What got worst against CUBIC, as a part from 0 (nothing) to 1, and its reason in words.
+    /// The worst change relative to CUBIC, from 0 (none) to 1, and its reason as text.
     pub fn harm(&self) -> (f64, String) {
         let (ours, cubic) = (&self.shared, &self.cubic);
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
         let (upload_s, before_s) = (mean(&ours.uploads_s), mean(&cubic.uploads_s));
-        // A queue of 20 ms is what windows may hold.
+        // Windows may hold a queue of 20 ms.
         const HELD_MS: f64 = 20.0;
         let mut harms = vec![
             (

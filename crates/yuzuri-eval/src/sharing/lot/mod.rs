@@ -1,4 +1,5 @@
-//! Settings by lot: drawn from distributions that [`draw`] describes, with CUBIC and with the policy.
+//! Settings by lot: drawn from distributions that [`draw`] describes, with CUBIC and with the
+//! policy.
 
 mod alternatives;
 mod draw;
@@ -32,7 +33,7 @@ pub const CLASSES: [&str; 12] = [
     "downloads",
 ];
 
-/// Runs so many settings of the lot with this seed with each alternative; `None` if it was stopped.
+/// Runs this many random settings of this seed with each alternative; `None` if it was stopped.
 ///
 /// # Errors
 /// None for the settings that are drawn.
@@ -47,7 +48,7 @@ pub fn compare(
     each(&numbers, jobs, stop, progress, |number| Compared::of(draw::setting(seed, *number)))
 }
 
-/// Runs so many settings of the lot with this seed; `None` if it was stopped.
+/// Runs this many random settings of this seed; `None` if it was stopped.
 ///
 /// # Errors
 /// None for the settings that are drawn.

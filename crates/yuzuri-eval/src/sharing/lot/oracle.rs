@@ -1,4 +1,4 @@
-//! An oracle for a setting: a leader that knows at each moment what each member can have.
+//! An oracle for a setting: a leader that knows each member's possible rate at each moment.
 
 use super::draw::Drawn;
 use yuzuri_netmodel::Time;
@@ -9,7 +9,8 @@ const FULL: f64 = 0.99;
 /// Part of a wire's rate that is payload: 1448 bytes of 1514.
 const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
 
-/// To each that sends, outsiders too, the same part of what it would get alone; all downloads together are one more on the air.
+/// Each sender, including outsiders, gets the same fraction of its rate alone; all downloads
+/// together count as one more sender on the air.
 pub fn of(drawn: &Drawn) -> Oracle {
     let scenario = drawn.scenario.clone();
     let mut alone_bps: Vec<f64> = drawn.phys.iter().map(|phy| hint_of(*phy).alone_bps as f64).collect();

@@ -56,7 +56,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Settings with long queues, by where members wait most, and whether anybody could do better.
+/// Settings with long queues, by where members wait most, and whether a better result was possible.
 fn long_queues(outcomes: &[Outcome]) -> String {
     let mut text = format!(
         "\nSettings with a queue of more than {LONG_MS:.0} ms, by where members wait most; medians, ms. The oracle knows what each can have:\n\n\
@@ -100,7 +100,7 @@ fn row(of: &[&Outcome]) -> String {
     let (upload, upload_before) = (all(&|o| o.shared.uploads_s.clone()), all(&|o| o.cubic.uploads_s.clone()));
     let (wait, wait_before) =
         (all(&|o| o.shared.exchanges_ms.clone()), all(&|o| o.cubic.exchanges_ms.clone()));
-    // Where nothing of the kind was drawn there is no figure.
+    // Without such a draw there is no figure.
     let or_none = |of: &[f64], text: String| if of.is_empty() { "-".to_owned() } else { text };
     [
         of.len().to_string(),

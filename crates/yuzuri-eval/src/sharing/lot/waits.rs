@@ -12,7 +12,8 @@ pub struct Waits {
     pub interface_ms: f64,
     /// Beyond it on the way there: at the access to the air, and in the queue of the wire.
     pub there_ms: f64,
-    /// On the way back: in the wire's queue and at the access point, where downloads and all ACKs wait.
+    /// On the way back: in the wire's queue and at the access point, where downloads and all ACKs
+    /// wait.
     pub back_ms: f64,
 }
 
@@ -35,7 +36,7 @@ pub const PLACES: [&str; 3] = ["own interfaces", "beyond them, on the way there"
 /// Sums over looks.
 pub struct Sums {
     from: Time,
-    /// By terminal: the path's least round-trip time, ms; `None` where it is not judged.
+    /// By terminal: the path's minimum round-trip time, ms; `None` if it is not judged.
     base_ms: Vec<Option<f64>>,
     /// By terminal: the least of the far clock's time less ours, ms.
     least: Vec<Option<u32>>,
@@ -75,7 +76,7 @@ impl Sums {
             let round_trip_ms = seen.srtt_us as f64 / 1e3;
             let queue_ms = (round_trip_ms - base_ms).max(0.0);
             let there_ms = above_ms.clamp(0.0, queue_ms);
-            // Little's law: of what is in flight as much is there as of the round-trip time.
+            // Little's law: the same fraction of the flight is there as of the round-trip time.
             let in_interface = f64::from(seen.local_segments) / f64::from(seen.in_flight);
             let interface_ms = (round_trip_ms * in_interface).min(there_ms);
             self.sum.interface_ms += interface_ms;

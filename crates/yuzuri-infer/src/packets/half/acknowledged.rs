@@ -1,17 +1,18 @@
-//! What came back to the sender: acknowledgements act when it sees them, deliver, end repairs, and close rounds.
+//! Acknowledgements to the sender: they take effect when it sees them, deliver data, end repairs,
+//! and close rounds.
 
 use super::super::waiting::{Answer, Blocks};
 use super::{AT_ONCE_NS, After, Half, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 
-/// Acknowledgements that wait for their echo, at most; the oldest act when there are more.
+/// Acknowledgements that wait for their echo; beyond this, the oldest take effect.
 const MAX_WAITING: usize = 1 << 16;
-/// Segments acknowledged from which on a round that hardly sends tells that the window has fallen.
+/// Segments acknowledged from which on a round that hardly sends shows that the window has fallen.
 const MIN_DRAIN: f32 = 16.0;
 
 impl Half {
-    /// The receiver answered.
+    /// Processes a segment of the receiver.
     pub(in super::super) fn answer(&mut self, segment: &Segment) {
         if !self.started || !segment.flags.contains(Flags::ACK) {
             return;
@@ -22,7 +23,7 @@ impl Half {
         }
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
         if self.is_idle(segment) {
-            // As in most directions of most flows: nothing to acknowledge.
+            // Nothing to acknowledge, as in most directions of most flows.
             let window_bytes = u64::from(segment.window) << scale.min(14);
             self.receiver_window(ack, ack.saturating_add(window_bytes), segment.window, ack > self.acted_to);
             return;
@@ -57,7 +58,8 @@ impl Half {
         }
     }
 
-    /// The receiver told its window. `una`: what had been acknowledged; `more`: whether this acknowledges more.
+    /// Processes the receiver's window. `una`: the previous acknowledgement; `more`: whether this
+    /// one acknowledges more.
     fn receiver_window(&mut self, una: u64, window_end: u64, window: u16, more: bool) {
         let mss = u64::from(self.window_trace.mss_bytes.max(1));
         if !more && una == self.acted_to && window_end >= self.window_end.saturating_add(mss) {
@@ -75,7 +77,7 @@ impl Half {
         blocks
     }
 
-    /// Whether nothing is outstanding that this could acknowledge, now or when it is echoed.
+    /// Whether nothing is outstanding that this could acknowledge, now or once it is echoed.
     fn is_idle(&self, segment: &Segment) -> bool {
         !self.board.holds()
             && self.waiting.is_empty()
@@ -94,14 +96,16 @@ impl Half {
                 break;
             }
             let Some((answer, blocks)) = self.waiting.pop() else { break };
-            // Of several acknowledgements of one tick the first drew the data that echoes it first.
+            // Of several acknowledgements within one tick, the first caused the first data that
+            // echoes it.
             let exact = value == echo && std::mem::take(&mut first_of_echo);
             if exact {
                 self.delays.back(now - answer.at_ns);
             }
             self.act(&answer, blocks.as_ref(), now, exact.then_some(stamp));
         }
-        // Data that a program sends in a rhythm of its own seems to take long from an acknowledgement, until some follows at once.
+        // Data that a program sends at intervals of its own appears long after an acknowledgement,
+        // until some follows immediately.
         let shaken = self.window_trace.handshake_rtt_us.is_some();
         if self.capture_point == CapturePoint::Unknown
             || (self.capture_point == CapturePoint::Middle && !shaken)
@@ -110,7 +114,7 @@ impl Half {
         }
     }
 
-    /// Tells the capture point from the delays, without a handshake.
+    /// Determines the capture point from the delays, without a handshake.
     fn settle(&mut self) {
         let Some(capture_point) = self.delays.capture_point() else { return };
         self.capture_point = capture_point;
@@ -121,7 +125,8 @@ impl Half {
         }
     }
 
-    /// An acknowledgement acts on the sender; `stamp`: now is when it did, and this is what the sender's clock then said (away from it).
+    /// An acknowledgement takes effect on the sender. `stamp`: it does so now, and this is the
+    /// sender's clock (away from the sender).
     fn act(&mut self, answer: &Answer, blocks: Option<&Blocks>, now: i64, stamp: Option<u32>) {
         let mss = u64::from(self.window_trace.mss_bytes.max(1));
         let blocks = blocks.map_or(&[][..], |blocks| &blocks[..usize::from(answer.blocks_used)]);
@@ -205,8 +210,9 @@ impl Half {
         }
     }
 
-    /// Bytes that an acknowledgement tells to have arrived. Without selective ones each duplicate tells of a segment, of which the one that fills
-    /// the hole tells again (`tcp_remove_reno_sacks`).
+    /// Bytes that an acknowledgement shows to have arrived. Without selective ones each duplicate
+    /// stands for a segment, which the one that fills the hole counts again
+    /// (`tcp_remove_reno_sacks`).
     fn delivered(&mut self, bytes: u64, duplicate: bool, mss: u64) -> u64 {
         if self.selective {
             self.by_duplicates = 0;
@@ -225,20 +231,24 @@ impl Half {
         bytes - told_before * mss
     }
 
-    /// Whether its sender counts duplicate acknowledgements, as it has no selective ones. Where the handshake was missed it has them, as nearly all have,
-    /// whether the capture shows them or not.
+    /// Whether the sender counts duplicate acknowledgements because it has no selective ones. If
+    /// the handshake was missed, it is assumed to have them, as nearly all senders do, whether the
+    /// capture shows them or not.
     fn counts_duplicates(&self) -> bool {
         self.sack == Some(false) && !self.selective
     }
 
-    /// Whether all is repaired that was outstanding when a repair began. A sender that counts duplicates waits until something above that is acknowledged
+    /// Whether everything outstanding at the start of a repair is repaired. A sender that counts
+    /// duplicates waits until something above that is acknowledged
     /// (`tcp_is_non_sack_preventing_reopen`).
     fn is_over(&self, repair: &Repair) -> bool {
         self.board.una() >= repair.until + u64::from(self.counts_duplicates())
     }
 
-    /// Of what the acknowledgement that ends a repair tells to have arrived, what its sender had not known before. Where the capture lacks its selective
-    /// acknowledgements, it knew of all that was outstanding when the repair began but of what it sent again: that arrived last.
+    /// The part of the data delivered by the acknowledgement that ends a repair that its sender did
+    /// not know about before. If the capture lacks its selective acknowledgements, the sender knew
+    /// about everything outstanding at the start of the repair except its retransmissions, which
+    /// arrived last.
     fn completed(&self, repair: &Repair, new_bytes: u64) -> u64 {
         if self.selective || self.counts_duplicates() {
             return new_bytes;
@@ -254,8 +264,8 @@ impl Half {
         let mss = self.window_trace.mss_bytes.max(1) as f32;
         let cleared = all_bytes as f32 / mss;
         if self.board.lost_bytes() > 0 {
-            // More was lost since it began: the acknowledgement that ends it begins the next one (`tcp_time_to_recover`), from a window that was
-            // never in flight.
+            // More was lost since it began: the acknowledgement that ends it begins the next one
+            // (`tcp_time_to_recover`), from a window that was never in flight.
             self.window_trace.reductions.push(Reduction { over_ns: now, round, cleared, ..repair.reduction });
             let reduction = Reduction::begun(now, Cause::Recovery, 0.0);
             self.repair = Some(Repair { reduction, until: self.board.nxt(), again_bytes: 0 });
@@ -299,7 +309,7 @@ impl Half {
             round.rtt_mean_us = open.rtts.mean_us();
             round.spaced = round.end_ns - round.start_ns > 4 * AT_ONCE_NS * i64::from(round.sent.max(1));
             round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
-            // The window fell below what was in flight: that is only let go.
+            // The window fell below the data in flight, which only drains.
             round.limits.recovery |=
                 round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
             round.limits.receiver |= open.receiver_full && self.scale.is_some();

@@ -1,4 +1,4 @@
-//! What the sender sent: segments, holes, repairs, and the flight that tells the window.
+//! Data from the sender: segments, holes, repairs, and the flight that shows the window.
 
 use super::super::scoreboard::Kind;
 use super::super::unseen::Collector;
@@ -6,23 +6,28 @@ use super::{AT_ONCE_NS, Half, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 
-/// Least retransmission timeout that senders use (`TCP_RTO_MIN`: 200 ms), less what clocks and captures blur.
+/// The smallest retransmission timeout of senders (`TCP_RTO_MIN`: 200 ms), less the blur of clocks
+/// and captures.
 const MIN_SILENCE_NS: i64 = 180_000_000;
 /// A hole that fills within this time was only reordered.
 const REORDER_NS: i64 = 3_000_000;
-/// No sender uses smaller full segments: 48 bytes with the options (`TCP_MIN_SND_MSS` of Linux), of which timestamps take 12.
+/// The smallest full segment: 48 bytes with the options (`TCP_MIN_SND_MSS` of Linux), of which
+/// timestamps take 12.
 const MIN_MSS: u32 = 36;
-/// So many segments of one size in a row are full, though the handshake allows more.
+/// This many consecutive segments of one size are full, even if the handshake allows more.
 const ALIKE: u8 = 32;
-/// A flight that has fallen to less than this part of an earlier one since a repair is the window, and the earlier one was not.
+/// If a flight since a repair has fallen below this fraction of an earlier one, it is the window,
+/// and the earlier one was not.
 const DRAINED: (u64, u64) = (2, 3);
-/// A receiver's window with room for fewer segments is full: it moves by the two segments of a delayed acknowledgement (RFC 1122).
+/// A receiver's window with room for fewer segments is full: it moves by the two segments of a
+/// delayed acknowledgement (RFC 1122).
 const FULL: u64 = 2;
-/// A hole of more segments is one of the capture, or made up: what is outstanding is forgotten there.
+/// A larger hole, in segments, is one of the capture, or artificial: the outstanding data is
+/// forgotten there.
 const MAX_HOLE: u64 = 16_384;
 
 impl Half {
-    /// The sender sent.
+    /// Processes a segment of the sender.
     pub(in super::super) fn data(&mut self, segment: &Segment) {
         let (now, bytes) = (segment.time_ns, segment.payload_bytes);
         let syn = segment.flags.contains(Flags::SYN);
@@ -54,7 +59,7 @@ impl Half {
             unseen.data((start, end), now, mss);
         }
         if end < self.board.una() {
-            // Older than anything outstanding: sent again for nothing, or not of this flow.
+            // Older than anything outstanding: a needless retransmission, or not of this flow.
             self.window_trace.segments += 1;
             self.window_trace.retransmitted += 1;
             return;
@@ -72,7 +77,8 @@ impl Half {
         if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
             && repair.until == from
         {
-            // Most likely sent before the repair began: a queue that the window had filled dropped it.
+            // Most likely sent before the repair began: a queue that the window had filled dropped
+            // it.
             repair.until = start;
             if repair.reduction.before > 0.0 {
                 repair.reduction.before += (start - from) as f32 / mss as f32;
@@ -80,7 +86,7 @@ impl Half {
         }
         let count = bytes.div_ceil(mss);
         self.window_trace.segments += u64::from(count);
-        // What follows a segment at once was drawn by what drew that one.
+        // A segment that immediately follows another has the same cause.
         if now - self.last_acted_ns < AT_ONCE_NS {
             self.by_clock = false;
         } else if now - self.last_sent_ns >= AT_ONCE_NS {
@@ -119,10 +125,12 @@ impl Half {
         self.fin |= segment.flags.contains(Flags::FIN);
     }
 
-    /// The sender sends while nothing is outstanding: whether it had nothing to send since the last acknowledgement.
+    /// The sender sends while nothing is outstanding: whether it had nothing to send since the last
+    /// acknowledgement.
     pub(super) fn idle(&mut self, now: i64) {
         let since_sent_ns = now - self.last_sent_ns;
-        // Away from the sender an acknowledgement acts when data is seen that it drew: until then it was under way.
+        // Away from the sender an acknowledgement takes effect when data sent in response is seen:
+        // until then it was in transit.
         let since_acted_ns = if self.capture_point == CapturePoint::Sender {
             now - self.last_sent_ns.max(self.last_acted_ns)
         } else {
@@ -132,7 +140,8 @@ impl Half {
             return;
         }
         if self.open.round.acks == 0 && self.open.round.sent == 0 {
-            // The last acknowledgement ended the round before, in which the sender ran out.
+            // The last acknowledgement ended the previous round, in which the sender ran out of
+            // data.
             if let Some(last) = self.window_trace.rounds.last_mut() {
                 last.limits.application = true;
             }
@@ -142,8 +151,9 @@ impl Half {
         self.open.round.idle_us = u32::try_from(since_sent_ns / 1000).unwrap_or(u32::MAX);
     }
 
-    /// What is missing before a segment was lost before it came here. A queue drops the last of what an acknowledgement draws, so that it was in
-    /// flight before the acknowledgement acted that this segment echoes. Tells from where.
+    /// Data missing before a segment was lost upstream of the capture. A queue drops the last
+    /// segments of a burst, so they were in flight before the acknowledgement took effect that this
+    /// segment echoes. Returns where the hole begins.
     fn missed(&mut self, segment: &Segment) -> Option<u64> {
         let mss = self.window_trace.mss_bytes;
         if !self.started || mss == 0 || self.capture_point == CapturePoint::Sender {
@@ -158,7 +168,7 @@ impl Half {
         Some(nxt)
     }
 
-    /// The capture lacks too much: what was outstanding is forgotten, and the round says nothing.
+    /// The capture lacks too much: the outstanding data is forgotten, and the round is void.
     fn lost_track(&mut self, at: u64, now: i64) {
         self.open.round.limits.application = true;
         self.close_round(now);
@@ -173,7 +183,7 @@ impl Half {
         self.last_sent_ns = segment.time_ns;
         self.last_acted_ns = segment.time_ns;
         if self.capture_point == CapturePoint::Unknown && segment.options.timestamps.is_none() {
-            // Nothing to tell by: taken for what most captures are.
+            // There is no indication: assume the most common case.
             self.capture_point = CapturePoint::Sender;
         }
         let rtt_us = self.window_trace.handshake_rtt_us;
@@ -204,7 +214,7 @@ impl Half {
             if self.window_trace.mss_bytes == 0 {
                 self.window_trace.mss_bytes = most;
             } else if larger || smaller {
-                // The path takes less than both ends do (RFC 1191, tunnels).
+                // The path accepts less than both ends do (RFC 1191, tunnels).
                 self.window_trace.mss_bytes = seen;
             }
         }
@@ -212,7 +222,7 @@ impl Half {
         self.window_trace.mss_bytes
     }
 
-    /// After data was sent: how much is in flight.
+    /// After data was sent: measures the flight.
     fn measure(&mut self, before: u64, bytes: u32, mss: u32) {
         let flight = self.board.in_flight();
         let open = &mut self.open;
@@ -227,13 +237,15 @@ impl Half {
         if let Some(after) = &mut self.after {
             let drained = flight * DRAINED.1 < after.flight_bytes * DRAINED.0;
             if after.acted && drained && after.drew_nothing > 1 {
-                // It was sent before the window fell (Westwood): nothing went out until what was in flight had gone below it. A single acknowledgement
-                // may take most of it, which the window fills again at once.
+                // It was sent before the window fell (Westwood): nothing was sent until the flight
+                // had dropped below it. A single acknowledgement may remove most of it, which the
+                // window immediately fills again.
                 (after.from, after.from_flight_bytes, after.flight_bytes) = (before, flight, flight);
             }
             after.drew_nothing = 0;
             after.flight_bytes = after.flight_bytes.max(flight);
-            // A window above what the repair left in flight (Westwood) is filled first, which is far quicker than any growth.
+            // A window above the flight that the repair left (Westwood) is filled first, which is
+            // far faster than any growth.
             if after.acted && after.is_read(before) {
                 if after.flight_bytes > after.from_flight_bytes + after.flight_bytes / 24 {
                     (after.from, after.from_flight_bytes) = (before, after.flight_bytes);
@@ -267,7 +279,7 @@ impl Half {
             }
         } else if self.repair.is_none() {
             let signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
-            // What remains is a probe of the tail (RFC 8985), which alone reduces nothing.
+            // The rest is a tail loss probe (RFC 8985), which alone reduces nothing.
             if signs {
                 self.reduced(Cause::Recovery, now);
             }
@@ -276,7 +288,7 @@ impl Half {
 
     fn reduced(&mut self, cause: Cause, now: i64) {
         if self.after.take_if(|after| !after.is_read(self.board.nxt())).is_some() {
-            // What was in flight is what the former repair left there: the window between the two was not seen.
+            // The flight is what the previous repair left: the window between the two was not seen.
             self.window_bytes = 0;
         }
         self.read_after();

@@ -1,4 +1,4 @@
-//! What is believed, what is not, and for how long.
+//! Which shares are believed, which are not, and for how long.
 
 use super::*;
 use proptest::prelude::*;
@@ -23,13 +23,13 @@ fn fair() -> Claim {
     }
 }
 
-/// Ticks of half a second of what `claim` says; the verdicts.
+/// Judges `claim` in ticks of half a second; returns the verdicts.
 fn verdicts(trust: &mut Trust, from: f64, to: f64, claim: impl Fn(f64) -> Claim) -> Vec<Verdict> {
     let ticks = (from * 2.0) as u32..(to * 2.0) as u32;
     ticks.map(|tick| f64::from(tick) / 2.0).map(|s| trust.judge(at(s), claim(s))).collect()
 }
 
-/// That has been told its share for so long.
+/// A terminal that has received its share for this long.
 fn trusting(seconds: f64) -> Trust {
     let mut trust = Trust::default();
     verdicts(&mut trust, 0.0, seconds, |_| fair());
@@ -44,20 +44,20 @@ fn all_obey(said: &[Verdict]) -> bool {
 fn looks_first_and_obeys_a_fair_share() {
     let mut trust = Trust::default();
     let said = verdicts(&mut trust, 0.0, 60.0, |_| fair());
-    // Until then at least half of what it carries.
+    // Until then at least half of its rate.
     assert!(said[..3].iter().all(|verdict| *verdict == Verdict::Look(0.5 * fair().rate_bps)));
     assert!(all_obey(&said[3..]));
 }
 
 #[test]
 fn a_share_far_below_what_was_carried_is_never_obeyed() {
-    // For four seconds it keeps what it had; as that is carried, the leader is refuted.
+    // For four seconds it keeps its previous share. Since it carries that, the leader is refuted.
     let mut trust = trusting(10.0);
     let said = verdicts(&mut trust, 10.0, 600.0, |_| Claim { share_bps: 1e5, ..fair() });
     let kept = said.iter().take_while(|verdict| **verdict == Verdict::Keep(10e6)).count();
     assert!((3..=8).contains(&kept), "{kept} ticks");
     assert!(said[kept..].iter().all(|verdict| *verdict == Verdict::Mistrust));
-    // Who has had no share keeps half of what it carries until then.
+    // A terminal without a previous share keeps half of its rate until then.
     let mut trust = Trust::default();
     let said = verdicts(&mut trust, 0.0, 60.0, |_| Claim { share_bps: 1e5, ..fair() });
     assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Look(_) | Verdict::Mistrust)));
@@ -81,7 +81,8 @@ fn more_senders_are_a_reason_for_less() {
     let alone = Claim { rate_bps: 40e6, share_bps: 40e6, senders: 1, claimed: 1, ..fair() };
     verdicts(&mut trust, 0.0, 10.0, |_| alone);
     assert!(all_obey(&verdicts(&mut trust, 10.0, 30.0, |_| fair())));
-    // So is that those who had little to send have more now, as long as the group carries as much.
+    // So is the case in which members that had little to send have more now, as long as the group
+    // carries as much.
     let mut trust = Trust::default();
     verdicts(&mut trust, 0.0, 20.0, |_| Claim { rate_bps: 36e6, share_bps: 36e6, ..fair() });
     let changed = |_: f64| Claim { rate_bps: 36e6, ..fair() };
@@ -94,10 +95,10 @@ fn a_slower_radio_is_a_reason_for_less() {
     let radio =
         |alone_bps: f64| Claim { alone_bps, rate_bps: 0.2 * alone_bps, share_bps: 0.2 * alone_bps, ..fair() };
     verdicts(&mut trust, 0.0, 20.0, |_| radio(50e6));
-    // What it carried is measured over a while: at first it is as much as before.
+    // Its rate is measured over a while: at first it is unchanged.
     let slowed = |s: f64| Claim { rate_bps: if s < 22.0 { 10e6 } else { 1e6 }, ..radio(5e6) };
     assert!(all_obey(&verdicts(&mut trust, 20.0, 60.0, slowed)));
-    // With the radio of before it is none.
+    // With the previous radio it does not.
     let mut trust = Trust::default();
     verdicts(&mut trust, 0.0, 20.0, |_| radio(50e6));
     let slowed = |_: f64| Claim { rate_bps: 10e6, alone_bps: 50e6, ..radio(5e6) };
@@ -106,7 +107,8 @@ fn a_slower_radio_is_a_reason_for_less() {
 
 #[test]
 fn the_step_from_wire_to_air_is_a_reason_for_less() {
-    // Among fast radios, a slow one has had an equal part of the wire: 5 of 100 Mbit/s, although it carries 10 alone. By airtime it is due a tenth.
+    // Among fast radios, a slow one had an equal share of the wire: 5 of 100 Mbit/s, although it
+    // carries 10 alone. By airtime it is due a tenth.
     let slow = Claim { alone_bps: 10e6, senders: 10, claimed: 10, heard: 10, capacity_bps: 100e6, ..fair() };
     let mut trust = Trust::default();
     verdicts(&mut trust, 0.0, 20.0, |_| Claim { rate_bps: 5e6, share_bps: 5e6, ..slow });
@@ -117,7 +119,7 @@ fn the_step_from_wire_to_air_is_a_reason_for_less() {
 #[test]
 fn a_capacity_that_fell_is_believed_by_who_has_no_more_itself() {
     let mut trust = trusting(20.0);
-    // The queue of before goes within a few round trips.
+    // The earlier queue drains within a few round trips.
     let fell = |s: f64| Claim {
         rate_bps: 2.5e6,
         share_bps: 2e6,
@@ -126,7 +128,7 @@ fn a_capacity_that_fell_is_believed_by_who_has_no_more_itself() {
         ..fair()
     };
     assert!(all_obey(&verdicts(&mut trust, 20.0, 60.0, fell)));
-    // Where it stays although this terminal gives way, somebody else takes what it leaves.
+    // If it stays although this terminal yields, another sender takes the rest.
     let mut trust = trusting(20.0);
     let taken = |_: f64| Claim { srtt: Duration::from_millis(400), ..fell(20.0) };
     let said = verdicts(&mut trust, 20.0, 40.0, taken);
@@ -149,14 +151,14 @@ fn while_members_come_small_shares_are_neither_obeyed_nor_held_against_the_group
     let coming = |s: f64| Claim { heard: 1 + (s / 2.0) as u16, ..small };
     assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|verdict| matches!(verdict, Verdict::Look(_))));
     assert!(all_obey(&verdicts(&mut trust, 8.0, 30.0, |_| fair())));
-    // Who stays as many is judged.
+    // If the number of members stays, the leader is judged.
     let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
     assert_eq!(later.last(), Some(&Verdict::Mistrust));
 }
 
 #[test]
 fn senders_that_prove_nothing_explain_no_small_share() {
-    // A thousand are claimed, and this terminal knows of one other.
+    // The leader claims a thousand, and this terminal knows one other.
     let mut trust = Trust::default();
     verdicts(&mut trust, 0.0, 20.0, |_| Claim { senders: 2, claimed: 2, ..fair() });
     let starved = Claim { share_bps: 2e4, senders: 2, claimed: 1001, ..fair() };
@@ -204,7 +206,7 @@ fn a_leader_that_is_refuted_again_is_not_followed_for_twice_as_long() {
     };
     let mut times_s = Vec::new();
     for _ in 0..4 {
-        // It lies until it is refuted, and tells the truth until it is followed again.
+        // It lies until it is refuted, and is honest until it is followed again.
         while judge(Claim { share_bps: 1e5, ..fair() }) != Verdict::Mistrust {}
         let mut ticks = 1;
         while judge(fair()) == Verdict::Mistrust {
@@ -213,7 +215,7 @@ fn a_leader_that_is_refuted_again_is_not_followed_for_twice_as_long() {
         times_s.push(ticks / 2);
     }
     assert_eq!(times_s, [30, 60, 120, 240]);
-    // Who tells the truth for as long as it was not followed is as good as anybody.
+    // A leader that is honest for as long as it was not followed is as good as any other.
     for _ in 0..2 * 480 + 2 {
         assert_eq!(judge(fair()), Verdict::Obey);
     }
@@ -222,11 +224,13 @@ fn a_leader_that_is_refuted_again_is_not_followed_for_twice_as_long() {
     assert_eq!(ticks, Some(60));
 }
 
-/// One terminal of a group: what its radio carries alone, and what its applications send, bit/s.
+/// One terminal of a group: the rate that its radio carries alone, and the rate of its
+/// applications, bit/s.
 type Sender = (f64, f64);
 
 proptest! {
-    /// Whatever radios there are and become, whoever comes, goes and sends how much, by wire or by air: an honest leader's shares are explained.
+    /// For any radios and their changes, and any members that come, go and send, limited by wire or
+    /// air: an honest leader's shares are explained.
     #[test]
     fn an_honest_leader_is_never_doubted(
         wire_bps in 5e6..900e6_f64,
@@ -254,9 +258,10 @@ proptest! {
     }
 }
 
-/// The first one's share of the air or of the wire, and what all carry: the level up to which each may fill its part, those that want less leaving the rest.
+/// The first one's share of the air or of the wire, and the total: the level up to which each may
+/// fill its share, when those that want less leave the rest.
 fn honest_share(wire_bps: f64, efficiency: f64, senders: &[Sender]) -> (f64, f64) {
-    // By bisection: the highest level at which no more is taken than there is.
+    // By bisection: the highest level at which no more is taken than available.
     let level = |amount: f64, taken: &dyn Fn(f64) -> f64| {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..100 {
@@ -265,7 +270,7 @@ fn honest_share(wire_bps: f64, efficiency: f64, senders: &[Sender]) -> (f64, f64
         }
         low
     };
-    // Of the air each takes its rate over what it carries alone.
+    // Of the air each takes its rate over its rate alone.
     let of_air = level(efficiency, &|level| senders.iter().map(|s| s.1.min(level * s.0) / s.0).sum());
     let by_air: f64 = senders.iter().map(|s| s.1.min(of_air * s.0)).sum();
     if by_air <= wire_bps {

@@ -13,10 +13,11 @@ use yuzuri_policy::Aggregation;
 
 /// Separates datagrams in the fuzzer's input. It occurs in no UTF-8 text.
 const SEPARATOR: u8 = 0xff;
-/// When the daemon looks: a set of stations settles, one is asked, its move is judged and taken back.
+/// When the daemon looks: a set of stations settles, one is asked, its move is judged and taken
+/// back.
 const LOOKS_S: [u64; 6] = [0, 25, 30, 90, 400, 800];
 
-/// What all radios say in one look, in the order in which they are asked, and what was asked.
+/// The answers of all radios in one tick, in order, and the requests.
 #[derive(Debug, Default)]
 struct Script {
     datagrams: VecDeque<Vec<u8>>,
@@ -26,7 +27,8 @@ struct Script {
     requests: u64,
 }
 
-/// Whether hostapd has such a command. An answer must not be able to put another one into a question.
+/// Whether hostapd has such a command. An answer must not be able to inject another one into a
+/// request.
 fn is_known(question: &str) -> bool {
     let is_station = |text: &str| text.parse::<StationId>().is_ok_and(|id| id.to_string() == text);
     match question.split(' ').collect::<Vec<_>>()[..] {
@@ -43,7 +45,8 @@ fn is_known(question: &str) -> bool {
     }
 }
 
-/// Answers at a socket as the script says. No question stays without an answer: waiting is not what is tested.
+/// Answers at a socket according to the script. Every request is answered: waiting is not under
+/// test.
 fn serve(socket: &UnixDatagram, script: &Mutex<Script>) {
     let mut buffer = [0; 4096];
     while let Ok((bytes, from)) = socket.recv_from(&mut buffer) {
@@ -53,7 +56,7 @@ fn serve(socket: &UnixDatagram, script: &Mutex<Script>) {
             script.unknown = Some(question.clone().into_owned());
         }
         script.requests += u64::from(question.starts_with("BSS_TM_REQ"));
-        // Whoever asked may be gone.
+        // The requester may be gone.
         let say = |text: &[u8]| drop(socket.send_to_addr(text, &from));
         if question == "ATTACH" {
             say(b"OK\n");
@@ -99,8 +102,8 @@ impl Drop for Radios {
     }
 }
 
-/// Plays the datagrams in `bytes` (separated by 0xff) as the answers of two radios' hostapd, anew in each of six looks.
-/// Returns what the steering counted.
+/// Plays the datagrams in `bytes` (separated by 0xff) as the answers of two radios' hostapd, from
+/// the start in each of six ticks. Returns the steering's counters.
 pub fn fuzz_hostapd(bytes: &[u8]) -> SteeringStatus {
     thread_local! {
         static RADIOS: Radios = Radios::open();

@@ -1,4 +1,5 @@
-//! hostapd's control socket: which stations are on a radio, and asking one to go to another (802.11v).
+//! hostapd's control socket: which stations are on a radio, and asking one to go to another
+//! (802.11v).
 
 use super::super::rules::StationId;
 use std::collections::VecDeque;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// hostapd answers at once, or not at all.
+/// hostapd answers immediately, or not at all.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(300);
 /// Its own limit of an answer, bytes.
 const MAX_ANSWER: usize = 4096;
@@ -167,7 +168,7 @@ impl Hostapd {
         Ok(self.ask(&command)?.trim() == "OK")
     }
 
-    /// What stations answered since the last call, with its status.
+    /// The stations' answers since the last call, with their status.
     pub(crate) fn answers(&mut self) -> io::Result<Vec<(StationId, u8)>> {
         self.socket.set_nonblocking(true)?;
         loop {

@@ -2,14 +2,14 @@
 use super::*;
 use std::thread::JoinHandle;
 
-/// What hostapd 2.10 on mac80211_hwsim said.
+/// The output of hostapd 2.10 on mac80211_hwsim.
 const STATUS: &str = "state=ENABLED\nphy=phy0\nfreq=5180\nnum_sta_non_erp=0\nchannel=36\nsecondary_channel=1\nieee80211n=1\nieee80211ac=1\n\
     ieee80211ax=0\nvht_oper_chwidth=1\nvht_oper_centr_freq_seg0_idx=42\nbss[0]=wlan0\nbssid[0]=02:00:00:00:00:00\nssid[0]=net\nnum_sta[0]=2\n";
 const CLASSES: &str = "80515354737475767778797a7b7c7d7e7f8081838482";
 const STATION: &str = "flags=[AUTH][ASSOC][AUTHORIZED][WMM][HT][VHT]\naid=1\nsupp_op_classes=80515354737475767778797a7b7c7d7e7f8081838482\n\
     ext_capab=04004a0201404040000120\n";
 
-/// One that speaks hostapd's protocol on a real socket until it is told to end.
+/// A server of hostapd's protocol on a real socket, until it is stopped.
 pub(crate) struct Speaking {
     path: PathBuf,
     thread: JoinHandle<Vec<String>>,
@@ -30,7 +30,7 @@ pub(crate) fn speaking(path: &Path) -> Speaking {
     Speaking { path: path.to_owned(), thread: hostapd(path) }
 }
 
-/// Speaks hostapd's protocol on a real socket until it is told to end; gives the requests that it got.
+/// Serves hostapd's protocol on a real socket until it is stopped; returns the requests received.
 fn hostapd(path: &Path) -> JoinHandle<Vec<String>> {
     let socket = UnixDatagram::bind(path).unwrap();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Moves stations between an access point's radios where all gain: [`plan`] decides, [`hostapd`] asks.
+//! Moves stations between an access point's radios if all gain: [`plan`] decides, [`hostapd`] asks.
 
 #[cfg(any(fuzzing, debug_assertions))]
 mod fuzz;
@@ -24,16 +24,16 @@ pub use fuzz::fuzz_hostapd;
 pub(crate) struct Sending {
     pub(crate) id: StationId,
     pub(crate) rate_bps: f64,
-    /// Its radio where it is now, if the kernel tells.
+    /// Its current radio, if the kernel reports it.
     pub(crate) radio: Option<RadioConfig>,
 }
 
-/// What became of requests to go to another radio.
+/// The results of requests to move to another radio.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SteeringStatus {
     /// Requests that were sent.
     pub asked: u64,
-    /// Of these, such that took a move back.
+    /// Of these, requests that undid a move.
     pub undone: u64,
     /// Stations that said they go.
     pub accepted: u64,
@@ -49,8 +49,9 @@ struct Radio {
 }
 
 impl Radio {
-    /// Asks hostapd. Where that fails, the next time connects anew: a hostapd that was started again has another socket at the
-    /// same place, and one that answered too late would answer the question before.
+    /// Sends a request to hostapd. After a failure, the next one reconnects: a restarted hostapd
+    /// has another socket at the same path, and a late answer would be taken for that of the next
+    /// request.
     fn ask<T>(&mut self, what: impl FnOnce(&mut Hostapd) -> io::Result<T>) -> io::Result<T> {
         let mut hostapd = match self.hostapd.take() {
             Some(hostapd) => hostapd,
@@ -67,7 +68,7 @@ impl Radio {
 pub(crate) struct Steerer {
     radios: Vec<Radio>,
     plan: Steering,
-    /// What stations' radios were where they have been.
+    /// The radios that stations had where they have been.
     known: HashMap<(StationId, usize), RadioConfig>,
     only_tells: bool,
     pub(crate) status: SteeringStatus,
@@ -86,12 +87,13 @@ impl Steerer {
         }
     }
 
-    /// Whether it only decides, and asks nobody.
+    /// Whether it only decides, and sends no requests.
     pub(crate) fn only_tell(&mut self, only_tells: bool) {
         self.only_tells = only_tells;
     }
 
-    /// Looks at who is where, and asks one station to go if all gain by it. `air_limits`: shares hold, and the air is what limits.
+    /// Checks which station is where, and asks one to move if all gain by it. `air_limits`: shares
+    /// are enforced, and the air is the limit.
     pub(crate) fn look(&mut self, now: Duration, air_limits: bool, sending: &[Sending]) -> io::Result<()> {
         let (mut bss, mut place) = (Vec::new(), HashMap::new());
         for (number, radio) in self.radios.iter_mut().enumerate() {
@@ -115,7 +117,7 @@ impl Steerer {
             let alone_bps = alone_bps.collect();
             candidates.push(Candidate { id: one.id, on: *on, alone_bps, rate_bps: one.rate_bps });
         }
-        // Who is gone from all radios is forgotten.
+        // Forget stations that are gone from all radios.
         self.known.retain(|(id, _), _| place.contains_key(id));
         let request = self.plan.look(now, air_limits && !self.only_tells, &candidates);
         let Some((request, to)) = request.and_then(|request| Some((request, bss.get(request.to)?))) else {
@@ -132,7 +134,8 @@ impl Steerer {
         Ok(())
     }
 
-    /// What a station would have alone on a radio; `None`: it cannot go there, or nothing is known.
+    /// The rate that a station would have alone on a radio; `None`: it cannot go there, or the rate
+    /// is unknown.
     fn alone_bps(&self, station: &OnRadio, on: usize, radio: usize, bss: &[Bss]) -> Option<f64> {
         let alone = |radio: RadioConfig| Some(radio.hint().alone_bps as f64).filter(|bps| *bps > 0.0);
         if radio == on {
@@ -147,15 +150,15 @@ impl Steerer {
     }
 }
 
-/// What a radio is worth where it was never seen: the same modulation and streams, in as many subcarriers as there are there. What is wrong with
-/// that is found when the station is there.
+/// The estimate for a radio where the station was never seen: the same modulation and streams, with
+/// that channel's number of subcarriers. An error shows once the station is there.
 fn elsewhere(here: RadioConfig, from: &Bss, to: &Bss) -> RadioConfig {
     let aggregation = match here.aggregation {
         Aggregation::None => Aggregation::None,
         Aggregation::Ht | Aggregation::Vht if to.is_vht => Aggregation::Vht,
         Aggregation::Ht | Aggregation::Vht => Aggregation::Ht,
     };
-    // Without aggregation there are no wider channels either.
+    // Without aggregation there are no wider channels.
     let factor = match here.aggregation {
         Aggregation::None => 1.0,
         _ => subcarriers(to.width) / subcarriers(from.width),
@@ -190,7 +193,7 @@ mod tests {
         assert!(missing.contains("wlan1") && missing.contains("is hostapd running"), "{missing}");
         let other = speaking(&sockets[1]);
         look(2).unwrap();
-        // One is gone for a while: that is said, and the other is still asked.
+        // One is gone for a while: that is reported, and the other is still asked.
         let asked = one.end();
         assert!(asked.iter().any(|text| text == "STATUS"), "{asked:?}");
         std::fs::remove_file(&sockets[0]).unwrap();

@@ -1,25 +1,27 @@
-//! Who should move to another radio so that all gain. No I/O and no clock.
+//! Decides which station should move to another radio so that all gain. No I/O and no clock.
 //!
-//! Stations on one radio share its air: each has what it would have alone, over their number. Of all moves of one station the one is chosen
-//! that raises the sum of the logarithms most (proportional fairness), if nobody is worse off after it than when this set of stations began.
+//! Stations on one radio share its air: each has its rate alone, divided by their number. Of all
+//! possible moves of one station, the plan takes the one that most increases the sum of the
+//! logarithms (proportional fairness), if no station is worse off after it than when this set of
+//! stations began.
 
 use super::super::rules::StationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A station is asked at most so often.
+/// The shortest time between two requests to a station.
 pub(crate) const ASKED_EACH: Duration = Duration::from_secs(300);
-/// A set of stations is looked at for so long before one is asked.
+/// How long a set of stations is observed before one is asked.
 const SETTLED: Duration = Duration::from_secs(20);
 /// A move is worth asking for from this rise of the sum on: a fifth more for one station.
 const MIN_GAIN: f64 = 0.18;
-/// Who did not move in this time will not.
+/// A station that has not moved within this time will not.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// What came of a move is judged so long after it was asked for.
+/// How long after the request the result of a move is evaluated.
 const JUDGED: Duration = Duration::from_secs(60);
-/// A fall of the sum by so much contradicts the forecast.
+/// A decrease of the sum by this much contradicts the forecast.
 const CONTRADICTED: f64 = 0.05;
-/// Who refused is asked again after this, and twice as long after each refusal more.
+/// How long after a refusal a station is asked again; twice as long after each further one.
 const REFUSED: Duration = Duration::from_secs(3600);
 const LONGEST_REFUSED: u32 = 24;
 /// Weight of a look in the mean of a station's rate.
@@ -31,9 +33,10 @@ pub(crate) struct Candidate {
     pub(crate) id: StationId,
     /// The radio that it is on.
     pub(crate) on: usize,
-    /// What it would have alone on each radio, bit/s; `None`: it is not known to be able to go there.
+    /// The rate that it would have alone on each radio, bit/s; `None`: it is not known to be able
+    /// to go there.
     pub(crate) alone_bps: Vec<Option<f64>>,
-    /// What it carries.
+    /// Its rate.
     pub(crate) rate_bps: f64,
 }
 
@@ -66,18 +69,18 @@ struct Trial {
     is_contradicted: bool,
 }
 
-/// What is known from one look to the next.
+/// The state between ticks.
 #[derive(Debug, Default)]
 pub(crate) struct Steering {
     memory: BTreeMap<StationId, Memory>,
-    /// What each station had when this set began, as forecast, bit/s.
+    /// The forecast rate of each station when this set began, bit/s.
     start_bps: BTreeMap<StationId, f64>,
     began: Duration,
     rates_bps: BTreeMap<StationId, f64>,
     trial: Option<Trial>,
 }
 
-/// What each would have, bit/s, if `moved` were on radio `to`; `None`: that is not known.
+/// The rate of each station, bit/s, if `moved` were on radio `to`; `None`: unknown.
 fn forecast(candidates: &[Candidate], moved: Option<(StationId, usize)>) -> Option<Vec<f64>> {
     let on = |c: &Candidate| moved.filter(|(id, _)| *id == c.id).map_or(c.on, |(_, to)| to);
     let mut senders: BTreeMap<usize, f64> = BTreeMap::new();
@@ -94,7 +97,8 @@ fn sum_log(of: &[f64]) -> f64 {
 }
 
 impl Steering {
-    /// Looks at the stations that would send more, at `now`. `air_limits`: the air is what limits them, and their shares hold.
+    /// Evaluates the stations that would send more, at `now`. `air_limits`: the air is their limit,
+    /// and their shares are enforced.
     pub(crate) fn look(
         &mut self,
         now: Duration,
@@ -135,14 +139,14 @@ impl Steering {
         self.trial = Some(Trial { request, asked_at: now, before, is_contradicted: false });
     }
 
-    /// What came of a move.
+    /// The result of a move.
     fn judge(&mut self, now: Duration, mut trial: Trial, stations: &[Candidate]) -> Option<Request> {
         let Request { id, from, to, is_undone } = trial.request;
         let waited = now.saturating_sub(trial.asked_at);
         let moved = stations.iter().any(|c| c.id == id && c.on == to);
         if !moved {
             if trial.is_contradicted {
-                // It went elsewhere by itself.
+                // It moved elsewhere without a request.
             } else if waited < ANSWERS_WITHIN {
                 self.trial = Some(trial);
             } else {
@@ -183,7 +187,7 @@ impl Steering {
                 let Some(after) = forecast(stations, Some((station.id, to))) else { continue };
                 let gain = sum_log(&after) - before;
                 let nobody_loses = stations.iter().zip(&after).all(|(c, bps)| {
-                    // What a division rounds is no loss.
+                    // Rounding of a division is not a loss.
                     self.start_bps.get(&c.id).is_some_and(|start| *bps >= start * (1.0 - 1e-9))
                 });
                 if gain >= MIN_GAIN && nobody_loses && best.is_none_or(|(most, _)| gain > most) {

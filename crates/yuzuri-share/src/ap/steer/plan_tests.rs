@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Stations that do what they are asked, and have what is forecast times a factor of each radio.
+/// Stations that follow requests, and have the forecast rate times a factor of each radio.
 struct Cell {
     now: Duration,
     stations: Vec<Candidate>,
     steering: Steering,
-    /// What each radio carries of what is forecast.
+    /// Each radio's actual rate relative to the forecast.
     carries: Vec<f64>,
     obeys: bool,
     asked: Vec<(Duration, Request)>,
@@ -88,7 +88,8 @@ fn who_refuses_is_asked_again_later_and_later() {
     assert_eq!(hours, [0, 1, 3, 7]);
 }
 
-/// The other radio carries a tenth of what was thought: who went there goes back after five minutes, and is not asked to go there again.
+/// The other radio carries a tenth of the forecast: a station that moved there returns after five
+/// minutes, and is not asked to go there again.
 #[test]
 fn what_measurement_contradicts_is_undone() {
     let mut cell = Cell::new(&[&[290.0, 290.0], &[290.0, 0.0]]);
@@ -102,8 +103,9 @@ fn what_measurement_contradicts_is_undone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever radios and stations there are: nobody is worse off in the end than at the start, each request raises the sum, no station is
-    /// asked twice in five minutes, and it comes to an end.
+    /// For any radios and stations: no station is worse off at the end than at the start, each
+    /// request increases the sum, no station is asked twice in five minutes, and requests come to
+    /// an end.
     #[test]
     fn all_gain_and_it_ends(alone in prop::collection::vec(prop::collection::vec(1.0..500.0_f64, 3), 2..10)) {
         let rows: Vec<&[f64]> = alone.iter().map(Vec::as_slice).collect();

@@ -9,15 +9,15 @@ use yuzuri_gate::{Half, Standing};
 
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Uploads that share a wire: each keeps what its window lets it, and the queue is what they have in flight beyond the
+/// Uploads that share a wire: each keeps its window full, and the queue is the flight beyond the
 /// path.
 struct Wire {
     rate_bps: f64,
     base_s: f64,
     flows: Vec<Gated>,
-    /// What each would have in flight if nobody bounded it, bytes.
+    /// The flight of each without bounds, bytes.
     wants: Vec<f64>,
-    /// What its application sends, bit/s, if that is what holds it back.
+    /// Its application's rate, bit/s, if that holds it back.
     application_bps: Vec<Option<f64>>,
     bounds: HashMap<FlowKey, u32>,
     now: Duration,
@@ -125,7 +125,8 @@ fn uploads_share_the_wire_and_keep_its_queue_short() {
         let summary = steward.summary.as_ref().unwrap();
         assert_eq!((summary.members, summary.senders), (stations.into(), stations.into()));
         assert!(matches!(summary.phase, Phase::Hold | Phase::Probe), "{summary:?}");
-        // What a window may hold, a probe of a quarter more, and what rounding to segments adds.
+        // The queue that a window may hold, a probe of a quarter more, and the effect of rounding
+        // to segments.
         let most_s = 0.020 + 0.25 * (0.020 + base_ms / 1e3) + 0.005;
         assert!(longest_s < most_s, "{stations} stations, {base_ms} ms: a queue of {longest_s} s");
         let mbps =
@@ -156,7 +157,7 @@ fn members_report_for_themselves_and_are_not_bounded() {
         });
         steward.hear(reports.into());
         plan = wire.look(&mut steward);
-        // They bound themselves: to what the group tells.
+        // They bound themselves to the group's share.
         if let Some(share_bps) = steward.summary.as_ref().map(|s| s.share_bps).filter(|_| look > 10) {
             for n in 0..2 {
                 wire.wants[n] = share_bps as f64 / 8.0 * 0.06;
@@ -185,8 +186,9 @@ fn members_report_for_themselves_and_are_not_bounded() {
     assert!(plan.flows.iter().all(|(_, bound)| bound.bytes > 0), "{plan:?}");
 }
 
-/// Two that take part and two that do not, of each one with twice the weight, and one of each that is limited: members divide
-/// the wire by what they are told, the gate bounds the others, and all have by their weights.
+/// Two stations that take part and two that do not, one of each kind with twice the weight, and one
+/// of each limited: members divide the wire by their shares, the gate bounds the others, and all
+/// have rates by their weights.
 #[test]
 fn members_have_weights_and_limits_too() {
     let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
@@ -211,7 +213,7 @@ fn members_have_weights_and_limits_too() {
             });
             steward.hear(reports.into());
             wire.look(&mut steward);
-            // They bound themselves to their weight of what they were told before.
+            // They bound themselves to their weight of the previous share.
             for n in [0, 1] {
                 let Some(told) = told.as_ref().filter(|told| told.phase != Phase::StartUp) else { continue };
                 let own = told.weighted(steward.weight_of(id(n as u8)));
@@ -231,7 +233,8 @@ fn members_have_weights_and_limits_too() {
     }
 }
 
-/// Who sends less than its share leaves the rest to the others, although its window does not say who holds it back.
+/// A station that sends less than its share leaves the rest to the others, although its window does
+/// not show what holds it back.
 #[test]
 fn what_an_application_leaves_is_the_others() {
     let mut wire = Wire::new(50.0, 30.0, 4);
@@ -309,7 +312,7 @@ fn connections_are_let_go_step_by_step_until_they_lose() {
     assert!(steps > 4, "{second} was let go at once");
 }
 
-/// Only on the radios that were chosen, and only what is bounded.
+/// Only on the selected radios, and only for bounded connections.
 #[test]
 fn acks_are_thinned_on_slow_radios_that_were_chosen() {
     use yuzuri_policy::{Aggregation, SlowRadio};
@@ -337,7 +340,8 @@ fn acks_are_thinned_on_slow_radios_that_were_chosen() {
     assert!(steward.let_go(&wire.flows).flows.iter().all(|(_, bound)| bound.thin_bytes == 0));
 }
 
-/// What uploads of the stations come to, Mbit/s, under these rules: over the second half of two minutes.
+/// The rates of the stations' uploads under these rules, Mbit/s: over the second half of two
+/// minutes.
 fn under(rules: Rules, stations: u8) -> Vec<f64> {
     let mut wire = Wire::new(48.0, 30.0, stations);
     let mut steward = Steward::new(PolicyConfig::default(), rules);
@@ -362,7 +366,7 @@ fn weights_and_limits_divide_the_wire() {
     let stations = [(id(0), rule(2.0, None)), (id(2), rule(0.5, None))].into();
     let got = under(Rules { stations, ..Rules::default() }, 3);
     assert!(near(got[0], 27.4) && near(got[1], 13.7) && near(got[2], 6.9), "{got:?}");
-    // Who is limited leaves the rest to the others.
+    // A limited station leaves the rest to the others.
     let stations = [(id(0), rule(1.0, Some(4e6)))].into();
     let got = under(Rules { stations, ..Rules::default() }, 3);
     assert!(near(got[0], 4.0) && near(got[1], 22.0) && near(got[2], 22.0), "{got:?}");
@@ -412,7 +416,8 @@ fn other_rules_hold_from_the_next_look_on() {
     assert!(!wire.bounds.contains_key(&wire.flows[1].key));
 }
 
-/// Where segments are lost though no queue is long, everything is as without a gate; until they are not lost any more.
+/// If segments are lost although no queue is long, everything is as without a gate, until they are
+/// no longer lost.
 #[test]
 fn it_stands_off_where_segments_are_lost() {
     let mut wire = Wire::new(48.0, 30.0, 3);
@@ -430,7 +435,7 @@ fn it_stands_off_where_segments_are_lost() {
     assert_eq!(plan.flows.len(), 3, "{:?}", steward.summary);
 }
 
-/// While new connections are bounded, one that is known and free is told apart from them.
+/// While new connections are bounded, a known, unbounded one is excepted.
 #[test]
 fn who_is_free_is_not_bounded_like_a_new_connection() {
     let mut wire = Wire::new(20.0, 40.0, 3);
