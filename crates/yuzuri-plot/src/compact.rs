@@ -14,7 +14,8 @@ struct Group {
     is_text: bool,
 }
 
-/// Joins the elements of a picture that plotters drew. What it does not know stays as it is, but for the place of words.
+/// Joins the elements of a picture that plotters drew. What it does not know stays as it is, but
+/// for the place of words.
 pub(crate) fn compact(svg: &str) -> String {
     let (mut out, mut words_out) = (String::new(), String::new());
     let (mut group, mut words_group) = (Group::default(), Group::default());

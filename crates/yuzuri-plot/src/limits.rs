@@ -1,4 +1,5 @@
-//! What limited a sender: a lane under its window, in the colours of the page of `yuzuri watch`, and the legend.
+//! What limited a sender: a lane under its window, in the colours of the page of `yuzuri watch`,
+//! and the legend.
 
 use crate::svg::{Area, Drawn, hex};
 use plotters::prelude::*;
@@ -7,7 +8,8 @@ use yuzuri_limits::Limit;
 
 /// Height of the lane.
 pub const LANE: u32 = 16;
-/// So many stretches as this stand side by side in a lane at most: shorter ones are drawn so wide that they can be seen.
+/// So many stretches as this stand side by side in a lane at most: shorter ones are drawn so wide
+/// that they can be seen.
 const ACROSS: f64 = 900.0;
 
 /// A limit's colour, and the same in the dark.
@@ -41,8 +43,8 @@ pub fn dark() -> impl Iterator<Item = (RGBColor, &'static str)> {
     Limit::ALL.into_iter().map(colours)
 }
 
-/// Time in which something limited a sender, or a part of all senders: from and to in seconds, and from below to above in
-/// parts of the lane's height.
+/// Time in which something limited a sender, or a part of all senders: from and to in seconds, and
+/// from below to above in parts of the lane's height.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece {
     /// When it begins.
@@ -55,7 +57,8 @@ pub struct Piece {
     pub limit: Limit,
 }
 
-/// Draws the lane, on an axis that begins and ends where that of the chart above does: so far from the area's left and right.
+/// Draws the lane, on an axis that begins and ends where that of the chart above does: so far from
+/// the area's left and right.
 ///
 /// # Errors
 /// If an element could not be drawn.

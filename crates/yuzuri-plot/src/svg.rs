@@ -12,8 +12,8 @@ pub type DrawError = DrawingAreaErrorKind<std::io::Error>;
 /// What drawing gives.
 pub type Drawn = Result<(), DrawError>;
 
-/// Draws into an SVG of this size. `words`: what is read aloud instead of the picture. `ground`: its colour; `None`: that of
-/// the page. The page's style gives the font.
+/// Draws into an SVG of this size. `words`: what is read aloud instead of the picture. `ground`:
+/// its colour; `None`: that of the page. The page's style gives the font.
 ///
 /// # Errors
 /// If an element could not be drawn.

@@ -1,4 +1,5 @@
-//! What a terminal had before sharing began, and what it has since: measured by the daemon as it looks.
+//! What a terminal had before sharing began, and what it has since: measured by the daemon as it
+//! looks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -104,8 +105,8 @@ enum InForce {
 }
 
 impl Ledger {
-    /// Takes in a look, and the bounds that it set. A look at which nothing was delivered tells nothing, neither does one at
-    /// which little was bounded.
+    /// Takes in a look, and the bounds that it set. A look at which nothing was delivered tells
+    /// nothing, neither does one at which little was bounded.
     pub(crate) fn add(&mut self, elapsed: Duration, points: impl Iterator<Item = Point>) {
         let seconds = elapsed.as_secs_f64();
         let mut sum = Sum { looks: 1, seconds, ..Sum::default() };
@@ -143,7 +144,8 @@ impl Ledger {
         }
     }
 
-    /// What there is to compare; `None`: sharing did not begin, or nothing was sent for long enough before or since.
+    /// What there is to compare; `None`: sharing did not begin, or nothing was sent for long enough
+    /// before or since.
     pub(crate) fn benefit(&self) -> Option<Benefit> {
         Some(Benefit { before: self.before.measured()?, since: self.since.measured()? })
     }
@@ -156,7 +158,8 @@ mod tests {
 
     const LOOK: Duration = Duration::from_millis(500);
 
-    /// So many looks with these figures, all under bounds or all without: each is set by the look before.
+    /// So many looks with these figures, all under bounds or all without: each is set by the look
+    /// before.
     fn look(ledger: &mut Ledger, looks: usize, rate_bps: f64, srtt_us: u32, bounded: bool) {
         ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
         for _ in 0..looks {

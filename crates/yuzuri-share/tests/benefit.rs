@@ -41,7 +41,8 @@ fn before_and_since_are_measured_and_told() {
     assert_eq!(read.interfaces[0].benefit, Some(told));
 }
 
-/// A terminal that has just joined a network waits for its gateway, for somebody who sends, and for a leader.
+/// A terminal that has just joined a network waits for its gateway, for somebody who sends, and for
+/// a leader.
 #[test]
 fn a_wait_is_no_problem() {
     const TEST: &str = "a_wait_is_no_problem";
