@@ -116,8 +116,8 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
-/* Reports to the monitor whether the upper bound holds the window. A bound that every flow has does not come
- * from a sharing group, and the monitor would name it so: it is not reported. */
+/* Reports to the monitor whether the upper bound holds the window. A bound that every flow has does
+ * not come from a sharing group, and the monitor would name it so: it is not reported. */
 static __always_inline void tell(struct cubic *ca, bool at_bound)
 {
 	if (upper_always)

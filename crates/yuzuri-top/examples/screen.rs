@@ -2,8 +2,8 @@
 //! [OPTION]...`
 //!
 //! Options: `sampled`, `lossy`, `panic` (the screen's thread panics on the key d),
-//! `panic-elsewhere` (the feeding thread panics after a second), `dark`, `light`, `colourless`, `report=FILE` (writes the screen's
-//! exit reason and its cost to the file).
+//! `panic-elsewhere` (the feeding thread panics after a second), `dark`, `light`, `colourless`,
+//! `report=FILE` (writes the screen's exit reason and its cost to the file).
 
 #![expect(unsafe_code, reason = "system calls of the test")]
 

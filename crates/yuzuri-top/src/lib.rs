@@ -109,6 +109,10 @@ pub fn run(
     let mut input = input;
     let choice = theme;
     let theme = Theme::from_env(choice);
+    if matches!(choice, ThemeChoice::Dark | ThemeChoice::Light) {
+        // crossterm goes by NO_COLOR as well.
+        ratatui::crossterm::style::force_color_output(true);
+    }
     if choice == ThemeChoice::Auto && theme.wants_background() {
         input.ask_background().map_err(TopError::SetUp)?;
     }

@@ -40,8 +40,8 @@ impl Theme {
     pub(crate) const PLAIN_ASCII: Theme = Theme { colour: false, light: false, ascii: true };
 
     /// As chosen, and else from the environment: `NO_COLOR` (<https://no-color.org>, which a choice
-    /// overrides); `COLORFGBG` for a light background. ASCII if the locale is not UTF-8 or the terminal is the Linux console, whose
-    /// font has no Braille.
+    /// overrides); `COLORFGBG` for a light background. ASCII if the locale is not UTF-8 or the
+    /// terminal is the Linux console, whose font has no Braille.
     pub(crate) fn from_env(choice: ThemeChoice) -> Theme {
         Theme::from_vars(choice, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }

@@ -294,7 +294,8 @@ fn without_a_terminal_it_says_what_to_use_instead() {
     assert!(out.stdout.is_empty(), "not a byte to a pipe");
 }
 
-/// As the terminal gets them: 12 is light blue, 4 is blue (cwnd on a dark and on a light background).
+/// As the terminal gets them: 12 is light blue, 4 is blue (cwnd on a dark and on a light
+/// background).
 #[test]
 fn a_theme_that_was_chosen_has_its_colours() {
     if !has_tmux() {

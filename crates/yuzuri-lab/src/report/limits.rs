@@ -1,4 +1,5 @@
-//! What limits the flows of each terminal over time, as `yuzuri why` tells it of the same recording.
+//! What limits the flows of each terminal over time, as `yuzuri why` tells it of the same
+//! recording.
 
 use std::collections::HashMap;
 use yuzuri_limits::{Limit, LimitTimes};
@@ -58,7 +59,8 @@ impl Lanes {
         });
     }
 
-    /// The lane of a terminal: in each part of the time the limits of its senders, one upon the other.
+    /// The lane of a terminal: in each part of the time the limits of its senders, one upon the
+    /// other.
     pub(super) fn pieces(&self, terminal: usize) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         let senders = || self.flows.values().filter(|lane| lane.terminal == terminal && lane.limits.sends());

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A name that a terminal gives itself: 1 to 63 printable characters of ASCII, no blank at either end. So it is shown as it is,
-/// moves no cursor, and no letter of another script looks like one of it. It proves nothing: any member may give itself any name.
+/// A name that a terminal gives itself: 1 to 63 printable characters of ASCII, no blank at either
+/// end. So it is shown as it is, moves no cursor, and no letter of another script looks like one of
+/// it. It proves nothing: any member may give itself any name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TerminalName {
     bytes: [u8; TerminalName::MAX_BYTES],
