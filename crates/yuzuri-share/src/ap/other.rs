@@ -12,8 +12,10 @@ const SMALL_BPS: f64 = 512_000.0;
 const NEARLY_ALL: f64 = 0.9;
 /// It would take more, too, as long after something was marked or dropped, nanoseconds.
 const HELD_BACK_NS: u64 = 10_000_000_000;
-/// Who loses more than this part of its packets for so many looks, does not answer to losses ...
+/// Who loses more than this part of its packets for so many looks, and sends no less than before by what one loss takes off a window (RFC 9438, 4.6),
+/// does not answer to losses ...
 const DOES_NOT_ANSWER: f64 = 0.2;
+const CUT: f64 = 0.7;
 const LOOKS: u32 = 20;
 /// ... and is left alone for so long, nanoseconds: nothing is won by it.
 const LEFT_ALONE_NS: u64 = 300_000_000_000;
@@ -21,7 +23,7 @@ const LEFT_ALONE_NS: u64 = 300_000_000_000;
 /// last seconds it may catch up, in about a second, and never at more than what a sender that goes down to 0.7 (RFC 9438, 4.6) has to reach.
 const LEFT_S: f64 = 2.0;
 const CATCH_UP_S: f64 = 1.0;
-const PEAK: f64 = 1.0 / 0.7;
+const PEAK: f64 = 1.0 / CUT;
 /// A window carries less as the queue grows, a rate does not. So what stands in the queue beyond what windows may hold is taken off the rate,
 /// within so many seconds, down to this part: that to which a window is cut at once.
 const DRAINS_S: f64 = 1.0;
@@ -44,6 +46,8 @@ pub(crate) struct Other {
     delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
+    /// The most that came in a look since so much is dropped, bit/s.
+    most_bps: f64,
     left_alone_until_ns: u64,
     looked_for_s: f64,
     /// What it left of its share, bits.
@@ -66,6 +70,7 @@ impl Other {
             delivered: 0.0,
             held_back_ns: None,
             vain: 0,
+            most_bps: 0.0,
             left_alone_until_ns: 0,
             looked_for_s: 0.0,
             left: 0.0,
@@ -96,7 +101,10 @@ impl Other {
         if seen.dropped != self.last.dropped || seen.marked != self.last.marked {
             self.held_back_ns = Some(now_ns);
         }
-        self.vain = if dropped > DOES_NOT_ANSWER { self.vain + 1 } else { 0 };
+        self.most_bps = if dropped > DOES_NOT_ANSWER { self.most_bps.max(self.came_bps) } else { 0.0 };
+        // Who has answered may lose for long: what it sends again is dropped, too.
+        self.vain =
+            if self.most_bps > 0.0 && self.came_bps >= CUT * self.most_bps { self.vain + 1 } else { 0 };
         if self.vain == LOOKS {
             self.left_alone_until_ns = now_ns.saturating_add(LEFT_ALONE_NS);
             self.vain = 0;
@@ -107,6 +115,16 @@ impl Other {
     /// Whether it is left alone because it does not answer to losses.
     pub(crate) fn is_left_alone(&self) -> bool {
         self.looked_ns < self.left_alone_until_ns
+    }
+
+    /// Whether so much comes that it may fill a queue, and answers to what is dropped of it.
+    pub(super) fn is_upload(&self) -> bool {
+        self.came_bps >= SMALL_BPS && !self.is_left_alone()
+    }
+
+    /// What of it was dropped since the look before, payload bit/s.
+    pub(super) fn dropped_bps(&self) -> f64 {
+        (self.came_bps - self.passed_bps) * SEGMENT.0 as f64 / SEGMENT.1
     }
 
     /// Whether it would take more than it has, as far as can be told.
@@ -287,6 +305,20 @@ mod tests {
         let mut sender = Sender::new();
         (0..5 * LOOKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
         assert!(!sender.other.is_left_alone());
+    }
+
+    /// A sender that has come down from what it sent loses what it sends again for long. One that sends as before has not come down, whatever it loses.
+    #[test]
+    fn who_has_come_down_has_answered() {
+        for (bps, answers) in [(5e6, true), (20e6, false)] {
+            let mut sender = Sender::new();
+            sender.send(20e6, 0.6);
+            for _ in 1..LOOKS {
+                assert!(!sender.other.is_left_alone());
+                sender.send(bps, 0.4);
+            }
+            assert_eq!(sender.other.is_left_alone(), !answers, "{bps}");
+        }
     }
 
     /// What it left it may catch up, within bounds, and then has its share again.

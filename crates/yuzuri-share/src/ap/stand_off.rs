@@ -7,16 +7,16 @@ use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
 /// What the policy calls losses: more than this part of a look's segments. So many are chance.
-const LOST: f64 = 0.002;
-const CHANCE: f64 = 4.0;
+pub(super) const LOST: f64 = 0.002;
+pub(super) const CHANCE: f64 = 4.0;
 /// Bounds take effect in so many looks.
-const SETTLES: u32 = 4;
+pub(super) const SETTLES: u32 = 4;
 /// Bounded connections are to carry this part of what was carried at most; what is missing is summed up from look to look, as long as
 /// something is (a cumulative sum, Page 1954), and so much of it, in looks, is no chance.
 const CARRIES: f64 = 0.97;
 const MISSING: f64 = 0.3;
 /// After so many looks without a failure earlier ones do not count.
-const HOLDS: u32 = 60;
+pub(super) const HOLDS: u32 = 60;
 /// How long nobody is bounded when losses begin, and after a failure, in looks: twice as long after each one more. Meanwhile the policy
 /// learns what is carried at most, and remembers it as long.
 const OFF: u32 = 60;
