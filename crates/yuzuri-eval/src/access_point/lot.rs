@@ -1,5 +1,6 @@
-//! Settings by lot: those of `yuzuri-eval sharing lot`, where nobody runs anything. Outsiders are stations like all others there. With `--quic` each
-//! terminal uses QUIC with a probability of one half: what is sent over it is not bounded by windows, and starts without HyStart, as quinn.
+//! Settings by lot: those of `yuzuri-eval sharing lot`, where nobody runs anything. Outsiders are
+//! stations like all others there. With `--quic` each terminal uses QUIC with a probability of one
+//! half: what is sent over it is not bounded by windows, and starts without HyStart, as quinn.
 
 use super::Args;
 use super::contender::Contender;

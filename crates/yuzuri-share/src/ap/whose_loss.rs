@@ -1,16 +1,19 @@
-//! Whose losses are, beside traffic that no window bounds. A sender of QUIC that overflows a queue makes connections lose there as they do on a
-//! path that loses segments. Which of the two it is, is asked: while token buckets hold that traffic, losses of its making end within a few
-//! round trips, those of a path go on. Until that is known, the policy is not told of them: otherwise it would let all go, and so keep up
-//! the losses that it let go for. No I/O and no clock.
+//! Whose losses are, beside traffic that no window bounds. A sender of QUIC that overflows a queue
+//! makes connections lose there as they do on a path that loses segments. Which of the two it is,
+//! is asked: while token buckets hold that traffic, losses of its making end within a few round
+//! trips, those of a path go on. Until that is known, the policy is not told of them: otherwise it
+//! would let all go, and so keep up the losses that it let go for. No I/O and no clock.
 
 use super::stand_off::{CHANCE, HOLDS, LOST, SETTLES};
 use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
-/// What was lost before the buckets held is sent again within so many round trips: the queue drains in about one, as the loss shows in the next,
-/// and a recovery repairs half of a window in each of two more.
+/// What was lost before the buckets held is sent again within so many round trips: the queue drains
+/// in about one, as the loss shows in the next, and a recovery repairs half of a window in each of
+/// two more.
 const ROUND_TRIPS: f64 = 4.0;
-/// The question stands for so many looks at most while buckets do not hold: a start-up is over by then.
+/// The question stands for so many looks at most while buckets do not hold: a start-up is over by
+/// then.
 const UNANSWERED: u32 = 20;
 
 /// What can be done about traffic that no window bounds.
@@ -27,13 +30,15 @@ pub(super) enum Buckets {
 /// The question over time.
 #[derive(Debug, Default)]
 pub(super) struct WhoseLoss {
-    /// What each connection had lost and delivered at the last look, and what of its losses the policy was not told, segments.
+    /// What each connection had lost and delivered at the last look, and what of its losses the
+    /// policy was not told, segments.
     before: HashMap<u64, [u64; 3]>,
     /// It turned out that the path loses.
     is_of_path: bool,
     /// Looks since losses without buckets that hold.
     unanswered: u32,
-    /// Looks, and seconds, since the buckets hold; what was lost and delivered since they had taken effect.
+    /// Looks, and seconds, since the buckets hold; what was lost and delivered since they had taken
+    /// effect.
     held: u32,
     held_s: f64,
     longest_s: f64,
@@ -42,8 +47,8 @@ pub(super) struct WhoseLoss {
 }
 
 impl WhoseLoss {
-    /// Takes in a look `seconds` after the last one, and takes losses off the connections that the policy is not to be told. `is_lossy`: the policy
-    /// takes the path for one that loses.
+    /// Takes in a look `seconds` after the last one, and takes losses off the connections that the
+    /// policy is not to be told. `is_lossy`: the policy takes the path for one that loses.
     pub(super) fn look<'a>(
         &mut self,
         buckets: Buckets,
@@ -111,7 +116,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A connection beside traffic that no window bounds; the policy takes what it is told for a path that loses, for a minute.
+    /// A connection beside traffic that no window bounds; the policy takes what it is told for a
+    /// path that loses, for a minute.
     struct Path {
         whose: WhoseLoss,
         seen: FlowSeen,
@@ -150,7 +156,8 @@ mod tests {
         assert!((0..20).all(|n| path.look(Buckets::Hold, if n < 4 { 9 } else { 0 }) == 0));
     }
 
-    /// A path's losses go on: the policy is told before three seconds have passed, and of no earlier ones.
+    /// A path's losses go on: the policy is told before three seconds have passed, and of no
+    /// earlier ones.
     #[test]
     fn losses_that_go_on_while_buckets_hold_are_of_the_path() {
         for buckets in [Buckets::Hold, Buckets::None] {

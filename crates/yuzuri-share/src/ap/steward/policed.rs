@@ -19,8 +19,9 @@ impl Steward {
         }
     }
 
-    /// The stations' reports, with what the token buckets dropped: it came over the air, and filled queues before the gate. Where less than `most_bps`
-    /// is carried it is what is missing, up to that; without it the policy would look for others that hold the queue.
+    /// The stations' reports, with what the token buckets dropped: it came over the air, and filled
+    /// queues before the gate. Where less than `most_bps` is carried it is what is missing, up to
+    /// that; without it the policy would look for others that hold the queue.
     pub(super) fn reach_the_gate(&self, most_bps: f64) -> Vec<Report> {
         let dropped = |station: &Station| station.other.as_ref().map_or(0.0, Other::dropped_bps);
         let all_bps: f64 = self.stations.values().map(dropped).sum();
@@ -64,7 +65,8 @@ mod tests {
         steward
     }
 
-    /// 8 Mbit/s are carried, and 16 of IP packets were dropped: these are what is missing, and never more than that.
+    /// 8 Mbit/s are carried, and 16 of IP packets were dropped: these are what is missing, and
+    /// never more than that.
     #[test]
     fn what_the_gate_drops_is_not_missing() {
         let steward = steward(Rules::default());
