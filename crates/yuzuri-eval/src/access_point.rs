@@ -39,6 +39,9 @@ pub struct Args {
     /// Instead, draw so many settings by lot
     #[arg(long, value_name = "SETTINGS", value_parser = clap::value_parser!(u64).range(1..))]
     lot: Option<u64>,
+    /// In settings by lot, let each terminal use QUIC with a probability of one half
+    #[arg(long, requires = "lot")]
+    quic: bool,
     /// Seed of the settings by lot, or of a trace
     #[arg(long, default_value_t = 1)]
     seed: u64,

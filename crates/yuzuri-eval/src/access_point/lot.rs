@@ -1,5 +1,6 @@
-//! Random settings: those of `yuzuri-eval sharing lot`, where no station runs yuzuri. Outsiders are
-//! stations like all others there.
+//! Settings by lot: those of `yuzuri-eval sharing lot`, where nobody runs anything. Outsiders are
+//! stations like all others there. With `--quic` each terminal uses QUIC with a probability of one
+//! half: what is sent over it is not bounded by windows, and starts without HyStart, as quinn.
 
 use super::Args;
 use super::contender::Contender;
@@ -8,8 +9,13 @@ use super::gate::Gate;
 use crate::sharing::{CLASSES, Drawn, LotFigures, columns, drawn, each, shared, watched, write_lines};
 use serde::Serialize;
 use std::fmt::Write as _;
+use yuzuri_cca::SlowStartExit;
+use yuzuri_netmodel::Random;
 use yuzuri_policy::PolicyConfig;
 use yuzuri_sim::{NoSteer, ReceiverConfig, ScenarioError, Steer, run as simulate};
+
+/// A stream of random numbers beside that of the settings.
+const QUIC: u64 = 0x7175_6963;
 
 #[derive(Serialize)]
 struct Outcome {
@@ -19,15 +25,24 @@ struct Outcome {
     figures: Vec<(Contender, LotFigures)>,
 }
 
-fn figures(contender: Contender, drawn: &Drawn) -> Result<LotFigures, ScenarioError> {
+/// Who uses QUIC; drawn apart, so that a setting is what it is without.
+fn who_uses_quic(seed: u64, drawn: &Drawn) -> Vec<bool> {
+    let mut random = Random::new(drawn.number, seed.wrapping_add(QUIC));
+    drawn.phys.iter().map(|_| random.part() < 0.5).collect()
+}
+
+fn figures(contender: Contender, drawn: &Drawn, quic: &[bool]) -> Result<LotFigures, ScenarioError> {
     let mut scenario = drawn.scenario.clone();
     contender.prepare(&mut scenario);
+    for (terminal, _) in scenario.terminals.iter_mut().zip(quic).filter(|(_, quic)| **quic) {
+        terminal.sender.slow_start_exit = SlowStartExit::Loss;
+    }
     let receiver = ReceiverConfig { growing_buffer: true, ..ReceiverConfig::default() };
     scenario.terminals.iter_mut().for_each(|terminal| terminal.receiver = receiver);
     let mut steer: Box<dyn Steer> = match contender.rules() {
         Some(rules) => {
             let config = PolicyConfig::default();
-            Box::new(Gate::new(config, rules, &drawn.phys, &scenario.changes, Vec::new()))
+            Box::new(Gate::new(config, rules, &drawn.phys, &scenario.changes, quic.to_vec()))
         }
         None if contender == Contender::Daemon => Box::new(shared(drawn)),
         None => Box::new(NoSteer),
@@ -41,7 +56,8 @@ pub fn run(args: &Args, settings: u64, contenders: &[Contender]) -> anyhow::Resu
     let outcomes = watched(args.jobs, |jobs, stop, progress| {
         each(&numbers, jobs, stop, progress, |number| {
             let drawn = Drawn { outside: 0, ..drawn(args.seed, *number) };
-            let figures = contenders.iter().map(|one| Ok((*one, figures(*one, &drawn)?)));
+            let quic = if args.quic { who_uses_quic(args.seed, &drawn) } else { Vec::new() };
+            let figures = contenders.iter().map(|one| Ok((*one, figures(*one, &drawn, &quic)?)));
             let figures = figures.collect::<Result<Vec<_>, ScenarioError>>()?;
             let Drawn { number, words, classes, .. } = drawn;
             Ok(Outcome { number, words, classes, figures })

@@ -18,6 +18,7 @@ mod steer;
 mod steward;
 mod under_way;
 mod view;
+mod whose_loss;
 
 pub use air::AirStatus;
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};

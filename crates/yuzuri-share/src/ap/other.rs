@@ -13,9 +13,10 @@ const SMALL_BPS: f64 = 512_000.0;
 const NEARLY_ALL: f64 = 0.9;
 /// It would take more, too, as long after something was marked or dropped, nanoseconds.
 const HELD_BACK_NS: u64 = 10_000_000_000;
-/// A sender that loses more than this fraction of its packets for this many ticks does not respond
-/// to losses ...
+/// Who loses more than this part of its packets for so many looks, and sends no less than before by what one loss takes off a window (RFC 9438, 4.6),
+/// does not answer to losses ...
 const DOES_NOT_ANSWER: f64 = 0.2;
+const CUT: f64 = 0.7;
 const LOOKS: u32 = 20;
 /// ... and is left alone for this long, nanoseconds: drops gain nothing.
 const LEFT_ALONE_NS: u64 = 300_000_000_000;
@@ -25,10 +26,9 @@ const LEFT_ALONE_NS: u64 = 300_000_000_000;
 /// 4.6) has to reach.
 const LEFT_S: f64 = 2.0;
 const CATCH_UP_S: f64 = 1.0;
-const PEAK: f64 = 1.0 / 0.7;
-/// A window carries less as the queue grows, a fixed rate does not. So the queue beyond what
-/// windows may hold is subtracted from the rate, within this many seconds, down to this fraction:
-/// the largest reduction of a window in one step.
+const PEAK: f64 = 1.0 / CUT;
+/// A window carries less as the queue grows, a rate does not. So what stands in the queue beyond what windows may hold is taken off the rate,
+/// within so many seconds, down to this part: that to which a window is cut at once.
 const DRAINS_S: f64 = 1.0;
 const CUT_TO: f64 = 0.5;
 /// Payload of a segment, and its packet, bytes.
@@ -49,6 +49,8 @@ pub(crate) struct Other {
     delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
+    /// The most that came in a look since so much is dropped, bit/s.
+    most_bps: f64,
     left_alone_until_ns: u64,
     looked_for_s: f64,
     /// The unused part of its share, bits.
@@ -71,6 +73,7 @@ impl Other {
             delivered: 0.0,
             held_back_ns: None,
             vain: 0,
+            most_bps: 0.0,
             left_alone_until_ns: 0,
             looked_for_s: 0.0,
             left: 0.0,
@@ -102,7 +105,10 @@ impl Other {
         if seen.dropped != self.last.dropped || seen.marked != self.last.marked {
             self.held_back_ns = Some(now_ns);
         }
-        self.vain = if dropped > DOES_NOT_ANSWER { self.vain + 1 } else { 0 };
+        self.most_bps = if dropped > DOES_NOT_ANSWER { self.most_bps.max(self.came_bps) } else { 0.0 };
+        // Who has answered may lose for long: what it sends again is dropped, too.
+        self.vain =
+            if self.most_bps > 0.0 && self.came_bps >= CUT * self.most_bps { self.vain + 1 } else { 0 };
         if self.vain == LOOKS {
             self.left_alone_until_ns = now_ns.saturating_add(LEFT_ALONE_NS);
             self.vain = 0;
@@ -115,7 +121,17 @@ impl Other {
         self.looked_ns < self.left_alone_until_ns
     }
 
-    /// Whether it would take more than it has, as far as that can be determined.
+    /// Whether so much comes that it may fill a queue, and answers to what is dropped of it.
+    pub(super) fn is_upload(&self) -> bool {
+        self.came_bps >= SMALL_BPS && !self.is_left_alone()
+    }
+
+    /// What of it was dropped since the look before, payload bit/s.
+    pub(super) fn dropped_bps(&self) -> f64 {
+        (self.came_bps - self.passed_bps) * SEGMENT.0 as f64 / SEGMENT.1
+    }
+
+    /// Whether it would take more than it has, as far as can be told.
     fn is_elastic(&self, share_bps: f64) -> bool {
         let lately = self.held_back_ns.is_some_and(|at| self.looked_ns.saturating_sub(at) < HELD_BACK_NS);
         lately && !self.is_left_alone() || self.passed_bps >= NEARLY_ALL * share_bps
@@ -298,7 +314,21 @@ mod tests {
         assert!(!sender.other.is_left_alone());
     }
 
-    /// It may catch up on an unused share, within limits, and then has its share again.
+    /// A sender that has come down from what it sent loses what it sends again for long. One that sends as before has not come down, whatever it loses.
+    #[test]
+    fn who_has_come_down_has_answered() {
+        for (bps, answers) in [(5e6, true), (20e6, false)] {
+            let mut sender = Sender::new();
+            sender.send(20e6, 0.6);
+            for _ in 1..LOOKS {
+                assert!(!sender.other.is_left_alone());
+                sender.send(bps, 0.4);
+            }
+            assert_eq!(sender.other.is_left_alone(), !answers, "{bps}");
+        }
+    }
+
+    /// What it left it may catch up, within bounds, and then has its share again.
     #[test]
     fn who_stayed_below_its_share_catches_up() {
         let mut sender = Sender::new();

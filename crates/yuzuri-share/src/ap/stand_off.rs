@@ -7,22 +7,19 @@
 use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
-/// The policy's threshold for losses: more than this fraction of a tick's segments. This many may
-/// be chance.
-const LOST: f64 = 0.002;
-const CHANCE: f64 = 4.0;
-/// Ticks until bounds take effect.
-const SETTLES: u32 = 4;
-/// Bounded connections must carry this fraction of the maximum before. The deficit is summed from
-/// tick to tick as long as there is one (a cumulative sum, Page 1954); from this much on, in ticks,
-/// it is not chance.
+/// What the policy calls losses: more than this part of a look's segments. So many are chance.
+pub(super) const LOST: f64 = 0.002;
+pub(super) const CHANCE: f64 = 4.0;
+/// Bounds take effect in so many looks.
+pub(super) const SETTLES: u32 = 4;
+/// Bounded connections are to carry this part of what was carried at most; what is missing is summed up from look to look, as long as
+/// something is (a cumulative sum, Page 1954), and so much of it, in looks, is no chance.
 const CARRIES: f64 = 0.97;
 const MISSING: f64 = 0.3;
-/// After this many ticks without a failure, earlier failures do not count.
-const HOLDS: u32 = 60;
-/// How long nothing is bounded when losses begin, and after a failure, in ticks: twice as long
-/// after each further one. Meanwhile the policy learns the maximum rate, and remembers it for as
-/// long.
+/// After so many looks without a failure earlier ones do not count.
+pub(super) const HOLDS: u32 = 60;
+/// How long nobody is bounded when losses begin, and after a failure, in looks: twice as long after each one more. Meanwhile the policy
+/// learns what is carried at most, and remembers it as long.
 const OFF: u32 = 60;
 const LONGEST_OFF: u32 = 16 * OFF;
 

@@ -11,6 +11,7 @@ use super::seat::Seat;
 use super::stand_off::StandOff;
 use super::under_way::UnderWay;
 use super::view::{View, segment_bytes};
+use super::whose_loss::WhoseLoss;
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -99,7 +100,8 @@ pub struct Steward {
     decisions: Vec<Decision>,
     stand_off: StandOff,
     under_way: UnderWay,
-    /// The last reports of stations that take part.
+    whose_loss: WhoseLoss,
+    /// What stations that take part reported last.
     members: BTreeMap<StationId, Report>,
     /// Whether nothing was bounded at the last tick because bounds do not help here.
     stands_off: bool,
@@ -121,6 +123,7 @@ impl Steward {
             decisions: Vec::new(),
             stand_off: StandOff::default(),
             under_way: UnderWay::default(),
+            whose_loss: WhoseLoss::default(),
             members: BTreeMap::new(),
             stands_off: false,
         }
@@ -260,6 +263,7 @@ impl Steward {
     }
 
     fn decide(&mut self, now: Moment, plan: &mut Plan) {
+        let seconds = now.since(self.looked).as_secs_f64();
         self.looked = now;
         let members = u16::try_from(self.stations.len()).unwrap_or(u16::MAX);
         let mean_weight = self.mean_weight();
@@ -268,6 +272,9 @@ impl Steward {
         let reports = self.stations.values().filter_map(|station| station.report.as_ref());
         let carried_bps: u64 = reports.map(|report| report.rate_bps).sum();
         let part = carried_bps as f64 / most_bps.max(1) as f64;
+        let buckets = self.buckets();
+        let rows = self.stations.values_mut().flat_map(|station| &mut station.rows).map(|row| &mut row.seen);
+        self.whose_loss.look(buckets, is_lossy, seconds, rows);
         let rows = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.seen);
         let stands_off = self.stand_off.look(is_lossy, part, rows);
         self.stands_off = stands_off;
@@ -361,7 +368,8 @@ impl Steward {
                 }
             }
         }
-        let reports = self.stations.values().filter_map(|station| station.report.as_ref()).collect();
+        let heard = self.reach_the_gate(most_bps as f64);
+        let reports = heard.iter().collect();
         let mut seat = Seat {
             members,
             part: 1.0,
@@ -484,5 +492,6 @@ impl Station {
     }
 }
 
+mod policed;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,100 @@
+//! What the token buckets do, and what they drop, in the stations' group.
+
+use super::super::whose_loss::Buckets;
+use super::{Other, Station, StationId, Steward};
+use yuzuri_policy::Report;
+
+impl Steward {
+    /// What token buckets do about traffic that no window bounds.
+    pub(super) fn buckets(&self) -> Buckets {
+        let holds = |(id, station): (&StationId, &Station)| {
+            let is_left_alone = self.rules.no_police || self.is_exempt(*id);
+            let other = station.other.as_ref().filter(|other| !is_left_alone && other.is_upload())?;
+            Some(other.rate_bps.is_some())
+        };
+        match self.stations.iter().filter_map(holds).reduce(|one, other| one || other) {
+            None => Buckets::None,
+            Some(false) => Buckets::Ready,
+            Some(true) => Buckets::Hold,
+        }
+    }
+
+    /// The stations' reports, with what the token buckets dropped: it came over the air, and filled
+    /// queues before the gate. Where less than `most_bps` is carried it is what is missing, up to
+    /// that; without it the policy would look for others that hold the queue.
+    pub(super) fn reach_the_gate(&self, most_bps: f64) -> Vec<Report> {
+        let dropped = |station: &Station| station.other.as_ref().map_or(0.0, Other::dropped_bps);
+        let all_bps: f64 = self.stations.values().map(dropped).sum();
+        let reports = || self.stations.values().filter_map(|s| Some((s, s.report.as_ref()?)));
+        let carried_bps: f64 = reports().map(|(_, report)| report.rate_bps as f64).sum();
+        let part = ((most_bps - carried_bps).max(0.0) / all_bps.max(1.0)).min(1.0);
+        let whole = |(station, report): (&Station, &Report)| Report {
+            rate_bps: report.rate_bps + (part * dropped(station)) as u64,
+            ..report.clone()
+        };
+        reports().map(whole).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::super::rules::StationRule;
+    use super::super::*;
+    use super::*;
+
+    const LOOK_NS: u64 = 500_000_000;
+
+    /// A station that reports 4 Mbit/s, and of whose QUIC so much comes and passes, Mbit/s.
+    fn station(came: u64, passed: u64) -> Station {
+        let mbit = 1_000_000 / 8 / 2;
+        let begin = OtherSeen { mac: [2; 6], ..OtherSeen::default() };
+        let mut other = Other::new(0, begin);
+        let packets = came * mbit / 1250;
+        let dropped = (came - passed) * mbit / 1250;
+        other.look(LOOK_NS, OtherSeen { bytes: came * mbit, packets, dropped, ..begin });
+        let report = Report { rate_bps: 4_000_000, elastic: true, ..Report::default() };
+        Station { report: Some(report), other: Some(other), ..Station::new(PolicyConfig::default()) }
+    }
+
+    fn steward(rules: Rules) -> Steward {
+        let mut steward = Steward::new(PolicyConfig::default(), rules);
+        for (number, came, passed) in [(0, 20, 4), (1, 4, 4)] {
+            steward.stations.insert(StationId([2, 0, 0, 0, 0, number]), station(came, passed));
+        }
+        steward
+    }
+
+    /// 8 Mbit/s are carried, and 16 of IP packets were dropped: these are what is missing, and
+    /// never more than that.
+    #[test]
+    fn what_the_gate_drops_is_not_missing() {
+        let steward = steward(Rules::default());
+        let sum = |most_bps| {
+            let heard = steward.reach_the_gate(most_bps);
+            heard.iter().map(|report| report.rate_bps as f64 / 1e6).sum::<f64>()
+        };
+        let all = 8.0 + 16.0 * 1448.0 / 1500.0;
+        for (most, told) in [(0.0, 8.0), (8.0, 8.0), (12.0, 12.0), (20.0, 20.0), (100.0, all)] {
+            assert!((sum(most * 1e6) - told).abs() < 0.2, "{most}: {}", sum(most * 1e6));
+        }
+        let heard = steward.reach_the_gate(12e6);
+        assert_eq!((heard[0].rate_bps > 7_900_000, heard[1].rate_bps), (true, 4_000_000));
+        assert!(steward.stations.values().all(|s| s.report.as_ref().unwrap().rate_bps == 4_000_000));
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_no_question() {
+        let of = |rules| steward(rules).buckets();
+        assert_eq!(of(Rules::default()), Buckets::Ready);
+        assert_eq!(of(Rules { no_police: true, ..Rules::default() }), Buckets::None);
+        let guests = StationRule { exempt: true, ..StationRule::default() };
+        assert_eq!(of(Rules { guests, ..Rules::default() }), Buckets::None);
+        let mut held = steward(Rules::default());
+        let first = held.stations.values_mut().next().unwrap();
+        first.other.as_mut().unwrap().rate_bps = Some(1);
+        assert_eq!(held.buckets(), Buckets::Hold);
+        held.stations.values_mut().for_each(|station| station.other = None);
+        assert_eq!(held.buckets(), Buckets::None);
+    }
+}
