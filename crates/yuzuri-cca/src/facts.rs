@@ -125,7 +125,7 @@ impl Facts {
         Facts { name, kernel_name: name, ..PLAIN }
     }
 
-    /// Whether a form of it gives way at times that cannot be foreseen.
+    /// Whether one of its forms backs off at random times.
     pub fn gives_way_by_lot(&self) -> bool {
         self.forms.iter().any(|form| matches!(form, Form::Randomized | Form::Unforeseen))
     }
@@ -135,7 +135,7 @@ const COUNTED_ACKS: &[Form] = &[Form::Plain, Form::CountsAcks];
 const IN_TICKS: &[Form] = &[Form::Plain, Form::SlowTicks];
 
 impl Algorithm {
-    /// What is known of it.
+    /// Facts about this algorithm.
     pub const fn facts(self) -> Facts {
         match self {
             Algorithm::Cubic => {

@@ -12,21 +12,24 @@ use std::net::SocketAddr;
 use yuzuri_cca::Algorithm;
 use yuzuri_limits::{Limit, LimitTimes};
 
-/// Rounds that something must have been seen in, after slow start, for an answer.
+/// Minimum number of rounds after slow start with evidence that an answer needs.
 const MIN_ROUNDS: usize = 8;
-/// Rounds that a flow must have to be replayed at all.
+/// Minimum number of rounds for a flow to be replayed at all.
 const MIN_SEEN: usize = 3;
-/// Of windows that are seen at losses alone, how many must have grown from one loss to the next.
+/// Minimum number of windows that grew from one loss to the next, where windows are seen only at
+/// losses.
 const MIN_LOSSES: usize = 3;
-/// An algorithm whose probability is at least this part of the best one's is not told apart from it: a usual one of six times the prior hides none
-/// that explains the windows about as well.
+/// An algorithm with at least this fraction of the best one's probability is not distinguished from
+/// it. A common algorithm, whose prior is six times higher, then does not hide one that explains
+/// the windows about as well.
 const NOT_TOLD_APART: f64 = 0.1;
-/// The same of a flight that follows none of them, whose prior is that of the others.
+/// The same for a flight that follows no algorithm, whose prior is that of the less common ones.
 const NONE_NOT_TOLD_APART: f64 = 0.2;
-/// An algorithm that may hold its window (NV) must have moved it once in so many times that it decided to. Of labelled captures of NV the flight followed
-/// 23 to 90 % of the decisions; of flights that something else held, none to 12 %.
+/// The flight must have followed at least one in this many decisions of an algorithm that may hold
+/// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.
+/// Where something else held the flight, it followed none to 12 %.
 const FOLLOWS: usize = 6;
-/// More names than these tell nobody anything.
+/// A list of more names than this is of no use.
 const MAX_NAMES: usize = 6;
 
 /// Identifies one direction of a flow.
@@ -79,13 +82,13 @@ pub fn identify(
         constants,
         seen,
         capture_point: window_trace.capture_point,
-        // Nobody asks for the acknowledgements any more.
+        // The acknowledgements are no longer needed.
         window_trace: WindowTrace { unseen: None, ..window_trace },
         predicted,
     }
 }
 
-/// Why the evidence is too thin for an answer.
+/// Why the evidence is too weak for an answer.
 fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) -> Option<String> {
     let counted = predicted.iter().filter(|window| !window.is_nan()).count();
     let most = window_trace.rounds.iter().map(|round| round.window).fold(0.0, f32::max);
@@ -114,7 +117,7 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
         return Some(because);
     }
     if evidence::is_by_rate(best) {
-        // A flight by rate has no window to be explained by: it is judged by its probes.
+        // No window explains a flight that follows a rate. Its probes decide.
         return (!are_shown(window_trace, best.name == Algorithm::Bbr3.name()))
             .then(|| steady(window_trace, best));
     }
@@ -135,12 +138,13 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     None
 }
 
-/// Why none is named where what the best misses by is more than noise explains.
+/// Why no algorithm is named if noise does not explain the best one's errors.
 fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
     if evidence::is_by_rate(best) {
         return None;
     }
-    // Their falls are drawn by lot, and what they make of the window then is not replayed but followed.
+    // Their reductions are random. The replay does not predict the windows after them, it follows
+    // the observed ones.
     let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
     if by_lot && window_trace.unseen.is_none() {
         return None;
@@ -154,17 +158,19 @@ fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
     })
 }
 
-/// The same where windows are seen at losses alone.
+/// The same for windows that are seen only at losses.
 fn at_losses(counted: usize) -> Option<String> {
     let at_losses = evidence::AT_LOSSES;
     (counted < MIN_LOSSES)
         .then(|| format!("{at_losses}, which foretell {counted} windows: {MIN_LOSSES} are needed"))
 }
 
-/// A steady flight is within so many segments and this part of its median, in three of four rounds.
+/// In three of four rounds, a steady flight is within this many segments plus this fraction of its
+/// median.
 const STEADY: (f32, f32) = (2.0, 0.03);
 
-/// That a flight which loses nothing stands still, as no algorithm makes it: what may hold it is not among what packets tell.
+/// Says that a flight without losses does not move, which no algorithm does. Packets do not show
+/// what may hold it.
 fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     if !window_trace.reductions.is_empty() || window_trace.unseen.is_some() {
         return None;
@@ -187,8 +193,9 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     })
 }
 
-/// Why a flow names no algorithm that goes by a window where something else limited it: in most of the rounds that would speak for it, or in all
-/// but a few. Pacing is what an algorithm by rate limits itself by.
+/// Why a flow does not name an algorithm with a window if something else limited it: in most of the
+/// rounds that could be evidence, or in all but a few. Pacing does not count against an algorithm
+/// that works by rate, because it paces itself.
 fn limited_elsewhere(window_trace: &WindowTrace, predicted: &[f32], best: &Ranked) -> Option<String> {
     let by_rate = evidence::is_by_rate(best);
     let elsewhere = |limit: Limit| limit.is_elsewhere() && !(by_rate && limit == Limit::Pacing);
@@ -212,7 +219,8 @@ fn limited_elsewhere(window_trace: &WindowTrace, predicted: &[f32], best: &Ranke
     ))
 }
 
-/// What held a flow of which hardly a round speaks for an algorithm, for most of its time, slow start included.
+/// What held a flow with hardly any evidence for an algorithm for most of its time, slow start
+/// included.
 fn held_by(window_trace: &WindowTrace) -> Option<String> {
     let rounds = &window_trace.rounds;
     let mut times = LimitTimes::default();
@@ -225,7 +233,7 @@ fn held_by(window_trace: &WindowTrace) -> Option<String> {
         let (limit, share) = (limited_by(limit), share * 100.0);
         return Some(format!("limited by {limit} at {rate_mbps:.1} Mbit/s, {share:.0} % of the time"));
     }
-    // Where the path is full, too, the receiver's window sets the queue, not the rate.
+    // If the path is full as well, the receiver's window determines the queue, not the rate.
     let full = rounds.iter().filter(|round| round.limits.receiver).count();
     (full * 2 > rounds.len()).then(|| {
         format!(
@@ -235,7 +243,7 @@ fn held_by(window_trace: &WindowTrace) -> Option<String> {
     })
 }
 
-/// A limit in a sentence.
+/// A limit as part of a sentence.
 fn limited_by(limit: Limit) -> &'static str {
     match limit {
         Limit::Application => "the application",
@@ -254,7 +262,8 @@ fn rate_mbps(window_trace: &WindowTrace) -> f64 {
     if seconds > 0.0 { window_trace.acked_bytes as f64 * 8e-6 / seconds } else { 0.0 }
 }
 
-/// Why none is named where a flight without an algorithm is likelier than the best, or not told apart from it.
+/// Why no algorithm is named if a flight without one is likelier than the best, or is not
+/// distinguished from it.
 fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<String> {
     let grows = match none.growth {
         Growth::Stands => "stands still".to_owned(),
@@ -285,8 +294,9 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<S
     ))
 }
 
-/// Why an algorithm that may hold its window (NV) is not named where the flight followed hardly any of what it decided: it may decide otherwise than its
-/// replay now and then, but whatever stands still looks as if it did so always.
+/// Why an algorithm that may hold its window (NV) is not named if the flight followed hardly any of
+/// its decisions. Some of its decisions may differ from the replay's, but any flight that does not
+/// move looks as if all of them did.
 fn stands(held: usize, moved: usize, best: &Ranked) -> Option<String> {
     let decided = held + moved;
     (held > 0 && moved * FOLLOWS < decided).then(|| {
@@ -298,7 +308,8 @@ fn stands(held: usize, moved: usize, best: &Ranked) -> Option<String> {
     })
 }
 
-/// How often the flight changed by a segment or more from one round that the window limited to the next.
+/// How often the flight changed by a segment or more between consecutive rounds that the window
+/// limited.
 fn moves(window_trace: &WindowTrace) -> usize {
     let limited: Vec<f32> = window_trace
         .rounds
@@ -306,13 +317,13 @@ fn moves(window_trace: &WindowTrace) -> usize {
         .filter(|round| round.is_cwnd_limited())
         .map(|round| round.window)
         .collect();
-    // Slow start moves every flight.
+    // Every flight moves in slow start.
     let started =
         limited.windows(2).position(|pair| pair[1] < pair[0] * SLOW_START_GROWTH).unwrap_or(limited.len());
     limited[started..].windows(2).filter(|pair| (pair[1] - pair[0]).abs() >= 1.0).count()
 }
 
-/// Words for a flight that follows a rate, without the probes of an algorithm that sets one.
+/// Text for a flight that follows a rate, without the probes of an algorithm that sets one.
 fn steady(window_trace: &WindowTrace, best: &Ranked) -> String {
     let rate_mbps = rate_mbps(window_trace);
     format!(
@@ -371,7 +382,7 @@ mod tests {
     #[test]
     fn a_flight_stands_that_loses_nothing_and_stays_near_its_median() {
         let told = |trace: &WindowTrace| standing(trace, &vec![1.0; trace.rounds.len()]);
-        // As behind the sender's own device: 102 segments, but for a host that stalls.
+        // As behind the sender's own device: 102 segments, except while a host stalls.
         let device =
             trace((0..40).map(|n| if n % 9 == 8 { 121.0 } else { 101.0 + (n % 3) as f32 }), None, false);
         assert!(
@@ -389,7 +400,7 @@ mod tests {
     #[test]
     fn an_algorithm_that_may_hold_its_window_is_named_by_what_it_moves() {
         let best = Ranked { name: "nv".into(), probability: 1.0, score: Default::default() };
-        // Labelled captures of NV: how often it was held, and how often the flight moved as it decided.
+        // Labelled captures of NV: rounds that were held, and decisions that the flight followed.
         for (held, moved) in [(107, 94), (251, 74), (68, 93), (48, 415), (0, 0)] {
             assert_eq!(stands(held, moved, &best), None, "{held} {moved}");
         }

@@ -1,7 +1,8 @@
-//! Runs the sharing of `yuzuri-policy` in a simulated cell. Policy and aggregation are the daemon's
-//! code, and so is the order of a tick. The first terminal that shares leads, and its tick is the last: it
-//! decides by what it has just summed up, the others by the last summary that they received. Without [`Messages`],
-//! messages arrive at once; with it, they are delayed and lost. An access point may lead instead ([`Sharing::led`]).
+//! Runs the sharing of `yuzuri-policy` in a simulated cell. Policy, aggregation and the order of a
+//! tick are the daemon's. The first terminal that shares leads, and its tick is the last: it
+//! decides by its new summary, the others by the last summary that they received. Without
+//! [`Messages`], messages arrive immediately; with it, they are delayed and lost. An access point
+//! may lead instead ([`Sharing::led`]).
 
 use crate::cc::Bounds;
 use crate::messages::{MessageLinks, Messages};
@@ -28,19 +29,20 @@ pub struct Sharing {
     cell: Cell,
 }
 
-/// What passes between the members.
+/// The messages between the members.
 #[derive(Default)]
 struct Cell {
     members: u16,
-    /// Where messages arrive at once: the reports of this tick.
+    /// If messages arrive immediately: the reports of this tick.
     reports: Vec<Report>,
     /// Whether an access point leads, and what terminals reported to it at this tick.
     led: bool,
     heard: Vec<Option<Report>>,
-    /// What each has beside a terminal of weight 1, as the access point tells it; empty: all have that weight.
+    /// Each terminal's weight relative to a terminal of weight 1, as the access point sends it. If
+    /// empty, all have weight 1.
     weights: Vec<f64>,
     summary: Option<Summary>,
-    /// Messages with delay and loss; absent: messages arrive at once.
+    /// Messages with delay and loss; absent: messages arrive immediately.
     links: Option<MessageLinks>,
     /// Known capacity, used instead of the estimate.
     oracle: Option<Oracle>,
@@ -73,7 +75,7 @@ impl Group for Seat<'_> {
         }
         match &mut self.cell.links {
             None => self.cell.reports.extend(report),
-            // A leader's own report is no message.
+            // A leader sends no message with its own report.
             Some(links) if self.leads => {
                 links.keep_report(now, self.number, report);
                 self.cell.reports = links.received_reports(now);
@@ -127,14 +129,14 @@ impl Group for Seat<'_> {
     }
 
     fn senders(&self, _now: Moment) -> SendersSeen {
-        // Stations that say nothing prove nothing: the access point's count of them is believed, as where
-        // its address vouches for it.
+        // Stations that send no messages cannot prove that they exist. So the terminals believe the
+        // access point's count, as they do when its address authenticates it.
         let told = self.cell.summary.as_ref().filter(|_| self.cell.led);
         let told = told.map_or(0, |summary| summary.weighted(self.weight()).senders);
         SendersSeen { proved: self.cell.members.saturating_add(self.cell.invented).max(told), unproved: 0 }
     }
 
-    /// All have.
+    /// All have proved that they exist.
     fn ask_senders(&mut self, _now: Moment) {}
 }
 
@@ -150,7 +152,7 @@ pub type Lie = Box<dyn FnMut(Moment, usize, &mut Summary)>;
 /// Alters a terminal's report before the leader receives it; `None` suppresses the report.
 pub type FalseReport = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
 
-/// What an oracle knows of a moment at which so many members send.
+/// An oracle: the group's true capacity at a moment and for a number of sending members.
 pub type Oracle = Box<dyn FnMut(Time, u16) -> Known>;
 
 /// A group's true capacity, known to an oracle.
@@ -162,7 +164,8 @@ pub struct Known {
     pub air: f64,
     /// Whether the wire is the bottleneck, so that pacing is preferable.
     pub paced: bool,
-    /// Rate of the wire, bits per second: nobody would get more alone. 0: the radios' rates take it into account.
+    /// Rate of the wire, bits per second: no member could exceed it alone. 0: the radios' rates
+    /// already include it.
     pub wire_bps: u64,
 }
 
@@ -213,25 +216,25 @@ impl Sharing {
         self
     }
 
-    /// No terminal leads: an access point reads [`reports`](Sharing::reports) and [`tells`](Sharing::tell)
-    /// what comes of them. Messages arrive at once.
+    /// No terminal leads: an access point reads [`reports`](Sharing::reports) and
+    /// [sends](Sharing::tell) its summary. Messages arrive immediately.
     pub fn led(mut self) -> Sharing {
         self.cell.led = true;
         self
     }
 
-    /// Each takes its weight of what the access point tells.
+    /// Each terminal applies its weight to the access point's summary.
     pub fn weighing(mut self, weights: Vec<f64>) -> Sharing {
         self.cell.weights = weights;
         self
     }
 
-    /// What terminals reported at the last tick to the access point that leads them.
+    /// The terminals' reports at the last tick to the access point that leads them.
     pub fn reports(&self) -> impl Iterator<Item = (usize, &Report)> {
         self.cell.heard.iter().enumerate().filter_map(|(number, report)| Some((number, report.as_ref()?)))
     }
 
-    /// What the access point tells all terminals; they decide by it from the next tick on.
+    /// The access point's summary for all terminals. They decide by it from the next tick on.
     pub fn tell(&mut self, summary: Summary) {
         self.cell.summary = Some(summary);
     }
@@ -348,7 +351,7 @@ impl Sharing {
         bounds: &mut Bounds,
     ) {
         let Some(member) = &mut self.terminals[number] else { return };
-        // A leader that has not started leads nevertheless.
+        // A leader that has not started sending leads nevertheless.
         if observation.is_none() && !leads {
             return;
         }

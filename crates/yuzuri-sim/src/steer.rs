@@ -35,20 +35,23 @@ pub struct Observation {
     pub local_segments: u32,
 }
 
-/// A policy. The simulation calls it at fixed intervals of simulated time, and for each segment at the access point.
+/// A policy. The simulation calls it at fixed intervals of simulated time, and for each segment at
+/// the access point.
 pub trait Steer {
     /// Sets the `bounds` of the terminals' uploads. `terminals` and `bounds` follow the order of
     /// the scenario; `None` is a terminal without an upload, or one that has not started. Bounds
     /// persist until they are changed.
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]);
 
-    /// A segment passes the access point from its cell to the wire. Whether it goes on.
+    /// A segment passes the access point from its cell to the wire. Returns whether it is
+    /// forwarded.
     fn passes_up(&mut self, _now: Time, _terminal: usize, _segment: &mut Segment) -> bool {
         true
     }
 
-    /// A segment passes the access point from the wire to its cell, before the queue there. Whether it goes on. A window may
-    /// be lowered; the sender keeps the highest right edge that it was told.
+    /// A segment passes the access point from the wire to its cell, before the queue there. Returns
+    /// whether it is forwarded. The window may be lowered; the sender keeps the highest right edge
+    /// that was advertised to it.
     fn passes_down(&mut self, _now: Time, _terminal: usize, _segment: &mut Segment) -> bool {
         true
     }

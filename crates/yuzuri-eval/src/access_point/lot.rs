@@ -14,7 +14,7 @@ use yuzuri_netmodel::Random;
 use yuzuri_policy::PolicyConfig;
 use yuzuri_sim::{NoSteer, ReceiverConfig, ScenarioError, Steer, run as simulate};
 
-/// A stream of random numbers beside that of the settings.
+/// A stream of random numbers, separate from that of the settings.
 const QUIC: u64 = 0x7175_6963;
 
 #[derive(Serialize)]

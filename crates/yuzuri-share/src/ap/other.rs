@@ -6,19 +6,20 @@ use std::collections::VecDeque;
 use yuzuri_gate::OtherSeen;
 use yuzuri_policy::FlowSeen;
 
-/// Less than this is no upload, bit/s: calls, DNS, games. The gate lets streams of so little go
-/// first.
+/// A lower rate is not an upload, bit/s: calls, DNS, games. The gate gives such small streams
+/// priority.
 const SMALL_BPS: f64 = 512_000.0;
-/// From this part of its share on it would take more.
+/// A sender that uses at least this fraction of its share would use more.
 const NEARLY_ALL: f64 = 0.9;
-/// It would take more, too, as long after something was marked or dropped, nanoseconds.
+/// So would a sender for this long after one of its packets was marked or dropped, nanoseconds.
 const HELD_BACK_NS: u64 = 10_000_000_000;
-/// Who loses more than this part of its packets for so many looks, and sends no less than before by what one loss takes off a window (RFC 9438, 4.6),
-/// does not answer to losses ...
+/// A sender ignores losses if it loses more than this fraction of its packets in each of this many
+/// looks, and still sends at least the fraction `CUT` of its previous maximum. One loss reduces a
+/// window to that fraction (RFC 9438, 4.6).
 const DOES_NOT_ANSWER: f64 = 0.2;
 const CUT: f64 = 0.7;
 const LOOKS: u32 = 20;
-/// ... and is left alone for this long, nanoseconds: drops gain nothing.
+/// Such a sender is left alone for this long, nanoseconds: dropping its packets gains nothing.
 const LEFT_ALONE_NS: u64 = 300_000_000_000;
 /// The rate of a sender that responds to losses rises and falls: if it is limited to its share at
 /// each moment, its mean is lower. So it may catch up on the unused share of the last seconds,
@@ -27,17 +28,18 @@ const LEFT_ALONE_NS: u64 = 300_000_000_000;
 const LEFT_S: f64 = 2.0;
 const CATCH_UP_S: f64 = 1.0;
 const PEAK: f64 = 1.0 / CUT;
-/// A window carries less as the queue grows, a rate does not. So what stands in the queue beyond what windows may hold is taken off the rate,
-/// within so many seconds, down to this part: that to which a window is cut at once.
+/// A window carries less as the queue grows, a rate does not. So the rate is reduced to drain
+/// within this time, in seconds, what is in the queue beyond the delay that windows may cause. The
+/// rate does not fall below this fraction, to which a window is cut at once.
 const DRAINS_S: f64 = 1.0;
 const CUT_TO: f64 = 0.5;
 /// Payload of a segment, and its packet, bytes.
 const SEGMENT: (u64, f64) = (1448, 1500.0);
 
-/// The id of its flow; connections' begin at 1.
+/// The ID of its flow. The IDs of connections begin at 1.
 pub(super) const ID: u64 = 0;
 
-/// It over time.
+/// State of a station's traffic without a window.
 #[derive(Debug, Clone)]
 pub(crate) struct Other {
     last: OtherSeen,
@@ -49,7 +51,7 @@ pub(crate) struct Other {
     delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
-    /// The most that came in a look since so much is dropped, bit/s.
+    /// The maximum that arrived in a look since this many packets are dropped, bit/s.
     most_bps: f64,
     left_alone_until_ns: u64,
     looked_for_s: f64,
@@ -106,7 +108,8 @@ impl Other {
             self.held_back_ns = Some(now_ns);
         }
         self.most_bps = if dropped > DOES_NOT_ANSWER { self.most_bps.max(self.came_bps) } else { 0.0 };
-        // Who has answered may lose for long: what it sends again is dropped, too.
+        // A sender that has responded may lose for a long time: its retransmissions are dropped,
+        // too.
         self.vain =
             if self.most_bps > 0.0 && self.came_bps >= CUT * self.most_bps { self.vain + 1 } else { 0 };
         if self.vain == LOOKS {
@@ -116,22 +119,22 @@ impl Other {
         (self.last, self.looked_ns) = (seen, now_ns);
     }
 
-    /// Whether it is left alone because it does not answer to losses.
+    /// Whether it is left alone because it ignores losses.
     pub(crate) fn is_left_alone(&self) -> bool {
         self.looked_ns < self.left_alone_until_ns
     }
 
-    /// Whether so much comes that it may fill a queue, and answers to what is dropped of it.
+    /// Whether enough arrives to fill a queue, and its sender is not known to ignore losses.
     pub(super) fn is_upload(&self) -> bool {
         self.came_bps >= SMALL_BPS && !self.is_left_alone()
     }
 
-    /// What of it was dropped since the look before, payload bit/s.
+    /// The traffic that was dropped since the previous look, payload bit/s.
     pub(super) fn dropped_bps(&self) -> f64 {
         (self.came_bps - self.passed_bps) * SEGMENT.0 as f64 / SEGMENT.1
     }
 
-    /// Whether it would take more than it has, as far as can be told.
+    /// Whether its sender appears to have more to send than passes.
     fn is_elastic(&self, share_bps: f64) -> bool {
         let lately = self.held_back_ns.is_some_and(|at| self.looked_ns.saturating_sub(at) < HELD_BACK_NS);
         lately && !self.is_left_alone() || self.passed_bps >= NEARLY_ALL * share_bps
@@ -203,7 +206,7 @@ impl Other {
     }
 }
 
-/// The queue of the way that it takes.
+/// The queue on its path.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queue {
     /// The queue's delay, seconds.
@@ -235,7 +238,7 @@ mod tests {
         FlowSeen { srtt_us: 60_000, min_rtt_us: 40_000, ..FlowSeen::default() }
     }
 
-    /// A sender that sends `bps` and of whose packets this part is dropped.
+    /// A sender, some of whose packets the gate drops.
     struct Sender {
         seen: OtherSeen,
         other: Other,
@@ -308,13 +311,14 @@ mod tests {
         }
         assert!(sender.other.is_left_alone());
         assert_eq!(sender.keep_to(Some(5e6)), None);
-        // One that answers in between is not.
+        // A sender that responds in between is not.
         let mut sender = Sender::new();
         (0..5 * LOOKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
         assert!(!sender.other.is_left_alone());
     }
 
-    /// A sender that has come down from what it sent loses what it sends again for long. One that sends as before has not come down, whatever it loses.
+    /// A sender that has reduced its rate may lose retransmissions for a long time. A sender that
+    /// keeps its rate has not responded, however much it loses.
     #[test]
     fn who_has_come_down_has_answered() {
         for (bps, answers) in [(5e6, true), (20e6, false)] {
@@ -328,7 +332,7 @@ mod tests {
         }
     }
 
-    /// What it left it may catch up, within bounds, and then has its share again.
+    /// It may catch up on its unused share, within bounds, and then has its usual share again.
     #[test]
     fn who_stayed_below_its_share_catches_up() {
         let mut sender = Sender::new();

@@ -7,19 +7,22 @@
 use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
-/// What the policy calls losses: more than this part of a look's segments. So many are chance.
+/// The policy reacts to losses of more than this fraction of a look's segments. `CHANCE` lost
+/// segments more may be chance.
 pub(super) const LOST: f64 = 0.002;
 pub(super) const CHANCE: f64 = 4.0;
-/// Bounds take effect in so many looks.
+/// The number of looks until bounds have taken effect.
 pub(super) const SETTLES: u32 = 4;
-/// Bounded connections are to carry this part of what was carried at most; what is missing is summed up from look to look, as long as
-/// something is (a cumulative sum, Page 1954), and so much of it, in looks, is no chance.
+/// Bounded connections should carry this fraction of the previous maximum. What is missing is
+/// summed up from look to look, but never below zero (a cumulative sum, Page 1954). A sum of more
+/// than `MISSING` looks is not chance.
 const CARRIES: f64 = 0.97;
 const MISSING: f64 = 0.3;
-/// After so many looks without a failure earlier ones do not count.
+/// After this many looks without a failure, earlier failures no longer count.
 pub(super) const HOLDS: u32 = 60;
-/// How long nobody is bounded when losses begin, and after a failure, in looks: twice as long after each one more. Meanwhile the policy
-/// learns what is carried at most, and remembers it as long.
+/// How many looks nothing is bounded when losses begin and after a failure. Each further failure
+/// doubles it. Meanwhile the policy learns the maximum that is carried, and remembers it for as
+/// long.
 const OFF: u32 = 60;
 const LONGEST_OFF: u32 = 16 * OFF;
 

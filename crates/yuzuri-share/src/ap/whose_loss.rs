@@ -1,44 +1,45 @@
-//! Whose losses are, beside traffic that no window bounds. A sender of QUIC that overflows a queue
-//! makes connections lose there as they do on a path that loses segments. Which of the two it is,
-//! is asked: while token buckets hold that traffic, losses of its making end within a few round
-//! trips, those of a path go on. Until that is known, the policy is not told of them: otherwise it
-//! would let all go, and so keep up the losses that it let go for. No I/O and no clock.
+//! Finds the cause of losses next to traffic that no window bounds. If a QUIC sender overflows a
+//! queue, connections lose segments there as they do on a lossy path. A test distinguishes the two:
+//! while token buckets limit that traffic, losses that it caused end within a few round trips, and
+//! losses of the path continue. Until the cause is known, the policy does not see the losses.
+//! Otherwise it would lift all bounds, and so sustain the losses for which it lifted them. No I/O
+//! and no clock.
 
 use super::stand_off::{CHANCE, HOLDS, LOST, SETTLES};
 use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
-/// What was lost before the buckets held is sent again within so many round trips: the queue drains
-/// in about one, as the loss shows in the next, and a recovery repairs half of a window in each of
-/// two more.
+/// Segments lost before the buckets limited the traffic are retransmitted within this many round
+/// trips: the queue drains in about one, the losses show in the next one, and recovery repairs half
+/// of a window in each of two more.
 const ROUND_TRIPS: f64 = 4.0;
-/// The question stands for so many looks at most while buckets do not hold: a start-up is over by
-/// then.
+/// The cause stays open for at most this many looks while buckets do not limit the traffic: a
+/// start-up is over by then.
 const UNANSWERED: u32 = 20;
 
 /// What can be done about traffic that no window bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Buckets {
-    /// There is none, or it cannot be held.
+    /// There is no such traffic, or it cannot be limited.
     None,
-    /// It is not held yet.
+    /// It is not limited yet.
     Ready,
-    /// It is held.
+    /// It is limited.
     Hold,
 }
 
-/// The question over time.
+/// State of the test.
 #[derive(Debug, Default)]
 pub(super) struct WhoseLoss {
-    /// What each connection had lost and delivered at the last look, and what of its losses the
-    /// policy was not told, segments.
+    /// For each connection at the last look: segments lost, segments delivered, and lost segments
+    /// hidden from the policy.
     before: HashMap<u64, [u64; 3]>,
-    /// It turned out that the path loses.
+    /// The path itself is known to lose segments.
     is_of_path: bool,
-    /// Looks since losses without buckets that hold.
+    /// Looks since the first losses, while buckets do not limit the traffic yet.
     unanswered: u32,
-    /// Looks, and seconds, since the buckets hold; what was lost and delivered since they had taken
-    /// effect.
+    /// Looks and seconds since the buckets limit the traffic; longest round-trip time meanwhile;
+    /// segments lost and delivered since they have taken effect.
     held: u32,
     held_s: f64,
     longest_s: f64,
@@ -47,8 +48,8 @@ pub(super) struct WhoseLoss {
 }
 
 impl WhoseLoss {
-    /// Takes in a look `seconds` after the last one, and takes losses off the connections that the
-    /// policy is not to be told. `is_lossy`: the policy takes the path for one that loses.
+    /// Processes a look `seconds` after the last one, and subtracts from the connections' losses
+    /// those that the policy must not see yet. `is_lossy`: the policy treats the path as lossy.
     pub(super) fn look<'a>(
         &mut self,
         buckets: Buckets,
@@ -86,7 +87,8 @@ impl WhoseLoss {
         round_trip_s: f64,
         [lost, delivered]: [f64; 2],
     ) {
-        // What was found, or was there before such traffic, holds as long as the policy goes by it.
+        // A path that was found lossy, or was so before such traffic began, counts as lossy for as
+        // long as the policy treats it so.
         self.is_of_path = is_lossy && (self.is_of_path || buckets == Buckets::None);
         if buckets != Buckets::Hold {
             let since = self.unanswered > 0 || lost > 0.0;
@@ -116,8 +118,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A connection beside traffic that no window bounds; the policy takes what it is told for a
-    /// path that loses, for a minute.
+    /// A connection next to traffic that no window bounds. The policy treats the path as lossy for
+    /// 60 looks after losses that it sees.
     struct Path {
         whose: WhoseLoss,
         seen: FlowSeen,
@@ -131,7 +133,7 @@ mod tests {
             Path { whose: WhoseLoss::default(), seen, told: 0, lossy_for: 0 }
         }
 
-        /// What the policy is told of this look's losses.
+        /// This look's losses as the policy sees them.
         fn look(&mut self, buckets: Buckets, lost: u64) -> u64 {
             self.seen.delivered += 1000;
             self.seen.lost += lost;
@@ -148,7 +150,7 @@ mod tests {
     fn losses_that_end_while_buckets_hold_were_of_the_queue() {
         let mut path = Path::new(100);
         assert!((0..6).all(|_| path.look(Buckets::Ready, 30) == 0));
-        // The queue drains, and what was lost is sent again.
+        // The queue drains, and lost segments are retransmitted.
         assert!((0..SETTLES).all(|_| path.look(Buckets::Hold, 20) == 0));
         assert!((0..200).all(|n| path.look(Buckets::Hold, n % 2) == 0), "chance is none");
         // Another start.
@@ -156,8 +158,8 @@ mod tests {
         assert!((0..20).all(|n| path.look(Buckets::Hold, if n < 4 { 9 } else { 0 }) == 0));
     }
 
-    /// A path's losses go on: the policy is told before three seconds have passed, and of no
-    /// earlier ones.
+    /// Losses of the path continue: the policy sees them within three seconds, but not the earlier
+    /// ones.
     #[test]
     fn losses_that_go_on_while_buckets_hold_are_of_the_path() {
         for buckets in [Buckets::Hold, Buckets::None] {
@@ -165,7 +167,7 @@ mod tests {
             let looks = (0..20).take_while(|_| path.look(buckets, 10) == 0).count() as u32;
             assert_eq!(looks, if buckets == Buckets::Hold { SETTLES } else { 0 });
             assert_eq!(path.look(buckets, 10), 10);
-            // As long as the policy lets all go, and in its trials.
+            // While the policy bounds nothing, and during its trials.
             for held in [Buckets::Ready, Buckets::Hold, Buckets::Ready] {
                 assert!((0..60).all(|_| path.look(held, 10) == 10));
             }
@@ -181,7 +183,7 @@ mod tests {
         assert_eq!((path.look(Buckets::Ready, 10), path.look(Buckets::Hold, 10)), (0, 0));
     }
 
-    /// Behind a queue of two seconds what was lost is sent again for eight.
+    /// Behind a queue of two seconds, retransmissions take eight seconds.
     #[test]
     fn long_round_trips_take_longer() {
         let mut path = Path::new(2000);

@@ -19,9 +19,9 @@ impl Steward {
         }
     }
 
-    /// The stations' reports, with what the token buckets dropped: it came over the air, and filled
-    /// queues before the gate. Where less than `most_bps` is carried it is what is missing, up to
-    /// that; without it the policy would look for others that hold the queue.
+    /// The stations' reports, including traffic that the token buckets dropped: it was transmitted
+    /// over the air, and filled queues before the gate. It counts only as far as the carried rate
+    /// is below `most_bps`. Without it, the policy would look for others that fill the queue.
     pub(super) fn reach_the_gate(&self, most_bps: f64) -> Vec<Report> {
         let dropped = |station: &Station| station.other.as_ref().map_or(0.0, Other::dropped_bps);
         let all_bps: f64 = self.stations.values().map(dropped).sum();
@@ -45,7 +45,8 @@ mod tests {
 
     const LOOK_NS: u64 = 500_000_000;
 
-    /// A station that reports 4 Mbit/s, and of whose QUIC so much comes and passes, Mbit/s.
+    /// A station that reports 4 Mbit/s. `came` and `passed`: its QUIC traffic before and after the
+    /// gate, Mbit/s.
     fn station(came: u64, passed: u64) -> Station {
         let mbit = 1_000_000 / 8 / 2;
         let begin = OtherSeen { mac: [2; 6], ..OtherSeen::default() };
@@ -65,8 +66,8 @@ mod tests {
         steward
     }
 
-    /// 8 Mbit/s are carried, and 16 of IP packets were dropped: these are what is missing, and
-    /// never more than that.
+    /// 8 Mbit/s are carried, and 16 Mbit/s of IP packets were dropped. The dropped ones make up
+    /// what is missing, but never more than was dropped.
     #[test]
     fn what_the_gate_drops_is_not_missing() {
         let steward = steward(Rules::default());
