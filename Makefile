@@ -125,7 +125,7 @@ wild-figures: identify
 ROUNDS := 4
 why-figures: ui
 	@scripts/setup.sh test
-	$(RELEASE) --quiet --bin yuzuri --example why_lot
+	$(RELEASE) --quiet --bin yuzuri --bin yuzuri-eval
 	@scripts/why-figures.sh $(SEED) $(ROUNDS)
 
 paper-figures: lab

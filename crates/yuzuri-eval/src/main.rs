@@ -5,6 +5,7 @@ mod capture;
 mod identify;
 mod sharing;
 mod simulation;
+mod why;
 mod windows;
 
 use clap::{Parser, Subcommand};
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Evaluate identification, simulation and capture reading, and print tables
+/// Evaluate identification, limits, simulation and capture reading, and print tables
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Args {
@@ -40,6 +41,9 @@ enum Command {
     /// Make captures, and measure how fast they are read
     #[command(subcommand)]
     Capture(capture::Command),
+    /// Make random transfers with a known limit, and judge how often the limit is found
+    #[command(subcommand)]
+    Why(why::Command),
     /// Compare the windows of two recordings round trip by round trip, in segments
     Windows(windows::Args),
 }
@@ -53,6 +57,10 @@ fn main() -> ExitCode {
         Command::AccessPoint(args) => access_point::run(args),
         Command::Simulation(command) => return ended(simulation::run(command)),
         Command::Capture(command) => capture::run(command),
+        Command::Why(command) => {
+            why::run(command);
+            Ok(())
+        }
         Command::Windows(args) => windows::run(args),
     };
     ended(done.map(|()| ExitCode::SUCCESS))

@@ -1,8 +1,8 @@
 //! Makes the transfers and stores the observations.
 
-use crate::Args;
-use crate::case::{Case, KINDS, Lot};
-use crate::transfer::{Transfer, path};
+use super::Make as Args;
+use super::case::{Case, KINDS, Lot};
+use super::transfer::{Transfer, path};
 use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;

@@ -1,6 +1,6 @@
 //! Runs a transfer between two namespaces.
 
-use crate::case::{Case, Phase, Rhythm};
+use super::case::{Case, Phase, Rhythm};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

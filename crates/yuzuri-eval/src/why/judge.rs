@@ -1,7 +1,7 @@
 //! For how much of the time the reported limit is right.
 
-use crate::Args;
-use crate::case::KINDS;
+use super::Judge as Args;
+use super::case::KINDS;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

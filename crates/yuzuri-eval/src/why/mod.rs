@@ -1,0 +1,62 @@
+//! Random transfers with a known limit, and how well the limit is found: for `make why-figures`.
+#![allow(clippy::unwrap_used, reason = "a program for measuring: what fails stops it, with the place")]
+
+mod case;
+mod judge;
+mod make;
+mod transfer;
+
+use clap::Subcommand;
+use std::path::PathBuf;
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make transfers between two network namespaces: recorded at every ACK, in the default density and by polling, and
+    /// captured at both ends
+    Make(Make),
+    /// Read stored transfers and print how much of the time the limit is right. Only a seed that nobody has looked at
+    /// before judges a rule fairly
+    Judge(Judge),
+}
+
+#[derive(clap::Args)]
+pub struct Make {
+    /// Seed of the drawn cases
+    #[arg(long)]
+    seed: u64,
+    /// Cases of each kind
+    #[arg(long)]
+    rounds: u64,
+    /// Kinds to make [default: all]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// The program that watches
+    #[arg(long, default_value = "target/release/yuzuri")]
+    yuzuri: PathBuf,
+    /// Folder to write to
+    folder: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub struct Judge {
+    /// Print each case
+    #[arg(long)]
+    list: bool,
+    /// Judge captures only, without recordings and tshark
+    #[arg(long)]
+    captures: bool,
+    /// Kinds to judge [default: all]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Folders that `make` wrote
+    #[arg(required = true)]
+    folders: Vec<PathBuf>,
+}
+
+/// Runs the command. A failure panics at its place.
+pub fn run(command: &Command) {
+    match command {
+        Command::Make(args) => make::all(args, &args.folder),
+        Command::Judge(args) => judge::all(args),
+    }
+}
