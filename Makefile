@@ -22,7 +22,7 @@ help:
 	@echo "make share-figures-kernel   the same with the kernel's TCP in virtual time: fills the tables of docs/sharing.md (kept runs are not repeated)"
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
 	@echo "make ap-figures   run terminals that run nothing behind an access point that shares for them, beside CUBIC, BBR, FQ-CoDel and the daemon, in simulation (minutes) and in virtual time (hours): fills the tables of docs/access-point.md"
-	@echo "make wild-figures   the same on captures of random transfers of this kernel in network namespaces, and on labelled ones in TRACES=FOLDER (SEED=7 RUNS=24; as root; 10 minutes)"
+	@echo "make wild-figures   the same on captures of random transfers of this kernel in network namespaces, and on labelled ones in TRACES=FOLDER, and on copies, as other users would have made them, of those at the sender in SENDERS=FOLDER (SEED=7 RUNS=24; as root; 10 minutes)"
 	@echo "make why-figures   make random transfers with a known limit, and print how often \`yuzuri why\` finds it (SEED=7 ROUNDS=4; as root; 3 minutes a round)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"
 	@echo "make check-results   repeat one kept run of each experiment: with the same program the result must be identical byte for byte"
@@ -121,6 +121,7 @@ UNLIMITED :=
 wild-figures: identify
 	@scripts/wild-captures.py --seed $(SEED) --runs $(RUNS) --out target/wild/$(SEED)
 	@scripts/wild-figures.py --list $(if $(UNLIMITED),--unlimited $(UNLIMITED)) target/wild/$(SEED) $(TRACES)
+	@$(if $(SENDERS),scripts/wild-rows.py $(SENDERS))
 
 ROUNDS := 4
 why-figures: ui

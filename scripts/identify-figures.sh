@@ -2,8 +2,8 @@
 # Measures how often the right congestion control is identified on randomly drawn paths: makes the
 # captures in virtual time (hours; existing ones are not repeated), then prints the tables, first
 # for the paths that served to develop the rules, then for the fourth set, which is held out: for
-# the captures as they are, and as other hosts would have made them. scripts/draw-paths.py draws the
-# paths. Folders with other results can be given as arguments.
+# the captures as they are, and as other hosts and other users (scripts/wild-rows.py) would have made
+# them. scripts/draw-paths.py draws the paths. Folders with other results can be given as arguments.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -17,6 +17,12 @@ tables() {
         echo
         echo "== $other"
         evaluate --quiet "$other" "$@"
+    done
+    cargo build --release --locked --quiet -p yuzuri-identify
+    for folder; do
+        echo
+        echo "== as other users would have captured them at the sender: $folder"
+        scripts/wild-rows.py "$folder"
     done
 }
 

@@ -3,6 +3,7 @@
 
     scripts/wild-changed.py CHANGE FOLDER INTO
 
+    none       as it is
     late       the first 15 s are missing, the handshake with them
     early      the first 10 s only
     missed=P   the part P of the packets is missing, drawn by a lot that follows from the file's name
@@ -12,7 +13,10 @@
                acknowledged there; transmissions that were lost are missing
     received,untimed    both
 
-Of a capture at the receiver nothing but the times is made up: the sender's capture tells what arrived, and in which order. Reads pcap and, with Wireshark's editcap, pcapng, also packed by xz; writes pcap. What is not changed stays bit by bit.
+Of a capture at the receiver nothing but the times is made up: the sender's capture tells what arrived, and in which order.
+FOLDER has captures, or runs of the laboratory (`yuzuri-lab sweep`), of which the captures at the sender are copied and named by their
+control. Reads pcap and, with Wireshark's editcap, pcapng, also packed by xz or (with the program zstd) by zstd; writes pcap. What is
+not changed stays bit by bit. scripts/wild-rows.py makes and judges all of these copies.
 """
 import lzma
 import pathlib
@@ -21,6 +25,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 NANOSECONDS, MICROSECONDS = 0xA1B23C4D, 0xA1B2C3D4
 ETHERNET = 1
@@ -32,9 +37,15 @@ COPY_NS = (1_000, 100_000)
 BEFORE_ACK_NS = 20_000
 
 
+def unpacked(path):
+    if path.suffix == ".zst":
+        return subprocess.run(["zstd", "-dcq", path], stdout=subprocess.PIPE, check=True).stdout
+    return lzma.open(path).read() if path.suffix == ".xz" else path.read_bytes()
+
+
 def read(path):
     """The file's header, and of each packet its time in ns, its header and its bytes."""
-    raw = lzma.open(path).read() if path.suffix == ".xz" else path.read_bytes()
+    raw = unpacked(path)
     if raw[:4] == b"\n\r\r\n":
         with tempfile.TemporaryDirectory() as folder:
             ng, plain = pathlib.Path(folder, "it.pcapng"), pathlib.Path(folder, "it.pcap")
@@ -99,16 +110,21 @@ class Sent:
 
 
 def received(name, packets):
-    """As captured at the receiver. The one flow's larger direction counts as its data."""
-    parsed, bytes_of = [], {}
+    """As captured at the receiver: the flow that moves most, whose larger direction counts as its data."""
+    parsed, bytes_of, flows = [], {}, {}
     for packet in packets:
         frame = packet[2]
         if frame[12:14] != b"\x08\x00" or frame[23] != 6:
             continue
         tcp = 14 + (frame[14] & 15) * 4
         payload = int.from_bytes(frame[16:18], "big") - (tcp - 14) - (frame[tcp + 12] >> 4) * 4
-        parsed.append((packet, tcp, frame[26:30], payload))
-        bytes_of[frame[26:30]] = bytes_of.get(frame[26:30], 0) + payload
+        ends = frozenset([frame[26:30] + frame[tcp:tcp + 2], frame[30:34] + frame[tcp + 2:tcp + 4]])
+        flows[ends] = flows.get(ends, 0) + payload
+        parsed.append((packet, tcp, frame[26:30], payload, ends))
+    largest = max(flows, key=flows.get)
+    parsed = [segment[:4] for segment in parsed if segment[4] == largest]
+    for _, _, source, payload in parsed:
+        bytes_of[source] = bytes_of.get(source, 0) + payload
     sender = max(bytes_of, key=bytes_of.get)
     mss = max(payload for _, _, source, payload in parsed if source == sender)
     # Packets that hold several segments: what is sent alone most often is one.
@@ -179,6 +195,8 @@ def at(time_ns, head, header):
 
 
 def changed(change, name, header, packets):
+    if change == "none":
+        return packets
     if change == "received,untimed":
         return changed("untimed", name, header, changed("received", name, header, packets))
     if change == "received":
@@ -202,18 +220,34 @@ def changed(change, name, header, packets):
     raise SystemExit(f"{change}: late, early, missed=PART, twice, untimed, received or received,untimed")
 
 
+def captures(folder):
+    """The captures of a folder, or those at the senders of the laboratory's runs in it, and names that begin with their control."""
+    runs = sorted(path.parent for path in folder.rglob("scenario.toml") if (path.parent / "run.json").exists())
+    for run in runs:
+        # Runs without a control are those of CUBIC with Apple's constants.
+        control = tomllib.loads((run / "scenario.toml").read_text())["terminal"][0].get("control", "cubic_apple_old")
+        place = "-".join(part.split(",")[-1] for part in run.relative_to(folder).parts)
+        yield run / "sender.pcap.zst", f"{control}_{place}.snd.pcap"
+    if not runs:
+        for path in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
+            yield path, path.name.removesuffix(".xz").removesuffix(".zst")
+
+
+def copy(change, path, name, into):
+    header, packets = read(path)
+    with open(into / name, "wb") as out:
+        out.write(header)
+        for _, head, frame in changed(change, name, header, packets):
+            out.write(head + frame)
+
+
 def main():
     if len(sys.argv) != 4:
         raise SystemExit(__doc__)
     change, folder, into = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     into.mkdir(parents=True, exist_ok=True)
-    for path in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
-        name = path.name.removesuffix(".xz")
-        header, packets = read(path)
-        with open(into / name, "wb") as out:
-            out.write(header)
-            for _, head, frame in changed(change, name, header, packets):
-                out.write(head + frame)
+    for path, name in captures(folder):
+        copy(change, path, name, into)
 
 
 if __name__ == "__main__":

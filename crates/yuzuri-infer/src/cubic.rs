@@ -4,10 +4,8 @@
 //! W(t) = C (t - K)³ + W_max, K = cbrt(b (W_max - W')), so b = 1/C in theory (RFC 9438, section
 //! 4.2; Hozumi 2017, equations 2 to 6).
 
-use crate::replay::{Chances, Prediction, Replay, replay};
 use crate::window_trace::{Cause, WindowTrace};
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Cubic, CubicConstants, SlowStartExit};
 
 /// Points whose slope exceeds the minimum by this fraction of the slopes' range count as equally
 /// flat.
@@ -243,75 +241,6 @@ fn standard_error(points: &[Point], c: f64, k: f64, variance: f64) -> Option<f64
         + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]);
     let minor = m[1][1] * m[2][2] - m[1][2] * m[2][1];
     (determinant > 0.0 && minor >= 0.0).then(|| (variance * minor / determinant).sqrt())
-}
-
-/// C of a CUBIC, found by replaying it: the value whose windows are nearest to the observed ones
-/// over all epochs. The Reno-friendly region, the clock's ticks and fast convergence are as in the
-/// algorithm. Of several `forms` of the algorithm the nearest counts. Returned with its standard
-/// error.
-pub fn c_by_replay(window_trace: &WindowTrace, forms: &[CubicConstants]) -> Option<(f64, f64)> {
-    let fits = forms.iter().filter_map(|form| c_of_form(window_trace, *form));
-    fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
-}
-
-/// Whether windows determine C: how far they move (root mean square, segments) between a smaller
-/// and a larger C (natural logarithm). In the Reno-friendly region they hardly move, and half a
-/// segment of error would change C by half.
-const FELT_STEP: f64 = 0.3;
-const MIN_FELT: f64 = 1.5;
-
-/// The distance between two replays of the same window trace, segments.
-fn felt(one: &[(f32, f32)], other: &[(f32, f32)]) -> f64 {
-    let squares = one.iter().zip(other).map(|((one, _), (other, _))| f64::from(one - other).powi(2));
-    (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
-}
-
-/// Error of a window in an epoch that is replayed well, segments.
-const EXACT: f64 = 0.5;
-/// Rounds of an epoch that count: their errors are correlated.
-const ROUNDS_COUNT: usize = 10;
-
-/// The residual of a replay, by the logarithm of the mean square in each epoch. Some epochs are
-/// wrong as a whole, where one more segment before a reduction would have changed fast convergence
-/// (RFC 9438, section 4.7); they must not outweigh those that are right.
-fn replay_residual(replay: &Replay) -> f64 {
-    let epochs = replay.rounds.chunk_by(|a, b| a.epoch == b.epoch);
-    let of = |epoch: &[Prediction]| {
-        let squares =
-            epoch.iter().filter(|round| round.counts).map(|r| f64::from(r.predicted - r.seen).powi(2));
-        let (count, sum) = squares.fold((0, 0.0), |(count, sum), square| (count + 1, sum + square));
-        let weight = count.min(ROUNDS_COUNT) as f64 / 2.0;
-        weight * (sum / f64::from(count.max(1) as u32) / EXACT.powi(2)).ln_1p()
-    };
-    epochs.map(of).sum()
-}
-
-/// The least residual, C there, and its standard error.
-fn c_of_form(window_trace: &WindowTrace, form: CubicConstants) -> Option<(f64, f64, f64)> {
-    let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
-    let replayed = |ln_c: f64| {
-        let mut cca = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
-        replay(&mut cca, window_trace, Chances::default())
-    };
-    let windows = |ln_c: f64| -> Vec<(f32, f32)> {
-        let counted = replayed(ln_c).rounds.into_iter().filter(|round| round.counts);
-        counted.map(|round| (round.predicted, round.seen)).collect()
-    };
-    let replay_residual = |ln_c: f64| replay_residual(&replayed(ln_c));
-    let grid = (0..=16).map(|i| -3.2 + 0.25 * f64::from(i)).map(|ln_c| (ln_c, replay_residual(ln_c)));
-    let best = grid.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    let ln_c = golden(best.0 - 0.25, best.0 + 0.25, replay_residual);
-    if windows(ln_c).len() < 16 {
-        return None;
-    }
-    if felt(&windows(ln_c - FELT_STEP), &windows(ln_c + FELT_STEP)) < MIN_FELT {
-        return None;
-    }
-    let least = replay_residual(ln_c);
-    let step = 0.1;
-    let curvature =
-        (replay_residual(ln_c + step) + replay_residual(ln_c - step) - 2.0 * least) / (step * step);
-    (curvature > 0.0).then(|| (least, ln_c.exp(), ln_c.exp() / curvature.sqrt()))
 }
 
 /// An epoch: from the end of a reduction to the next one.

@@ -1,6 +1,7 @@
 //! Constants of a window trace, and the evidence for its name as text.
 
-use crate::cubic::{Cycle, Fit, c_by_replay, epochs};
+use crate::cubic::{Cycle, Fit, epochs};
+use crate::cubic_replay::c_by_replay;
 use crate::name::Ranked;
 use crate::packets::Seen;
 use crate::probes;

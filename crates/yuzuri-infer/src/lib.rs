@@ -6,6 +6,7 @@
 //! algorithms, and [`identify`](identify()) combines everything.
 
 pub mod cubic;
+mod cubic_replay;
 mod evidence;
 mod identify;
 pub mod name;

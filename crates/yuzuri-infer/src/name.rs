@@ -59,11 +59,11 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
         .iter()
         .filter(foresees)
         .map(|candidate| {
-            let Fitted { replay, mut score, constants } = fit(*candidate, window_trace);
+            let Fitted { replay, mut score, constants, looked_for } = fit(*candidate, window_trace);
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
             score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
             score.prior = score::prior(*candidate);
-            score.prior -= fitted(constants, &score, temperature);
+            score.prior -= fitted(constants, &score, temperature).min(averaged(&looked_for, temperature));
             score.host = score::host(window_trace.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
@@ -94,42 +94,50 @@ struct Fitted {
     score: Score,
     /// Constants fitted to the flow in addition to the algorithm's own forms.
     constants: f64,
+    /// What windows tell of each value that was looked for, evenly over all that it may be, beside what they tell of the best.
+    looked_for: Vec<f64>,
 }
 
 /// Replays a candidate in all its forms, and with every state that it may have from before the
 /// observation.
 fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let mut best: Option<(Replay, Score, Chances)> = None;
-    let mut look = |met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
+    let mut looked_for = Vec::new();
+    let mut look = |looked_for: &mut Vec<f64>, met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
         for (former_rtt_us, competitor) in met {
+            let mut told = f64::NEG_INFINITY;
             for (mut cca, form) in forms(candidate) {
                 let chances = Chances { former_rtt_us, competitor, ..form };
                 let replay = replay(cca.as_mut(), window_trace, chances);
                 let score = score(&replay, candidate);
+                told = told.max(score.windows());
                 if best.as_ref().is_none_or(|(_, best, _)| score.windows() > best.windows()) {
                     best = Some((replay, score, chances));
                 }
             }
+            looked_for.push(told);
         }
         best.as_ref().map_or((None, None), |(_, _, found)| (found.former_rtt_us, found.competitor))
     };
     let former = former_rtts(candidate, window_trace);
     let times = || std::iter::once(None).chain(former.iter().copied().map(Some));
-    look(&mut times().map(|rtt_us| (rtt_us, None)));
+    look(&mut looked_for, &mut times().map(|rtt_us| (rtt_us, None)));
     let mut found = (None, None);
     if candidate.facts().estimates_competitor && !former.is_empty() {
         let competitors = competitors(window_trace);
         found = look(
+            &mut looked_for,
             &mut competitors.flat_map(|competitor| times().map(move |rtt_us| (rtt_us, Some(competitor)))),
         );
     }
+    let mut around = Vec::new();
     for _ in 0..CLIMBS {
         let before = found;
         if let (Some(near_us), competitor) = found {
-            found = look(&mut nearer(near_us).map(|rtt_us| (Some(rtt_us), competitor)));
+            found = look(&mut around, &mut nearer(near_us).map(|rtt_us| (Some(rtt_us), competitor)));
         }
         if let (rtt_us, Some(near)) = found {
-            found = look(&mut nearer(near).map(|competitor| (rtt_us, Some(competitor))));
+            found = look(&mut around, &mut nearer(near).map(|competitor| (rtt_us, Some(competitor))));
         }
         if found == before {
             break;
@@ -137,7 +145,8 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     }
     let Some((replay, score, chances)) = best else { return Fitted::default() };
     let constants = f64::from(u8::from(!former.is_empty()) + u8::from(chances.competitor.is_some()));
-    Fitted { replay, score, constants }
+    let looked_for = looked_for.into_iter().map(|told| told - score.windows()).collect();
+    Fitted { replay, score, constants, looked_for }
 }
 
 /// The nearest flight without an algorithm, and the logarithm of its prior: each constant that is
@@ -192,6 +201,13 @@ fn none_prior(by_rate: Option<Algorithm>) -> f64 {
 /// The cost of constants that are fitted to a flow (the Bayesian information criterion).
 fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
     constants * (1.0 + score.observations / temperature).ln() / 2.0
+}
+
+/// What it costs that a value is not known which was looked for, beside what windows tell at the best one: where it hardly matters, nothing. (The
+/// mean of the likelihood over all that it may be; the criterion is that of a peak, which may lie between those.)
+fn averaged(looked_for: &[f64], temperature: f64) -> f64 {
+    let sum: f64 = looked_for.iter().map(|less| (less / temperature).exp()).sum();
+    if looked_for.is_empty() { 0.0 } else { (looked_for.len() as f64 / sum).ln() }
 }
 
 /// Round-trip times, as fractions of the observed minimum, that a sender may have measured before
@@ -282,6 +298,17 @@ pub fn candidates() -> Vec<Algorithm> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_does_not_matter_costs_nothing() {
+        assert_eq!(averaged(&[], 1.0), 0.0);
+        assert!(averaged(&[0.0; 8], 1.0).abs() < 1e-9);
+        // Of eight values one alone explains the windows.
+        let one = [0.0, -87.0, -87.0, -87.0, -87.0, -87.0, -87.0, -87.0];
+        assert!((averaged(&one, 1.0) - 8.0_f64.ln()).abs() < 1e-9);
+        // None of them does: the criterion is less.
+        assert!(averaged(&[-87.0; 8], 1.0) > 80.0);
+    }
 
     #[test]
     fn a_former_round_trip_time_is_looked_for_where_the_handshake_was_missed() {

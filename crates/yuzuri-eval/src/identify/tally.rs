@@ -138,8 +138,8 @@ struct Tally {
     errors: BTreeMap<String, Vec<f64>>,
     /// Captures cut after the first window: unknown, all.
     openings: (u32, u32),
-    /// Of CUBIC flows with three full epochs: relative error of C, error of the kept share.
-    constants: Vec<(f64, f64)>,
+    /// Of CUBIC flows with three full epochs: relative error of C, error of the kept share, and whether the interval of 95 % holds C.
+    constants: Vec<(f64, f64, bool)>,
 }
 
 impl Tally {
@@ -184,7 +184,8 @@ impl Tally {
                     .filter(|epoch| epoch.whole)
                     .count();
                 if epochs >= 3 {
-                    self.constants.push(((c / true_c - 1.0).abs(), (beta.median - true_beta).abs()));
+                    let held = (c - true_c).abs() <= 1.96 * error;
+                    self.constants.push(((c / true_c - 1.0).abs(), (beta.median - true_beta).abs(), held));
                 }
                 let fitted = constants.cubic_c.map_or(f64::NAN, |c| c.median);
                 let paper = constants.cubic_c_paper.map_or(f64::NAN, |c| c.median);
@@ -275,11 +276,16 @@ impl Tally {
             );
         }
         let off = |limit: (f64, f64)| {
-            self.constants.iter().filter(|(c, beta)| *c > limit.0 || *beta > limit.1).count()
+            self.constants.iter().filter(|(c, beta, _)| *c > limit.0 || *beta > limit.1).count()
         };
         println!(
             "CUBIC's constants within 5 % and 0.02: {}",
             part((self.constants.len() - off((0.05, 0.02))) as u32, self.constants.len() as u32)
+        );
+        let held = self.constants.iter().filter(|(c, _, held)| *c <= 0.05 || *held).count();
+        println!(
+            "C within 5 %, or in its interval of 95 %: {}",
+            part(held as u32, self.constants.len() as u32)
         );
         for (side, errors) in &mut self.errors {
             let (median, high) = quantiles(errors);

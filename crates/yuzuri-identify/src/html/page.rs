@@ -325,9 +325,9 @@ fn style() -> String {
          .file td{{white-space:normal;overflow-wrap:anywhere;color:var(--soft);background:var(--head)}}.verdict{{font-size:1.1rem;font-weight:600}}.scroll{{overflow-x:auto}}\
          table{{border-collapse:collapse;font-size:.9rem;background:var(--card)}}\
          th,td{{border:1px solid var(--line);padding:.25rem .6rem;text-align:right;white-space:nowrap}}th{{background:var(--head)}}\
-         td:first-child,th:first-child{{text-align:left}}.wide{{white-space:normal;overflow-wrap:anywhere;text-align:left;min-width:10rem}}\
-         .two{{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:0 2rem}}\
-         .grid{{display:grid;grid-template-columns:repeat(auto-fit,minmax(400px,1fr));gap:0 1rem}}ul{{padding-left:1.2rem;margin:.3rem 0}}\
+         td:first-child,th:first-child{{text-align:left}}.plain td{{white-space:normal;overflow-wrap:anywhere}}.wide{{white-space:normal;overflow-wrap:anywhere;text-align:left;min-width:10rem}}\
+         .two{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(300px,100%),1fr));gap:0 2rem}}\
+         .grid{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr));gap:0 1rem}}ul{{padding-left:1.2rem;margin:.3rem 0}}\
          .bars{{display:grid;grid-template-columns:max-content 1fr max-content;gap:.2rem .6rem;align-items:center;font-size:.9rem}}\
          .bars i{{background:var(--head);border-radius:3px;height:.8rem}}.bars b{{display:block;background:var(--seen);border-radius:3px;\
          height:100%;min-width:1px}}.notes{{background:var(--note);border-radius:6px;padding:.4rem .4rem .4rem 1.6rem}}\

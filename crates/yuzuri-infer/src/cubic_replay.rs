@@ -1,0 +1,176 @@
+//! CUBIC's C, found by replaying it: the one whose windows come nearest to those seen, where the Reno-friendly region, the clock's ticks and fast
+//! convergence are as the algorithm has them.
+
+use crate::replay::{Chances, Prediction, Replay, replay};
+use crate::window_trace::WindowTrace;
+use std::collections::BTreeMap;
+use yuzuri_cca::{Cubic, CubicConstants, SlowStartExit};
+
+/// Where C is looked for, by its natural logarithm: from, steps, how many, and how fine around the nearest of them.
+const FROM: f64 = -3.2;
+const COARSE: f64 = 0.25;
+const STEPS: i32 = 16;
+const FINE: f64 = 0.0125;
+/// Whether windows tell C: how far they move (root of the mean square, segments) between C by so much less and more (natural logarithm). Where the
+/// Reno-friendly region rules they hardly do, and half a segment of error would pass for half of C.
+const FELT_STEP: f64 = 0.3;
+const MIN_FELT: f64 = 1.5;
+/// Rounds that must tell it.
+const MIN_ROUNDS: usize = 16;
+/// Error of a window in an epoch that is replayed well, segments.
+const EXACT: f64 = 0.5;
+/// Rounds of an epoch that count: they share their error.
+const ROUNDS_COUNT: usize = 10;
+/// Of the normal distribution, how many standard deviations hold 95 %.
+const NORMAL: f64 = 1.96;
+
+/// C of a CUBIC, and its standard error, of which 1.96 hold 95 %. Of several `forms` of the algorithm the one that comes nearest counts.
+pub fn c_by_replay(window_trace: &WindowTrace, forms: &[CubicConstants]) -> Option<(f64, f64)> {
+    let fits = forms.iter().filter_map(|form| c_of_form(window_trace, *form));
+    fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
+}
+
+/// How far each epoch of a replay is off, by the logarithm of the mean square: some go astray in whole, where a segment more before a reduction had made
+/// fast convergence another (RFC 9438, section 4.7), and must not outweigh those that are right.
+fn residuals(replay: &Replay) -> BTreeMap<u32, f64> {
+    let of = |epoch: &[Prediction]| {
+        let squares =
+            epoch.iter().filter(|round| round.counts).map(|r| f64::from(r.predicted - r.seen).powi(2));
+        let (count, sum) = squares.fold((0, 0.0), |(count, sum), square| (count + 1, sum + square));
+        let weight = count.min(ROUNDS_COUNT) as f64 / 2.0;
+        weight * (sum / f64::from(count.max(1) as u32) / EXACT.powi(2)).ln_1p()
+    };
+    replay.rounds.chunk_by(|a, b| a.epoch == b.epoch).map(|epoch| (epoch[0].epoch, of(epoch))).collect()
+}
+
+/// How far two replays of the same window trace are apart, segments.
+fn felt(one: &Replay, other: &Replay) -> f64 {
+    let counted = |replay: &Replay| -> Vec<f32> {
+        replay.rounds.iter().filter(|round| round.counts).map(|round| round.predicted).collect()
+    };
+    let (one, other) = (counted(one), counted(other));
+    let squares = one.iter().zip(&other).map(|(one, other)| f64::from(one - other).powi(2));
+    (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
+}
+
+/// The residual of these epochs at each place of the grid.
+fn sums(grid: &[BTreeMap<u32, f64>], of: impl Fn(u32) -> bool) -> Vec<f64> {
+    let sum = |epochs: &BTreeMap<u32, f64>| {
+        epochs.iter().filter(|(epoch, _)| of(**epoch)).map(|(_, residual)| residual).sum()
+    };
+    grid.iter().map(sum).collect()
+}
+
+/// Where the least of a row is, in steps from its begin, by the parabola through it and its neighbours.
+fn least(row: &[f64]) -> Option<f64> {
+    let (place, _) = row.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1))?;
+    let neighbours = (place > 0).then(|| (row[place - 1], row.get(place + 1)));
+    let Some((before, Some(after))) = neighbours else { return Some(place as f64) };
+    let bend = before + after - 2.0 * row[place];
+    Some(place as f64 + if bend > 0.0 { (before - after) / (2.0 * bend) } else { 0.0 })
+}
+
+/// Student's t: how many standard errors of so many degrees of freedom hold 95 %, by the first terms of its expansion (Cornish and Fisher).
+fn student(freedom: f64) -> f64 {
+    let z = NORMAL;
+    let g1 = (z.powi(3) + z) / 4.0;
+    let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + g1 / freedom + g2 / freedom.powi(2) + g3 / freedom.powi(3)
+}
+
+/// The halves of so many epochs by which an error is estimated: those of the Walsh functions, of which each pair of epochs is in one half as often as in
+/// both. A function and its negative are both among them.
+fn halves(count: usize) -> impl Iterator<Item = impl Fn(usize) -> bool> {
+    let functions = count.next_power_of_two().min(64) as u32;
+    let of =
+        move |function: u32, odd: u32| move |place: usize| (place as u32 & function).count_ones() % 2 == odd;
+    (1..functions).flat_map(move |function| [of(function, 0), of(function, 1)])
+}
+
+/// The standard error of what was found of all of so many epochs, from what is found of halves of them. Epochs share no error, their rounds do. A half of
+/// independent values is off from all of them by as much as all are from the truth. (Without one epoch in turn it would stay in the same one of
+/// several least residuals.)
+fn error_by_halves(all: f64, halves: &[f64], count: usize) -> Option<f64> {
+    if count < 3 || halves.is_empty() {
+        return None;
+    }
+    let squares = halves.iter().map(|half| (half - all).powi(2)).sum::<f64>();
+    Some((squares / halves.len() as f64).sqrt() * student(count as f64 - 1.0) / NORMAL)
+}
+
+/// The least residual, C there, and its standard error.
+fn c_of_form(window_trace: &WindowTrace, form: CubicConstants) -> Option<(f64, f64, f64)> {
+    let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
+    let replayed = |ln_c: f64| {
+        let mut cca = Cubic::with(of(ln_c.exp()), SlowStartExit::Loss);
+        replay(&mut cca, window_trace, Chances::default())
+    };
+    let residuals_at = |ln_c: f64| residuals(&replayed(ln_c));
+    let coarse: Vec<_> = (0..=STEPS).map(|step| residuals_at(FROM + COARSE * f64::from(step))).collect();
+    let (nearest, _) = sums(&coarse, |_| true).into_iter().enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let from = FROM + COARSE * (nearest as f64 - 1.0);
+    let steps = (2.0 * COARSE / FINE).round() as u32;
+    let grid: Vec<_> = (0..=steps).map(|step| residuals_at(from + FINE * f64::from(step))).collect();
+    let all = sums(&grid, |_| true);
+    let ln_c = from + FINE * least(&all)?;
+    let counted = replayed(ln_c).rounds.iter().filter(|round| round.counts).count();
+    if counted < MIN_ROUNDS || felt(&replayed(ln_c - FELT_STEP), &replayed(ln_c + FELT_STEP)) < MIN_FELT {
+        return None;
+    }
+    // Only epochs whose windows hang on C tell it.
+    let range = |epoch: &u32| {
+        let of = grid.iter().filter_map(|at| at.get(epoch));
+        of.clone().fold(0.0, |a: f64, b| a.max(*b)) - of.fold(f64::INFINITY, |a: f64, b| a.min(*b))
+    };
+    let telling: Vec<u32> = grid[0].keys().copied().filter(|epoch| range(epoch) > 0.0).collect();
+    let found = halves(telling.len()).filter_map(|half| {
+        let row = sums(&grid, |epoch| telling.binary_search(&epoch).is_ok_and(&half));
+        Some(from + FINE * least(&row)?)
+    });
+    let found: Vec<f64> = found.collect();
+    let step = 0.1;
+    let at = |ln_c: f64| residuals_at(ln_c).values().sum::<f64>();
+    let curvature = (at(ln_c + step) + at(ln_c - step) - 2.0 * at(ln_c)) / (step * step);
+    let error = error_by_halves(ln_c, &found, telling.len())?.max(if curvature > 0.0 {
+        1.0 / curvature.sqrt()
+    } else {
+        0.0
+    });
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    Some((least, ln_c.exp(), ln_c.exp() * error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_a_row_is_that_of_its_parabola() {
+        let row: Vec<f64> = (0..9).map(|n| (f64::from(n) - 4.3).powi(2)).collect();
+        assert!(least(&row).is_some_and(|place| (place - 4.3).abs() < 1e-9));
+        assert_eq!(least(&[1.0, 2.0, 3.0]), Some(0.0), "at an end");
+        assert_eq!(least(&[]), None);
+    }
+
+    #[test]
+    fn halves_tell_the_standard_error_of_a_mean() {
+        // Of a power of two of values Walsh's halves tell it exactly.
+        let values = [1.0, 2.0, 4.0, 7.0, 11.0, 3.0, 0.0, 5.0];
+        let mean = |of: &dyn Fn(usize) -> bool| {
+            let chosen: Vec<f64> = (0..8).filter(|place| of(*place)).map(|place| values[place]).collect();
+            chosen.iter().sum::<f64>() / chosen.len() as f64
+        };
+        let all = mean(&|_| true);
+        let found: Vec<f64> = halves(8).map(|half| mean(&half)).collect();
+        assert_eq!(found.len(), 14);
+        let error = (values.iter().map(|value| (value - all).powi(2)).sum::<f64>() / 56.0).sqrt();
+        let told = error_by_halves(all, &found, 8).map_or(0.0, |told| told * NORMAL / student(7.0));
+        assert!((told - error).abs() < 1e-9, "{told} {error}");
+        assert_eq!(error_by_halves(1.0, &[1.0, 1.0], 2), None, "two epochs tell nothing");
+        // Tables of Student's t: 4.30, 2.78 and 2.23.
+        for (freedom, table) in [(2.0, 4.30), (4.0, 2.78), (10.0, 2.23)] {
+            assert!((student(freedom) / table - 1.0).abs() < 0.06, "{freedom}: {}", student(freedom));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Judges `yuzuri identify` on copies of captures as other users would have made them, a row for each change
+of scripts/wild-changed.py:
+
+    scripts/wild-rows.py [--identify PROGRAM] [--changes late,early,...] [--list] FOLDER
+
+FOLDER has labelled captures at the sender, or runs of the laboratory. Copies are made one change at a
+time in a temporary folder (TMPDIR), and removed. Of an answer that is wrong, the right name is not in
+its set. Of packets that are there twice, a note must say so.
+"""
+import argparse
+import importlib
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+wild_changed = importlib.import_module("wild-changed")
+wild_figures = importlib.import_module("wild-figures")
+
+CHANGES = ["none", "late", "early", "twice", "missed=0.001", "missed=0.01", "untimed", "received,untimed"]
+TITLES = {
+    "none": "as they are",
+    "late": "the first 15 s missing",
+    "early": "the first 10 s only",
+    "twice": "each packet twice",
+    "missed=0.001": "0.1 % of the packets missed",
+    "missed=0.01": "1 % of the packets missed",
+    "untimed": "without timestamps",
+    "received,untimed": "as at the receiver, without timestamps",
+}
+
+
+def row(change, captures, program):
+    with tempfile.TemporaryDirectory() as folder:
+        into = pathlib.Path(folder)
+        for path, name in captures:
+            wild_changed.copy(change, path, name, into)
+        return wild_figures.judge(program, into, ())
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--identify", default="target/release/yuzuri-identify", help="the program (target/release/yuzuri-identify)")
+    options.add_argument("--changes", default="/".join(CHANGES), help="these changes only, divided by slashes")
+    options.add_argument("--list", action="store_true", help="list every answer that is not the right name")
+    options.add_argument("folder", type=pathlib.Path)
+    given = options.parse_args()
+    captures = list(wild_changed.captures(given.folder))
+    print("| | captures | named | first name right | within the set | wrong | p >= 0.9 is right | calibration error | said to be twice |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    for change in given.changes.split("/"):
+        tally = row(change, captures, given.identify)
+        print(f"| {TITLES.get(change, change)} | {tally.flows} | {tally.named} | {tally.right} | {tally.within} | {tally.named - tally.within} "
+              f"| {tally.sure_right} of {tally.sure} | {tally.calibration_error():.3f} | {tally.twice} |", flush=True)
+        if given.list:
+            print("\n".join(line for line in tally.lines if ": unknown" not in line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
