@@ -74,7 +74,7 @@ pub enum Phase {
     StartUp,
     /// Each member keeps to its share.
     Hold,
-    /// Each member takes a little more for a round trip.
+    /// Each member takes a little more for a round trip: what leaders of older versions say.
     Probe,
     /// Senders outside the group fill queues: each member's windows carry its share behind them.
     Contend,

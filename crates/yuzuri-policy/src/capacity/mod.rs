@@ -1,83 +1,71 @@
-//! The leader's evaluation of the reports: the group's best rate, and each member's share of it.
+//! What the leader makes of the reports: what the group carries, and each member's share of it.
 //!
-//! Capacity is not configured or queried: it is the highest recent total of the members. If members
-//! report the rate that each would deliver alone, capacity is counted in *air*: the sum of rate
-//! over alone. So a slow member costs the fast ones no more airtime than its share.
+//! Everything is counted in parts of what a member would have alone, of the air or of the wire
+//! ([`weights`]). Every half second, with the least round-trip time `b`, the queue `q`, of which
+//! `s` is standing ([`queue`]), and the queue `T` that is aimed at:
+//!
+//! - `U` is the most of the sum of `rate / weight` in the last 4 s and four round trips, `u` what
+//!   it is now.
+//! - While `q <= s + T`: `level = U * (1 + G * (1 - (q - s) / T))`, with `G = T / b` within limits.
+//!   Windows grow until there is a queue.
+//! - While it is a little longer: `level = U * (b + s + T) / (b + q)`.
+//! - While it is much longer: `level = u`, and windows give way in steps.
+//! - Windows hold `level * weight` for `b + s + T`; in a step down for half of `b + q` where that
+//!   is longer, in a step up for half as long again.
+//!
+//! The fixed point is `q = s + T`, at which each member carries `level * weight`.
 
 mod level;
-mod others;
-mod probe;
+mod queue;
+mod start_up;
 mod total;
+mod weights;
 
 use crate::report::min_round_trips;
 use crate::{Moment, Objective, Phase, Report, Summary};
 use level::{Taker, water_level};
-use others::{Answer, Followed, Others};
-use probe::Probe;
+use queue::{Answer, Queue};
+use start_up::StartUp;
 use std::collections::VecDeque;
 use std::time::Duration;
 use total::Total;
+use weights::Weights;
 
-/// Most air of a probe: one member's probe takes more than all known air, at most twice as much.
+/// A member alone may take more than all of the air that is known: twice as much at most.
 const MAX_AIR_PPM: f64 = 2e6;
-/// How far back the best rate is taken.
-const MEMORY: Duration = Duration::from_secs(30);
-/// Start-up ends when the carried rate grew by less than this factor ...
-const GROWS: f64 = 1.15;
-/// ... within three round trips, and at least this long. Round trips beyond two seconds are queues.
-const GROWS_WITHIN: Duration = Duration::from_millis(1500);
+/// The most of so much time counts, and of four round trips. Round trips beyond two seconds are
+/// queues.
+const MEMORY: Duration = Duration::from_secs(4);
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
-/// A wire that carries less than this fraction of its earlier rate is no longer the limit.
-const FELL_BELOW: f64 = 0.75;
-
-/// Start-up also ends when round-trip times stay this much above their minimum, seconds, and this
-/// fraction of it.
-const QUEUED_S: f64 = 0.050;
-const QUEUED_OF_BASE: f64 = 0.25;
-/// A full cell of several stations carries 0.7 to 0.9 of the sum of their rates alone, because of
-/// collisions and acknowledgements. Below this it is not full.
-const AIR_NOT_FULL: f64 = 0.65;
-/// Beyond this it is full.
-const AIR_FULL: f64 = 0.87;
-const AIR_AGAIN_AFTER: Duration = Duration::from_secs(300);
-/// The air is not full either if the shares are this many times the carried rate; determined after
-/// six round trips of sharing, and at least this long.
-const NOT_CARRIED: f64 = 1.4;
-const JUDGED_AFTER: Duration = Duration::from_secs(3);
-/// If the queue exceeds what windows may hold by this, seconds, the limit is determined after
-/// twenty round trips, and at least this long.
-const BEHIND_QUEUE_S: f64 = 0.080;
-const JUDGED_BEHIND_QUEUE: Duration = Duration::from_secs(6);
-/// From this fraction of lost segments on, windows are paced over the round trip.
+/// Growth of a level in a step, at least and at most.
+const GROWTH: [f64; 2] = [0.05, 0.25];
+/// So many rates of the last half seconds are what is carried now.
+const LATELY: usize = 2;
+/// Rates and round-trip times differ by up to this part from one look to the next.
+const STEADY: f64 = 0.85;
+/// What windows change shows after so many round trips, and at least so long: those of before drain
+/// for one, and rates are taken over two.
+const SETTLES_ROUND_TRIPS: u32 = 4;
+const SETTLES: Duration = Duration::from_millis(1500);
+/// From this part of the segments lost on, windows do not grow.
+const GROWS_TO_LOSS: f64 = 0.01;
+/// From this part lost on without a queue, windows are spread over the round trip, for so long.
 const SPREAD_FROM_LOSS: f64 = 0.002;
-/// A standing queue is drained by reducing the shares in steps of this fraction, once per round
-/// trip, down to a minimum.
-const DRAIN_STEP: f64 = 0.02;
-const MIN_PART: f64 = 0.8;
-/// The same happens from this fraction of lost segments on, down to a minimum; in start-up, growth
-/// then gets more time.
-const SLOWED_FROM_LOSS: f64 = 0.005;
-const MIN_PART_FOR_LOSS: f64 = 0.9;
-/// The shares cause the queue if the group carries at least this fraction of them. On long paths,
-/// queues that emptied together in start-up may have shown a quarter more than the path carries. If
-/// the group carries less, the queue is others', or capacity fell.
-const FULL: f64 = 0.85;
-const FULL_LONG: f64 = 0.75;
-/// The least minimum RTT of a long path, seconds.
-const LONG_S: f64 = 0.1;
+const SPREAD_BEFORE_QUEUE_S: f64 = 0.050;
+const SPREAD_FOR: Duration = Duration::from_secs(30);
+/// The queue that is aimed at then, seconds: queues that overflow are short.
+const LOSSY_QUEUE_S: f64 = 0.005;
 
-/// Windows are not stretched behind a queue of this length, seconds.
-const OTHERS_QUEUE_S: f64 = 0.100;
-/// Windows are stretched by this factor per round trip while the group carries less than this
-/// fraction of the shares and queues are short, up to a maximum; then they relax by the other
-/// factor.
-const FAR_FROM_FULL: f64 = 0.7;
-const STRETCH: f64 = 1.1;
-const MAX_STRETCH: f64 = 4.0;
-const RELAX: f64 = 0.95;
+fn memory(round_trip: Duration) -> Duration {
+    MEMORY.max(SETTLES_ROUND_TRIPS * round_trip)
+}
 
-/// The queue above the minimum RTT that a share may keep, seconds.
-fn queue_s(objective: Objective) -> f64 {
+fn settles(round_trip: Duration) -> Duration {
+    SETTLES.max(SETTLES_ROUND_TRIPS * round_trip)
+}
+
+/// Queue that is aimed at, seconds.
+fn target_s(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.100,
         Objective::Balanced => 0.020,
@@ -85,105 +73,64 @@ fn queue_s(objective: Objective) -> f64 {
     }
 }
 
-/// The same if segments are lost although the air is not full: queues that overflow are short.
-const LOSSY_QUEUE_S: f64 = 0.005;
-
-/// The queue beyond which it is drained, seconds: on short paths, where much of it is radio
-/// aggregates, and on longer ones.
-fn drain_above_s(objective: Objective) -> Option<[f64; 2]> {
-    match objective {
-        Objective::Throughput => None,
-        Objective::Balanced => Some([0.060, 0.040]),
-        Objective::Latency => Some([0.025, 0.025]),
-    }
-}
-
 /// The leader's view of the group over time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Capacity {
-    carried: VecDeque<(Moment, Carried)>,
-    growth: VecDeque<(Moment, f64)>,
-    started: bool,
-    probe: Probe,
-    senders: usize,
-    /// When it last turned out that the wire was not the limit.
-    was_air: Option<Moment>,
-    /// The rate of the wire if it, and not the air, is the limit, bit/s.
-    wire_bps: Option<f64>,
-    /// When segments were last lost.
-    lost_at: Option<Moment>,
-    /// The best rate when losses last slowed start-up, bit/s.
-    lost_at_bps: f64,
-    /// The fraction of the best rate that is shared, so that queues do not stand.
-    part: f64,
-    part_changed: Moment,
-    /// The factor for windows that makes them carry their shares.
-    stretch: f64,
-    queued: u32,
-    held_since: Moment,
-    others: Others,
-    answer: Answer,
     objective: Objective,
+    seen: VecDeque<(Moment, Carried)>,
+    start_up: StartUp,
+    /// What parts are parts of.
+    weights: Option<Weights>,
+    /// What windows hold as they were told, parts by seconds; `None`: nobody is bounded.
+    told: Option<f64>,
+    queue: Queue,
+    lost_at: Option<Moment>,
+    /// What was carried before a queue turned out to be standing, parts: the level is no less while
+    /// it stands.
+    held: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// What is shared out, in parts, and the queue that windows hold, seconds.
+struct Shared {
+    parts: f64,
+    queue_s: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
 struct Carried {
     rate_bps: f64,
-    /// Air: the sum of rate over alone.
+    /// Of the air: sum of rate over alone.
     air: f64,
-}
-
-impl Default for Capacity {
-    fn default() -> Capacity {
-        Capacity {
-            carried: VecDeque::new(),
-            growth: VecDeque::new(),
-            started: false,
-            probe: Probe::default(),
-            senders: 0,
-            wire_bps: None,
-            was_air: None,
-            lost_at: None,
-            lost_at_bps: 0.0,
-            part: 1.0,
-            part_changed: Moment::default(),
-            stretch: 1.0,
-            queued: 0,
-            held_since: Moment::default(),
-            others: Others::default(),
-            answer: Answer::default(),
-            objective: Objective::default(),
-        }
-    }
+    /// The sum of rate over weight.
+    parts: f64,
 }
 
 impl Capacity {
-    /// Creates the initial state, for a group with this objective.
+    /// At its beginning, for a group with this aim.
     pub fn new(objective: Objective) -> Capacity {
         Capacity { objective, ..Capacity::default() }
     }
 
-    /// Starts from another leader's summary, so that the group does not repeat start-up when its
+    /// Starts from what another leader said, so that the group does not start up anew when its
     /// leader changes.
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
-        let air = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
+        let parts = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
         let wide = matches!(last.phase, Phase::Contend | Phase::Off);
+        let before = Carried { rate_bps: last.capacity_bps as f64, air: 0.0, parts };
         Capacity {
-            carried: VecDeque::from([(now, Carried { rate_bps: last.capacity_bps as f64, air })]),
-            started: last.phase != Phase::StartUp,
-            wire_bps: Some(last.alone_max_bps as f64).filter(|bps| *bps > 0.0),
-            lost_at: last.paced.then_some(now),
-            senders: last.senders.into(),
-            others: if wide {
-                Others::resume(now, f64::from(last.queue_us) / 1e6)
+            seen: VecDeque::from([(now, before)]),
+            start_up: if last.phase == Phase::StartUp { StartUp::default() } else { StartUp::over() },
+            queue: if wide {
+                Queue::standing(now, (f64::from(last.queue_us) / 1e6 - target_s(objective)).max(0.0))
             } else {
-                Others::default()
+                Queue::default()
             },
+            lost_at: last.paced.then_some(now),
             ..Capacity::new(objective)
         }
     }
 
-    /// Aggregates the members' reports; `members` includes silent ones.
+    /// Sums up what the members report; `members` counts the silent ones, too.
     pub fn sum<'a>(
         &mut self,
         now: Moment,
@@ -196,246 +143,116 @@ impl Capacity {
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
         let total = Total::of(&reports, &destinations);
-        self.carried.push_back((now, total.carried()));
-        while self.carried.front().is_some_and(|(at, _)| now.since(*at) > MEMORY) {
-            self.carried.pop_front();
-        }
-        let best = self.best();
-        self.start_up(now, round_trip, best, total);
-        self.tell_wire_from_air(now, round_trip, best, total);
-        self.note_losses(now, total);
-        self.drain(now, round_trip, best, total);
-        let paced = self.is_paced(now, best);
-        self.tell_own_from_others(now, round_trip, best, total, paced);
-        let best = self.best();
-        if self.senders != total.senders {
-            self.senders = total.senders;
-            self.probe.anew();
-        }
-        let (phase, factor) = match total.elastic {
-            _ if self.answer == Answer::Widen => (Phase::Contend, 1.0),
-            _ if !self.started => (Phase::StartUp, 1.0),
-            0 => (Phase::Hold, 1.0),
-            _ => match self.probe.factor(now, round_trip, best.rate_bps, paced) {
-                factor if factor > 1.0 => (Phase::Probe, factor),
-                _ => (Phase::Hold, self.part),
-            },
+        let before = self.best();
+        let weights = Weights::of(total, before.rate_bps.max(total.rate_bps), before.air.max(total.air));
+        let parts_by = |weights: Weights| -> f64 {
+            reports.iter().map(|r| r.rate_bps as f64 / weights.of_member(total.alone_of(r))).sum()
         };
-        let mut shares = self.shares(&reports, best, total);
-        shares.rate_bps *= factor;
-        shares.air *= factor;
-        let behind_s = if phase == Phase::Contend { self.others.behind_s() } else { 0.0 };
+        let parts = parts_by(weights);
+        if let Some(before) =
+            self.weights.replace(weights).map(parts_by).filter(|before| *before > 0.0 && parts > 0.0)
+        {
+            self.rescale(parts / before);
+        }
+        self.seen.push_back((now, Carried { rate_bps: total.rate_bps, air: total.air, parts }));
+        while self.seen.front().is_some_and(|(at, _)| now.since(*at) > memory(round_trip)) {
+            self.seen.pop_front();
+        }
+        let best = self.best();
+        self.start_up.follow(now, round_trip, best.rate_bps, total);
+        let paced = self.note_losses(now, total, best);
+        let target_s = if paced { LOSSY_QUEUE_S } else { target_s(self.objective) };
+        let shared = self.shared(now, round_trip, total, best, target_s);
+        self.told = self.start_up.is_over().then_some(shared.parts * (total.base_s + shared.queue_s));
+        let phase = match () {
+            () if !self.start_up.is_over() => Phase::StartUp,
+            () if self.queue.standing_s() > 0.0 => Phase::Contend,
+            () => Phase::Hold,
+        };
+        let taker = |r: &&Report| {
+            let part = r.rate_bps as f64 / weights.of_member(total.alone_of(r));
+            Taker { weight: 1.0, most: if r.elastic { f64::INFINITY } else { part } }
+        };
+        let level = water_level(shared.parts, reports.iter().map(taker).collect());
         Summary {
             members: members.max(reports.len().min(u16::MAX.into()) as u16),
             senders: reports.len().min(u16::MAX.into()) as u16,
             phase,
             capacity_bps: best.rate_bps as u64,
-            air_share_ppm: (shares.air * 1e6).min(MAX_AIR_PPM) as u32,
-            share_bps: shares.rate_bps as u64,
-            alone_max_bps: self.wire_bps.unwrap_or(0.0) as u64,
-            queue_us: ((self.queue_s(total, paced) + behind_s) * 1e6) as u32,
+            air_share_ppm: if weights.are_known() { (level * 1e6).min(MAX_AIR_PPM) as u32 } else { 0 },
+            share_bps: (level * weights.of_member(total.alone_unknown_bps())) as u64,
+            alone_max_bps: weights.most_bps().map_or(0, |bps| bps as u64),
+            queue_us: (shared.queue_s * 1e6) as u32,
             paced,
             srtt_us,
             destinations,
         }
     }
 
-    /// The highest rate and air in memory.
-    fn best(&self) -> Carried {
-        let most = |of: fn(&Carried) -> f64| self.carried.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
-        Carried { rate_bps: most(|c| c.rate_bps), air: most(|c| c.air) }
+    /// What a wire carries at its best changes, and with it what a part is: what is remembered is
+    /// counted anew, or the same rate would be another part, and look like an answer.
+    fn rescale(&mut self, by: f64) {
+        self.seen.iter_mut().for_each(|(_, carried)| carried.parts *= by);
+        self.told = self.told.map(|told| told * by);
+        self.held = self.held.map(|held| held * by);
+        self.queue.rescale(by);
     }
 
-    /// Determines whose the queue is, and acts on it.
-    fn tell_own_from_others(
+    /// The most of each in memory.
+    fn best(&self) -> Carried {
+        let most = |of: fn(&Carried) -> f64| self.seen.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
+        Carried { rate_bps: most(|c| c.rate_bps), air: most(|c| c.air), parts: most(|c| c.parts) }
+    }
+
+    fn shared(
         &mut self,
         now: Moment,
         round_trip: Duration,
-        best: Carried,
         total: Total,
-        paced: bool,
-    ) {
-        if !self.started {
-            self.answer = Answer::Share;
-            return;
+        best: Carried,
+        target_s: f64,
+    ) -> Shared {
+        if !self.start_up.is_over() || total.elastic == 0 || total.rate_bps <= 0.0 {
+            // Where nothing is carried, round-trip times are old.
+            return Shared { parts: best.parts, queue_s: self.queue.standing_s() + target_s };
         }
-        // Queues that emptied together may have shown more than the air carries.
-        let part = self.part * (AIR_FULL / best.air.max(AIR_FULL));
-        let may_hold_s = self.queue_s(total, paced);
-        // A radio that became slower carries less, but takes as much airtime.
-        let by_air = self.wire_bps.is_none() && best.air > 0.0;
-        let seen = if by_air {
-            Followed { carried: total.air, shared: part * best.air, may_hold_s }
-        } else {
-            Followed { carried: total.rate_bps, shared: part * best.rate_bps, may_hold_s }
-        };
-        self.answer = self.others.follow(now, round_trip, total, seen);
-        match self.answer {
-            Answer::Share | Answer::Widen => {}
-            Answer::Forget => {
-                self.carried = VecDeque::from([(now, total.carried())]);
-                self.part = 1.0;
+        let lately: Vec<f64> = self.seen.iter().rev().take(LATELY).map(|(_, c)| c.parts).collect();
+        let carried = lately.iter().sum::<f64>() / lately.len().max(1) as f64;
+        let told = self.told.unwrap_or(f64::INFINITY);
+        let answer = self.queue.follow(now, round_trip, total, target_s, [carried, best.parts, told]);
+        let meant_s = self.queue.standing_s() + target_s;
+        let fits = (total.base_s + meant_s) / (total.base_s + total.queue_s);
+        let mut shared = match answer {
+            Answer::AsMeant { hold_s } => {
+                let grows = (target_s / total.base_s.max(1e-4)).clamp(GROWTH[0], GROWTH[1]);
+                let grows = if total.lost < GROWS_TO_LOSS { grows } else { 0.0 };
+                let left = ((meant_s - total.queue_s) / target_s).clamp(0.0, 1.0);
+                Shared { parts: best.parts * (1.0 + grows * left), queue_s: hold_s - total.base_s }
             }
-            Answer::Begin => {
-                *self = Capacity { others: self.others.clone(), ..Capacity::new(self.objective) };
-                self.carried.push_back((now, total.carried()));
+            Answer::Drained { carried, hold_s } => {
+                self.seen.iter_mut().for_each(|(_, seen)| seen.parts = seen.parts.min(carried));
+                Shared { parts: carried, queue_s: hold_s - total.base_s }
             }
-        }
-    }
-
-    fn start_up(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
-        if total.elastic == 0 {
-            return;
-        }
-        // A flow in recovery does not grow. That does not count as long as the rate rises from one
-        // recovery to the next.
-        if total.lost > SLOWED_FROM_LOSS && best.rate_bps >= GROWS * self.lost_at_bps {
-            self.lost_at_bps = best.rate_bps;
-            self.growth.clear();
-        }
-        if self.started {
-            return;
-        }
-        // After losses, three round trips pass without growth.
-        let patience = if self.lost_at.is_some() { 2 } else { 1 };
-        let within = patience * GROWS_WITHIN.max(3 * round_trip);
-        self.growth.push_back((now, best.rate_bps));
-        while self.growth.len() > 1 && now.since(self.growth[1].0) >= within {
-            self.growth.pop_front();
-        }
-        if let Some((at, before)) = self.growth.front() {
-            self.started = now.since(*at) >= within && *before > 0.0 && best.rate_bps < GROWS * before;
-            // A standing queue shows the same, and earlier.
-            self.queued =
-                if total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) { self.queued + 1 } else { 0 };
-            let for_a_while =
-                Duration::from_millis(500) * self.queued > round_trip.max(Duration::from_secs(1));
-            self.started |= for_a_while && best.rate_bps > 0.0;
-        }
-    }
-
-    /// If the air is never fully used, or the carried rate stays far below the shares, the wire is
-    /// the limit, until the group carries much less than before.
-    fn tell_wire_from_air(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
-        // With others present the air may be full although the group takes little of it.
-        if !self.started || self.others.may_be_there(now) {
-            self.held_since = now;
-            return;
-        }
-        // Behind a queue that is not the windows' own, others may use the air, too: allow time for
-        // a trial to begin.
-        let behind_queue = total.queue_s > self.queue_s(total, false) + BEHIND_QUEUE_S;
-        let judged_after = if behind_queue {
-            JUDGED_BEHIND_QUEUE.max(20 * round_trip)
-        } else {
-            JUDGED_AFTER.max(6 * round_trip)
-        };
-        if now.since(self.held_since) < judged_after {
-            return;
-        }
-        // In start-up the air was not divided by shares.
-        let settled = self.carried.iter().filter(|(at, _)| at.since(self.held_since) > judged_after / 2);
-        let air = settled.map(|(_, c)| c.air).fold(0.0, f64::max);
-        let shared_out_bps = best.air / total.senders.max(1) as f64 * total.sum_alone_bps;
-        // A start-up in which slow members had the air looks like that, too. Once that turned out,
-        // it is no longer a sign.
-        let not_carried = self.was_air.is_none() && best.rate_bps * NOT_CARRIED < shared_out_bps;
-        let not_full = air > 0.0 && (air < AIR_NOT_FULL || not_carried);
-        match &mut self.wire_bps {
-            None if not_full => {
-                self.wire_bps = Some(best.rate_bps);
-                self.held_since = now;
-            }
-            Some(wire_bps) if best.rate_bps < FELL_BELOW * *wire_bps => self.wire_bps = None,
-            // The air is full although each member keeps to its share of the wire: the air was the
-            // limit. Twice within a short time is chance.
-            Some(_) if air > AIR_FULL && self.was_air.is_none_or(|at| now.since(at) > AIR_AGAIN_AFTER) => {
-                self.wire_bps = None;
-                self.was_air = Some(now);
-                self.held_since = now;
-            }
-            Some(wire_bps) => *wire_bps = wire_bps.max(best.rate_bps),
-            None => {}
-        }
-    }
-
-    fn note_losses(&mut self, now: Moment, total: Total) {
-        // Drops from a deep queue are no reason to pace windows.
-        if total.lost <= SPREAD_FROM_LOSS || total.queue_s > QUEUED_S {
-            return;
-        }
-        if self.lost_at.is_none() {
-            // Rates found in bursts do not show what can be carried without them.
-            self.started = false;
-            self.growth.clear();
-            self.queued = 0;
-        }
-        self.lost_at = Some(now);
-    }
-
-    fn is_paced(&self, now: Moment, best: Carried) -> bool {
-        let lost = self.lost_at.is_some_and(|at| now.since(at) < MEMORY);
-        lost && (self.wire_bps.is_some() || best.air < AIR_NOT_FULL)
-    }
-
-    /// The queue above the minimum RTT that a window may hold, seconds.
-    fn queue_s(&self, total: Total, paced: bool) -> f64 {
-        let queue_s = if paced { LOSSY_QUEUE_S } else { queue_s(self.objective) };
-        (total.base_s + queue_s) * self.stretch - total.base_s
-    }
-
-    /// Reduces shares a little while a queue stands that the shares themselves cause; they grow
-    /// back once it has drained.
-    fn drain(&mut self, now: Moment, round_trip: Duration, best: Carried, total: Total) {
-        if !self.started || now.since(self.part_changed) < round_trip.max(Duration::from_millis(500)) {
-            return;
-        }
-        self.part_changed = now;
-        let long = total.base_s > LONG_S;
-        let full = total.rate_bps > if long { FULL_LONG } else { FULL } * self.part * best.rate_bps;
-        // Others take what the members leave, as long as they leave it: windows grow until the
-        // shares are carried.
-        let far_from_full = total.elastic > 0 && total.rate_bps < FAR_FROM_FULL * self.part * best.rate_bps;
-        let short = total.queue_s < OTHERS_QUEUE_S && !self.others.may_be_there(now);
-        self.stretch = if far_from_full && short {
-            (self.stretch * STRETCH).min(MAX_STRETCH)
-        } else {
-            (self.stretch * RELAX).max(1.0)
-        };
-        let above = drain_above_s(self.objective);
-        let queued =
-            above.is_some_and(|[above_s, long_s]| total.queue_s > if long { long_s } else { above_s });
-        if queued && full {
-            self.part = (self.part - DRAIN_STEP).max(MIN_PART);
-        } else if total.lost > SLOWED_FROM_LOSS && full {
-            self.part = (self.part - DRAIN_STEP).max(MIN_PART_FOR_LOSS.min(self.part));
-        } else if !queued {
-            self.part = (self.part + DRAIN_STEP).min(1.0);
-        }
-    }
-
-    /// The most that one willing member may take, so that members that take less leave their rest
-    /// to the others.
-    fn shares(&self, reports: &[&Report], best: Carried, total: Total) -> Shares {
-        let taker = |amount: f64, weight: f64, report: &Report| Taker {
-            weight,
-            most: if report.elastic { f64::INFINITY } else { amount },
-        };
-        let by_rate: Vec<Taker> = reports.iter().map(|r| taker(r.rate_bps as f64, 1.0, r)).collect();
-        // Fractions of the rate that each would deliver alone: of the air, or of the wire.
-        let (amount, by_alone): (f64, Vec<Taker>) = match self.wire_bps {
-            None => (best.air, reports.iter().map(|r| taker(total.air_of(r), 1.0, r)).collect()),
-            Some(wire_bps) => {
-                let alone_bps = |r: &Report| total.alone_of(r).min(wire_bps);
-                let takers = reports.iter().map(|r| taker(r.rate_bps as f64, alone_bps(r), r));
-                (best.rate_bps, takers.collect())
+            // Rates are a little different each time: while the excess is small the best of them
+            // counts.
+            Answer::GiveWay { .. } if fits > STEADY => Shared { parts: best.parts * fits, queue_s: meant_s },
+            // What is carried out of a queue that is full is what the path carries.
+            Answer::GiveWay { carried, hold_s } => Shared { parts: carried, queue_s: hold_s - total.base_s },
+            Answer::Stays { before } => {
+                self.held = Some(before);
+                Shared { parts: before, queue_s: meant_s }
             }
         };
-        Shares { rate_bps: water_level(best.rate_bps, by_rate), air: water_level(amount, by_alone) }
+        self.held.take_if(|_| self.queue.standing_s() <= 0.0);
+        shared.parts = self.held.map_or(shared.parts, |held| shared.parts.max(held));
+        shared
     }
-}
 
-struct Shares {
-    rate_bps: f64,
-    air: f64,
+    /// Whether segments are lost although nothing is full.
+    fn note_losses(&mut self, now: Moment, total: Total, best: Carried) -> bool {
+        if total.lost > SPREAD_FROM_LOSS && total.queue_s < SPREAD_BEFORE_QUEUE_S {
+            self.lost_at = Some(now);
+        }
+        self.lost_at.is_some_and(|at| now.since(at) < SPREAD_FOR) && best.air < weights::FULL[1]
+    }
 }

@@ -1,6 +1,5 @@
 //! The sum of all reports.
 
-use super::Carried;
 use crate::{Destination, Report};
 
 /// Sums and means over the members that send.
@@ -10,11 +9,10 @@ pub(super) struct Total {
     pub(super) rate_bps: f64,
     /// Air: the sum of rate over alone.
     pub(super) air: f64,
-    pub(super) senders: usize,
     /// Members that would send more.
     pub(super) elastic: usize,
-    /// The sum of the rates that the members would deliver alone, bit/s.
-    pub(super) sum_alone_bps: f64,
+    /// The highest rate that a member would deliver alone, bit/s; 0: unknown.
+    pub(super) most_alone_bps: f64,
     /// The mean fraction of lost segments, weighted by rate.
     pub(super) lost: f64,
     /// The mean queuing delay above the minimum RTT, and that minimum, seconds.
@@ -29,7 +27,6 @@ impl Total {
         let known: Vec<f64> =
             reports.iter().filter(|r| r.alone_bps > 0).map(|r| r.alone_bps as f64).collect();
         let mut total = Total {
-            senders: reports.len(),
             unknown_alone_bps: known.iter().sum::<f64>() / known.len().max(1) as f64,
             ..Total::default()
         };
@@ -38,7 +35,7 @@ impl Total {
             let rate_bps = report.rate_bps as f64;
             total.rate_bps += rate_bps;
             total.air += total.air_of(report);
-            total.sum_alone_bps += total.alone_of(report);
+            total.most_alone_bps = total.most_alone_bps.max(total.alone_of(report));
             total.elastic += usize::from(report.elastic);
             lost_bps += rate_bps * f64::from(report.lost_permille) / 1000.0;
             // A summary names only the busiest destinations: for others, use the member's own
@@ -57,8 +54,9 @@ impl Total {
         total
     }
 
-    pub(super) fn carried(&self) -> Carried {
-        Carried { rate_bps: self.rate_bps, air: self.air }
+    /// The assumed rate alone of a member that does not know its own, bit/s; 0: unknown.
+    pub(super) fn alone_unknown_bps(&self) -> f64 {
+        self.unknown_alone_bps
     }
 
     /// The rate that a member would deliver alone on the air, bit/s; 0 if unknown.

@@ -1,0 +1,54 @@
+//! Start-up: while what the group carries still grows, nobody is bounded from above.
+
+use super::total::Total;
+use crate::Moment;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Start-up is over when what is carried grew by less than this factor ...
+const GROWS: f64 = 1.15;
+/// It is over, too, when a queue of so much stays, seconds, and of this part of the least
+/// round-trip time, ...
+const QUEUED_S: f64 = 0.050;
+const QUEUED_OF_BASE: f64 = 0.25;
+/// ... for a round trip, and at least so long.
+const QUEUED_FOR: Duration = Duration::from_secs(1);
+
+/// How far start-up is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StartUp {
+    over: bool,
+    growth: VecDeque<(Moment, f64)>,
+    queued_since: Option<Moment>,
+}
+
+impl StartUp {
+    /// Over, where another leader went through it.
+    pub(super) fn over() -> StartUp {
+        StartUp { over: true, ..StartUp::default() }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Takes in the best that was carried, bit/s.
+    pub(super) fn follow(&mut self, now: Moment, round_trip: Duration, best_bps: f64, total: Total) {
+        if self.over || total.elastic == 0 {
+            return;
+        }
+        let within = super::settles(round_trip);
+        self.growth.push_back((now, best_bps));
+        while self.growth.len() > 1 && now.since(self.growth[1].0) >= within {
+            self.growth.pop_front();
+        }
+        let flat = self.growth.front().is_some_and(|(at, before)| {
+            now.since(*at) >= within && *before > 0.0 && best_bps < GROWS * before
+        });
+        let queued = total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) && best_bps > 0.0;
+        let since = if queued { Some(*self.queued_since.get_or_insert(now)) } else { None };
+        self.queued_since = since;
+        let stays = since.is_some_and(|since| now.since(since) >= QUEUED_FOR.max(round_trip));
+        self.over = flat || stays;
+    }
+}
