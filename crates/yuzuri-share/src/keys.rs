@@ -222,7 +222,7 @@ impl KeySource {
             KeySource::Key(key) => match yuzuri_policy::check_key(key.secret()) {
                 Ok(()) => Ok(Some(Secret::Key(Box::new(key.clone())))),
                 Err(weak) => {
-                    Err(setting("key", format!("anybody would guess it: {weak}; draw 32 random bytes")))
+                    Err(setting("key", format!("this key is easy to guess: {weak}; use 32 random bytes")))
                 }
             },
             KeySource::Passphrase(words) if words.chars().count() < MIN_PASSPHRASE => Err(setting(
@@ -271,7 +271,7 @@ fn read_key(file: &Path, warnings: &mut Vec<String>) -> Result<Key, ShareError> 
     let key = key_of(&bytes).map_err(|why| wrong(why.to_string()))?;
     yuzuri_policy::check_key(key.secret()).map_err(|weak| {
         wrong(format!(
-            "anybody would guess this key: {weak}; make another one with `yuzuri share key FILE` and bring it to every terminal"
+            "this key is easy to guess: {weak}; make another one with `yuzuri share key FILE` and copy it to every terminal"
         ))
     })?;
     // The owner's permissions other than read and write do not expose the key.
