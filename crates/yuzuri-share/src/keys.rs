@@ -422,7 +422,7 @@ mod tests {
             assert!(error.contains(why) && error.contains("yuzuri share key FILE"), "{error}");
         }
         let error = load(&KeySource::Passphrase("aaaaaaaaaaaaaaaa".into())).err().unwrap().to_string();
-        assert!(error.contains("passphrase") && error.contains("four words"), "{error}");
+        assert!(error.contains("passphrase") && error.contains("four unrelated words"), "{error}");
         assert!(load(&KeySource::Key(Key::from_bytes([7; 32]))).is_err());
     }
 
