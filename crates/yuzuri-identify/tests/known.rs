@@ -141,3 +141,19 @@ fn without_a_clock_the_socket_s_own_is_taken_or_the_lack_told() {
     let seconds = with.flows[0].summary.seconds;
     assert!((7.0..10.0).contains(&seconds), "{seconds}");
 }
+
+/// A log polled each 20 ms shows what happens in round trips of 100 to 200 ms, one polled each
+/// second does not, and says so.
+#[test]
+fn a_log_that_was_polled_too_rarely_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(Algorithm::Cubic, LINE);
+    let notes = |every_ms: u64| {
+        let path = folder.path().join(format!("{every_ms}.log"));
+        std::fs::write(&path, run.ss(every_ms, true)).unwrap();
+        report(&path).flows[0].verdict.notes.join("\n")
+    };
+    assert!(!notes(20).contains("poll more often"), "{}", notes(20));
+    let rare = notes(1000);
+    assert!(rare.contains("its rows are 100") && rare.contains("poll more often"), "{rare}");
+}

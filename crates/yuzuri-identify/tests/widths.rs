@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use yuzuri_sim::cc::Algorithm;
 
-/// Measures the page in a frame, all of its details open, and tells the parent how wide the page is, and of each table that ends beyond the frame
-/// whether it can be scrolled there.
+/// Measures the page in a frame, all of its details open, and tells the parent how wide the page
+/// is, and of each table that ends beyond the frame whether it can be scrolled there.
 const MEASURE: &str = r#"<script>
 for (const details of document.querySelectorAll("details")) details.open = true;
 const width = document.documentElement.clientWidth;

@@ -1,18 +1,20 @@
-//! CUBIC's C, found by replaying it: the one whose windows come nearest to those seen, where the Reno-friendly region, the clock's ticks and fast
-//! convergence are as the algorithm has them.
+//! CUBIC's C, found by replaying it: the one whose windows come nearest to those seen, where the
+//! Reno-friendly region, the clock's ticks and fast convergence are as the algorithm has them.
 
 use crate::replay::{Chances, Prediction, Replay, replay};
 use crate::window_trace::WindowTrace;
 use std::collections::BTreeMap;
 use yuzuri_cca::{Cubic, CubicConstants, SlowStartExit};
 
-/// Where C is looked for, by its natural logarithm: from, steps, how many, and how fine around the nearest of them.
+/// Where C is looked for, by its natural logarithm: from, steps, how many, and how fine around the
+/// nearest of them.
 const FROM: f64 = -3.2;
 const COARSE: f64 = 0.25;
 const STEPS: i32 = 16;
 const FINE: f64 = 0.0125;
-/// Whether windows tell C: how far they move (root of the mean square, segments) between C by so much less and more (natural logarithm). Where the
-/// Reno-friendly region rules they hardly do, and half a segment of error would pass for half of C.
+/// Whether windows tell C: how far they move (root of the mean square, segments) between C by so
+/// much less and more (natural logarithm). Where the Reno-friendly region rules they hardly do, and
+/// half a segment of error would pass for half of C.
 const FELT_STEP: f64 = 0.3;
 const MIN_FELT: f64 = 1.5;
 /// Rounds that must tell it.
@@ -24,14 +26,16 @@ const ROUNDS_COUNT: usize = 10;
 /// Of the normal distribution, how many standard deviations hold 95 %.
 const NORMAL: f64 = 1.96;
 
-/// C of a CUBIC, and its standard error, of which 1.96 hold 95 %. Of several `forms` of the algorithm the one that comes nearest counts.
+/// C of a CUBIC, and its standard error, of which 1.96 hold 95 %. Of several `forms` of the
+/// algorithm the one that comes nearest counts.
 pub fn c_by_replay(window_trace: &WindowTrace, forms: &[CubicConstants]) -> Option<(f64, f64)> {
     let fits = forms.iter().filter_map(|form| c_of_form(window_trace, *form));
     fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
 }
 
-/// How far each epoch of a replay is off, by the logarithm of the mean square: some go astray in whole, where a segment more before a reduction had made
-/// fast convergence another (RFC 9438, section 4.7), and must not outweigh those that are right.
+/// How far each epoch of a replay is off, by the logarithm of the mean square: some go astray in
+/// whole, where a segment more before a reduction had made fast convergence another (RFC 9438,
+/// section 4.7), and must not outweigh those that are right.
 fn residuals(replay: &Replay) -> BTreeMap<u32, f64> {
     let of = |epoch: &[Prediction]| {
         let squares =
@@ -70,7 +74,8 @@ fn least(row: &[f64]) -> Option<f64> {
     Some(place as f64 + if bend > 0.0 { (before - after) / (2.0 * bend) } else { 0.0 })
 }
 
-/// Student's t: how many standard errors of so many degrees of freedom hold 95 %, by the first terms of its expansion (Cornish and Fisher).
+/// Student's t: how many standard errors of so many degrees of freedom hold 95 %, by the first
+/// terms of its expansion (Cornish and Fisher).
 fn student(freedom: f64) -> f64 {
     let z = NORMAL;
     let g1 = (z.powi(3) + z) / 4.0;
@@ -79,8 +84,9 @@ fn student(freedom: f64) -> f64 {
     z + g1 / freedom + g2 / freedom.powi(2) + g3 / freedom.powi(3)
 }
 
-/// The halves of so many epochs by which an error is estimated: those of the Walsh functions, of which each pair of epochs is in one half as often as in
-/// both. A function and its negative are both among them.
+/// The halves of so many epochs by which an error is estimated: those of the Walsh functions, of
+/// which each pair of epochs is in one half as often as in both. A function and its negative are
+/// both among them.
 fn halves(count: usize) -> impl Iterator<Item = impl Fn(usize) -> bool> {
     let functions = count.next_power_of_two().min(64) as u32;
     let of =
@@ -88,9 +94,10 @@ fn halves(count: usize) -> impl Iterator<Item = impl Fn(usize) -> bool> {
     (1..functions).flat_map(move |function| [of(function, 0), of(function, 1)])
 }
 
-/// The standard error of what was found of all of so many epochs, from what is found of halves of them. Epochs share no error, their rounds do. A half of
-/// independent values is off from all of them by as much as all are from the truth. (Without one epoch in turn it would stay in the same one of
-/// several least residuals.)
+/// The standard error of what was found of all of so many epochs, from what is found of halves of
+/// them. Epochs share no error, their rounds do. A half of independent values is off from all of
+/// them by as much as all are from the truth. (Without one epoch in turn it would stay in the same
+/// one of several least residuals.)
 fn error_by_halves(all: f64, halves: &[f64], count: usize) -> Option<f64> {
     if count < 3 || halves.is_empty() {
         return None;

@@ -94,7 +94,8 @@ struct Fitted {
     score: Score,
     /// Constants fitted to the flow in addition to the algorithm's own forms.
     constants: f64,
-    /// What windows tell of each value that was looked for, evenly over all that it may be, beside what they tell of the best.
+    /// What windows tell of each value that was looked for, evenly over all that it may be, beside
+    /// what they tell of the best.
     looked_for: Vec<f64>,
 }
 
@@ -203,8 +204,9 @@ fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
     constants * (1.0 + score.observations / temperature).ln() / 2.0
 }
 
-/// What it costs that a value is not known which was looked for, beside what windows tell at the best one: where it hardly matters, nothing. (The
-/// mean of the likelihood over all that it may be; the criterion is that of a peak, which may lie between those.)
+/// What it costs that a value is not known which was looked for, beside what windows tell at the
+/// best one: where it hardly matters, nothing. (The mean of the likelihood over all that it may be;
+/// the criterion is that of a peak, which may lie between those.)
 fn averaged(looked_for: &[f64], temperature: f64) -> f64 {
     let sum: f64 = looked_for.iter().map(|less| (less / temperature).exp()).sum();
     if looked_for.is_empty() { 0.0 } else { (looked_for.len() as f64 / sum).ln() }

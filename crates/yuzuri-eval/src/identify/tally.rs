@@ -138,7 +138,8 @@ struct Tally {
     errors: BTreeMap<String, Vec<f64>>,
     /// Captures cut after the first window: unknown, all.
     openings: (u32, u32),
-    /// Of CUBIC flows with three full epochs: relative error of C, error of the kept share, and whether the interval of 95 % holds C.
+    /// Of CUBIC flows with three full epochs: relative error of C, error of the kept share, and
+    /// whether the interval of 95 % holds C.
     constants: Vec<(f64, f64, bool)>,
 }
 

@@ -1,5 +1,6 @@
 //! Windows that need not be rebuilt: recordings and logs of the sender's own kernel.
 
+mod polls;
 pub mod probe_csv;
 pub mod probe_trace;
 pub mod recording;
@@ -41,6 +42,7 @@ pub(crate) struct LogFlow {
     rounds: Rounds,
     chosen: bool,
     pace: Pace,
+    polls: polls::Polls,
 }
 
 impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
@@ -60,12 +62,22 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
             let chosen = self.options.filter.chooses(&flow, |_, _| false);
             self.counted.flows += 1;
             self.counted.filtered += u64::from(!chosen);
-            self.open.insert(key, LogFlow { flow, rounds: Rounds::default(), chosen, pace: Pace::default() });
+            self.open.insert(
+                key,
+                LogFlow {
+                    flow,
+                    rounds: Rounds::default(),
+                    chosen,
+                    pace: Pace::default(),
+                    polls: polls::Polls::default(),
+                },
+            );
         }
         self.log.rows += 1;
         if let Some(log_flow) = self.open.get_mut(&key)
             && log_flow.chosen
         {
+            log_flow.polls.row(sample);
             log_flow.rounds.push(sample);
             if let Some(live) = &self.options.live
                 && log_flow.pace.is_due(log_flow.rounds.count())
@@ -93,7 +105,9 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
             self.counted.little_data += 1;
             return;
         }
-        self.done.push(judge(window_trace, &log_flow.flow, None));
+        let mut report = judge(window_trace, &log_flow.flow, None);
+        report.verdict.notes.extend(log_flow.polls.note());
+        self.done.push(report);
     }
 
     /// The log is over.
