@@ -7,6 +7,7 @@ mod figures;
 mod gate;
 mod lot;
 mod setting;
+mod steering;
 mod table;
 
 use crate::sharing::{each, watched};
@@ -42,7 +43,10 @@ pub struct Args {
     /// In settings by lot, let each terminal use QUIC with a probability of one half
     #[arg(long, requires = "lot")]
     quic: bool,
-    /// Seed of the settings by lot, or of a trace
+    /// Instead, move stations between two radios as the daemon would ask them to, and print what it does to each
+    #[arg(long)]
+    steering: bool,
+    /// Seed of the settings by lot, of a trace, or of moves
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write all figures to this file, as JSON lines
@@ -59,6 +63,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let is_chosen =
         |c: &Contender| args.contenders.is_empty() || args.contenders.iter().any(|name| c.name() == name);
     let contenders: Vec<Contender> = Contender::ALL.into_iter().filter(is_chosen).collect();
+    if args.steering {
+        return steering::run(args.seed);
+    }
     if let Some(settings) = args.lot {
         return lot::run(args, settings, &contenders);
     }

@@ -19,20 +19,21 @@ const ATTR_IFINDEX: u16 = 3;
 const ATTR_IFTYPE: u16 = 5;
 const ATTR_MAC: u16 = 6;
 const ATTR_STA_INFO: u16 = 21;
+const ATTR_EXT_FEATURES: u16 = 217;
 const IFTYPE_STATION: u32 = 2;
 const IFTYPE_AP: u32 = 3;
 const STA_INFO_TX_BITRATE: u16 = 8;
-const STA_INFO_RX_BITRATE: u16 = 14;
-const STA_INFO_TX_PACKETS: u16 = 10;
-const STA_INFO_TX_RETRIES: u16 = 11;
+pub(crate) const STA_INFO_RX_BITRATE: u16 = 14;
+pub(crate) const STA_INFO_TX_PACKETS: u16 = 10;
+pub(crate) const STA_INFO_TX_RETRIES: u16 = 11;
 const STA_INFO_TX_FAILED: u16 = 12;
-const STA_INFO_TID_STATS: u16 = 31;
-const STA_INFO_RX_DURATION: u16 = 32;
+pub(crate) const STA_INFO_TID_STATS: u16 = 31;
+pub(crate) const STA_INFO_RX_DURATION: u16 = 32;
 const STA_INFO_TX_DURATION: u16 = 39;
-const TID_STATS_TXQ_STATS: u16 = 6;
-const TXQ_STATS_BACKLOG_PACKETS: u16 = 2;
-const RATE_BITRATE: u16 = 1;
-const RATE_MCS: u16 = 2;
+pub(crate) const TID_STATS_TXQ_STATS: u16 = 6;
+pub(crate) const TXQ_STATS_BACKLOG_PACKETS: u16 = 2;
+pub(crate) const RATE_BITRATE: u16 = 1;
+pub(crate) const RATE_MCS: u16 = 2;
 const RATE_BITRATE32: u16 = 5;
 const RATE_VHT_MCS: u16 = 6;
 const RATE_HE_MCS: u16 = 13;
@@ -127,6 +128,35 @@ impl Wireless {
     }
 }
 
+/// What an interface's driver tells now of those it talks to, whatever the interface's type:
+/// stations of an access point, or the access point of a station. Without a median of their rates.
+/// `None` if it is not a wireless one.
+pub(crate) fn peers(interface: u32) -> Option<Vec<Heard>> {
+    let mut found = Vec::new();
+    ask(family()?, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
+        found.extend(told(attributes));
+    })?;
+    Some(found)
+}
+
+/// One of them.
+pub(crate) fn told(attributes: &Attributes) -> Option<Heard> {
+    let (_, rate) = peer(attributes, STA_INFO_RX_BITRATE)?;
+    let radio = rate.map(|(bps, aggregation)| RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation });
+    Some(Heard { radio, ..heard(attributes) })
+}
+
+/// The extended features of an interface's radio, a bit each (`enum nl80211_ext_feature_index`).
+pub(crate) fn features(interface: u32) -> Option<Vec<u8>> {
+    let mut found = None;
+    ask(family()?, Nl80211Command::GetWiphy, NlmF::ACK, interface, |attributes| {
+        let handle = attributes.get_attr_handle();
+        let bits = handle.get_attr_payload_as_with_len_borrowed::<&[u8]>(ATTR_EXT_FEATURES);
+        found = bits.ok().map(<[u8]>::to_vec).or(found.take());
+    })?;
+    found
+}
+
 /// The median of the last rates.
 fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> Option<Rate> {
     rates.extend(newest);
@@ -148,7 +178,7 @@ fn is_of_type(family: u16, interface: u32, wanted: u32) -> Option<bool> {
     Some(is_it)
 }
 
-type Attributes = GenlBuffer<u16, neli::types::Buffer>;
+pub(crate) type Attributes = GenlBuffer<u16, neli::types::Buffer>;
 
 /// The peer in a station entry (for a station its access point), and the rate of the last frame to
 /// it ([`STA_INFO_TX_BITRATE`]) or from it.
@@ -309,15 +339,16 @@ pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     found
 }
 
+/// Answers as the kernel encodes them.
 #[cfg(test)]
-mod tests {
+pub(crate) mod recorded {
     #![allow(clippy::unwrap_used)]
-    use super::*;
+    use super::{ATTR_MAC, ATTR_STA_INFO, Attributes};
     use neli::FromBytesWithInput;
     use std::io::Cursor;
 
     /// Encodes an attribute as the kernel does; `NLA_F_NESTED` marks nested attributes.
-    fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
         let length = 4 + payload.len() as u16;
         let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
         bytes.extend_from_slice(payload);
@@ -325,10 +356,28 @@ mod tests {
         bytes
     }
 
-    fn nested(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn nested(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
         const NLA_F_NESTED: u16 = 1 << 15;
         attribute(kind | NLA_F_NESTED, &attributes.concat())
     }
+
+    /// An answer of such attributes.
+    pub(crate) fn attributes(all: &[Vec<u8>]) -> Attributes {
+        let bytes = all.concat();
+        Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap()
+    }
+
+    /// An entry of a dump of stations that tells this of one.
+    pub(crate) fn entry(told: &[Vec<u8>]) -> Attributes {
+        attributes(&[attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]), nested(ATTR_STA_INFO, told)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::recorded::{attribute, attributes, entry, nested};
+    use super::*;
 
     fn station(rate: &[Vec<u8>]) -> Option<([u8; 6], Option<Rate>)> {
         const ATTR_GENERATION: u16 = 46;
@@ -341,14 +390,12 @@ mod tests {
                 nested(STA_INFO_RX_BITRATE, &[attribute(RATE_BITRATE, &60_u16.to_ne_bytes())]),
             ],
         );
-        let bytes = [
+        let attributes = attributes(&[
             attribute(ATTR_IFINDEX, &3_u32.to_ne_bytes()),
             attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]),
             attribute(ATTR_GENERATION, &7_u32.to_ne_bytes()),
             info,
-        ]
-        .concat();
-        let attributes = Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap();
+        ]);
         let (sent, heard) = (peer(&attributes, STA_INFO_TX_BITRATE), peer(&attributes, STA_INFO_RX_BITRATE));
         assert_eq!(heard.map(|(mac, _)| mac), sent.map(|(mac, _)| mac));
         assert_eq!(
@@ -382,10 +429,7 @@ mod tests {
 
     #[test]
     fn what_a_driver_tells_of_a_station_s_air() {
-        let told = |told: &[Vec<u8>]| {
-            let bytes = [attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]), nested(ATTR_STA_INFO, told)].concat();
-            heard(&Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap())
-        };
+        let told = |told: &[Vec<u8>]| heard(&entry(told));
         let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
         let time = |kind: u16, us: u64| attribute(kind, &us.to_ne_bytes());
         let queue = |tid: u16, packets: u32| {

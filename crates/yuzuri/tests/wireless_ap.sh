@@ -84,3 +84,4 @@ done
 echo "bssid {\"bssid\":\"$(cat /sys/class/net/wlan0/address)\",\"device\":\"$(cat /sys/class/net/$DEVICE/address)\"}"
 echo "ap $(ap_status)"
 echo "member $(member_status)"
+echo "doctor {\"findings\":$(yuzuri doctor --json | tr -d '\n')}"

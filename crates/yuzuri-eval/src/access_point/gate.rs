@@ -58,13 +58,16 @@ pub struct Gate {
     changes: Vec<Change>,
     /// Terminals that use QUIC: no window bounds them.
     quic: Vec<bool>,
+    /// The port of the first connection: those of another cell have others.
+    pub first_port: u16,
     /// ACKs that were left out.
     pub thinned: u64,
     /// Print how it goes, twice a second.
     pub traced: bool,
 }
 
-fn radio_of(phy: Phy) -> RadioConfig {
+/// A radio as its driver would tell it.
+pub fn radio_of(phy: Phy) -> RadioConfig {
     RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation: Aggregation::up_to(phy.ampdu_bytes()) }
 }
 
@@ -78,8 +81,8 @@ pub fn mac(terminal: usize) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-fn key(terminal: usize, connection: u32) -> Option<FlowKey> {
-    let port = 1024 + (connection % 60_000) as u16;
+fn key(terminal: usize, first_port: u16, connection: u32) -> Option<FlowKey> {
+    let port = first_port + (connection % 30_000) as u16;
     let server = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 443);
     FlowKey::new(SocketAddr::new(address(terminal), port), server).ok()
 }
@@ -107,6 +110,7 @@ impl Gate {
             radios: phys.iter().map(|phy| radio_of(*phy)).collect(),
             changes,
             quic,
+            first_port: 1024,
             thinned: 0,
             traced: false,
         }
@@ -153,7 +157,13 @@ impl Gate {
         self.bounds.get(key).copied().unwrap_or_else(none)
     }
 
-    fn take(&mut self, plan: Plan) {
+    /// All connections.
+    pub fn seen(&self, now: Time) -> Vec<FlowSeen> {
+        self.flows.values().map(|flow| flow.seen_at(now.as_nanos())).collect()
+    }
+
+    /// Enforces a plan until the next one.
+    pub fn take(&mut self, plan: Plan) {
         // Bounds that are not repeated expire soon.
         self.stations = plan.stations.into_iter().collect();
         self.others = plan.others;
@@ -181,7 +191,7 @@ impl Steer for Gate {
                 self.radios[usize::from(terminal)] = radio_of(phy);
             }
         }
-        let seen: Vec<FlowSeen> = self.flows.values().map(|flow| flow.seen_at(now_ns)).collect();
+        let seen = self.seen(now);
         let others: Vec<_> =
             self.buckets.iter().map(|(terminal, bucket)| bucket.seen(mac(*terminal))).collect();
         let radios = &self.radios;
@@ -203,7 +213,7 @@ impl Steer for Gate {
         }
         match segment.kind {
             Kind::Syn => {
-                let Some(key) = key(terminal, segment.connection) else { return true };
+                let Some(key) = key(terminal, self.first_port, segment.connection) else { return true };
                 let begun = || Flow::new(key, mac(terminal), now.as_nanos());
                 self.flows.entry(segment.connection).or_insert_with(begun);
             }

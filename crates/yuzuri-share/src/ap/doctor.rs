@@ -1,10 +1,11 @@
 //! Whether this machine can be an access point that shares, for `yuzuri doctor`.
 
+use super::drivers;
 use yuzuri_gate::{Gate, GateError, Options};
 use yuzuri_kernel::doctor::{Finding, Standing};
 
-/// Loads the gate temporarily without attaching it, and looks for mechanisms that forward packets
-/// past it.
+/// Loads the gate temporarily without attaching it, looks for mechanisms that forward packets past it,
+/// and asks the drivers of radios what they report of stations.
 pub fn examine_gate() -> Vec<Finding> {
     let gate = match Gate::load(&Options { flows: 1, ..Options::default() }) {
         Ok(_) => (Standing::Ok, "loads".to_owned(), ""),
@@ -27,6 +28,7 @@ pub fn examine_gate() -> Vec<Finding> {
                       flow offload off";
         findings.push(finding("flow offload", (Standing::Fallback, found, advice)));
     }
+    findings.extend(drivers::examine());
     findings
 }
 

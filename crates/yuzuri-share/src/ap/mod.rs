@@ -5,6 +5,7 @@ mod air;
 mod bypass;
 mod daemon;
 mod doctor;
+mod drivers;
 mod figures;
 mod group;
 mod membership;
@@ -32,7 +33,7 @@ pub use rules::{
 pub use status::{
     ApGroupStatus, ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics,
 };
-pub use steer::SteeringStatus;
 #[cfg(any(fuzzing, debug_assertions))]
 pub use steer::fuzz_hostapd;
+pub use steer::{Candidate, Request, Steering, SteeringStatus};
 pub use steward::{Plan, Steward};

@@ -67,7 +67,7 @@ pub(crate) struct Station {
 }
 
 /// What the gate must enforce until the next tick.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// The bounds of connections.
     pub flows: Vec<(FlowKey, Bound)>,

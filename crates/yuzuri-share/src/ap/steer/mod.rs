@@ -8,7 +8,6 @@ mod plan;
 use super::rules::StationId;
 use crate::RadioConfig;
 use hostapd::{Bss, Hostapd, OnRadio};
-use plan::{Candidate, Steering};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
@@ -18,6 +17,7 @@ use yuzuri_policy::Aggregation;
 
 #[cfg(any(fuzzing, debug_assertions))]
 pub use fuzz::fuzz_hostapd;
+pub use plan::{Candidate, Request, Steering};
 
 /// A station that would send more than it can, as the daemon knows it.
 #[derive(Debug, Clone, Copy)]

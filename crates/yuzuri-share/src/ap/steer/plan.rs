@@ -29,25 +29,29 @@ const NEW: f64 = 0.2;
 
 /// A station that would send more than it can.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Candidate {
-    pub(crate) id: StationId,
+pub struct Candidate {
+    /// Its hardware address.
+    pub id: StationId,
     /// The radio that it is on.
-    pub(crate) on: usize,
+    pub on: usize,
     /// The rate that it would have alone on each radio, bit/s; `None`: it is not known to be able
     /// to go there.
-    pub(crate) alone_bps: Vec<Option<f64>>,
+    pub alone_bps: Vec<Option<f64>>,
     /// Its rate.
-    pub(crate) rate_bps: f64,
+    pub rate_bps: f64,
 }
 
 /// A station is to be asked to go.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Request {
-    pub(crate) id: StationId,
-    pub(crate) from: usize,
-    pub(crate) to: usize,
+pub struct Request {
+    /// Its hardware address.
+    pub id: StationId,
+    /// The radio that it is on.
+    pub from: usize,
+    /// The radio that it is to go to.
+    pub to: usize,
     /// It goes back, because a measurement contradicted the forecast.
-    pub(crate) is_undone: bool,
+    pub is_undone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +75,7 @@ struct Trial {
 
 /// The state between ticks.
 #[derive(Debug, Default)]
-pub(crate) struct Steering {
+pub struct Steering {
     memory: BTreeMap<StationId, Memory>,
     /// The forecast rate of each station when this set began, bit/s.
     start_bps: BTreeMap<StationId, f64>,
@@ -99,12 +103,7 @@ fn sum_log(of: &[f64]) -> f64 {
 impl Steering {
     /// Evaluates the stations that would send more, at `now`. `air_limits`: the air is their limit,
     /// and their shares are enforced.
-    pub(crate) fn look(
-        &mut self,
-        now: Duration,
-        air_limits: bool,
-        stations: &[Candidate],
-    ) -> Option<Request> {
+    pub fn look(&mut self, now: Duration, air_limits: bool, stations: &[Candidate]) -> Option<Request> {
         let known: BTreeSet<StationId> = stations.iter().map(|c| c.id).collect();
         let Some(shares) = forecast(stations, None).filter(|_| air_limits) else {
             self.trial = None;

@@ -1,0 +1,211 @@
+//! What the drivers of this machine's radios tell of stations, for `yuzuri doctor`: the shares need
+//! rates, and airtime, retries and queues are for people. What no station shows yet is not known,
+//! unless the driver announces it.
+
+use crate::wireless::{self, Heard};
+use std::path::Path;
+use yuzuri_kernel::doctor::{Finding, Standing};
+
+/// Extended features (`enum nl80211_ext_feature_index`): queues of its own for each station, and
+/// airtime that is counted.
+const TXQS: usize = 28;
+const AIRTIME_FAIRNESS: usize = 33;
+/// After so many packets to a station, what a driver counts is no longer nothing.
+const COUNTS_AFTER: u32 = 100;
+
+/// Whether a driver tells something; `None`: not known yet.
+type Told = Option<bool>;
+
+/// What a driver tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Tells {
+    rate: Told,
+    airtime: Told,
+    retries: Told,
+    queue: Told,
+}
+
+impl Tells {
+    fn of(peers: &[Heard], features: &[u8]) -> Tells {
+        let announces = |bit: usize| features.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0);
+        let shows = |what: fn(&Heard) -> bool| peers.iter().any(what);
+        let is_busy = peers.iter().any(|peer| peer.sent.unwrap_or(0) >= COUNTS_AFTER);
+        // What is shown is true; what is not shown of stations that have much traffic is not told,
+        // whatever is announced.
+        let told = |shown: bool, silent: bool, announced: bool| {
+            if shown {
+                Some(true)
+            } else if silent {
+                Some(false)
+            } else {
+                announced.then_some(true)
+            }
+        };
+        let is_there = !peers.is_empty();
+        Tells {
+            rate: told(shows(|peer| peer.radio.is_some()), is_busy, false),
+            airtime: told(shows(|peer| peer.airtime_us.is_some()), is_busy, announces(AIRTIME_FAIRNESS)),
+            retries: told(shows(|peer| peer.retries.is_some()), is_there, false),
+            queue: told(shows(|peer| peer.queued.is_some()), is_there, announces(TXQS)),
+        }
+    }
+
+    /// In words, and what to do.
+    fn finding(self, interface: &str, driver: &str) -> Finding {
+        let all = [
+            ("rate", self.rate),
+            ("airtime", self.airtime),
+            ("retries", self.retries),
+            ("queue", self.queue),
+        ];
+        let which = |told: Told| {
+            all.iter().filter(|(_, one)| *one == told).map(|(name, _)| *name).collect::<Vec<_>>()
+        };
+        let parts = [
+            ("tells", which(Some(true))),
+            ("does not tell", which(Some(false))),
+            ("not known yet:", which(None)),
+        ];
+        let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+        let found: Vec<String> = parts.map(|(verb, names)| format!("{verb} {}", names.join(", "))).collect();
+        let (standing, advice) = match self.rate {
+            Some(true) => (Standing::Ok, ""),
+            Some(false) => {
+                (Standing::Fallback, "`yuzuri ap --radio RATE:STANDARD` says what the driver does not")
+            }
+            None => (Standing::Fallback, "ask again while a station is connected and has sent something"),
+        };
+        Finding {
+            what: format!("radio {interface}"),
+            standing,
+            found: format!("{driver}: {}", found.join("; ")),
+            gives: "ap: shares by rates; airtime, retries and queues in its status".into(),
+            advice: advice.into(),
+        }
+    }
+}
+
+/// One finding for each radio interface of this network namespace.
+pub(super) fn examine() -> Vec<Finding> {
+    let Ok(interfaces) = std::fs::read_dir("/sys/class/net") else { return Vec::new() };
+    let mut paths: Vec<_> = interfaces.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| of_interface(path)).collect()
+}
+
+fn of_interface(path: &Path) -> Option<Finding> {
+    if !path.join("phy80211").exists() {
+        return None;
+    }
+    let interface = path.file_name()?.to_str()?;
+    let index = std::fs::read_to_string(path.join("ifindex")).ok()?.trim().parse().ok()?;
+    let driver = std::fs::read_link(path.join("device/driver")).ok();
+    let driver = driver.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    let peers = wireless::peers(index)?;
+    let features = wireless::features(index).unwrap_or_default();
+    Some(Tells::of(&peers, &features).finding(interface, driver.unwrap_or("unknown driver")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::wireless::recorded::{attribute, entry, nested};
+    use crate::wireless::{
+        RATE_BITRATE, RATE_MCS, STA_INFO_RX_BITRATE, STA_INFO_RX_DURATION, STA_INFO_TID_STATS,
+        STA_INFO_TX_PACKETS, STA_INFO_TX_RETRIES, TID_STATS_TXQ_STATS, TXQ_STATS_BACKLOG_PACKETS, told,
+    };
+
+    fn number(kind: u16, value: u32) -> Vec<u8> {
+        attribute(kind, &value.to_ne_bytes())
+    }
+
+    fn rate() -> Vec<u8> {
+        nested(
+            STA_INFO_RX_BITRATE,
+            &[attribute(RATE_BITRATE, &650_u16.to_ne_bytes()), attribute(RATE_MCS, &[7])],
+        )
+    }
+
+    fn airtime(us: u64) -> Vec<u8> {
+        attribute(STA_INFO_RX_DURATION, &us.to_ne_bytes())
+    }
+
+    fn queue() -> Vec<u8> {
+        let stats = nested(TID_STATS_TXQ_STATS, &[number(TXQ_STATS_BACKLOG_PACKETS, 0)]);
+        nested(STA_INFO_TID_STATS, &[nested(1, &[stats])])
+    }
+
+    fn found(peers: &[Vec<Vec<u8>>], features: &[u8]) -> (Standing, String) {
+        let peers: Vec<Heard> = peers.iter().map(|one| told(&entry(one)).unwrap()).collect();
+        let finding = Tells::of(&peers, features).finding("wlan0", "ath9k");
+        assert_eq!(finding.advice.is_empty(), finding.standing == Standing::Ok, "{finding:?}");
+        assert_eq!(finding.what, "radio wlan0");
+        (finding.standing, finding.found)
+    }
+
+    fn ok(found: &str) -> (Standing, String) {
+        (Standing::Ok, format!("ath9k: {found}"))
+    }
+
+    fn fallback(found: &str) -> (Standing, String) {
+        (Standing::Fallback, format!("ath9k: {found}"))
+    }
+
+    /// A bitmap in which these features are announced.
+    fn announced(bits: &[usize]) -> Vec<u8> {
+        let mut bytes = vec![0; 6];
+        bits.iter().for_each(|bit| bytes[bit / 8] |= 1 << (bit % 8));
+        bytes
+    }
+
+    #[test]
+    fn what_a_station_s_entry_shows_is_told() {
+        let packets = |count| number(STA_INFO_TX_PACKETS, count);
+        let retries = number(STA_INFO_TX_RETRIES, 0);
+        let all = vec![rate(), packets(900), retries.clone(), airtime(7_000), queue()];
+        assert_eq!(found(std::slice::from_ref(&all), &[]), ok("tells rate, airtime, retries, queue"));
+        // One of two stations has sent nothing yet.
+        assert_eq!(
+            found(&[vec![retries.clone(), packets(2), airtime(0)], all], &[]),
+            ok("tells rate, airtime, retries, queue")
+        );
+        // As mac80211_hwsim, which has no air.
+        let hwsim = vec![rate(), packets(900), retries.clone(), airtime(0), queue()];
+        assert_eq!(
+            found(std::slice::from_ref(&hwsim), &[]),
+            ok("tells rate, retries, queue; does not tell airtime")
+        );
+        assert_eq!(
+            found(&[hwsim], &announced(&[AIRTIME_FAIRNESS])),
+            ok("tells rate, retries, queue; does not tell airtime"),
+            "announced, and yet not there"
+        );
+        // A driver with firmware that counts for itself.
+        assert_eq!(
+            found(&[vec![packets(900)]], &[]),
+            fallback("does not tell rate, airtime, retries, queue")
+        );
+        assert_eq!(
+            found(&[vec![packets(3), retries]], &[]),
+            fallback("tells retries; does not tell queue; not known yet: rate, airtime")
+        );
+    }
+
+    #[test]
+    fn without_stations_only_what_is_announced_is_known() {
+        assert_eq!(found(&[], &[]), fallback("not known yet: rate, airtime, retries, queue"));
+        assert_eq!(
+            found(&[], &announced(&[TXQS, AIRTIME_FAIRNESS])),
+            fallback("tells airtime, queue; not known yet: rate, retries")
+        );
+        assert_eq!(found(&[], &announced(&[TXQS - 1, AIRTIME_FAIRNESS + 1])), found(&[], &[]));
+    }
+
+    /// Of devices that are no radios, as in this test's namespace, nothing is said.
+    #[test]
+    fn loopback_is_no_radio() {
+        assert_eq!(of_interface(Path::new("/sys/class/net/lo")), None);
+        assert_eq!(wireless::peers(1), None);
+    }
+}
