@@ -37,6 +37,7 @@ fi
 npm --prefix crates/yuzuri-web/ui run --silent check
 bash -n scripts/*.sh tests/bare/*.sh .ci/run
 python3 -m compileall -q scripts
+scripts/wrap-comments.py --check crates fuzz
 scripts/check-links.py
 scripts/check-map.py
 scripts/check-snippets.py

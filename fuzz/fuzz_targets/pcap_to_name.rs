@@ -1,4 +1,5 @@
-//! The whole way from a file's bytes to the words that a user reads: kind, unpacking, packets, flows, rounds, algorithms, table and JSON.
+//! The whole way from a file's bytes to the words that a user reads: kind, unpacking, packets,
+//! flows, rounds, algorithms, table and JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -50,8 +50,8 @@ impl KillOnDrop {
         // SAFETY: between fork and exec the closure only makes system calls.
         unsafe {
             command.pre_exec(|| {
-                // `interrupt` sends SIGINT, which a shell ignores for background processes, and their
-                // children inherit that.
+                // `interrupt` sends SIGINT, which a shell ignores for background processes, and
+                // their children inherit that.
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
                     0 => Ok(()),

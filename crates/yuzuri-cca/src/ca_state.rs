@@ -1,4 +1,5 @@
-//! The states of a sender's congestion control, as the kernel numbers them. Recordings use the same type.
+//! The states of a sender's congestion control, as the kernel numbers them. Recordings use the same
+//! type.
 
 use serde::{Deserialize, Serialize};
 

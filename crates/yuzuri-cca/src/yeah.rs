@@ -34,8 +34,8 @@ pub struct Yeah {
     /// Estimated window of a competing Reno flow, segments.
     reno_cwnd: u32,
     fast_rounds: u32,
-    /// As before Linux 5.7: in Reno mode an ACK counts as one segment, and in fast mode segments are
-    /// counted by what the last ACK acknowledged.
+    /// As before Linux 5.7: in Reno mode an ACK counts as one segment, and in fast mode segments
+    /// are counted by what the last ACK acknowledged.
     counts_acks: bool,
     /// Segments of the last ACK, for that count.
     acked: u32,

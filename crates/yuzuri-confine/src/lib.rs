@@ -9,7 +9,8 @@
 //! # Ok::<(), yuzuri_confine::ConfineError>(())
 //! ```
 //!
-//! See also: docs/share.md, "Privilege", and docs/journal/2026-11-24-the-page-and-other-local-users.md.
+//! See also: docs/share.md, "Privilege", and
+//! docs/journal/2026-11-24-the-page-and-other-local-users.md.
 
 mod calls;
 mod identity;

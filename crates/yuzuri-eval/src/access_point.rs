@@ -1,5 +1,6 @@
-//! Sharing at the access point, in simulation: fixed settings and settings by lot, with CUBIC, BBR, FQ-CoDel with airtime fairness, the daemon on
-//! the terminals, and the gate. The gate's window clamp and the daemon's decisions are the code that runs at an access point.
+//! Sharing at the access point, in simulation: fixed settings and settings by lot, with CUBIC, BBR,
+//! FQ-CoDel with airtime fairness, the daemon on the terminals, and the gate. The gate's window
+//! clamp and the daemon's decisions are the code that runs at an access point.
 
 mod bucket;
 mod contender;
@@ -18,7 +19,8 @@ use table::Row;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only run settings whose table and name ("half take part: 8 n, 16 ms") contain TEXT; may be repeated
+    /// Only run settings whose table and name ("half take part: 8 n, 16 ms") contain TEXT; may be
+    /// repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Only run these contenders (cubic, bbr, fq-codel, daemon, gate, thinned)
@@ -30,8 +32,9 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Print what the gate does in one setting, twice per simulated second: for each connection its bound, the window that it was advertised and what it has in
-    /// flight, segments; for QUIC its rate
+    /// Print what the gate does in one setting, twice per simulated second: for each connection its
+    /// bound, the window that it was advertised and what it has in flight, segments; for QUIC its
+    /// rate
     #[arg(long)]
     trace: bool,
     /// Print a row per setting, too
@@ -43,7 +46,8 @@ pub struct Args {
     /// In settings by lot, let each terminal use QUIC with a probability of one half
     #[arg(long, requires = "lot")]
     quic: bool,
-    /// Instead, move stations between two radios as the daemon would ask them to, and print what it does to each
+    /// Instead, move stations between two radios as the daemon would ask them to, and print what it
+    /// does to each
     #[arg(long)]
     steering: bool,
     /// Seed of the settings by lot, of a trace, or of moves

@@ -25,15 +25,18 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Count how often the right congestion control is named, on runs of the laboratory with captures at both ends
+    /// Count how often the right congestion control is named, on runs of the laboratory with
+    /// captures at both ends
     Identify(identify::tally::Args),
     /// Print the ranking of each capture's largest flow in a folder
     Rank(identify::rank::Args),
     /// Write the window trace of a capture's largest flow as compressed JSON: a fixture for tests
     WindowTrace(identify::window_trace::Args),
-    /// Simulate a matrix of settings, or settings by lot, with CUBIC, BBR, the published rules, Yuzuri's policy and an oracle
+    /// Simulate a matrix of settings, or settings by lot, with CUBIC, BBR, the published rules,
+    /// Yuzuri's policy and an oracle
     Sharing(sharing::Args),
-    /// Simulate sharing at the access point beside CUBIC, BBR, FQ-CoDel and the daemon on the terminals
+    /// Simulate sharing at the access point beside CUBIC, BBR, FQ-CoDel and the daemon on the
+    /// terminals
     AccessPoint(access_point::Args),
     /// Compare the simulation with the kernel or with ns-3, or measure its speed
     #[command(subcommand)]

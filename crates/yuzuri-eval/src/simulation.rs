@@ -12,7 +12,8 @@ use std::process::ExitCode;
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Compare with the kernel's TCP on the same scenario files; exit status 1 if a setting exceeds the limits
+    /// Compare with the kernel's TCP on the same scenario files; exit status 1 if a setting exceeds
+    /// the limits
     Laboratory(laboratory::command::Args),
     /// Compare every congestion control algorithm with Linux 6.1 on two paths
     Algorithms(algorithms::command::Args),

@@ -17,8 +17,8 @@ pub fn in_one_line(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// The arguments do not fit together or ask for something that does not exist. Programs exit with code 2, as they do
-/// for arguments that the command line parser refuses.
+/// The arguments do not fit together or ask for something that does not exist. Programs exit with
+/// code 2, as they do for arguments that the command line parser refuses.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(String);
@@ -30,7 +30,8 @@ impl UsageError {
     }
 }
 
-/// Prints the error to standard error and returns the exit code for `main`: 2 for a [`UsageError`], else 1.
+/// Prints the error to standard error and returns the exit code for `main`: 2 for a [`UsageError`],
+/// else 1.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     eprintln!("{program}: {}", in_one_line(error));
     if chain(error).any(|cause| cause.is::<UsageError>()) { ExitCode::from(2) } else { ExitCode::FAILURE }

@@ -1,4 +1,5 @@
-//! The 72 cycles that Hozumi 2017 measured: the constants it prints come out of the readings it prints.
+//! The 72 cycles that Hozumi 2017 measured: the constants it prints come out of the readings it
+//! prints.
 
 #![allow(clippy::unwrap_used)]
 

@@ -65,7 +65,8 @@ fn sums(grid: &[BTreeMap<u32, f64>], of: impl Fn(u32) -> bool) -> Vec<f64> {
     grid.iter().map(sum).collect()
 }
 
-/// Where the least of a row is, in steps from its begin, by the parabola through it and its neighbours.
+/// Where the least of a row is, in steps from its begin, by the parabola through it and its
+/// neighbours.
 fn least(row: &[f64]) -> Option<f64> {
     let (place, _) = row.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1))?;
     let neighbours = (place > 0).then(|| (row[place - 1], row.get(place + 1)));

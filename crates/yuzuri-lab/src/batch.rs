@@ -1,5 +1,5 @@
-//! Batches of runs: finds out what is missing, executes runs in parallel as far as there are cores, and
-//! keeps every finished run whatever happens later.
+//! Batches of runs: finds out what is missing, executes runs in parallel as far as there are cores,
+//! and keeps every finished run whatever happens later.
 
 use crate::LabError;
 use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task};
@@ -52,8 +52,8 @@ impl Planned {
     }
 }
 
-/// Whether both scenarios give the same run for a seed: the number of repetitions and the descriptions
-/// do not matter.
+/// Whether both scenarios give the same run for a seed: the number of repetitions and the
+/// descriptions do not matter.
 fn is_same_run(mut existing: Scenario, wanted: &Scenario) -> bool {
     existing.title.clone_from(&wanted.title);
     existing.about.clone_from(&wanted.about);
@@ -177,7 +177,8 @@ impl OutLock {
     }
 }
 
-/// Executes the runs, `jobs` in parallel. The folder of a run appears only when the run has finished.
+/// Executes the runs, `jobs` in parallel. The folder of a run appears only when the run has
+/// finished.
 ///
 /// # Errors
 /// None of a single run: the outcome contains those.

@@ -1,5 +1,5 @@
-//! The demonstration: the same terminals in real time, first without sharing and then with it, and a
-//! comparison of both halves.
+//! The demonstration: the same terminals in real time, first without sharing and then with it, and
+//! a comparison of both halves.
 
 use crate::LabError;
 use crate::driver::Lateness;
@@ -16,11 +16,12 @@ use yuzuri_scenario::{ApForwarding, GateSpec, Scenario};
 
 /// Maximum duration, seconds.
 const MAX_DURATION_S: f64 = 36_000.0;
-/// Sampling interval of a flow, ms. The figures need no more, and a demonstration may run for hours.
+/// Sampling interval of a flow, ms. The figures need no more, and a demonstration may run for
+/// hours.
 const SAMPLE_MS: f64 = 20.0;
 /// The start of each half that is not evaluated: this fraction of the half, limited to a number of
-/// seconds. During this time flows start and fill the queues, and the first messages of the group wait
-/// in those queues.
+/// seconds. During this time flows start and fill the queues, and the first messages of the group
+/// wait in those queues.
 const SETTLING_FRACTION: f64 = 0.5;
 const MAX_SETTLING_S: f64 = 10.0;
 /// Minimum evaluated time, seconds; less gives no meaningful figures.
@@ -51,8 +52,8 @@ struct Figures {
     retransmissions_per_s: f64,
 }
 
-/// Checks whether this machine has what the demonstration needs: TAP devices, and a kernel that accepts
-/// a BPF congestion control.
+/// Checks whether this machine has what the demonstration needs: TAP devices, and a kernel that
+/// accepts a BPF congestion control.
 ///
 /// # Errors
 /// What is missing.
@@ -73,8 +74,8 @@ pub fn check() -> Result<(), LabError> {
     std::thread::spawn(trial).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Removes every congestion control setting from a scenario, so that its second half can share. Each
-/// half takes `half_s` seconds; if `endless` is set, the second half has no end.
+/// Removes every congestion control setting from a scenario, so that its second half can share.
+/// Each half takes `half_s` seconds; if `endless` is set, the second half has no end.
 pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     let mut scenario = base.clone();
     let mut share = scenario.share.unwrap_or_default();
@@ -86,7 +87,8 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     scenario
 }
 
-/// The same with nothing on the terminals: what [`scenario`] makes of a file, but the access point shares for them.
+/// The same with nothing on the terminals: what [`scenario`] makes of a file, but the access point
+/// shares for them.
 pub fn at_access_point(mut scenario: Scenario) -> Scenario {
     let share = scenario.share.take().unwrap_or_default();
     scenario.gate =

@@ -78,8 +78,8 @@ impl Executor for InGuest {
     }
 }
 
-/// The part that runs in the guest: reads the scenario and the task, executes the run and writes the
-/// results.
+/// The part that runs in the guest: reads the scenario and the task, executes the run and writes
+/// the results.
 ///
 /// # Errors
 /// As [`crate::run::run`].

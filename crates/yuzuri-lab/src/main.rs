@@ -1,4 +1,5 @@
-//! The program `yuzuri-lab`, which `yuzuri lab` runs: experiments over an emulated wireless network.
+//! The program `yuzuri-lab`, which `yuzuri lab` runs: experiments over an emulated wireless
+//! network.
 
 mod screen;
 
@@ -48,7 +49,8 @@ enum Command {
         /// Results folder
         folder: PathBuf,
     },
-    /// Compare two runs: a page with their figures, and their RTT and throughput, over time and as distributions, on one axis
+    /// Compare two runs: a page with their figures, and their RTT and throughput, over time and as
+    /// distributions, on one axis
     Compare {
         /// Folder of a run (OUT/POINT/seed-N), or a results folder with a single point
         one: PathBuf,
@@ -62,22 +64,23 @@ enum Command {
     Table {
         /// Results folder
         folder: PathBuf,
-        /// throughput_mbps, jain, jain_weighted, rtt_mean_ms, rtt_p95_ms, retransmissions, loss_percent, or a kind of
-        /// terminal (the Mbit/s of one terminal of this kind)
+        /// throughput_mbps, jain, jain_weighted, rtt_mean_ms, rtt_p95_ms, retransmissions,
+        /// loss_percent, or a kind of terminal (the Mbit/s of one terminal of this kind)
         #[arg(default_value = "throughput_mbps")]
         figure: String,
         /// Field whose values become the columns [default: the field with the most values]
         #[arg(long, value_name = "FIELD")]
         across: Option<String>,
-        /// Print by how many percent the figure is greater with WORD in a field's value than with OTHER, compared seed by seed
-        /// (both see the same losses)
+        /// Print by how many percent the figure is greater with WORD in a field's value than with
+        /// OTHER, compared seed by seed (both see the same losses)
         #[arg(long, value_name = "WORD/OTHER")]
         beside: Option<report::Beside>,
         /// Print the median over the seeds instead of the mean and its interval
         #[arg(long)]
         median: bool,
     },
-    /// Demonstrate sharing in real time: a scenario first without sharing, then with it, and a table of both halves
+    /// Demonstrate sharing in real time: a scenario first without sharing, then with it, and a
+    /// table of both halves
     Demo(DemoArgs),
     /// Remove what killed runs left on this host; running experiments are not touched
     Clean,
@@ -90,7 +93,8 @@ enum Command {
     Man {
         /// Command [default: yuzuri-lab itself]
         ///
-        /// On a terminal, man(1) shows the page if it is installed. Otherwise the page's man(7) source is printed.
+        /// On a terminal, man(1) shows the page if it is installed. Otherwise the page's man(7)
+        /// source is printed.
         #[arg(value_name = "COMMAND")]
         command: Vec<String>,
         /// Write the pages of all commands to this folder instead
@@ -106,10 +110,11 @@ enum Command {
 enum ClockWord {
     /// Real time on this host: fast, but the host's load affects the figures
     Real,
-    /// Virtual time in a guest (QEMU) whose clock counts instructions: the host's load has no effect
+    /// Virtual time in a guest (QEMU) whose clock counts instructions: the host's load has no
+    /// effect
     Virtual,
-    /// Simulated TCP instead of the kernel's: needs no root and is a hundred times faster, but refuses scenarios that
-    /// it cannot simulate
+    /// Simulated TCP instead of the kernel's: needs no root and is a hundred times faster, but
+    /// refuses scenarios that it cannot simulate
     Simulated,
 }
 
@@ -222,7 +227,8 @@ struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
 
-    /// Serve the status of all terminals' daemons on this control socket, for `yuzuri watch --share-socket`
+    /// Serve the status of all terminals' daemons on this control socket, for
+    /// `yuzuri watch --share-socket`
     #[arg(long, value_name = "PATH")]
     share_socket: Option<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! Terminal output of a batch: progress with the remaining time, and one line for each finished run.
+//! Terminal output of a batch: progress with the remaining time, and one line for each finished
+//! run.
 
 use parking_lot::Mutex;
 use std::io::{IsTerminal, Write};

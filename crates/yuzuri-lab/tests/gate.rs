@@ -1,5 +1,5 @@
-//! An access point that shares for terminals that run nothing, on the real kernel in real time. The assertions do not
-//! depend on the speed of the host.
+//! An access point that shares for terminals that run nothing, on the real kernel in real time. The
+//! assertions do not depend on the speed of the host.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod real_time;

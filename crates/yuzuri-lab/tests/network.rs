@@ -53,8 +53,8 @@ fn socket(host: &Host, at: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// One socket per address family: a program that another test is just starting may still hold the other
-/// family's last socket on the same port.
+/// One socket per address family: a program that another test is just starting may still hold the
+/// other family's last socket on the same port.
 fn bound(at: SocketAddr) -> UdpSocket {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None).unwrap();
     if at.is_ipv6() {

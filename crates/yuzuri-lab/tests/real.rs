@@ -1,5 +1,5 @@
-//! Complete runs on the real kernel: network, driver, monitor and workloads together. The assertions do
-//! not depend on the speed of the host; the record says whether the driver kept up.
+//! Complete runs on the real kernel: network, driver, monitor and workloads together. The
+//! assertions do not depend on the speed of the host; the record says whether the driver kept up.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -29,8 +29,8 @@ fn run_text(test: &str, text: &str) -> Option<(tempfile::TempDir, RunRecord)> {
     Some((folder, record))
 }
 
-/// The throughput of two saturated 802.11g stations at 54 Mbit/s without any collision: an upper limit
-/// from the standard's timing.
+/// The throughput of two saturated 802.11g stations at 54 Mbit/s without any collision: an upper
+/// limit from the standard's timing.
 const G_LIMIT_MBPS: f64 = 30.0;
 
 #[test]
@@ -103,7 +103,8 @@ fn the_report_tells_what_limited_each_terminal() {
     let folder = out.path().join("base/seed-1");
     std::fs::create_dir_all(&folder).unwrap();
     let mut record = run(document.base(), &task(), &folder, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    // Also of a run in which this machine was late: the record of another machine would be no other.
+    // Also of a run in which this machine was late: the record of another machine would be no
+    // other.
     record.valid = true;
     let file = folder.join("run.json");
     std::fs::write(&file, serde_json::to_string(&record).unwrap()).unwrap();
@@ -164,8 +165,8 @@ fn an_own_cubic_and_a_smaller_mtu_take_effect() {
         }
     }
     assert!(events > 100, "{events}");
-    // The captures of both ends contain the flows' segments; the bounded window never has more than 12
-    // in flight.
+    // The captures of both ends contain the flows' segments; the bounded window never has more than
+    // 12 in flight.
     for (name, flows) in [("held", 1), ("free", 1), ("server", 2)] {
         let path = folder.path().join(format!("{name}.pcap.zst"));
         let mut capture = Capture::open(&path, &Options::default()).unwrap();

@@ -75,8 +75,8 @@ fn sharing_starts_at_its_configured_time() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // The phones share, from the given time on; `plain` does not. The remaining time is long enough for a
-    // busy machine to start two daemons.
+    // The phones share, from the given time on; `plain` does not. The remaining time is long enough
+    // for a busy machine to start two daemons.
     let text = TWO
         .replace("[share]", "[share]\n    starts_s = 3")
         .replace("duration_s = 10", "duration_s = 20")

@@ -1,4 +1,5 @@
-//! `--simulated` as a process: the same kind of results as with the kernel's TCP, from simulated TCP.
+//! `--simulated` as a process: the same kind of results as with the kernel's TCP, from simulated
+//! TCP.
 #![allow(clippy::unwrap_used)]
 
 use nix::sys::signal::{Signal, kill};

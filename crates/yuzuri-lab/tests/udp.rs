@@ -1,5 +1,5 @@
-//! Workloads over UDP on the real kernel in real time: uploads over QUIC, calls, and what the access point does to them. The assertions do not
-//! depend on the speed of the host.
+//! Workloads over UDP on the real kernel in real time: uploads over QUIC, calls, and what the
+//! access point does to them. The assertions do not depend on the speed of the host.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod real_time;
@@ -75,7 +75,8 @@ fn a_gate_keeps_quic_to_its_share_and_spares_the_call() {
     let gate = record.gate.as_ref().unwrap();
     assert!(gate.dropped > 0 && gate.lowered > 0, "{gate:?}");
     let call = record.calls().next().unwrap();
-    // The wire's queue drops frames of the call, too, where QUIC's slow start fills it. The gate drops none.
+    // The wire's queue drops frames of the call, too, where QUIC's slow start fills it. The gate
+    // drops none.
     assert!(call.up.lost + call.down.lost <= record.totals.drops, "{call:?}, {:?}", record.totals);
     let unpoliced = recorded(&format!("gate = {{ no_police = true }}\n{MIXED}"));
     assert_eq!(unpoliced.gate.as_ref().unwrap().dropped, 0);

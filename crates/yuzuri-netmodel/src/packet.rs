@@ -11,8 +11,9 @@ pub trait Packet: Clone {
     /// Hash of addresses, protocol and ports, by which FQ-CoDel separates flows.
     fn flow(&self) -> u64;
 
-    /// Whether a radio sends the packet in the access category for voice (AC_VO): IP precedence 6 or 7, as Linux maps
-    /// DSCP to user priority (`cfg80211_classify8021d`). It then does not wait behind packets of best effort.
+    /// Whether a radio sends the packet in the access category for voice (AC_VO): IP precedence 6
+    /// or 7, as Linux maps DSCP to user priority (`cfg80211_classify8021d`). It then does not wait
+    /// behind packets of best effort.
     fn is_voice(&self) -> bool {
         false
     }

@@ -326,8 +326,9 @@ fn what_is_sent_late_still_comes_out_in_order() {
     assert_eq!(numbers, [1, 2]);
 }
 
-/// A voice packet waits for the frame in transmission, not for the packets that were queued before it, and is not dropped
-/// where their queue is full. A group-addressed frame of the access point carries no access category, nor does 802.11g.
+/// A voice packet waits for the frame in transmission, not for the packets that were queued before
+/// it, and is not dropped where their queue is full. A group-addressed frame of the access point
+/// carries no access category, nor does 802.11g.
 #[test]
 fn voice_does_not_wait_behind_best_effort() {
     let places = |phy: Phy, from: Node| {
@@ -354,7 +355,8 @@ fn voice_does_not_wait_behind_best_effort() {
     }
 }
 
-/// Saturated stations leave room for voice: it is received after a few exchanges, whatever the number of stations.
+/// Saturated stations leave room for voice: it is received after a few exchanges, whatever the
+/// number of stations.
 #[test]
 fn voice_is_received_within_a_few_exchanges() {
     let count = 12;

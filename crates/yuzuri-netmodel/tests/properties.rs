@@ -13,9 +13,9 @@ struct Numbered {
     to: To,
     bytes: u32,
     ecn: bool,
-    /// Number of changes of a rate before a packet of voice was sent; 0 for other packets. A station
-    /// that turns from a radio without EDCA into one with it has packets of voice in both of its
-    /// access categories, and those that come later may overtake.
+    /// Number of changes of a rate before a packet of voice was sent; 0 for other packets. A
+    /// station that turns from a radio without EDCA into one with it has packets of voice in both
+    /// of its access categories, and those that come later may overtake.
     rate_changes: u32,
 }
 

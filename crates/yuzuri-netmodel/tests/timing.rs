@@ -10,7 +10,8 @@ fn inter_frame_spaces() {
     assert_eq!((G.sifs_ns(), A.sifs_ns()), (10_000, 16_000));
     assert_eq!((G.aifs_ns(2), A.aifs_ns(2)), (28_000, 34_000), "DIFS");
     assert_eq!((G.aifs_ns(3), A.aifs_ns(3)), (37_000, 43_000), "AIFS of best effort");
-    // EIFS - DIFS = SIFS + Ack at 6 Mbit/s: 20 + ceil((16 + 112 + 6) / 24) * 4 = 44 µs, and 6 of signal extension.
+    // EIFS - DIFS = SIFS + Ack at 6 Mbit/s: 20 + ceil((16 + 112 + 6) / 24) * 4 = 44 µs, and 6 of
+    // signal extension.
     assert_eq!((G.eifs_extra_ns(), A.eifs_extra_ns()), (60_000, 60_000));
     // AckTimeout = SIFS + slot + 20 µs.
     assert_eq!((G.response_timeout_ns(), A.response_timeout_ns()), (39_000, 45_000));
@@ -59,7 +60,8 @@ fn rates() {
 fn ht_ppdus() {
     // 65 Mbit/s: one MPDU of 1538 bytes: 12326 / 260 = 47.4; preamble 20 + 8 + 4 + 4.
     assert_eq!(A.ppdu_ns(&Phy::n(20, 1, 7), 1538), 36_000 + 48 * 4_000);
-    // 28 subframes of 1544 bytes, the last without padding: 43230 bytes, 345862 bits, 1330.2 symbols.
+    // 28 subframes of 1544 bytes, the last without padding: 43230 bytes, 345862 bits, 1330.2
+    // symbols.
     assert_eq!(A.ppdu_ns(&Phy::n(20, 1, 7), 43_230), 36_000 + 1331 * 4_000);
     // Two streams have two HT-LTF. 130 Mbit/s: 520 bits per symbol; 12326 / 520 = 23.7.
     assert_eq!(A.ppdu_ns(&Phy::n(20, 2, 7), 1538), 40_000 + 24 * 4_000);
@@ -74,8 +76,8 @@ fn ht_ppdus() {
 
 #[test]
 fn vht_ppdus() {
-    // 390 Mbit/s: 64 subframes of 1544 bytes less 2 of padding: 98814 bytes, 790534 bits, 506.8 symbols;
-    // preamble 40.
+    // 390 Mbit/s: 64 subframes of 1544 bytes less 2 of padding: 98814 bytes, 790534 bits, 506.8
+    // symbols; preamble 40.
     assert_eq!(A.ppdu_ns(&Phy::ac(80, 1, 9), 98_814), 40_000 + 507 * 4_000);
     // Eight streams have eight VHT-LTF.
     assert_eq!(Phy::ac(80, 8, 9).preamble_ns(), 20_000 + 8_000 + 4_000 + 32_000 + 4_000);
@@ -83,8 +85,8 @@ fn vht_ppdus() {
 
 #[test]
 fn he_ppdus() {
-    // MCS 11, 80 MHz, 0.8 µs: 8166 bits per symbol of 13.6 µs. 98814 bytes: 790528 bits, 96.8 symbols. Preamble
-    // 20 + 4 + 8 + 4 and one HE-LTF of 7.2.
+    // MCS 11, 80 MHz, 0.8 µs: 8166 bits per symbol of 13.6 µs. 98814 bytes: 790528 bits, 96.8
+    // symbols. Preamble 20 + 4 + 8 + 4 and one HE-LTF of 7.2.
     assert_eq!(A.ppdu_ns(&Phy::ax(80, 1, 11), 98_814), 43_200 + 97 * 13_600);
     let long = Phy::Ax { width_mhz: 20, streams: 2, mcs: 0, guard_ns: 3200 };
     // 234 bits per symbol of 16 µs; 100 bytes: 816 bits, 3.5 symbols; two HE-LTF of 16.

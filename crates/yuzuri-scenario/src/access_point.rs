@@ -1,4 +1,5 @@
-//! The access point in an experiment: what forwards, and whether it shares for terminals that run nothing.
+//! The access point in an experiment: what forwards, and whether it shares for terminals that run
+//! nothing.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,7 +9,8 @@ use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApForwarding {
-    /// The laboratory's driver, as hardware does; cheaper, and no program at the access point sees the packets.
+    /// The laboratory's driver, as hardware does; cheaper, and no program at the access point sees
+    /// the packets.
     #[default]
     Driver,
     /// The kernel of the access point's host.
@@ -31,13 +33,15 @@ pub struct GateSpec {
     pub starts_s: f64,
     /// On which radios ACKs are left out that later ones make needless: g, n. Default: none.
     pub thin_acks: Vec<SlowRadio>,
-    /// Whether what no window bounds (UDP, QUIC, tunnels) is left alone; default: it is kept to a share.
+    /// Whether what no window bounds (UDP, QUIC, tunnels) is left alone; default: it is kept to a
+    /// share.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_police: bool,
     /// Weights of terminals by the name of their kind; default: 1.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weight: BTreeMap<String, f64>,
-    /// The most that uploads of a terminal may take, Mbit/s, by the name of its kind; default: no limit.
+    /// The most that uploads of a terminal may take, Mbit/s, by the name of its kind; default: no
+    /// limit.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub max_mbps: BTreeMap<String, f64>,
 }
@@ -52,7 +56,8 @@ pub enum Qdisc {
     FqCodel,
 }
 
-/// `[shaper]`: a queueing discipline at the access point's device towards the wire, at a configured rate.
+/// `[shaper]`: a queueing discipline at the access point's device towards the wire, at a configured
+/// rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShaperSpec {

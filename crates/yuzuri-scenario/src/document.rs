@@ -160,8 +160,8 @@ impl Document {
         expand::points(self, &chosen).map(drop).map_err(|list| self.located(list))
     }
 
-    /// The document with fields set (`path.rtt_ms`, `terminal.phone.window`), which are then no longer
-    /// swept. Constraints between fields are checked after all are set.
+    /// The document with fields set (`path.rtt_ms`, `terminal.phone.window`), which are then no
+    /// longer swept. Constraints between fields are checked after all are set.
     ///
     /// # Errors
     /// If a field does not exist or a value is invalid.

@@ -228,7 +228,8 @@ fn resolve(table: &toml::Table, field: &str) -> Option<String> {
     Some(path)
 }
 
-/// Splits a field at its dots. The name of a kernel parameter, which contains dots itself, stays whole.
+/// Splits a field at its dots. The name of a kernel parameter, which contains dots itself, stays
+/// whole.
 fn words(field: &str) -> Vec<&str> {
     match field.split_once('.') {
         Some(("sysctl", name)) => vec!["sysctl", name],

@@ -1,7 +1,7 @@
 //! Fairness indices.
 
-/// Jain's fairness index (DEC-TR-301, 1984), (Σx)² / (n Σx²): 1 if all shares are equal, 1/n if one has
-/// everything; `None` if all shares are 0.
+/// Jain's fairness index (DEC-TR-301, 1984), (Σx)² / (n Σx²): 1 if all shares are equal, 1/n if one
+/// has everything; `None` if all shares are 0.
 pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in shares {
@@ -10,8 +10,8 @@ pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (n * squares))
 }
 
-/// Jain's index of each share relative to the terminal's rate alone; terminals with a rate of 0 alone
-/// are not counted.
+/// Jain's index of each share relative to the terminal's rate alone; terminals with a rate of 0
+/// alone are not counted.
 pub fn jain_of_alone(shares: &[f64], alone: &[f64]) -> Option<f64> {
     let pairs = shares.iter().zip(alone).filter(|(_, alone)| **alone > 0.0);
     jain(pairs.map(|(share, alone)| share / alone))

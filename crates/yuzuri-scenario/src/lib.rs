@@ -1,9 +1,9 @@
-//! The definition of an experiment: terminals, radios, the path behind the access point, workloads, and
-//! the fields to vary.
+//! The definition of an experiment: terminals, radios, the path behind the access point, workloads,
+//! and the fields to vary.
 //!
-//! A [`Document`] is parsed from a TOML file, validated, and expanded into [`Point`]s. The laboratory
-//! runs a point with the kernel's TCP, in real or virtual time; the simulator runs it with simulated
-//! TCP. Both read the same file. `docs/lab.md` describes the fields.
+//! A [`Document`] is parsed from a TOML file, validated, and expanded into [`Point`]s. The
+//! laboratory runs a point with the kernel's TCP, in real or virtual time; the simulator runs it
+//! with simulated TCP. Both read the same file. `docs/lab.md` describes the fields.
 //!
 //! ```
 //! use yuzuri_scenario::Document;
@@ -70,12 +70,14 @@ pub struct Scenario {
     /// Number of repetitions; default: 1.
     #[serde(default = "once")]
     pub repetitions: u32,
-    /// Whether each kind of terminal also runs alone, without bounds and with the congestion control
-    /// that the file sets outside of variants (or CUBIC), as a reference for its share; default: false.
+    /// Whether each kind of terminal also runs alone, without bounds and with the congestion
+    /// control that the file sets outside of variants (or CUBIC), as a reference for its share;
+    /// default: false.
     #[serde(default)]
     pub alone: bool,
-    /// Speed of the processor that all hosts share in virtual time, million instructions per second: 125,
-    /// 250, 500, 1000, 2000, 4000 or 8000; default: 1000. Increase it if late packets make runs invalid.
+    /// Speed of the processor that all hosts share in virtual time, million instructions per
+    /// second: 125, 250, 500, 1000, 2000, 4000 or 8000; default: 1000. Increase it if late packets
+    /// make runs invalid.
     #[serde(default, skip_serializing_if = "is_one_per_ns")]
     pub processor_mips: Mips,
     /// Minimum interval between samples of a flow, ms; 0: one sample per ACK; default: 1.
@@ -179,10 +181,10 @@ pub struct TerminalSpec {
 }
 
 impl TerminalSpec {
-    /// Converts it to the reference terminal that runs alone: for the whole duration, without sharing
-    /// and without bounds, with the congestion control that the file sets outside of variants (`base`),
-    /// or CUBIC. Settings that equal the kernel's own CUBIC are replaced by it, so that the same
-    /// experiment is not run twice.
+    /// Converts it to the reference terminal that runs alone: for the whole duration, without
+    /// sharing and without bounds, with the congestion control that the file sets outside of
+    /// variants (`base`), or CUBIC. Settings that equal the kernel's own CUBIC are replaced by it,
+    /// so that the same experiment is not run twice.
     fn free(&mut self, base: Option<&TerminalSpec>) {
         (self.share, self.window, self.joins_s, self.leaves_s) = (None, None, 0.0, None);
         self.paced = base.is_some_and(|base| base.paced);
@@ -272,8 +274,8 @@ impl Scenario {
     /// The configuration of the radio model.
     ///
     /// # Errors
-    /// If `cell` or a terminal's `station` has fields that the model does not know, or a value of the
-    /// wrong type.
+    /// If `cell` or a terminal's `station` has fields that the model does not know, or a value of
+    /// the wrong type.
     pub fn cell_config(&self) -> Result<CellConfig, Problem> {
         let mut stations = Vec::new();
         for terminal in self.terminals() {

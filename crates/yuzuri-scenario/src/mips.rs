@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The speed of the processor in virtual time, million instructions per second of the guest's clock.
+/// The speed of the processor in virtual time, million instructions per second of the guest's
+/// clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Mips(u32);

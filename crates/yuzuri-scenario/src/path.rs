@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::wire::{LineConfig, LossConfig, WireConfig};
 
-/// A symmetric path with loss towards the server. `up` and `down` replace the fields that they cover.
+/// A symmetric path with loss towards the server. `up` and `down` replace the fields that they
+/// cover.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PathSpec {

@@ -15,8 +15,8 @@ pub struct ShareSpec {
     pub policy: PolicyName,
     /// The objective of the policy `yuzuri`; default: `balanced`.
     pub objective: Objective,
-    /// Path capacity for the policies that divide it by the number of members, Mbit/s; absent: they set
-    /// no such bound.
+    /// Path capacity for the policies that divide it by the number of members, Mbit/s; absent: they
+    /// set no such bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_mbps: Option<f64>,
     /// When sharing starts, seconds; before that, flows are plain CUBIC. 0: before the flows start.

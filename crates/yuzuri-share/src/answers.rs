@@ -1,8 +1,8 @@
-//! Splits the kernel's netlink datagrams into messages. neli trusts the length in a message header: a
-//! length below the header size makes its subtraction underflow. This module therefore checks every
-//! length before neli parses the message, and discards datagrams that did not come from the kernel.
-//! (`cargo test -p yuzuri-share fuzz` and the fuzz target `kernel_answers` feed it input that no kernel
-//! sends.)
+//! Splits the kernel's netlink datagrams into messages. neli trusts the length in a message header:
+//! a length below the header size makes its subtraction underflow. This module therefore checks
+//! every length before neli parses the message, and discards datagrams that did not come from the
+//! kernel. (`cargo test -p yuzuri-share fuzz` and the fuzz target `kernel_answers` feed it input
+//! that no kernel sends.)
 
 use neli::nl::Nlmsghdr;
 use neli::{FromBytes, FromBytesWithInput, Size, consts::nl::NlType};
@@ -49,8 +49,8 @@ pub(crate) fn receive(socket: &impl AsRawFd) -> Result<Vec<u8>, AnswerError> {
     }
 }
 
-/// Checks `NLMSG_ERROR` and `NLMSG_DONE`, which end a reply: an error code, followed by the header of
-/// the request.
+/// Checks `NLMSG_ERROR` and `NLMSG_DONE`, which end a reply: an error code, followed by the header
+/// of the request.
 fn check_end(message: &[u8]) -> Result<(), AnswerError> {
     const NLMSG_ERROR: u16 = 2;
     const NLMSG_DONE: u16 = 3;

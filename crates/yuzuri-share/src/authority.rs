@@ -42,8 +42,8 @@ pub struct AuthorityMember {
     pub number: u32,
     /// The name given by the administrator.
     pub name: String,
-    /// The first group key generation that this member did not receive; absent: the member has not been
-    /// excluded.
+    /// The first group key generation that this member did not receive; absent: the member has not
+    /// been excluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shut_out: Option<u32>,
 }
@@ -92,8 +92,8 @@ impl AuthorityFile {
         self.content.generation
     }
 
-    /// Writes a member's key file. A new name becomes a new member. An existing member gets the same
-    /// member key again, with the current group key.
+    /// Writes a member's key file. A new name becomes a new member. An existing member gets the
+    /// same member key again, with the current group key.
     ///
     /// # Errors
     /// If the member was excluded, or if the key file already exists or cannot be written.
@@ -127,8 +127,8 @@ impl AuthorityFile {
         let text = toml::to_string(&file).map_err(|e| ShareError::system(doing(), e))?;
         let text = format!("# The key of one terminal: it belongs on this one alone.\n{text}");
         if is_new {
-            // Save the number before writing the key file. A number that was used but not saved could
-            // be issued twice.
+            // Save the number before writing the key file. A number that was used but not saved
+            // could be issued twice.
             self.content.member.push(AuthorityMember { number, name: name.into(), shut_out: None });
             self.save()?;
         }
@@ -139,8 +139,8 @@ impl AuthorityFile {
     /// `names`.
     ///
     /// # Errors
-    /// If a name is unknown, if a member was already excluded, or if the file already exists or cannot
-    /// be written.
+    /// If a name is unknown, if a member was already excluded, or if the file already exists or
+    /// cannot be written.
     pub fn shut_out(&mut self, names: &[String], notices: &Path) -> Result<(), ShareError> {
         let doing = || format!("shutting out {}", names.join(", "));
         let generation = self.content.generation + 1;
@@ -161,8 +161,8 @@ impl AuthorityFile {
             return Err(ShareError::system(doing(), why));
         }
         self.content.generation = generation;
-        // Write the notices first. If saving the authority file fails, repeating the call produces the
-        // same notices.
+        // Write the notices first. If saving the authority file fails, repeating the call produces
+        // the same notices.
         self.write_notices(notices)?;
         self.save()
     }
@@ -198,8 +198,8 @@ impl AuthorityFile {
     }
 }
 
-/// Replaces a file atomically: a concurrent reader sees the old contents or the new contents, never a
-/// mixture.
+/// Replaces a file atomically: a concurrent reader sees the old contents or the new contents, never
+/// a mixture.
 fn replace(file: &Path, text: &str, mode: u32) -> Result<(), ShareError> {
     let mut new = file.as_os_str().to_owned();
     new.push(".new");

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Datagrams received per call.
 const MAX_OF_CALL: usize = 64;
-/// Longer than any Yuzuri message. A longer datagram is truncated to this length, which is still too
-/// long to be valid.
+/// Longer than any Yuzuri message. A longer datagram is truncated to this length, which is still
+/// too long to be valid.
 const SLOT_BYTES: usize = 256;
 const _: () = assert!(SLOT_BYTES > yuzuri_policy::MAX_BYTES);
 
@@ -44,8 +44,8 @@ impl Batch {
                     }
                 }
                 Err(Errno::EAGAIN) => break,
-                // An ICMP error for a datagram that we sent, or a network that is down. The call clears
-                // either error.
+                // An ICMP error for a datagram that we sent, or a network that is down. The call
+                // clears either error.
                 Err(_) => {}
             }
         }
@@ -75,7 +75,8 @@ mod tests {
             let senders = [UdpSocket::bind(loopback).unwrap(), UdpSocket::bind(loopback).unwrap()];
             let mut batch = Batch::new();
             batch.drain(&socket, 1000, |_, _| panic!("nothing was sent"));
-            // More datagrams than one call receives, with lengths around the slot size and length 0.
+            // More datagrams than one call receives, with lengths around the slot size and
+            // length 0.
             let lengths: Vec<usize> = (0..150).chain([0, 255, 256, 257, 2000, 9000]).collect();
             for (number, length) in lengths.iter().enumerate() {
                 senders[number % 2].send_to(&vec![number as u8; *length], to).unwrap();

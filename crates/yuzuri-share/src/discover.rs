@@ -117,8 +117,8 @@ impl Discovery {
         self.wireless.station(interface.index)
     }
 
-    /// Whether the host at an address has the link-layer address by which this terminal's packets leave: that of its access point or of a
-    /// gateway.
+    /// Whether the host at an address has the link-layer address by which this terminal's packets
+    /// leave: that of its access point or of a gateway.
     pub(crate) fn is_access_point(&self, interface: &Interface, bssid: Option<[u8; 6]>, at: IpAddr) -> bool {
         let Ok(neighbours) = self.netlink.neighbours(interface.index) else { return false };
         let Some(link) = neighbours.get(&at) else { return false };
@@ -140,8 +140,8 @@ impl Discovery {
             return Some((GroupId::of(&station.bssid), GroupFrom::Bssid));
         }
         if !interface.broadcasts {
-            // A tunnel or a mobile network: terminals cannot receive each other, and nothing identifies
-            // those that share the radio channel.
+            // A tunnel or a mobile network: terminals cannot receive each other, and nothing
+            // identifies those that share the radio channel.
             return None;
         }
         if interface.gateways.is_empty() {

@@ -1,5 +1,5 @@
-//! Enforces the bounds: through `yuzuri-kernel`, through the process's own sockets, or not at all if
-//! neither is available.
+//! Enforces the bounds: through `yuzuri-kernel`, through the process's own sockets, or not at all
+//! if neither is available.
 
 use crate::ShareError;
 use crate::migrated::MigratedFlows;
@@ -16,8 +16,8 @@ use yuzuri_trace::FlowId;
 /// killed, its flows are unbounded again within 2 s.
 pub(crate) const LASTS: Duration = Duration::from_millis(1500);
 
-/// A flow rests after this many walks without activity. By then nothing has changed within the 4 s that
-/// the policy looks back.
+/// A flow rests after this many walks without activity. By then nothing has changed within the 4 s
+/// that the policy looks back.
 pub(crate) const RESTS_AFTER: u16 = 10;
 
 /// After this many consecutive ticks at which the kernel failed, the enforcer stops bounding.
@@ -177,8 +177,8 @@ impl Enforcer {
         }
     }
 
-    /// Passes the decisions for flows under our congestion control to the kernel. If its table is too
-    /// small, the flows with the highest `rate_bps` are bounded.
+    /// Passes the decisions for flows under our congestion control to the kernel. If its table is
+    /// too small, the flows with the highest `rate_bps` are bounded.
     pub(crate) fn apply<'a>(
         &mut self,
         decisions: impl Iterator<Item = &'a Decision>,
@@ -208,8 +208,8 @@ impl Enforcer {
                 sockets.apply(&bounds).map(|()| told.len()).map_err(|error| error.to_string())
             }
         };
-        // After an error it is unknown which bounds the kernel stored. Treat all of them as bounded, so
-        // that they are released later.
+        // After an error it is unknown which bounds the kernel stored. Treat all of them as
+        // bounded, so that they are released later.
         let fits = *result.as_ref().unwrap_or(&told.len());
         let ids = |part: &[(FlowId, Steered)]| part.iter().map(|(flow, _)| *flow).collect();
         let (bounded, without_room) = told.split_at(fits);

@@ -1,16 +1,16 @@
-//! Detects a flood of invalid datagrams. Under a flood, a thread that wakes for each datagram spends
-//! most of its time on wake-ups; the pause returned here lets datagrams accumulate first.
+//! Detects a flood of invalid datagrams. Under a flood, a thread that wakes for each datagram
+//! spends most of its time on wake-ups; the pause returned here lets datagrams accumulate first.
 
 use std::time::Duration;
 use yuzuri_policy::Moment;
 
-/// Refused datagrams per second that do not count as a flood. A group of 1000 members sends about ten
-/// messages per second.
+/// Refused datagrams per second that do not count as a flood. A group of 1000 members sends about
+/// ten messages per second.
 const MAX_QUIET_PER_S: f64 = 500.0;
 /// Largest burst of refused datagrams that does not count as a flood.
 const MAX_BURST: f64 = 100.0;
-/// How long datagrams accumulate: a twentieth of the time in which 20,000 datagrams per second fill the
-/// receive buffer, and far below any timeout of the group.
+/// How long datagrams accumulate: a twentieth of the time in which 20,000 datagrams per second fill
+/// the receive buffer, and far below any timeout of the group.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A leaky bucket of refused datagrams.

@@ -7,10 +7,11 @@ use std::time::Duration;
 use yuzuri_kernel::steer::FlowState;
 use yuzuri_policy::{Destination, FlowSeen, Moment};
 
-/// Extends the kernel's 32-bit counters to 64 bits, and keeps the values that only the display needs.
+/// Extends the kernel's 32-bit counters to 64 bits, and keeps the values that only the display
+/// needs.
 ///
-/// A flow without activity is resting: walks no longer report it, and the policy need not examine it.
-/// Its last reported state is kept until it becomes active or a full walk does not find it.
+/// A flow without activity is resting: walks no longer report it, and the policy need not examine
+/// it. Its last reported state is kept until it becomes active or a full walk does not find it.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     known: HashMap<u64, Known>,
@@ -57,8 +58,8 @@ impl RestingAt {
 
 /// Maximum number of walks between full walks ...
 const ALL_AFTER: u32 = 120;
-/// ... and the minimum, if resting flows have disappeared: a full walk costs as much as if no flow were
-/// resting.
+/// ... and the minimum, if resting flows have disappeared: a full walk costs as much as if no flow
+/// were resting.
 const MIN_WALKS_BETWEEN_ALL: u32 = 10;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,7 +106,8 @@ impl Flows {
     pub(crate) fn get_up(&mut self, state: &FlowState) -> Option<FlowSeen> {
         let Resting { state: before, known, .. } = self.resting.remove(&state.id.0)?;
         self.leave(&before);
-        // Data delivered now was not delivered during the rest: measure the rate from the last walk.
+        // Data delivered now was not delivered during the rest: measure the rate from the last
+        // walk.
         let at = self.walks.back().copied().unwrap_or(known.at);
         self.known.insert(before.id.0, Known { at, ..known });
         Some(seen(&before, &known))

@@ -1,6 +1,6 @@
-//! A folder that only the daemon may write to. Files are opened relative to the open folder and never
-//! through a symbolic link: the daemon may run as root, and a planted link would make it write
-//! elsewhere.
+//! A folder that only the daemon may write to. Files are opened relative to the open folder and
+//! never through a symbolic link: the daemon may run as root, and a planted link would make it
+//! write elsewhere.
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
@@ -31,8 +31,8 @@ impl Folder {
     /// ownership when the service starts again.
     ///
     /// # Errors
-    /// If other users may write to the folder, if it belongs to another user, or if it is a symbolic
-    /// link of another user.
+    /// If other users may write to the folder, if it belongs to another user, or if it is a
+    /// symbolic link of another user.
     pub(crate) fn make(path: &Path) -> Result<Folder> {
         if let Some(above) = path.parent() {
             std::fs::create_dir_all(above)?;
@@ -44,8 +44,8 @@ impl Folder {
         };
         let folder = Folder::open(path)?;
         if made {
-            // Make the folder accessible whatever the umask is: other users must reach the socket in
-            // it.
+            // Make the folder accessible whatever the umask is: other users must reach the socket
+            // in it.
             folder.open.set_permissions(Permissions::from_mode(FOLDER_MODE))?;
         }
         let (owner, own) = (folder.open.metadata()?.uid(), geteuid().as_raw());
@@ -101,8 +101,8 @@ impl Folder {
         Ok(text)
     }
 
-    /// Replaces a file atomically: a concurrent reader sees the old contents or the new contents, never
-    /// a mixture.
+    /// Replaces a file atomically: a concurrent reader sees the old contents or the new contents,
+    /// never a mixture.
     pub(crate) fn replace(&self, name: &OsStr, text: &str) -> Result<()> {
         let mut new = name.to_owned();
         new.push(".new");

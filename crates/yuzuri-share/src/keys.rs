@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use yuzuri_policy::{GroupId, KEY_BYTES, Key, Keys, MAX_GENERATION, Membership, Notice, Notices};
 
-/// Minimum length of a passphrase in characters. Shorter ones can be guessed from one captured message.
+/// Minimum length of a passphrase in characters. Shorter ones can be guessed from one captured
+/// message.
 const MIN_PASSPHRASE: usize = 12;
 /// Number of derived keys that are cached, so that a roaming terminal derives each key once.
 const MAX_DERIVED: usize = 64;
@@ -105,8 +106,8 @@ fn membership(secret: Option<&Secret>) -> Option<&Membership> {
 
 type Derived = (Arc<str>, GroupId, Key);
 
-/// The keys of the groups that this terminal has joined. Keys from passphrases are derived one after
-/// the other on a separate thread.
+/// The keys of the groups that this terminal has joined. Keys from passphrases are derived one
+/// after the other on a separate thread.
 #[derive(Default)]
 pub(crate) struct KeyChain {
     pub(crate) secrets: Secrets,

@@ -1,5 +1,5 @@
-//! The sharing daemon: sockets, timers and network interfaces around the group protocol and the policy
-//! of `yuzuri-policy`, and the congestion control of `yuzuri-kernel`.
+//! The sharing daemon: sockets, timers and network interfaces around the group protocol and the
+//! policy of `yuzuri-policy`, and the congestion control of `yuzuri-kernel`.
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
@@ -15,9 +15,9 @@
 //! # Ok::<(), yuzuri_share::ShareError>(())
 //! ```
 //!
-//! A [`ControlLoop`] belongs to the network namespace of the thread that starts it and must run on a
-//! thread in that namespace. A process may have several, each with its own congestion control name. See
-//! also `docs/share.md`, `docs/group.md` and `docs/control.md`.
+//! A [`ControlLoop`] belongs to the network namespace of the thread that starts it and must run on
+//! a thread in that namespace. A process may have several, each with its own congestion control
+//! name. See also `docs/share.md`, `docs/group.md` and `docs/control.md`.
 
 mod answers;
 mod ap;

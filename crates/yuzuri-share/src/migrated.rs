@@ -1,7 +1,7 @@
 //! Flows that were migrated to our congestion control and restored. The kernel permanently marks a
 //! socket whose congestion control was set by socket option, and a migration sets that mark. A
-//! controller that does not know these flows assumes that their programs chose the congestion control,
-//! and leaves them alone.
+//! controller that does not know these flows assumes that their programs chose the congestion
+//! control, and leaves them alone.
 
 use crate::{ShareError, folder};
 use parking_lot::Mutex;
@@ -38,8 +38,8 @@ impl MigratedFlows {
     /// Records flows that were restored.
     ///
     /// # Errors
-    /// If the file cannot be written: the next process will leave these flows alone, this process will
-    /// not. If there is no room for all flows: the next process will leave the oldest alone.
+    /// If the file cannot be written: the next process will leave these flows alone, this process
+    /// will not. If there is no room for all flows: the next process will leave the oldest alone.
     pub(crate) fn keep(&self, given_back: &[FlowId]) -> Result<(), ShareError> {
         if given_back.is_empty() {
             return Ok(());
@@ -83,9 +83,9 @@ fn kept(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
     lines.map_while(|line| line.parse().ok()).map(FlowId).collect()
 }
 
-/// Merges both lists without duplicates, newer flows last. If a controller cannot be given that many,
-/// the oldest are dropped. The kernel does not report which of them still exist. Also returns how many
-/// were dropped.
+/// Merges both lists without duplicates, newer flows last. If a controller cannot be given that
+/// many, the oldest are dropped. The kernel does not report which of them still exist. Also returns
+/// how many were dropped.
 fn joined(mut older: Vec<FlowId>, newer: &[FlowId]) -> (Vec<FlowId>, usize) {
     let again: HashSet<FlowId> = newer.iter().copied().collect();
     older.retain(|flow| !again.contains(flow));

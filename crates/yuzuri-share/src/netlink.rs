@@ -18,7 +18,8 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-// rtnetlink multicast groups (linux/rtnetlink.h): links, and the addresses and routes of both families.
+// rtnetlink multicast groups (linux/rtnetlink.h): links, and the addresses and routes of both
+// families.
 const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
 const RTNLGRP_IPV4_ROUTE: u32 = 7;
@@ -146,8 +147,8 @@ impl Netlink {
             .nl_payload(NlPayload::Payload(question))
             .build()
             .map_err(|e| failed(&e))?;
-        // Use a new socket for each request: the rest of an aborted reply must not mix with the next
-        // one.
+        // Use a new socket for each request: the rest of an aborted reply must not mix with the
+        // next one.
         let socket = connect(&[])?;
         socket.send(&message).map_err(|e| failed(&e))?;
         loop {
@@ -211,8 +212,8 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
 }
 
-/// For the fuzzer: decodes a datagram as a reply about routes and about neighbours. Returns the number
-/// of default routes and link-layer addresses.
+/// For the fuzzer: decodes a datagram as a reply about routes and about neighbours. Returns the
+/// number of default routes and link-layer addresses.
 #[cfg(any(fuzzing, debug_assertions))]
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     fn payloads<A: Size + FromBytesWithInput<Input = usize>>(bytes: &[u8], mut each: impl FnMut(&A)) {

@@ -1,5 +1,5 @@
-//! Identifies the network namespace. The result does not depend on privilege, because the daemon and
-//! its clients must arrive at the same folder.
+//! Identifies the network namespace. The result does not depend on privilege, because the daemon
+//! and its clients must arrive at the same folder.
 //!
 //! Process 1 is no reference: its namespace cannot be read without privilege (`hidepid`, a shielded
 //! init), and in a container it is the container's own.
@@ -16,7 +16,8 @@ use std::os::unix::fs::MetadataExt;
 /// `include/uapi/linux/nsfs.h`).
 const FIRST_DRAWN_INODE: u64 = 0xf000_0000;
 /// Without a fixed number, the initial network namespace is the first one that receives a cookie
-/// (`net_ns_init`, `net/core/net_namespace.c`; the generator starts at 1, `include/linux/cookie.h`).
+/// (`net_ns_init`, `net/core/net_namespace.c`; the generator starts at 1,
+/// `include/linux/cookie.h`).
 const FIRST_COOKIE: u64 = 1;
 
 /// The number of the calling thread's namespace; `None` if it is certainly the initial one.

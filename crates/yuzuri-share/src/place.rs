@@ -25,9 +25,9 @@ pub struct Places {
     daemon: &'static str,
 }
 
-/// The default name of the congestion control: `yuzuri`, with the namespace number appended unless this
-/// is certainly the initial network namespace. Congestion control names are shared by the whole
-/// machine.
+/// The default name of the congestion control: `yuzuri`, with the namespace number appended unless
+/// this is certainly the initial network namespace. Congestion control names are shared by the
+/// whole machine.
 pub fn default_control_name() -> String {
     match netns::foreign() {
         Some(number) => format!("yuzuri_{:x}", number & 0xffff_ffff),
@@ -36,8 +36,8 @@ pub fn default_control_name() -> String {
 }
 
 impl Places {
-    /// Uses the given runtime folder. The default is `/run/yuzuri`, with `netns-NUMBER` below it unless
-    /// this is certainly the initial network namespace.
+    /// Uses the given runtime folder. The default is `/run/yuzuri`, with `netns-NUMBER` below it
+    /// unless this is certainly the initial network namespace.
     pub fn new(runtime: Option<PathBuf>) -> Places {
         let usual = || match netns::foreign() {
             Some(number) => Path::new(RUNTIME).join(format!("netns-{number}")),
@@ -127,8 +127,8 @@ pub fn new_node() -> Result<NodeId, ShareError> {
 /// Stores the node ID for the next start.
 ///
 /// # Errors
-/// If the file cannot be written. The next start then draws a new ID; only the continuity of logs is
-/// lost.
+/// If the file cannot be written. The next start then draws a new ID; only the continuity of logs
+/// is lost.
 pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
     folder::replace(&path, &format!("{node}\n"))
@@ -152,8 +152,8 @@ pub fn keep_notice(state: Option<&Path>, notice: &Notice) -> Result<(), ShareErr
         .map_err(|e| ShareError::system(format!("keeping the group's key in {}", path.display()), e))
 }
 
-/// Creates a key file that only its owner can read: 64 hexadecimal digits. If root creates it and the
-/// service's group exists, that group can read it as well (mode 0640).
+/// Creates a key file that only its owner can read: 64 hexadecimal digits. If root creates it and
+/// the service's group exists, that group can read it as well (mode 0640).
 ///
 /// # Errors
 /// If the file already exists or cannot be written.
@@ -178,8 +178,8 @@ pub fn new_key_file(file: &Path) -> Result<(), ShareError> {
     written.and(shared).map_err(|e| wrong(e.to_string()))
 }
 
-/// The ID of a group of this machine. The C library's function would load NSS modules, which a static
-/// program cannot do.
+/// The ID of a group of this machine. The C library's function would load NSS modules, which a
+/// static program cannot do.
 fn group_number(file: &str, name: &str) -> Option<u32> {
     let groups = std::fs::read_to_string(file).ok()?;
     let fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());

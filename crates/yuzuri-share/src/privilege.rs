@@ -5,8 +5,8 @@
 use crate::ShareError;
 
 /// Permanently drops every capability of the calling thread and of threads that it starts later.
-/// Writing bounds, walking the flows and migrating them need no capability, because the kernel checked
-/// when the programs were loaded. Call it before starting other threads.
+/// Writing bounds, walking the flows and migrating them need no capability, because the kernel
+/// checked when the programs were loaded. Call it before starting other threads.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -14,8 +14,8 @@ pub fn drop_privileges() -> Result<(), ShareError> {
     yuzuri_confine::drop_capabilities().map_err(|e| ShareError::system("giving up privileges", e))
 }
 
-/// Returns the allocator's unused memory to the system, after the programs were loaded or after many
-/// flows began to rest.
+/// Returns the allocator's unused memory to the system, after the programs were loaded or after
+/// many flows began to rest.
 pub fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: `malloc_trim` takes a number and touches only the allocator's free memory.

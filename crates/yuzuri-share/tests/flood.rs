@@ -1,5 +1,5 @@
-//! A flood of garbage with a member's source address, on real sockets: the group stays in one piece and
-//! loses no messages.
+//! A flood of garbage with a member's source address, on real sockets: the group stays in one piece
+//! and loses no messages.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -107,7 +107,8 @@ fn count(status: &Status, of: &str, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or(0)
 }
 
-/// Floods two senders one after the other. Returns the fraction of a core that the flooded one used.
+/// Floods two senders one after the other. Returns the fraction of a core that the flooded one
+/// used.
 fn two_under_a_flood(test: &str, seconds: u64) -> Option<f64> {
     let cell = Cell::or_skip(test, 3)?;
     // Use IPv4 only, so that the forged address does not disturb neighbour discovery.
@@ -134,16 +135,16 @@ fn two_under_a_flood(test: &str, seconds: u64) -> Option<f64> {
     let led = || of(0).interfaces[0].messages.led + of(1).interfaces[0].messages.led;
     let group = InterfaceConfig::group_named("flooded").0;
     let (led_before, mut used) = (led(), 0.0_f64);
-    // The measurement includes the cost of sharing without a flood, mainly the walk over the machine's
-    // flows.
+    // The measurement includes the cost of sharing without a flood, mainly the walk over the
+    // machine's flows.
     let before = [0, 1].map(|at| instances[at].cpu());
     let begun = Instant::now();
     std::thread::sleep(Duration::from_secs(seconds / 4));
     let quiet =
         [0, 1].map(|at| (instances[at].cpu() - before[at]).as_secs_f64() / begun.elapsed().as_secs_f64());
     for (flooded, other) in [(follower, leader), (leader, follower)] {
-        // Count the messages of the other host: the leader's summaries to all members, or a member's
-        // reports to the leader.
+        // Count the messages of the other host: the leader's summaries to all members, or a
+        // member's reports to the leader.
         let kind = if other == leader { "summary" } else { "report" };
         let counted = || (count(&of(other), "sent", kind), count(&of(flooded), "accepted", kind));
         let before = counted();
@@ -200,7 +201,8 @@ fn garbage_in_a_members_name_splits_no_group() {
     two_under_a_flood("garbage_in_a_members_name_splits_no_group", 8);
 }
 
-/// `CARGO_PROFILE_RELEASE_LTO=off cargo test --release -p yuzuri-share --test flood -- --ignored --nocapture`.
+/// `CARGO_PROFILE_RELEASE_LTO=off cargo test --release -p yuzuri-share --test flood -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "a measurement of a minute; its figures are worth something on a quiet machine only"]
 fn what_a_flood_costs() {

@@ -1,5 +1,5 @@
-//! Sharing daemons on the machine's own kernel: hosts on one link discover each other, elect a leader,
-//! bound their flows, and leave.
+//! Sharing daemons on the machine's own kernel: hosts on one link discover each other, elect a
+//! leader, bound their flows, and leave.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -10,8 +10,8 @@ use yuzuri_policy::{Objective, PolicyConfig, PolicyName, Rule};
 use yuzuri_share::{ControlLoop, FlowStatus, GroupFrom, InterfaceConfig, Order, ShareConfig, Status};
 use yuzuri_testnet::eventually;
 
-/// Waits until all instances follow one of them that knows `members` members. Followers need not know
-/// each other.
+/// Waits until all instances follow one of them that knows `members` members. Followers need not
+/// know each other.
 fn one_leader(instances: &[&Instance], members: usize) -> String {
     let mut leader = None;
     let found = eventually(|| {

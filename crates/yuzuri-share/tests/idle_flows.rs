@@ -1,4 +1,5 @@
-//! Thousands of idle flows: the daemon skips them, lists the largest flows, and still counts every one.
+//! Thousands of idle flows: the daemon skips them, lists the largest flows, and still counts every
+//! one.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;

@@ -35,8 +35,8 @@ struct Insider {
     followed: u64,
 }
 
-/// By this tick, counted from when it was first followed, all invented members have sent a hello; the
-/// insider then starts to lie.
+/// By this tick, counted from when it was first followed, all invented members have sent a hello;
+/// the insider then starts to lie.
 const LIES_FROM: u64 = INVENTED / HELLOS + 4;
 const HELLOS: u64 = 50;
 const LIE_BPS: u64 = 20_000;
@@ -182,9 +182,9 @@ fn a_thousand_invented_members_and_an_insider_that_leads_starve_nobody() {
     let traffic = cell.traffic(1);
     let share = |status: &Status| status.interfaces.iter().find_map(|i| Some(i.summary.as_ref()?.share_bps));
     victim.until("the insider lies", |status| share(status) == Some(LIE_BPS));
-    // Long enough for the challenge, a period of doubt, and the mistrust that follows. On a link with
-    // microseconds of delay any window suffices; the test therefore checks whether the insider's
-    // summaries bound the flow, not the flow's rate.
+    // Long enough for the challenge, a period of doubt, and the mistrust that follows. On a link
+    // with microseconds of delay any window suffices; the test therefore checks whether the
+    // insider's summaries bound the flow, not the flow's rate.
     let (mut ticks, mut obeyed, mut mistrusted) = (0, 0, 0);
     let mut last = victim.status().ticks;
     while ticks < 80 {

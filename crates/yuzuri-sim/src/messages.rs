@@ -48,8 +48,8 @@ impl<T> Link<T> {
         self.in_flight.push_back((now, now + delay, message));
     }
 
-    /// The newest message received, if it was sent within `max_age`. An older message never replaces
-    /// a newer one.
+    /// The newest message received, if it was sent within `max_age`. An older message never
+    /// replaces a newer one.
     fn newest(&mut self, now: Moment, max_age: Duration) -> Option<&T> {
         let arrived = &mut self.arrived;
         let mut still_in_flight = VecDeque::new();

@@ -98,8 +98,8 @@ impl Workload {
         self.exchange_us = Histogram::default();
     }
 
-    /// Handles `signal`; `connections` are the half-connections of [`directions`](Workload::directions).
-    /// Returns the next wake-up time.
+    /// Handles `signal`; `connections` are the half-connections of
+    /// [`directions`](Workload::directions). Returns the next wake-up time.
     pub(crate) fn handle(
         &mut self,
         now: Time,

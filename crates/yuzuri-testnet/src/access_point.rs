@@ -1,5 +1,5 @@
-//! Stations behind an access point that forwards with the kernel's own means: a bridge towards them, a wire with a
-//! shaped rate towards the server.
+//! Stations behind an access point that forwards with the kernel's own means: a bridge towards
+//! them, a wire with a shaped rate towards the server.
 
 use crate::{eventually, feed, in_namespace, run};
 use anyhow::{anyhow, bail};
@@ -19,9 +19,9 @@ pub enum Host {
     Server,
 }
 
-/// The namespaces of stations, access point and server, removed on drop. The stations' devices at the access point are
-/// `s0`, `s1`, ..., ports of the bridge `br0`; the wire's is `wan`. Segmentation and checksums are made in software and
-/// checked by every receiver, as on a wire.
+/// The namespaces of stations, access point and server, removed on drop. The stations' devices at
+/// the access point are `s0`, `s1`, ..., ports of the bridge `br0`; the wire's is `wan`.
+/// Segmentation and checksums are made in software and checked by every receiver, as on a wire.
 #[derive(Debug)]
 pub struct AccessPoint {
     base: String,
@@ -113,7 +113,8 @@ impl AccessPoint {
         IpAddr::from([net, 0, 0, 0, 0, 0, 0, number])
     }
 
-    /// Limits the rate of the wire towards the server: a token bucket of `rate_mbit` with a queue of `limit_bytes`.
+    /// Limits the rate of the wire towards the server: a token bucket of `rate_mbit` with a queue
+    /// of `limit_bytes`.
     ///
     /// # Errors
     /// If `tc` fails, with its message.
@@ -168,8 +169,8 @@ impl AccessPoint {
         self.raw_device(host, device)
     }
 
-    /// New links drop their first packets until neighbours are resolved and ports forward. A refused connection shows
-    /// that both directions work.
+    /// New links drop their first packets until neighbours are resolved and ports forward. A
+    /// refused connection shows that both directions work.
     fn wait(&self) -> anyhow::Result<()> {
         for station in (0..self.stations).map(Host::Station) {
             for to in [self.v4(Host::Server), self.v6(Host::Server)] {

@@ -1,6 +1,6 @@
-//! For tests and benchmarks: two network namespaces connected by a path, removed on drop. Every test
-//! has its own, so that tests can run in parallel. [`Relay`] adds a path on which a test decides the
-//! fate of each packet, [`Path`] one with a rate, a delay, a queue and random losses.
+//! For tests and benchmarks: two network namespaces connected by a path, removed on drop. Every
+//! test has its own, so that tests can run in parallel. [`Relay`] adds a path on which a test
+//! decides the fate of each packet, [`Path`] one with a rate, a delay, a queue and random losses.
 
 mod access_point;
 mod attack;
@@ -45,8 +45,8 @@ impl Side {
     }
 }
 
-/// Two namespaces connected by a veth pair, with loopback, IPv4 and IPv6 up and segmentation offloads
-/// disabled (so that packets are as on a wire).
+/// Two namespaces connected by a veth pair, with loopback, IPv4 and IPv6 up and segmentation
+/// offloads disabled (so that packets are as on a wire).
 #[derive(Debug)]
 pub struct Net {
     names: [String; 2],
@@ -126,8 +126,8 @@ impl Net {
             feed(Command::new("ip").args(["-n", name, "-batch", "-"]), &lines)?;
             run("ip", &format!("netns exec {name} ethtool -K {link} tso off gso off gro off"))?;
         }
-        // A new link drops its first packets until neighbours are resolved. A refused connection shows
-        // that both directions work.
+        // A new link drops its first packets until neighbours are resolved. A refused connection
+        // shows that both directions work.
         for to in [net.v4(Side::B), net.v6(Side::B)] {
             let refused = || {
                 let tried = TcpStream::connect_timeout(&SocketAddr::new(to, 1), Duration::from_millis(50));
@@ -148,7 +148,8 @@ impl Net {
     /// Token bucket size of a shaped side, bytes.
     pub const BURST_BYTES: u32 = 10 * 1024;
 
-    /// Limits the egress rate of a side: a token bucket of `rate_mbit` with a queue of `limit_bytes`.
+    /// Limits the egress rate of a side: a token bucket of `rate_mbit` with a queue of
+    /// `limit_bytes`.
     ///
     /// # Errors
     /// If `tc` fails, with its message.
@@ -158,7 +159,8 @@ impl Net {
         run("tc", &format!("-n {name} qdisc replace dev {link} root {tbf}"))
     }
 
-    /// Sets a side's link down or up. While it is down, packets are lost without notice to the peers.
+    /// Sets a side's link down or up. While it is down, packets are lost without notice to the
+    /// peers.
     ///
     /// # Errors
     /// If `ip` fails, with its message.
@@ -237,8 +239,8 @@ impl Net {
         std::fs::metadata(path).map(|m| m.ino() as u32).unwrap_or_default()
     }
 
-    /// Runs a closure on a separate thread inside a side's namespace; sockets that it creates remain in
-    /// that namespace.
+    /// Runs a closure on a separate thread inside a side's namespace; sockets that it creates
+    /// remain in that namespace.
     ///
     /// # Panics
     /// If the closure panics or the namespace is gone.

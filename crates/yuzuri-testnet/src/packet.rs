@@ -38,8 +38,8 @@ impl Segment {
         self.payload > 0
     }
 
-    /// Whether the first SACK block reports a duplicate (RFC 2883, section 4: below the ACK, or within
-    /// the second block).
+    /// Whether the first SACK block reports a duplicate (RFC 2883, section 4: below the ACK, or
+    /// within the second block).
     pub fn is_dsack(&self) -> bool {
         let before = |a: u32, b: u32| (a.wrapping_sub(b) as i32) < 0;
         match self.sacks.as_slice() {

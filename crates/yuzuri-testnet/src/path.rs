@@ -1,5 +1,5 @@
-//! A path between the two namespaces with a rate, a delay, a queue and random losses, in user space: kernels without
-//! netem have none other.
+//! A path between the two namespaces with a rate, a delay, a queue and random losses, in user
+//! space: kernels without netem have none other.
 
 use crate::relay::tun;
 use crate::{Net, Side, run};
@@ -34,7 +34,8 @@ impl Way {
     }
 }
 
-/// The path: a TUN device in each namespace and a thread between them. Dropping it removes the path.
+/// The path: a TUN device in each namespace and a thread between them. Dropping it removes the
+/// path.
 #[derive(Debug)]
 pub struct Path {
     stop: Option<OwnedFd>,

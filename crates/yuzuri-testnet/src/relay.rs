@@ -1,6 +1,6 @@
-//! A second path between the two namespaces, through user space. A test decides the fate of each packet
-//! by its contents and by earlier packets. A loss or a reordering thus happens exactly where the test
-//! needs it and does not depend on a clock or a queue.
+//! A second path between the two namespaces, through user space. A test decides the fate of each
+//! packet by its contents and by earlier packets. A loss or a reordering thus happens exactly where
+//! the test needs it and does not depend on a clock or a queue.
 
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
@@ -34,7 +34,8 @@ pub enum Verdict {
 /// Decides the fate of each packet.
 pub type Policy = Box<dyn FnMut(&mut Packet<'_>) -> Verdict + Send>;
 
-/// The path: a TUN device in each namespace and a thread between them. Dropping it removes the path.
+/// The path: a TUN device in each namespace and a thread between them. Dropping it removes the
+/// path.
 pub struct Relay {
     policy: Arc<Mutex<Policy>>,
     stop: Option<OwnedFd>,
@@ -87,7 +88,8 @@ impl Drop for Relay {
     }
 }
 
-/// Creates a TUN device in a side's namespace, with addresses of 10.NUMBER.0.0/24 and fdNUMBER::/64.
+/// Creates a TUN device in a side's namespace, with addresses of 10.NUMBER.0.0/24 and
+/// fdNUMBER::/64.
 pub(crate) fn tun(net: &Net, side: Side, device: &str, number: u8) -> anyhow::Result<File> {
     let file = net.inside(side, || -> anyhow::Result<File> {
         let file = File::options().read(true).write(true).open("/dev/net/tun");

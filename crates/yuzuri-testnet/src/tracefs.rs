@@ -64,9 +64,9 @@ fn owned(descriptor: libc::c_long) -> io::Result<File> {
     }
 }
 
-/// Mounts tracefs in a new mount namespace, for programs that look for it at its usual place. Runs in a
-/// child between fork and exec and therefore only makes system calls. If tracefs is already mounted,
-/// nothing changes.
+/// Mounts tracefs in a new mount namespace, for programs that look for it at its usual place. Runs
+/// in a child between fork and exec and therefore only makes system calls. If tracefs is already
+/// mounted, nothing changes.
 ///
 /// # Errors
 /// If the kernel refuses a call, with its error.

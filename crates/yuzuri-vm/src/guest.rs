@@ -174,10 +174,10 @@ impl Guest {
         self
     }
 
-    /// Builds the image if necessary, boots it, runs the program and copies the results to the host.
-    /// Ends the guest when `stop` becomes true. No process and no temporary file is left behind,
-    /// however the run ends. QEMU is also killed when the calling thread ends, so call this on a
-    /// thread that waits for the result.
+    /// Builds the image if necessary, boots it, runs the program and copies the results to the
+    /// host. Ends the guest when `stop` becomes true. No process and no temporary file is left
+    /// behind, however the run ends. QEMU is also killed when the calling thread ends, so call this
+    /// on a thread that waits for the result.
     ///
     /// # Errors
     /// Returns an error if the image cannot be built, QEMU is missing, the guest's kernel panics,

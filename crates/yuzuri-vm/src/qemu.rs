@@ -122,7 +122,8 @@ impl Running {
         command.process_group(0);
         let parent = std::process::id();
         let processor = settings.processor.and_then(Processor::set);
-        // SAFETY: these system calls are async-signal-safe, and nothing else happens between fork and exec.
+        // SAFETY: these system calls are async-signal-safe, and nothing else happens between fork
+        // and exec.
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -7,14 +7,16 @@ use yuzuri_share::AuthorityFile;
 
 #[derive(Debug, Subcommand)]
 pub enum AuthorityTask {
-    /// Create an authority file, which issues keys. Keep it secret and do not copy it to the terminals
+    /// Create an authority file, which issues keys. Keep it secret and do not copy it to the
+    /// terminals
     New {
         /// File to create; an existing file is not replaced
         authority: PathBuf,
     },
     /// Issue a key to a terminal
     ///
-    /// If the terminal already has a key, the same key is written again, for the group's current generation.
+    /// If the terminal already has a key, the same key is written again, for the group's current
+    /// generation.
     Issue {
         /// Authority file
         authority: PathBuf,
@@ -25,9 +27,8 @@ pub enum AuthorityTask {
     },
     /// Shut terminals out: the group gets a new key, which all other members receive
     ///
-    /// Copy the notice file to one remaining terminal (`notice_file` in its configuration, then `yuzuri share
-    /// reload`). It
-    /// forwards the notices to the other members.
+    /// Copy the notice file to one remaining terminal (`notice_file` in its configuration, then
+    /// `yuzuri share reload`). It forwards the notices to the other members.
     ShutOut {
         /// Authority file
         authority: PathBuf,

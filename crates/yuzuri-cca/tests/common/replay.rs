@@ -192,7 +192,8 @@ impl Replay {
         threshold
     }
 
-    /// `tcp_enter_recovery`, `tcp_enter_cwr`, `tcp_try_undo_recovery` with `tcp_end_cwnd_reduction`.
+    /// `tcp_enter_recovery`, `tcp_enter_cwr`, `tcp_try_undo_recovery` with
+    /// `tcp_end_cwnd_reduction`.
     fn change_state(&mut self, ack: &Ack) -> Option<u32> {
         let (before, state) = (self.window.state, ack.state);
         if state == before {

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make transfers between two network namespaces: recorded at every ACK, in the default density and by polling, and
-    /// captured at both ends
+    /// Make transfers between two network namespaces: recorded at every ACK, in the default density
+    /// and by polling, and captured at both ends
     Make(Make),
-    /// Read stored transfers and print how much of the time the limit is right. Only a seed that nobody has looked at
-    /// before judges a rule fairly
+    /// Read stored transfers and print how much of the time the limit is right. Only a seed that
+    /// nobody has looked at before judges a rule fairly
     Judge(Judge),
 }
 

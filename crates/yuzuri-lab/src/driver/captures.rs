@@ -1,5 +1,5 @@
-//! Packet captures at both ends: every frame that a terminal or the server sends or receives, with the
-//! driver's time stamps.
+//! Packet captures at both ends: every frame that a terminal or the server sends or receives, with
+//! the driver's time stamps.
 
 use super::{Frame, Port};
 use crate::LabError;
@@ -18,7 +18,8 @@ type Compressed = zstd::Encoder<'static, BufWriter<File>>;
 struct One {
     path: PathBuf,
     writer: PcapWriter<Compressed>,
-    /// The first write error. It is reported at the end, so that a full disk does not disturb the run.
+    /// The first write error. It is reported at the end, so that a full disk does not disturb the
+    /// run.
     failed: Option<std::io::Error>,
 }
 

@@ -1,7 +1,7 @@
 //! Forwards ordinary packets between cell and wire in place of the access point's host: new MAC
 //! addresses, and a TTL or hop limit lower by one. Real access points do the same in hardware. This
-//! saves two passes through a TAP device and the host's routing, a fifth of a run's instructions. Any
-//! other packet goes to the host.
+//! saves two passes through a TAP device and the host's routing, a fifth of a run's instructions.
+//! Any other packet goes to the host.
 
 use super::Frame;
 use crate::net::terminal_number;
@@ -21,8 +21,8 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Rewrites a frame from the cell for the wire if it is an ordinary packet to the server; returns
-    /// whether it is.
+    /// Rewrites a frame from the cell for the wire if it is an ordinary packet to the server;
+    /// returns whether it is.
     pub(super) fn to_server(&self, frame: &mut Frame) -> bool {
         let (mac, v4, v6) = self.server;
         !self.by_host
@@ -31,8 +31,8 @@ impl Forwarding {
             && frame.forward(mac, self.ap.1)
     }
 
-    /// Rewrites a frame from the wire for the cell if it is an ordinary packet to a terminal; returns
-    /// the terminal.
+    /// Rewrites a frame from the wire for the cell if it is an ordinary packet to a terminal;
+    /// returns the terminal.
     pub(super) fn to_terminal(&self, frame: &mut Frame) -> Option<u16> {
         if self.by_host || frame.destination() != Some(self.ap.1) {
             return None;

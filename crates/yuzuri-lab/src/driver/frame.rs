@@ -38,8 +38,8 @@ impl Frame {
         Frame { buffer: Some(buffer), len: 0, flow: 0 }
     }
 
-    /// Lets `read` write to the frame's buffer. `read` returns the number of bytes written, or `None`
-    /// if there was no frame.
+    /// Lets `read` write to the frame's buffer. `read` returns the number of bytes written, or
+    /// `None` if there was no frame.
     pub fn fill<E>(&mut self, read: impl FnOnce(&mut [u8]) -> Result<Option<usize>, E>) -> Result<bool, E> {
         let Some(buffer) = &mut self.buffer else { return Ok(false) };
         let Some(len) = read(&mut buffer.bytes)? else { return Ok(false) };
@@ -69,8 +69,8 @@ impl Frame {
     }
 
     /// Forwards an IP packet like a router (RFC 1812, section 5.2): sets new MAC addresses and
-    /// decrements the TTL or hop limit. Returns false and changes nothing if the packet needs more than
-    /// that: an expired TTL, IPv4 options, a damaged header.
+    /// decrements the TTL or hop limit. Returns false and changes nothing if the packet needs more
+    /// than that: an expired TTL, IPv4 options, a damaged header.
     pub fn forward(&mut self, to: [u8; 6], from: [u8; 6]) -> bool {
         let frame = self.bytes_mut();
         match ethertype(frame) {
@@ -189,9 +189,9 @@ fn change_v4_header(frame: &mut [u8], at: usize, change: impl FnOnce(&mut [u8]))
     header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
-/// A hash of addresses, protocol and, if the first fragment of TCP or UDP shows them, ports; for other
-/// frames a hash of MAC addresses and EtherType. FNV-1a gives the same result on every machine, so that
-/// runs are reproducible.
+/// A hash of addresses, protocol and, if the first fragment of TCP or UDP shows them, ports; for
+/// other frames a hash of MAC addresses and EtherType. FNV-1a gives the same result on every
+/// machine, so that runs are reproducible.
 fn flow_hash(frame: &[u8]) -> u64 {
     let mut hash = Fnv::default();
     if ip_flow(frame, &mut hash).is_none() {

@@ -1,4 +1,5 @@
-//! Measures whether the driver keeps up: how much later than their nominal time packets are delivered.
+//! Measures whether the driver keeps up: how much later than their nominal time packets are
+//! delivered.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,8 +21,8 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// A packet later than this counts as late. 1 ms is small compared with the round-trip times under
-    /// study, and more than a scheduler with a free core needs.
+    /// A packet later than this counts as late. 1 ms is small compared with the round-trip times
+    /// under study, and more than a scheduler with a free core needs.
     pub const BOUND: Duration = Duration::from_millis(1);
     /// A run with a larger fraction of late packets is not valid.
     pub const MAX_LATE: f64 = 0.01;

@@ -1,5 +1,5 @@
-//! The driver: one thread that moves frames between the hosts' TAP devices and the models of radio and
-//! wire, each frame at its time.
+//! The driver: one thread that moves frames between the hosts' TAP devices and the models of radio
+//! and wire, each frame at its time.
 //!
 //! Model time is `CLOCK_MONOTONIC` since the driver's start. Each delivery has a nominal time;
 //! [`Lateness`] records how much later the frame was written. In virtual time the same thread runs
@@ -179,8 +179,9 @@ impl Drop for Driver {
 /// Maximum number of frames read from one device before the models and other devices are served.
 const TURN: usize = 16;
 
-/// Interrupt coalescing: how long a received frame may wait for others, so that a host is interrupted
-/// once for all of them, as with real network adapters. An interrupt costs more than a packet.
+/// Interrupt coalescing: how long a received frame may wait for others, so that a host is
+/// interrupted once for all of them, as with real network adapters. An interrupt costs more than a
+/// packet.
 const MODERATION: Duration = Duration::from_micros(250);
 
 /// A TAP device, identified by its owner.
@@ -319,8 +320,8 @@ impl<'a> Machine<'a> {
         self.run_models(now);
     }
 
-    /// Advances the models up to and including `to`, delivery by delivery, so that packets forwarded
-    /// between the models keep their nominal times.
+    /// Advances the models up to and including `to`, delivery by delivery, so that packets
+    /// forwarded between the models keep their nominal times.
     fn run_models(&mut self, to: Time) {
         let mut before = Time::ZERO;
         while let Some(at) = self.next_arrival().map(|at| at.max(before)).filter(|at| *at <= to) {
@@ -441,9 +442,9 @@ fn tap(taps: &Taps, port: Port) -> &Tap {
     }
 }
 
-/// Gives the thread real-time priority, so that it runs before ordinary threads whenever a frame or a
-/// deadline is due. Without the privilege the driver still runs, and lateness is measured in either
-/// case.
+/// Gives the thread real-time priority, so that it runs before ordinary threads whenever a frame or
+/// a deadline is due. Without the privilege the driver still runs, and lateness is measured in
+/// either case.
 fn first_in_line() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameter outlives the call; 0 is the calling thread.

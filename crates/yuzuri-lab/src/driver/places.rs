@@ -5,8 +5,8 @@ use crate::net::station_of;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::{Cell, CellAccount, CellConfig, Node, NodeAccount, StationConfig, To};
 
-/// The mapping between terminals and stations: the model numbers stations in the order in which they
-/// associate.
+/// The mapping between terminals and stations: the model numbers stations in the order in which
+/// they associate.
 pub(super) struct Places {
     stations: Vec<StationConfig>,
     /// By terminal: its current or last station.

@@ -39,8 +39,8 @@ impl Poller {
         let limit = limit.min(LONGEST);
         let limit = libc::timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_READY];
-        // SAFETY: all pointers outlive the call; `events` has room for the requested number; no signal
-        // mask is given.
+        // SAFETY: all pointers outlive the call; `events` has room for the requested number; no
+        // signal mask is given.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

@@ -12,9 +12,9 @@ const TRIES: usize = 10;
 /// Sets the default in namespaces.
 ///
 /// Outside its initial network namespace the kernel accepts only a default in the host's list of
-/// allowed congestion controls, and it checks only when the default is set. If the host's own default
-/// is not CUBIC, CUBIC is missing from that list: it is added temporarily, and the list is restored
-/// before this function returns.
+/// allowed congestion controls, and it checks only when the default is set. If the host's own
+/// default is not CUBIC, CUBIC is missing from that list: it is added temporarily, and the list is
+/// restored before this function returns.
 ///
 /// # Errors
 /// If the congestion control does not exist, or if the list cannot be written.

@@ -26,8 +26,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Locks a number that no live run has, and removes leftovers of a dead run with that number. The
-    /// search starts at `first` or at a random number.
+    /// Locks a number that no live run has, and removes leftovers of a dead run with that number.
+    /// The search starts at `first` or at a random number.
     ///
     /// # Errors
     /// If the folder of locks cannot be written (not root, disk full).
@@ -68,8 +68,8 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Remove the file while it is locked: a process that opens the path later creates a new file,
-        // and one that opened it before detects below that it is gone.
+        // Remove the file while it is locked: a process that opens the path later creates a new
+        // file, and one that opened it before detects below that it is gone.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -131,8 +131,8 @@ fn try_lock(path: &Path) -> io::Result<Option<Flock<File>>> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
-                // The former owner may have removed the file after we opened it and before we locked
-                // it.
+                // The former owner may have removed the file after we opened it and before we
+                // locked it.
                 let (ours, there) = (lock.metadata()?, std::fs::metadata(path));
                 if there.is_ok_and(|there| there.ino() == ours.ino()) {
                     return Ok(Some(lock));

@@ -1,4 +1,5 @@
-//! The hosts of an experiment: network namespaces, and the TAP devices that connect them to the driver.
+//! The hosts of an experiment: network namespaces, and the TAP devices that connect them to the
+//! driver.
 
 mod default_control;
 mod lock;

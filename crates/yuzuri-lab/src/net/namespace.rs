@@ -24,7 +24,8 @@ impl Namespace {
     /// Without root, or without iproute2.
     pub fn create(names: &[String]) -> Result<Vec<Namespace>, LabError> {
         let orders: String = names.iter().map(|name| format!("netns add {name}\n")).collect();
-        // Constructed before the namespaces exist, so that whatever was created is removed in any case.
+        // Constructed before the namespaces exist, so that whatever was created is removed in any
+        // case.
         let mut made: Vec<Namespace> =
             names.iter().map(|name| Namespace { name: name.clone(), inode: 0 }).collect();
         ip(&["-batch", "-"], &orders)?;
@@ -67,7 +68,8 @@ impl Namespace {
         tool("tc", &["-n", &self.name, "-batch", "-"], orders)
     }
 
-    /// Moves the calling thread into the namespace permanently; for threads created for that purpose.
+    /// Moves the calling thread into the namespace permanently; for threads created for that
+    /// purpose.
     ///
     /// # Errors
     /// Without root.
@@ -75,8 +77,8 @@ impl Namespace {
         self.door()?.enter()
     }
 
-    /// A handle for a thread that cannot borrow the namespace. The kernel keeps the namespace as long
-    /// as a handle exists.
+    /// A handle for a thread that cannot borrow the namespace. The kernel keeps the namespace as
+    /// long as a handle exists.
     ///
     /// # Errors
     /// If the namespace is gone.
@@ -86,8 +88,8 @@ impl Namespace {
         Ok(Door { name: self.name.clone(), file })
     }
 
-    /// Runs a closure on a separate thread inside the namespace; sockets and devices that it creates
-    /// remain there.
+    /// Runs a closure on a separate thread inside the namespace; sockets and devices that it
+    /// creates remain there.
     ///
     /// # Errors
     /// As [`Namespace::enter`].

@@ -125,7 +125,8 @@ const FIRST_TERMINAL: u8 = 10;
 /// The server's host number on the wire.
 const SERVER: u8 = 2;
 
-/// The addresses of a run. Each run has its own, so that flows of concurrent runs can be distinguished.
+/// The addresses of a run. Each run has its own, so that flows of concurrent runs can be
+/// distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     /// The run's number.
@@ -194,12 +195,12 @@ impl Topology {
             .position(|host| address == IpAddr::V4(host.v4) || address == IpAddr::V6(host.v6))
     }
 
-    /// Builds the network of a run: one host for each element of `terminals`, with kernel parameters
-    /// (`net.ipv4.tcp_ecn`) for all hosts.
+    /// Builds the network of a run: one host for each element of `terminals`, with kernel
+    /// parameters (`net.ipv4.tcp_ecn`) for all hosts.
     ///
     /// # Errors
-    /// Without root or the tools, or if the kernel rejects a setting; everything built so far is then
-    /// removed.
+    /// Without root or the tools, or if the kernel rejects a setting; everything built so far is
+    /// then removed.
     pub fn build(
         run: &Run,
         terminals: &[HostSettings],
@@ -309,7 +310,8 @@ impl Topology {
         self.ap.namespace.traffic(&orders)
     }
 
-    /// The addresses for forwarding between cell and wire at the access point; `by_host`: its kernel forwards.
+    /// The addresses for forwarding between cell and wire at the access point; `by_host`: its
+    /// kernel forwards.
     pub fn forwarding(&self, by_host: bool) -> Forwarding {
         let terminals = self.terminals.iter().enumerate();
         Forwarding {
@@ -349,9 +351,9 @@ impl Topology {
     }
 
     /// Opens and closes a connection between a terminal and the server. A locked `cwnd` of a route
-    /// bounds a connection only if the kernel already has metrics of the peer, which it creates when
-    /// the first connection is closed (`tcp_init_metrics`, `tcp_update_metrics`). Afterwards both ends
-    /// have them.
+    /// bounds a connection only if the kernel already has metrics of the peer, which it creates
+    /// when the first connection is closed (`tcp_init_metrics`, `tcp_update_metrics`). Afterwards
+    /// both ends have them.
     ///
     /// # Errors
     /// If the connection cannot be established within 30 s, or if `stop` is set.

@@ -20,8 +20,8 @@ struct Compared {
 /// Points of a drawn distribution.
 const POINTS: usize = 300;
 
-/// The page that compares two runs. Each is a run's folder, or a results folder whose valid runs are of one point: then
-/// the first of them.
+/// The page that compares two runs. Each is a run's folder, or a results folder whose valid runs
+/// are of one point: then the first of them.
 ///
 /// # Errors
 /// If one is neither, or cannot be read, or lacks its recording.

@@ -37,8 +37,8 @@ pub fn over_time(lines: &[Line], end_s: f64, y_title: &str) -> Result<String, Dr
     })
 }
 
-/// Cumulative distributions: for each value the part that does not exceed it. The axis is logarithmic if the values span
-/// more than a factor of ten.
+/// Cumulative distributions: for each value the part that does not exceed it. The axis is
+/// logarithmic if the values span more than a factor of ten.
 pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError> {
     let xs = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
     let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));

@@ -49,8 +49,8 @@ pub(super) fn greatest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 
-/// Each terminal over time, one plot below the other: window and bounds (left axis), throughput (right
-/// axis), state (bands), and below what limits its flows.
+/// Each terminal over time, one plot below the other: window and bounds (left axis), throughput
+/// (right axis), state (bands), and below what limits its flows.
 pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, DrawError> {
     const ROW: u32 = 206;
     const MARGIN: u32 = 8;
@@ -172,13 +172,13 @@ pub struct Curve {
     pub points: Vec<(f64, Estimate)>,
 }
 
-/// Curves over a varied field, with a logarithmic axis if its range is large. `top`: the upper end of
-/// the y axis if it has a natural one.
+/// Curves over a varied field, with a logarithmic axis if its range is large. `top`: the upper end
+/// of the y axis if it has a natural one.
 pub fn curves(curves: &[Curve], x_title: &str, y_title: &str, top: Option<f64>) -> Result<String, DrawError> {
     let xs = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.0));
     let points = || curves.iter().flat_map(|c| c.points.iter().map(|p| p.1));
-    // The interval from two repetitions may be many times the value: clip it instead of flattening the
-    // rest.
+    // The interval from two repetitions may be many times the value: clip it instead of flattening
+    // the rest.
     let highest = greatest(points().map(|e| e.range().1)).min(greatest(points().map(|e| e.mean)) * 1.6);
     let top = top.unwrap_or_else(|| ceiling(highest));
     let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));

@@ -1,5 +1,5 @@
-//! The time series of a run, reduced for plotting: window, state and throughput of each terminal, and
-//! the queues.
+//! The time series of a run, reduced for plotting: window, state and throughput of each terminal,
+//! and the queues.
 
 use super::limits::Lanes;
 use crate::LabError;
@@ -178,7 +178,8 @@ impl FlowState {
     }
 }
 
-/// The smoothed round-trip times of all terminals in the evaluated part, microseconds, each weighted by its duration.
+/// The smoothed round-trip times of all terminals in the evaluated part, microseconds, each
+/// weighted by its duration.
 pub fn rtts(folder: &Path, record: &RunRecord) -> Result<Weighted, LabError> {
     let ns = |s: f64| record.origin_mono_ns.saturating_add((s * 1e9) as u64);
     let terminal_of = |flow: &Flow| {

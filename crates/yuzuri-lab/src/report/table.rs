@@ -1,5 +1,5 @@
-//! One figure of all points as a Markdown table: one column for each value of one field, one row for
-//! each combination of the others.
+//! One figure of all points as a Markdown table: one column for each value of one field, one row
+//! for each combination of the others.
 
 use super::data::{Estimate, FigureOf, Group, Summary};
 use crate::LabError;
@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// Compares points: a point whose values contain `word` with the point that has `other` instead, for
-/// equal seeds.
+/// Compares points: a point whose values contain `word` with the point that has `other` instead,
+/// for equal seeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beside {
     /// The word of the points shown.
@@ -90,13 +90,13 @@ impl Group {
 }
 
 impl Summary {
-    /// The table of a figure, with one column for each value of `across`, or by default of the field
-    /// with the most values. With `beside`: by how many percent the figure is greater for the points
-    /// with the first word than for those with the second, seed by seed.
+    /// The table of a figure, with one column for each value of `across`, or by default of the
+    /// field with the most values. With `beside`: by how many percent the figure is greater for the
+    /// points with the first word than for those with the second, seed by seed.
     ///
     /// # Errors
-    /// If the results do not have the figure, the field or the words, with a list of those that they
-    /// have.
+    /// If the results do not have the figure, the field or the words, with a list of those that
+    /// they have.
     pub fn table(
         &self,
         figure: &str,
@@ -294,8 +294,8 @@ mod tests {
         assert!(error.contains("path.rtt_ms") && error.contains("path.loss, variant"), "{error}");
     }
 
-    /// The stored runs: the iPhone's constants compared with Linux's, with the same packets lost for
-    /// each seed.
+    /// The stored runs: the iPhone's constants compared with Linux's, with the same packets lost
+    /// for each seed.
     #[test]
     fn points_are_compared_seed_by_seed() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/identification");

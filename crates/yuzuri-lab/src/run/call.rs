@@ -1,5 +1,5 @@
-//! A call: frames of constant size at constant intervals over UDP, both ways at once. All hosts have one
-//! clock, so that the time of each frame on its way is known.
+//! A call: frames of constant size at constant intervals over UDP, both ways at once. All hosts
+//! have one clock, so that the time of each frame on its way is known.
 
 use super::work::Job;
 use crate::LabError;
@@ -43,7 +43,8 @@ pub struct CallRecord {
     pub down: CallWay,
 }
 
-/// A call's frames: by direction when each was sent (`CLOCK_MONOTONIC`, ns), and how long it took, ns.
+/// A call's frames: by direction when each was sent (`CLOCK_MONOTONIC`, ns), and how long it took,
+/// ns.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
     ways: [Vec<(u64, Option<u64>)>; 2],

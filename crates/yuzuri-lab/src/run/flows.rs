@@ -1,4 +1,5 @@
-//! Computes the figures of each terminal's flows from a recording, for the evaluated part of the run.
+//! Computes the figures of each terminal's flows from a recording, for the evaluated part of the
+//! run.
 
 use crate::LabError;
 use std::collections::HashMap;
@@ -67,8 +68,8 @@ impl Weighted {
         (weight > 0.0).then(|| sum / weight)
     }
 
-    /// The distribution: values, ascending, each with the part of the weight that does not exceed it. At most `most`
-    /// points: between two of them lies no more than that part of the weight.
+    /// The distribution: values, ascending, each with the part of the weight that does not exceed
+    /// it. At most `most` points: between two of them lies no more than that part of the weight.
     pub fn cumulative(&self, most: usize) -> Vec<(u32, f64)> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();
@@ -110,8 +111,8 @@ struct Track {
     over: bool,
 }
 
-/// Computes the figures between two times (`CLOCK_MONOTONIC`, ns). `terminal_of` returns the terminal
-/// of a sending flow; flows without one are omitted.
+/// Computes the figures between two times (`CLOCK_MONOTONIC`, ns). `terminal_of` returns the
+/// terminal of a sending flow; flows without one are omitted.
 ///
 /// # Errors
 /// If the recording cannot be read.

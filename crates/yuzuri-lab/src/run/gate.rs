@@ -1,5 +1,5 @@
-//! The access point's daemon in a run: a thread inside the access point's namespace shares for terminals that run
-//! nothing.
+//! The access point's daemon in a run: a thread inside the access point's namespace shares for
+//! terminals that run nothing.
 
 use super::sharing::{GROUP, group_key, radio_of, summary_cells};
 use crate::LabError;
@@ -71,7 +71,8 @@ pub(crate) struct Gated {
 }
 
 impl GateRun {
-    /// Starts the daemon at the access point's device in the cell, and waits until the gate is there.
+    /// Starts the daemon at the access point's device in the cell, and waits until the gate is
+    /// there.
     ///
     /// # Errors
     /// If the kernel lacks what is needed.

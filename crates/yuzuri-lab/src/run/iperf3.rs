@@ -40,8 +40,8 @@ pub fn check() -> Result<(), LabError> {
 
 /// Starts iperf3 inside a host.
 fn start(host: &Host, args: &[String]) -> Result<Kept, LabError> {
-    // On this thread, which lives until the job is done: the parent-death signal refers to the thread
-    // that started the process.
+    // On this thread, which lives until the job is done: the parent-death signal refers to the
+    // thread that started the process.
     host.namespace.enter()?;
     let mut command = Command::new("iperf3");
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

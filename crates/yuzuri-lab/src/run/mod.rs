@@ -1,4 +1,5 @@
-//! One run: builds the network, runs the workloads, monitors the flows, and writes a folder of results.
+//! One run: builds the network, runs the workloads, monitors the flows, and writes a folder of
+//! results.
 
 mod call;
 mod exchange;
@@ -59,16 +60,16 @@ pub const GATE_FILE: &str = "gate.csv";
 /// File name of the buffers in a run's folder, if the workload records them.
 pub const BUFFERS_FILE: &str = "buffers.csv";
 
-/// Time between the network's first answer and the scenario's time zero, so that everything that starts
-/// at zero is ready.
+/// Time between the network's first answer and the scenario's time zero, so that everything that
+/// starts at zero is ready.
 const LEAD: Duration = Duration::from_millis(100);
 
 /// Runs a scenario in real time (or in a guest's virtual time) and writes its results to `folder`,
 /// which exists. Calls `progress` a few times per second with the elapsed scenario time in seconds.
 ///
 /// # Errors
-/// If the host lacks what is needed, if a result cannot be written, or if `stop` was set. The network
-/// is removed in these cases as well.
+/// If the host lacks what is needed, if a result cannot be written, or if `stop` was set. The
+/// network is removed in these cases as well.
 pub fn run(
     scenario: &Scenario,
     task: &Task,
@@ -98,8 +99,8 @@ pub fn run(
     if let Some(gated) = &done.gated {
         write_file(&folder.join(GATE_FILE), &gated.csv(*origin))?;
     }
-    // The snapshots at the start and the end of the evaluated part; the driver took one more when it
-    // ended.
+    // The snapshots at the start and the end of the evaluated part; the driver took one more when
+    // it ended.
     let [from, to, ..] = report.snapshots.as_slice() else {
         return Err(LabError::Run("the driver did not account for the run".into()));
     };
@@ -162,8 +163,9 @@ pub(crate) fn perform(
     check_built(scenario)?;
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
 
-    // Dropped in reverse order: workers and driver end before the network is removed, and the network
-    // before the congestion controls, whose names contain the number that the lock releases.
+    // Dropped in reverse order: workers and driver end before the network is removed, and the
+    // network before the congestion controls, whose names contain the number that the lock
+    // releases.
     let claim = Run::claim((task.clock == Clock::Virtual).then_some(0))?;
     let settings: Vec<HostSettings> = scenario
         .terminals()
@@ -203,7 +205,8 @@ pub(crate) fn perform(
     plan.reach(&absent)?;
     let names: Vec<&str> = topology.terminals.iter().map(|host| host.namespace.name()).collect();
     built(&names);
-    // Started after the driver, so that it ends first: its departure messages pass through the driver.
+    // Started after the driver, so that it ends first: its departure messages pass through the
+    // driver.
     let sharing = Sharing::start(scenario, task.seed, claim.number(), &topology, statuses, stop)?;
     plan.sharing = Some(&sharing);
     let gate = scenario.gate.as_ref().map(|spec| GateRun::start(scenario, spec, &topology)).transpose()?;
@@ -331,7 +334,8 @@ fn default_control<'a>(scenario: &'a Scenario, kind: &TerminalSpec) -> Option<&'
 }
 
 impl Plan<'_> {
-    /// Waits until every associated terminal reaches the server, and makes window bounds take effect.
+    /// Waits until every associated terminal reaches the server, and makes window bounds take
+    /// effect.
     fn reach(&self, absent: &[u16]) -> Result<(), LabError> {
         let present = (0..self.topology.terminals.len()).filter(|t| !absent.contains(&(*t as u16)));
         std::thread::scope(|scope| {
@@ -368,8 +372,8 @@ impl Plan<'_> {
         jobs.collect()
     }
 
-    /// Runs all workloads from `origin` until the end. Returns the workers' results, and what ended the
-    /// run early.
+    /// Runs all workloads from `origin` until the end. Returns the workers' results, and what ended
+    /// the run early.
     fn work(
         &self,
         origin: Instant,

@@ -5,8 +5,8 @@ use yuzuri_kernel::before_5_7::{Before57, NAMES};
 use yuzuri_kernel::control::Control;
 use yuzuri_scenario::Scenario;
 
-/// The congestion controls registered for a run. They are unregistered on drop, which must follow the
-/// end of their flows.
+/// The congestion controls registered for a run. They are unregistered on drop, which must follow
+/// the end of their flows.
 pub struct OwnCubics {
     /// By kind of terminal.
     controls: Vec<Option<Control>>,
@@ -15,12 +15,14 @@ pub struct OwnCubics {
 }
 
 impl OwnCubics {
-    /// Registers one for each kind of terminal with its own CUBIC constants. The kernel has only one
-    /// list of congestion controls for all namespaces, so that their names contain the run's number.
+    /// Registers one for each kind of terminal with its own CUBIC constants. The kernel has only
+    /// one list of congestion controls for all namespaces, so that their names contain the run's
+    /// number.
     ///
     /// # Errors
-    /// If the kernel cannot register it (no `struct_ops`, before 5.6), or if a dead run's congestion
-    /// control still has the name (before 6.4). Of the former ones, if another run has the same.
+    /// If the kernel cannot register it (no `struct_ops`, before 5.6), or if a dead run's
+    /// congestion control still has the name (before 6.4). Of the former ones, if another run has
+    /// the same.
     pub fn register(scenario: &Scenario, run: u16) -> Result<OwnCubics, LabError> {
         let one = |(number, kind): (usize, &yuzuri_scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);

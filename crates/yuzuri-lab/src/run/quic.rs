@@ -1,5 +1,5 @@
-//! An upload over QUIC, and its figures. The feature `quic` builds it: `make demo` needs neither QUIC nor its
-//! TLS, and is built sooner without.
+//! An upload over QUIC, and its figures. The feature `quic` builds it: `make demo` needs neither
+//! QUIC nor its TLS, and is built sooner without.
 
 #[cfg(feature = "quic")]
 mod connection;
@@ -34,7 +34,8 @@ pub struct QuicFlow {
 }
 
 impl QuicFlow {
-    /// Its figures between two times (`CLOCK_MONOTONIC`, ns). Packets declared lost count as retransmissions.
+    /// Its figures between two times (`CLOCK_MONOTONIC`, ns). Packets declared lost count as
+    /// retransmissions.
     pub fn figures(&self, terminal: usize, from_ns: u64, to_ns: u64) -> FlowFigures {
         let at =
             |ns: u64| self.samples.iter().rfind(|sample| sample.mono_ns <= ns).copied().unwrap_or_default();
@@ -61,7 +62,8 @@ impl QuicFlow {
 /// Uploads until the flag is set, or until the connection is lost.
 ///
 /// # Errors
-/// If a socket or the keys cannot be made, the connection is lost, or this program was built without QUIC.
+/// If a socket or the keys cannot be made, the connection is lost, or this program was built
+/// without QUIC.
 #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "the error needs none"))]
 pub fn upload(
     topology: &Topology,
@@ -75,7 +77,8 @@ pub fn upload(
     Err(not_built())
 }
 
-/// Refuses a scenario that needs QUIC where this program was built without, before anything is set up.
+/// Refuses a scenario that needs QUIC where this program was built without, before anything is set
+/// up.
 ///
 /// # Errors
 /// In that case.

@@ -15,8 +15,8 @@ pub const FORMAT: u32 = 1;
 /// Its file name.
 pub const FILE: &str = "run.json";
 
-/// The clock of a run, and with it the TCP implementation: the kernel's in real or virtual time, or the
-/// simulator's.
+/// The clock of a run, and with it the TCP implementation: the kernel's in real or virtual time, or
+/// the simulator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {

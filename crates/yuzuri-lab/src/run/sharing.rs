@@ -173,8 +173,8 @@ pub struct Shared {
     pub notes: Vec<String>,
 }
 
-/// The group has a key only where an access point leads it, which terminals obey in no other: elsewhere
-/// messages stay as they were in kept runs. Whoever could forge messages is not in a run.
+/// The group has a key only where an access point leads it, which terminals obey in no other:
+/// elsewhere messages stay as they were in kept runs. Whoever could forge messages is not in a run.
 pub(super) fn group_key(scenario: &Scenario) -> KeySource {
     match scenario.gate {
         Some(_) => KeySource::Key(Key::from_bytes(GROUP_KEY)),
@@ -189,13 +189,13 @@ pub(super) fn radio_of(phy: Phy) -> RadioConfig {
 }
 
 impl Sharing {
-    /// Starts the daemons, and waits until those that share from the beginning are ready. The kernel
-    /// has only one list of congestion controls for all namespaces, so that their names contain the
-    /// run's number.
+    /// Starts the daemons, and waits until those that share from the beginning are ready. The
+    /// kernel has only one list of congestion controls for all namespaces, so that their names
+    /// contain the run's number.
     ///
     /// # Errors
-    /// If the kernel lacks what is needed (no `struct_ops`, no TCP iterator: before 5.15), or if `stop`
-    /// was set.
+    /// If the kernel lacks what is needed (no `struct_ops`, no TCP iterator: before 5.15), or if
+    /// `stop` was set.
     pub fn start(
         scenario: &Scenario,
         seed: u64,
@@ -296,7 +296,8 @@ impl Sharing {
     pub fn finish(mut self) -> Shared {
         self.stop.store(true, Ordering::Relaxed);
         let mut shared = Shared::default();
-        // Remove them one by one: if a thread has panicked, dropping `self` still waits for the others.
+        // Remove them one by one: if a thread has panicked, dropping `self` still waits for the
+        // others.
         while let Some(Running { terminal, spec, control, thread }) = self.running.pop() {
             let kept = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             shared.notes.extend(kept.notes);

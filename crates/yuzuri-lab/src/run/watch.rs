@@ -43,7 +43,8 @@ impl Recorder {
             };
             let goes_on = || !stop_flag.load(Ordering::Relaxed);
             let rest = |monitor: &mut dyn Watch| std::thread::sleep(monitor.rest());
-            // On this thread alone: in virtual time, each wakeup of another one would be part of the result.
+            // On this thread alone: in virtual time, each wakeup of another one would be part of
+            // the result.
             let (mut items, account) = drive(Box::new(monitor), goes_on, &mut write, rest);
             // The final account is written last and includes what the recording lost.
             items.pop_if(|last| matches!(last, Item::Account(_)));

@@ -51,7 +51,8 @@ impl Job {
             WorkloadSpec::Bulk { direction, .. } | WorkloadSpec::Iperf3 { direction, .. } => {
                 (*direction == Direction::Up, *direction == Direction::Down)
             }
-            // For exchanges, the requesting end is monitored: it counts the bytes of both directions.
+            // For exchanges, the requesting end is monitored: it counts the bytes of both
+            // directions.
             WorkloadSpec::Buffers { .. }
             | WorkloadSpec::OnOff { .. }
             | WorkloadSpec::RequestResponse { .. } => (true, false),

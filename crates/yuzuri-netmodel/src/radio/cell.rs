@@ -195,9 +195,9 @@ impl<P: Packet> Cell<P> {
         self.stations_changed();
     }
 
-    /// Changes the rate between a station and the access point, starting with the next frame. Packets
-    /// stay in the access category in which they were queued; voice queued from now on may overtake
-    /// voice that a radio without EDCA queued as best effort.
+    /// Changes the rate between a station and the access point, starting with the next frame.
+    /// Packets stay in the access category in which they were queued; voice queued from now on may
+    /// overtake voice that a radio without EDCA queued as best effort.
     ///
     /// # Errors
     /// Returns an error if the rate is invalid or the station is not associated.

@@ -165,7 +165,8 @@ impl Contention {
         }
     }
 
-    /// Registers that a node has a voice packet to send at `now`; the arguments are those of [`request`](Self::request).
+    /// Registers that a node has a voice packet to send at `now`; the arguments are those of
+    /// [`request`](Self::request).
     pub(super) fn hurry(&mut self, node: NodeIndex, now: Time, busy: bool, in_exchange: bool) {
         let contender = &mut self.contenders[node];
         if contender.paused.is_some() {

@@ -1,8 +1,8 @@
 //! Model of one 802.11 cell: an access point and its stations on a half-duplex channel.
 //!
-//! All nodes hear each other. Channel access is EDCA (best effort and voice), or DCF for 802.11g stations.
-//! Unicast frames are acknowledged, aggregated from 802.11n on, retransmitted and delivered in
-//! order. Group-addressed frames are sent once at a basic rate.
+//! All nodes hear each other. Channel access is EDCA (best effort and voice), or DCF for 802.11g
+//! stations. Unicast frames are acknowledged, aggregated from 802.11n on, retransmitted and
+//! delivered in order. Group-addressed frames are sent once at a basic rate.
 
 mod account;
 mod backlog;

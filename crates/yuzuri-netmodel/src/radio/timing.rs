@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Frequency band.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Band {
-    /// 2.4 GHz, ERP-OFDM with short slots: SIFS 10 µs, signal extension 6 µs (18.3.2.4, table 18-5).
+    /// 2.4 GHz, ERP-OFDM with short slots: SIFS 10 µs, signal extension 6 µs (18.3.2.4, table
+    /// 18-5).
     #[serde(rename = "2.4GHz")]
     Ghz2,
     /// 5 (or 6) GHz: SIFS 16 µs (table 17-21).

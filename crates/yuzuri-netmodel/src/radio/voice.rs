@@ -1,17 +1,19 @@
-//! Packets of the access category for voice (AC_VO): they have a queue and a channel access of their own, and do not wait
-//! behind packets of best effort (10.23.2 of IEEE Std 802.11-2020).
+//! Packets of the access category for voice (AC_VO): they have a queue and a channel access of
+//! their own, and do not wait behind packets of best effort (10.23.2 of IEEE Std 802.11-2020).
 //!
-//! Simplifications: an MPDU is a frame of its own, in the order of arrival, whatever the sequence of best effort; while the
-//! voice queue contends, the back-off of best effort is paused.
+//! Simplifications: an MPDU is a frame of its own, in the order of arrival, whatever the sequence
+//! of best effort; while the voice queue contends, the back-off of best effort is paused.
 
 use super::backlog::{Item, Receiver};
 use crate::Packet;
 use std::collections::VecDeque;
 
-/// Maximum number of packets in a node's voice queue: Linux's `txqueuelen`, which applies to each band of `pfifo_fast`.
+/// Maximum number of packets in a node's voice queue: Linux's `txqueuelen`, which applies to each
+/// band of `pfifo_fast`.
 const MAX_PACKETS: usize = 1000;
 
-/// A node's packets of AC_VO. The first one stays in the queue until it is acknowledged or given up.
+/// A node's packets of AC_VO. The first one stays in the queue until it is acknowledged or given
+/// up.
 #[derive(Clone, Debug)]
 pub(super) struct Voice<P> {
     waiting: VecDeque<(Receiver, Item<P>)>,

@@ -4,8 +4,8 @@ use super::drivers;
 use yuzuri_gate::{Gate, GateError, Options};
 use yuzuri_kernel::doctor::{Finding, Standing};
 
-/// Loads the gate temporarily without attaching it, looks for mechanisms that forward packets past it,
-/// and asks the drivers of radios what they report of stations.
+/// Loads the gate temporarily without attaching it, looks for mechanisms that forward packets past
+/// it, and asks the drivers of radios what they report of stations.
 pub fn examine_gate() -> Vec<Finding> {
     let gate = match Gate::load(&Options { flows: 1, ..Options::default() }) {
         Ok(_) => (Standing::Ok, "loads".to_owned(), ""),

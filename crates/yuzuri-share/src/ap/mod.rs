@@ -1,5 +1,5 @@
-//! The daemon of an access point: it speaks for stations that run nothing, and enforces their shares by the gate
-//! ([`yuzuri_gate`]).
+//! The daemon of an access point: it speaks for stations that run nothing, and enforces their
+//! shares by the gate ([`yuzuri_gate`]).
 
 mod air;
 mod bypass;

@@ -29,8 +29,8 @@ pub(super) enum Answered {
     WithAll(u64),
 }
 
-/// A status in serialised form. The bytes are freed with the last client that needs them, so that slow
-/// readers cost one copy for each status of the last two seconds, regardless of their number.
+/// A status in serialised form. The bytes are freed with the last client that needs them, so that
+/// slow readers cost one copy for each status of the last two seconds, regardless of their number.
 #[derive(Default)]
 struct Made(Option<(Weak<Status>, Weak<[u8]>)>);
 

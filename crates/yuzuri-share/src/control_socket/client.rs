@@ -1,5 +1,5 @@
-//! The connection state of one client: the request received so far, and how much of the answer has been
-//! sent.
+//! The connection state of one client: the request received so far, and how much of the answer has
+//! been sent.
 
 use super::answers::{Answered, Reply, Responder};
 use nix::poll::PollFlags;
@@ -32,8 +32,8 @@ enum Stage {
     Waiting(u64),
     /// Sending the answer; the number of bytes sent.
     Answering(Reply, usize),
-    /// The answer has been sent. Further input is read and discarded: closing a socket with unread data
-    /// resets the connection, and the client could lose the answer (RFC 9112, section 9.6).
+    /// The answer has been sent. Further input is read and discarded: closing a socket with unread
+    /// data resets the connection, and the client could lose the answer (RFC 9112, section 9.6).
     Ending,
     /// Finished.
     Over,

@@ -54,8 +54,8 @@ impl Counter {
                 Ok((socket, _)) => socket,
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-                        // Close the oldest client to free resources. Without a client to close, wait
-                        // until the process has resources again.
+                        // Close the oldest client to free resources. Without a client to close,
+                        // wait until the process has resources again.
                         if self.clients.pop_front().is_none() {
                             self.paused_until = Some(now + PAUSE);
                             return;

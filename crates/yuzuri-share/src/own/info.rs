@@ -1,11 +1,12 @@
-//! Converts `TCP_INFO` of an own socket (`struct tcp_info` of linux/tcp.h) to the flow state of a walk.
+//! Converts `TCP_INFO` of an own socket (`struct tcp_info` of linux/tcp.h) to the flow state of a
+//! walk.
 
 use std::net::SocketAddr;
 use yuzuri_kernel::steer::{FlowState, Standing};
 use yuzuri_trace::{CaState, FlowId};
 
-/// TCP states of sockets that take part: ESTABLISHED, and the states in which this end may have more to
-/// send.
+/// TCP states of sockets that take part: ESTABLISHED, and the states in which this end may have
+/// more to send.
 const ESTABLISHED: u8 = 1;
 const CLOSE_WAIT: u8 = 8;
 
@@ -39,8 +40,8 @@ pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAd
         min_rtt_us: word(148),
         delivered: word(192),
         bytes_acked: long(120),
-        // Not reported: every retransmission counts as a lost segment, although tail loss probes are
-        // included.
+        // Not reported: every retransmission counts as a lost segment, although tail loss probes
+        // are included.
         lost: total_retrans,
         total_retrans,
         app_limited: byte(7) & 1 != 0,

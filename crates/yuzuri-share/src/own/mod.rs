@@ -1,15 +1,16 @@
 //! Bounds without privilege, for a program that shares with its own sockets only.
 //!
-//! The kernel lets only a congestion control set the congestion window. A program can, however, keep
-//! less data outstanding than the window allows, which bounds the data in flight like a window does:
-//! the writer asks a [`Gate`]. Sockets whose program has no gate are bounded by pacing
+//! The kernel lets only a congestion control set the congestion window. A program can, however,
+//! keep less data outstanding than the window allows, which bounds the data in flight like a window
+//! does: the writer asks a [`Gate`]. Sockets whose program has no gate are bounded by pacing
 //! (`SO_MAX_PACING_RATE`): the wanted window per round-trip time, updated every 500 ms.
 //!
-//! A send buffer limit (`SO_SNDBUF`) is no substitute: the kernel fills the buffer in chunks of up to
-//! 64 kB, as much as many a share.
+//! A send buffer limit (`SO_SNDBUF`) is no substitute: the kernel fills the buffer in chunks of up
+//! to 64 kB, as much as many a share.
 //!
-//! This method has no lower bound, no exemption from reductions, and no choice of burst size. A pacing
-//! rate does not expire: a program that hangs keeps it; when a program ends, its sockets end with it.
+//! This method has no lower bound, no exemption from reductions, and no choice of burst size. A
+//! pacing rate does not expire: a program that hangs keeps it; when a program ends, its sockets end
+//! with it.
 
 mod info;
 mod sys;
@@ -78,8 +79,8 @@ impl OwnSockets {
         Ok(())
     }
 
-    /// A callback for a transfer that adds each of its connections. Failures are reported on standard
-    /// error.
+    /// A callback for a transfer that adds each of its connections. Failures are reported on
+    /// standard error.
     pub fn shown(&self) -> Shown {
         let sockets = self.clone();
         Shown::new(move |connection| {
@@ -145,8 +146,8 @@ impl Held {
                 info.flow.sndbuf_bytes = u32::try_from(socket.send_buffer_size()?).unwrap_or(u32::MAX)
             }
             Hold::Gate(upper) | Hold::Rate(upper) => {
-                // The effective window is the bound. Data held back by the gate is not an application
-                // limit.
+                // The effective window is the bound. Data held back by the gate is not an
+                // application limit.
                 info.flow.cwnd = info.flow.cwnd.min(upper);
                 if self.gate.as_ref().is_some_and(|gate| gate.held_back()) {
                     info.flow.unsent_bytes = info.flow.unsent_bytes.max(info.flow.mss);

@@ -18,8 +18,8 @@ use yuzuri_share::{ControlLoop, KeySource, Order, ShareConfig, ShareError, Statu
 /// Rate limit of each host, Mbit/s. Its queue holds about 60 ms at this rate.
 pub const RATE_MBIT: u32 = 20;
 
-/// A server namespace with a bridge, and the hosts attached to it: host N has `eth0` with 10.88.0.N and
-/// fd88::N.
+/// A server namespace with a bridge, and the hosts attached to it: host N has `eth0` with 10.88.0.N
+/// and fd88::N.
 pub struct Cell {
     base: String,
     hosts: u32,
@@ -266,7 +266,8 @@ impl Instance {
         self.status_cell.read()
     }
 
-    /// Waits until `shown` is true for the status. After 20 s the test fails with the message `what`.
+    /// Waits until `shown` is true for the status. After 20 s the test fails with the message
+    /// `what`.
     pub fn until(&self, what: &str, shown: impl Fn(&Status) -> bool) -> Arc<Status> {
         let seen = yuzuri_testnet::eventually(|| shown(&self.status()));
         let status = self.status();

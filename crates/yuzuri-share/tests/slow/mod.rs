@@ -1,5 +1,5 @@
-//! Slow clients: each sends one byte at a time, never completes its request, and reconnects when it is
-//! closed.
+//! Slow clients: each sends one byte at a time, never completes its request, and reconnects when it
+//! is closed.
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -26,8 +26,8 @@ impl Crowd {
         Crowd::start(SockAddr::unix(path).unwrap(), clients, b'"')
     }
 
-    /// Connects to a TCP port in the calling thread's network namespace; the bytes are the beginning of
-    /// an HTTP method.
+    /// Connects to a TCP port in the calling thread's network namespace; the bytes are the
+    /// beginning of an HTTP method.
     pub fn at_port(address: SocketAddr, clients: usize) -> Crowd {
         Crowd::start(address.into(), clients, b'G')
     }

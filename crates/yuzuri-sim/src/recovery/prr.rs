@@ -19,8 +19,8 @@ impl Prr {
         self.prr_out += 1;
     }
 
-    /// The window after `newly_delivered` segments were delivered. `no_loss`: the ACK advanced SND.UNA and no
-    /// segment was marked lost.
+    /// The window after `newly_delivered` segments were delivered. `no_loss`: the ACK advanced
+    /// SND.UNA and no segment was marked lost.
     pub(crate) fn cwnd(
         &mut self,
         newly_delivered: u32,

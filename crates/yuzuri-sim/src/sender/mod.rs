@@ -229,7 +229,8 @@ pub struct Sender {
     /// Offset of the peer's timestamp clock, ms: random, as Linux chooses it per pair of hosts
     /// (`secure_tcp_ts_off`).
     ts_offset_ms: u32,
-    /// Right edge of the receive window: one past the last segment that the receiver has room for (`tcp_wnd_end`).
+    /// Right edge of the receive window: one past the last segment that the receiver has room for
+    /// (`tcp_wnd_end`).
     wnd_end: u32,
     acked_bytes: u64,
     last_rtt_us: Option<u64>,

@@ -1,8 +1,8 @@
 //! Compares the simulation with the kernel on the same scenario files, which `yuzuri lab sweep`
 //! runs with the kernel's TCP.
 //!
-//! Each point is simulated with the seeds of the kernel's runs. `scripts/compare-simulation.sh` runs
-//! both sides.
+//! Each point is simulated with the seeds of the kernel's runs. `scripts/compare-simulation.sh`
+//! runs both sides.
 
 use super::{Figures, JAIN_LIMIT, Setting, TOTAL_LIMIT, points};
 use anyhow::{Context, anyhow};

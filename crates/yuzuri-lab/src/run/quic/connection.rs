@@ -1,5 +1,5 @@
-//! An upload over QUIC (quinn): UDP to the network, with loss recovery and CUBIC in the program. Both ends
-//! are driven by one thread; each has its socket in its host's namespace.
+//! An upload over QUIC (quinn): UDP to the network, with loss recovery and CUBIC in the program.
+//! Both ends are driven by one thread; each has its socket in its host's namespace.
 
 use super::{QuicFlow, Sample};
 use crate::LabError;
@@ -29,8 +29,8 @@ use yuzuri_kernel::clock;
 const FIRST_PORT: u16 = 6000;
 /// The application protocol.
 const PROTOCOL: &[u8] = b"yuzuri-lab";
-/// What the receiver lets the sender have in flight, and what the sender keeps, bytes: no limit on the
-/// laboratory's paths.
+/// What the receiver lets the sender have in flight, and what the sender keeps, bytes: no limit on
+/// the laboratory's paths.
 const WINDOW_BYTES: u32 = 16 << 20;
 /// How often the sender is looked at.
 const SAMPLE: Duration = Duration::from_millis(20);

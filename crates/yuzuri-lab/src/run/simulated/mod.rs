@@ -1,5 +1,5 @@
-//! A run with simulated TCP: the same scenario, models, results and figures as with the kernel's, but
-//! without a network of hosts.
+//! A run with simulated TCP: the same scenario, models, results and figures as with the kernel's,
+//! but without a network of hosts.
 
 mod recorder;
 mod shares;
