@@ -11,7 +11,7 @@
 //! - While it is a little longer: `level = U * (b + s + T) / (b + q)`.
 //! - While it is much longer: `level = u`, and windows give way in steps.
 //! - Windows hold `level * weight` for `b + s + T`; in a step down for half of `b + q` where that
-//!   is longer, in a step up for half as long again.
+//!   is longer. In a step up the level is half as much again.
 //!
 //! The fixed point is `q = s + T`, at which each member carries `level * weight`.
 
@@ -228,6 +228,9 @@ impl Capacity {
                 let grows = if total.lost < GROWS_TO_LOSS { grows } else { 0.0 };
                 let left = ((meant_s - total.queue_s) / target_s).clamp(0.0, 1.0);
                 Shared { parts: best.parts * (1.0 + grows * left), queue_s: hold_s - total.base_s }
+            }
+            Answer::StepsUp { by, hold_s } => {
+                Shared { parts: by * best.parts, queue_s: hold_s - total.base_s }
             }
             Answer::Drained { carried, hold_s } => {
                 self.seen.iter_mut().for_each(|(_, seen)| seen.parts = seen.parts.min(carried));

@@ -17,7 +17,7 @@
 //! be shorter than the one that is aimed at.
 
 use super::total::Total;
-use super::{STEADY, settles};
+use super::{GROWS_TO_LOSS, STEADY, settles};
 use crate::Moment;
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ const AGAIN_AT_LATEST: Duration = Duration::from_secs(128);
 pub(super) enum Answer {
     /// The queue is as windows make it.
     AsMeant { hold_s: f64 },
+    /// The same, and the level is so many times what it is meant to be: whether more is carried so.
+    StepsUp { by: f64, hold_s: f64 },
     /// It is longer: the level is what was `carried` when the step began.
     GiveWay { carried: f64, hold_s: f64 },
     /// It was the group's own, and is gone: the path carries so much, and no more the best of late.
@@ -108,8 +110,8 @@ impl Queue {
         let here = Step { since: now, round_trip_s, carried, first: carried, before: best };
         let settles = settles(round_trip);
         let hold_s = total.base_s + self.standing_s + target_s;
-        if self.is_stepping_up(here, settles, total.queue_s) {
-            return Answer::AsMeant { hold_s: STEP_UP * hold_s };
+        if self.is_stepping_up(here, settles, total) {
+            return Answer::StepsUp { by: STEP_UP, hold_s };
         }
         if total.queue_s <= self.standing_s + target_s {
             let own = self.down.take().map(|down| down.first.max(carried));
@@ -143,18 +145,19 @@ impl Queue {
         }
     }
 
-    /// Whether a step up goes on.
-    fn is_stepping_up(&mut self, here: Step, settles: Duration, queue_s: f64) -> bool {
+    /// Whether a step up goes on. Losses answer it, too: queues that overflow are short.
+    fn is_stepping_up(&mut self, here: Step, settles: Duration, total: Total) -> bool {
         let Some(up) = self.up else { return false };
         let [time, rate] = [here.round_trip_s / up.round_trip_s, here.carried / up.carried];
-        if here.since.since(up.since) < settles && time * HALF_STEP < 1.0 {
+        let overflows = total.lost >= GROWS_TO_LOSS;
+        if here.since.since(up.since) < settles && time * HALF_STEP < 1.0 && !overflows {
             return true;
         }
         self.up_at = Some(here.since);
-        let pays = rate > time && rate * STEADY > 1.0;
+        let pays = rate > time && rate * STEADY > 1.0 && !overflows;
         if pays {
             // The queue did not come of wider windows: it is others'.
-            self.standing_s = self.standing_s.max(queue_s);
+            self.standing_s = self.standing_s.max(total.queue_s);
         }
         self.up = pays.then_some(here);
         self.up_again = match self.up_again {
