@@ -74,6 +74,20 @@ fn equal_members_share_evenly_and_a_newcomer_is_counted_at_once() {
     assert_eq!((said.senders, said.share_bps), (5, 8_020_000));
 }
 
+/// Who was suspended, or comes from plain congestion control, fills the path already. No summary has
+/// told it anything, so what windows hold as they were told says nothing of its rate.
+#[test]
+fn a_newcomer_that_fills_the_path_is_not_held_by_what_others_were_told() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    group(&mut capacity, 0.0, 10.0, &[report(5e6, 0.0)]);
+    let queued = |rate| Report { queue_us: 150_000, srtt_us: BASE_US + 150_000, ..report(rate, 0.0) };
+    // What is carried is the mean of two looks.
+    for (seconds, share_bps) in [(10.0, 6_250_000), (10.5, 10_000_000)] {
+        let said = capacity.sum(at(seconds), 2, &[queued(5e6), queued(15e6)]);
+        assert_eq!((said.senders, said.phase, said.share_bps), (2, Phase::Hold, share_bps));
+    }
+}
+
 #[test]
 fn who_wants_less_leaves_the_rest_to_the_others() {
     let mut capacity = Capacity::new(Objective::Balanced);

@@ -137,7 +137,7 @@ fn a_daemon_from_its_start_to_its_end() {
     let config = folder.path().join("share.toml");
     std::fs::write(&config, format!("key_file = {key:?}\nobjective = \"latency\"\n")).unwrap();
     let checked = yuzuri(&["share", "check", config.to_str().unwrap()]);
-    assert!(checked.status.success() && text(&checked.stdout).contains("right"), "{checked:?}");
+    assert!(checked.status.success() && text(&checked.stdout).contains("valid"), "{checked:?}");
     let name = control_name();
     let words = ["--config", config.to_str().unwrap(), "--control", &name, "--metrics", "127.0.0.1:0"];
     let Some(mut daemon) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };

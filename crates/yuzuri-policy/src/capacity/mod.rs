@@ -81,13 +81,22 @@ pub struct Capacity {
     start_up: StartUp,
     /// What parts are parts of.
     weights: Option<Weights>,
-    /// What windows hold as they were told, parts by seconds; `None`: nobody is bounded.
-    told: Option<f64>,
+    /// What windows hold as they were told; `None`: nobody is bounded.
+    told: Option<Told>,
     queue: Queue,
     lost_at: Option<Moment>,
     /// What was carried before a queue turned out to be standing, parts: the level is no less while
     /// it stands.
     held: Option<f64>,
+}
+
+/// What windows hold as the last summary told them.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// Parts by seconds.
+    hold: f64,
+    /// Of so many senders. Whoever came since was told nothing, and may fill the path already.
+    senders: usize,
 }
 
 /// What is shared out, in parts, and the queue that windows hold, seconds.
@@ -162,8 +171,9 @@ impl Capacity {
         self.start_up.follow(now, round_trip, best.rate_bps, total);
         let paced = self.note_losses(now, total, best);
         let target_s = if paced { LOSSY_QUEUE_S } else { target_s(self.objective) };
-        let shared = self.shared(now, round_trip, total, best, target_s);
-        self.told = self.start_up.is_over().then_some(shared.parts * (total.base_s + shared.queue_s));
+        let shared = self.shared(now, round_trip, total, best, target_s, reports.len());
+        let hold = shared.parts * (total.base_s + shared.queue_s);
+        self.told = self.start_up.is_over().then_some(Told { hold, senders: reports.len() });
         let phase = match () {
             () if !self.start_up.is_over() => Phase::StartUp,
             () if self.queue.standing_s() > 0.0 => Phase::Contend,
@@ -193,7 +203,7 @@ impl Capacity {
     /// counted anew, or the same rate would be another part, and look like an answer.
     fn rescale(&mut self, by: f64) {
         self.seen.iter_mut().for_each(|(_, carried)| carried.parts *= by);
-        self.told = self.told.map(|told| told * by);
+        self.told = self.told.map(|told| Told { hold: told.hold * by, ..told });
         self.held = self.held.map(|held| held * by);
         self.queue.rescale(by);
     }
@@ -211,6 +221,7 @@ impl Capacity {
         total: Total,
         best: Carried,
         target_s: f64,
+        senders: usize,
     ) -> Shared {
         if !self.start_up.is_over() || total.elastic == 0 || total.rate_bps <= 0.0 {
             // Where nothing is carried, round-trip times are old.
@@ -218,7 +229,7 @@ impl Capacity {
         }
         let lately: Vec<f64> = self.seen.iter().rev().take(LATELY).map(|(_, c)| c.parts).collect();
         let carried = lately.iter().sum::<f64>() / lately.len().max(1) as f64;
-        let told = self.told.unwrap_or(f64::INFINITY);
+        let told = self.told.filter(|told| senders <= told.senders).map_or(f64::INFINITY, |told| told.hold);
         let answer = self.queue.follow(now, round_trip, total, target_s, [carried, best.parts, told]);
         let meant_s = self.queue.standing_s() + target_s;
         let fits = (total.base_s + meant_s) / (total.base_s + total.queue_s);
