@@ -106,6 +106,7 @@ impl Queue {
     ) -> Answer {
         self.follow_standing(now, total.queue_s, carried, best);
         let round_trip_s = total.base_s + total.queue_s;
+        let measured = carried;
         let carried = if self.down.is_none() { carried.min(told / round_trip_s) } else { carried };
         let here = Step { since: now, round_trip_s, carried, first: carried, before: best };
         let settles = settles(round_trip);
@@ -124,7 +125,14 @@ impl Queue {
             }
             return Answer::AsMeant { hold_s };
         }
-        self.step_down(here, settles, hold_s, total.queue_s)
+        match self.step_down(here, settles, hold_s, total.queue_s) {
+            // Whether windows hold what they were told is only known at the next look: until then
+            // the step is judged by it, and nobody's share falls for it.
+            Answer::GiveWay { hold_s, .. } if self.down.is_some_and(|down| down.since == now) => {
+                Answer::GiveWay { carried: measured, hold_s }
+            }
+            answer => answer,
+        }
     }
 
     /// What is carried is counted in other parts: so many times as much.
