@@ -74,8 +74,8 @@ fn equal_members_share_evenly_and_a_newcomer_is_counted_at_once() {
     assert_eq!((said.senders, said.share_bps), (5, 8_020_000));
 }
 
-/// Who was suspended, or comes from plain congestion control, fills the path already. No summary has
-/// told it anything, so what windows hold as they were told says nothing of its rate.
+/// Who was suspended, or comes from plain congestion control, fills the path already. No summary
+/// has told it anything, so what windows hold as they were told says nothing of its rate.
 #[test]
 fn a_newcomer_that_fills_the_path_is_not_held_by_what_others_were_told() {
     let mut capacity = Capacity::new(Objective::Balanced);
