@@ -26,7 +26,8 @@ fn clock_us(clock: ClockId) -> i64 {
     time.tv_sec() * 1_000_000 + time.tv_nsec() / 1000
 }
 
-pub fn all(args: &Args, folder: &Path) {
+pub fn all(args: &Args) {
+    let folder = &args.folder;
     std::fs::create_dir_all(folder).unwrap();
     for round in 0..args.rounds {
         for (number, kind) in KINDS.into_iter().enumerate() {

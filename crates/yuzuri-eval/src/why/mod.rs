@@ -56,7 +56,7 @@ pub struct Judge {
 /// Runs the command. A failure panics at its place.
 pub fn run(command: &Command) {
     match command {
-        Command::Make(args) => make::all(args, &args.folder),
+        Command::Make(args) => make::all(args),
         Command::Judge(args) => judge::all(args),
     }
 }

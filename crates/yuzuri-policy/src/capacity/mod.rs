@@ -171,9 +171,9 @@ impl Capacity {
         self.start_up.follow(now, round_trip, best.rate_bps, total);
         let paced = self.note_losses(now, total, best);
         let target_s = if paced { LOSSY_QUEUE_S } else { target_s(self.objective) };
-        let shared = self.shared(now, round_trip, total, best, target_s, reports.len());
+        let shared = self.shared(now, round_trip, total, best, target_s);
         let hold = shared.parts * (total.base_s + shared.queue_s);
-        self.told = self.start_up.is_over().then_some(Told { hold, senders: reports.len() });
+        self.told = self.start_up.is_over().then_some(Told { hold, senders: total.senders });
         let phase = match () {
             () if !self.start_up.is_over() => Phase::StartUp,
             () if self.queue.standing_s() > 0.0 => Phase::Contend,
@@ -221,7 +221,6 @@ impl Capacity {
         total: Total,
         best: Carried,
         target_s: f64,
-        senders: usize,
     ) -> Shared {
         if !self.start_up.is_over() || total.elastic == 0 || total.rate_bps <= 0.0 {
             // Where nothing is carried, round-trip times are old.
@@ -229,7 +228,8 @@ impl Capacity {
         }
         let lately: Vec<f64> = self.seen.iter().rev().take(LATELY).map(|(_, c)| c.parts).collect();
         let carried = lately.iter().sum::<f64>() / lately.len().max(1) as f64;
-        let told = self.told.filter(|told| senders <= told.senders).map_or(f64::INFINITY, |told| told.hold);
+        let told =
+            self.told.filter(|told| total.senders <= told.senders).map_or(f64::INFINITY, |told| told.hold);
         let answer = self.queue.follow(now, round_trip, total, target_s, [carried, best.parts, told]);
         let meant_s = self.queue.standing_s() + target_s;
         let fits = (total.base_s + meant_s) / (total.base_s + total.queue_s);

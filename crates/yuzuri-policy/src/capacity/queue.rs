@@ -125,14 +125,7 @@ impl Queue {
             }
             return Answer::AsMeant { hold_s };
         }
-        match self.step_down(here, settles, hold_s, total.queue_s) {
-            // Whether windows hold what they were told is only known at the next look: until then
-            // the step is judged by it, and nobody's share falls for it.
-            Answer::GiveWay { hold_s, .. } if self.down.is_some_and(|down| down.since == now) => {
-                Answer::GiveWay { carried: measured, hold_s }
-            }
-            answer => answer,
-        }
+        self.step_down(here, measured, settles, hold_s, total.queue_s)
     }
 
     /// What is carried is counted in other parts: so many times as much.
@@ -177,7 +170,14 @@ impl Queue {
     }
 
     /// Gives way to a queue that is longer than meant, a step at a time.
-    fn step_down(&mut self, here: Step, settles: Duration, hold_s: f64, queue_s: f64) -> Answer {
+    fn step_down(
+        &mut self,
+        here: Step,
+        measured: f64,
+        settles: Duration,
+        hold_s: f64,
+        queue_s: f64,
+    ) -> Answer {
         let mut down = *self.down.get_or_insert(here);
         let time = here.round_trip_s / down.round_trip_s;
         if here.in_flight() > down.in_flight() {
@@ -197,6 +197,9 @@ impl Queue {
             down = Step { first: down.first, before: down.before, ..here };
         }
         self.down = Some(down);
-        Answer::GiveWay { carried: down.carried, hold_s: hold_s.max(STEP * down.round_trip_s) }
+        // Whether windows hold what they were told is only known at the next look: until then the
+        // step is judged by it, and nobody's share falls for it.
+        let carried = if down.since == here.since { measured } else { down.carried };
+        Answer::GiveWay { carried, hold_s: hold_s.max(STEP * down.round_trip_s) }
     }
 }

@@ -9,7 +9,9 @@ pub(super) struct Total {
     pub(super) rate_bps: f64,
     /// Air: the sum of rate over alone.
     pub(super) air: f64,
-    /// Members that would send more.
+    /// The members that send.
+    pub(super) senders: usize,
+    /// Of these, those that would send more.
     pub(super) elastic: usize,
     /// The highest rate that a member would deliver alone, bit/s; 0: unknown.
     pub(super) most_alone_bps: f64,
@@ -27,6 +29,7 @@ impl Total {
         let known: Vec<f64> =
             reports.iter().filter(|r| r.alone_bps > 0).map(|r| r.alone_bps as f64).collect();
         let mut total = Total {
+            senders: reports.len(),
             unknown_alone_bps: known.iter().sum::<f64>() / known.len().max(1) as f64,
             ..Total::default()
         };
