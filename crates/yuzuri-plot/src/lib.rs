@@ -23,4 +23,4 @@ pub mod limits;
 mod svg;
 
 pub use axes::{FONT, GRID, INK, ceiling, frame, short, steps};
-pub use svg::{Area, DrawError, Drawn, hex, svg};
+pub use svg::{Area, DrawError, Drawn, escaped, hex, svg};

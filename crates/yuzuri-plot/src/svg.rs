@@ -33,8 +33,13 @@ pub fn svg(
         area.present()?;
     }
     // So that it fits its place and is read aloud.
-    let words = words.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let words = escaped(words);
     Ok(compact(&text).replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{words}\" "), 1))
+}
+
+/// A text for the content or an attribute of an element of HTML or SVG.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A colour as written in a picture.

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use yuzuri_infer::verdict::{Answer, Measured};
-use yuzuri_plot::{DrawError, hex};
+use yuzuri_plot::{DrawError, escaped, hex};
 
 /// Flows with a section of their own, and the sections' total size, bytes; the table has all flows.
 const MAX_SECTIONS: usize = 200;
@@ -184,10 +184,6 @@ impl HtmlReport {
         })();
         written.map_err(IdentifyError::write(&path))
     }
-}
-
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A flow's section.

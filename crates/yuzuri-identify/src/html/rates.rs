@@ -1,12 +1,11 @@
 //! Throughput and round-trip time over time, of one flow, and of several on one axis.
 
-use super::page::escaped;
 use super::svg::{OTHER, REPLAYED, SEEN, quantile};
 use crate::report::FlowReport;
 use plotters::prelude::*;
 use std::fmt::Write as _;
 use yuzuri_infer::window_trace::{Round, WindowTrace};
-use yuzuri_plot::{DrawError, ceiling, frame, hex, short, svg};
+use yuzuri_plot::{DrawError, ceiling, escaped, frame, hex, short, svg};
 
 const SIZE: (u32, u32) = (940, 330);
 /// Points of a line.

@@ -1,12 +1,13 @@
 //! Two runs side by side: their figures, and their RTTs and throughput on one axis.
 
-use super::html::{HtmlReport, escaped};
+use super::html::HtmlReport;
 use super::lines::{self, Line};
 use super::series::{self, TerminalSeries};
 use crate::run::{RECORD_FILE, RECORDING_FILE, RunRecord, Weighted};
 use crate::{LabError, batch};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use yuzuri_plot::escaped;
 
 /// A run that is compared.
 struct Compared {

@@ -9,7 +9,7 @@ use crate::LabError;
 use crate::run::{RECORDING_FILE, RunRecord, SCENARIO_FILE};
 use std::fmt::Write as _;
 use std::path::Path;
-use yuzuri_plot::{DrawError, limits};
+use yuzuri_plot::{DrawError, escaped, limits};
 
 /// Maximum number of points shown over time; the folders contain all of them.
 const MAX_TIMELINES: usize = 16;
@@ -29,10 +29,6 @@ td:first-child,th:first-child{text-align:left}.bad{background:#fbe3d6;border:1px
 pre{background:#fff;border:1px solid #ddd;padding:.75rem;overflow-x:auto;font-size:.85rem}.small{color:#555;font-size:.9rem}\
 .key{white-space:nowrap;margin-right:.8em}.key::before{content:\"\";display:inline-block;width:.8em;height:.8em;margin-right:.3em;\
 background:var(--key)}";
-
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 fn formatted(estimate: &Option<Estimate>, digits: usize) -> String {
     match estimate {
