@@ -1,71 +1,28 @@
 //! Memory: how much a file can make the reader hold, and that packets allocate nothing. Memory used
 //! by libzstd, in C, is not counted; it stays within its allowed window.
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
-
 mod common;
 
 use common::{Packing, PcapNg, START_NS, end, pack, pcap, pcap_header, pcap_record};
 use parking_lot::Mutex;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::Read;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use yuzuri_capture::{Capture, Damage, Ending, FileFacts, Flags, NewSegment, Options};
-
-/// Counts the memory in use, its maximum, and the number of allocations.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-static MAX: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    /// For this thread: others start meanwhile, and wait for their turn.
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: all calls go to the system's allocator; the counters change nothing about the results.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same here.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above; the pointer comes from this allocator, that is, from the system's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use yuzuri_testnet::CountingAllocator;
+use yuzuri_testnet::heap::{calls_of_this_thread, max_bytes_during};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn count(bytes: usize) {
-    CALLS.set(CALLS.get() + 1);
-    let in_use = IN_USE.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MAX.fetch_max(in_use, Ordering::Relaxed);
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// One test at a time: the counters are global.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The most memory that reading a file took beyond what was in use before, and the file's facts.
 fn max_bytes(reader: impl Read, options: &Options) -> (usize, FileFacts) {
-    let before = IN_USE.load(Ordering::Relaxed);
-    MAX.store(before, Ordering::Relaxed);
-    let mut capture = Capture::new(reader, "it", options).expect("a capture");
-    capture.fold((), |(), _, _| ()).expect("no error");
-    let facts = capture.facts().clone();
-    drop(capture);
-    (MAX.load(Ordering::Relaxed) - before, facts)
+    max_bytes_during(|| {
+        let mut capture = Capture::new(reader, "it", options).expect("a capture");
+        capture.fold((), |(), _, _| ()).expect("no error");
+        capture.facts().clone()
+    })
 }
 
 const MIB: usize = 1 << 20;
@@ -84,10 +41,10 @@ fn a_packet_costs_no_memory() {
     for _ in 0..1000 {
         capture.next_item().expect("memory");
     }
-    let before = CALLS.get();
+    let before = calls_of_this_thread();
     let left = capture.fold(0, |count, _, _| count + 1).expect("memory");
     assert_eq!(left, 19_000);
-    assert_eq!(CALLS.get() - before, 0);
+    assert_eq!(calls_of_this_thread() - before, 0);
 }
 
 #[test]
@@ -184,10 +141,9 @@ fn windows_that_are_claimed_are_bounded() {
         let raw_block = (header.len() as u32) << 3 | 1;
         let frame =
             [&[0x28, 0xb5, 0x2f, 0xfd, 0, descriptor], &raw_block.to_le_bytes()[..3], &header].concat();
-        let before = IN_USE.load(Ordering::Relaxed);
-        MAX.store(before, Ordering::Relaxed);
-        assert_eq!(Capture::new(&frame[..], "it", &Options::default()).is_ok(), read);
-        let most = MAX.load(Ordering::Relaxed) - before;
+        let (most, capture) =
+            max_bytes_during(|| Capture::new(&frame[..], "it", &Options::default()).is_ok());
+        assert_eq!(capture, read);
         assert!(most < 200 * MIB, "{most}");
     }
     // xz: the block header holds the dictionary's size (0: 4 KiB, 40: 4 GiB), after the stream
@@ -201,11 +157,10 @@ fn windows_that_are_claimed_are_bounded() {
         bytes[16] = size;
         let crc = crc32(&bytes[12..20]).to_le_bytes();
         bytes[20..24].copy_from_slice(&crc);
-        let before = IN_USE.load(Ordering::Relaxed);
-        MAX.store(before, Ordering::Relaxed);
-        let error = Capture::new(&bytes[..], "it", &Options::default()).err().expect("too much is asked for");
+        let (most, capture) = max_bytes_during(|| Capture::new(&bytes[..], "it", &Options::default()));
+        let error = capture.err().expect("too much is asked for");
         assert!(error.to_string().contains("nothing in it can be unpacked"), "{error}");
-        assert!(MAX.load(Ordering::Relaxed) - before < MIB);
+        assert!(most < MIB, "{most}");
     }
     yuzuri_testnet::attack(
         "packed capture that claims a large window",

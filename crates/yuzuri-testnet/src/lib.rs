@@ -4,6 +4,7 @@
 
 mod access_point;
 mod attack;
+pub mod heap;
 mod pacing;
 pub mod packet;
 mod path;
@@ -12,6 +13,7 @@ pub mod tracefs;
 
 pub use access_point::{AccessPoint, Host};
 pub use attack::attack;
+pub use heap::CountingAllocator;
 pub use pacing::set_max_pacing_rate;
 pub use packet::{Packet, Segment};
 pub use path::{Path, Way};

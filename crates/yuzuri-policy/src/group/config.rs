@@ -138,8 +138,11 @@ pub(super) const CALL_AGAIN: Duration = Duration::from_secs(2);
 /// Maximum number of answers to such challenges per second, and of answers that are queued.
 pub(super) const ANSWERS_PER_SECOND: u32 = 32;
 pub(super) const MAX_WAITING_ANSWERS: usize = 64;
-/// Maximum number of IDs per address. A member that draws a new ID at each start has a few.
+/// Maximum number of IDs per address, without proved members that have left.
 pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
+/// ... and with them: a daemon draws a new ID at each start, and what it was is remembered for
+/// [`PEER_KEPT`].
+pub(super) const MAX_IDS_PER_ADDRESS_WITH_LEFT: usize = 64;
 /// Rate limit for accepting unknown IDs, after an initial burst of as many as the table holds.
 pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;
 /// How often a terminal sends its name, and the maximum delay after it has first heard another one.

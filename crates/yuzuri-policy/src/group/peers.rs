@@ -1,6 +1,8 @@
 //! The table of the other members.
 
-use super::config::{MAX_IDS_PER_ADDRESS, MAX_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT};
+use super::config::{
+    MAX_IDS_PER_ADDRESS, MAX_IDS_PER_ADDRESS_WITH_LEFT, MAX_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT,
+};
 use super::session::Sessions;
 use crate::{Message, Moment, NodeId, Refusal, Report, TerminalName};
 use std::collections::BTreeMap;
@@ -123,7 +125,8 @@ impl Peers {
     /// proved nothing and was silent longest. Proved sessions are kept, because their state is what
     /// detects replays of their messages. Unless all members have the address of a rendezvous
     /// (`relayed`), each address may have [`MAX_IDS_PER_ADDRESS`] IDs; beyond that its own oldest
-    /// ID is evicted.
+    /// unproved ID is evicted. A proved member that has left does not take the place of the next,
+    /// up to [`MAX_IDS_PER_ADDRESS_WITH_LEFT`].
     pub fn entry(
         &mut self,
         node: NodeId,
@@ -148,11 +151,8 @@ impl Peers {
         if room < 1.0 {
             return Err(Refusal::Crowded);
         }
-        if !relayed && self.ids_at.get(&from.ip()).is_some_and(|ids| *ids >= MAX_IDS_PER_ADDRESS) {
-            let here = self.all.iter().filter(|(_, peer)| peer.first_ip == from.ip());
-            let unproved = here.filter(|(_, peer)| !peer.sessions.is_proved());
-            let oldest = unproved.min_by_key(|(_, peer)| peer.heard).map(|(node, _)| *node);
-            self.remove(oldest.ok_or(Refusal::Crowded)?);
+        if !relayed {
+            self.make_room_at(from.ip())?;
         }
         if self.all.len() >= MAX_MEMBERS {
             self.prune(now);
@@ -169,6 +169,22 @@ impl Peers {
             }
         }
         self.room.0 -= 1.0;
+        Ok(())
+    }
+
+    fn make_room_at(&mut self, ip: IpAddr) -> Result<(), Refusal> {
+        let ids = self.ids_at.get(&ip).copied().unwrap_or(0);
+        if ids < MAX_IDS_PER_ADDRESS {
+            return Ok(());
+        }
+        let here = || self.all.iter().filter(|(_, peer)| peer.first_ip == ip);
+        let left = here().filter(|(_, peer)| peer.gone && peer.sessions.is_proved()).count();
+        if ids - left < MAX_IDS_PER_ADDRESS && ids < MAX_IDS_PER_ADDRESS_WITH_LEFT {
+            return Ok(());
+        }
+        let unproved = here().filter(|(_, peer)| !peer.sessions.is_proved());
+        let oldest = unproved.min_by_key(|(_, peer)| peer.heard).map(|(node, _)| *node);
+        self.remove(oldest.ok_or(Refusal::Crowded)?);
         Ok(())
     }
 

@@ -127,6 +127,23 @@ fn a_thousand_members_of_one_address_count_as_one() {
 }
 
 #[test]
+fn a_terminal_that_restarts_often_is_counted_each_time() {
+    let mut net = settled(2, 5);
+    let place = (leader_of(&net) + 1) % 2;
+    for start in 0..20 {
+        assert!(net.agreed(0).is_some() && net.is_counted(place), "after {start} restarts");
+        let now = net.now;
+        net.terminals[place].member.leave(now);
+        net.fetch(place);
+        // A lower rank than the first leader's.
+        let config = net.config(1000 + start);
+        net.restart(place, config);
+        net.begin(place, 3);
+        net.run_for(ms(5000));
+    }
+}
+
+#[test]
 fn a_thousand_addresses_come_in_at_a_bounded_pace() {
     let mut member = Member::new(MemberConfig::new(NodeId(1), group(), Some(key()), 1, 1), at(0)).unwrap();
     let mut node = 1000;

@@ -1,0 +1,70 @@
+//! Memory of the sharing daemon over a long time: what flows and members took is given back.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cell;
+
+use cell::{Cell, Instance, keyed};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+use yuzuri_share::Status;
+use yuzuri_testnet::{CountingAllocator, heap};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+const FLOWS: usize = 300;
+const ROUNDS: usize = 8;
+
+/// Flows that come, send, and go. The same number at each call.
+fn flows_come_and_go(cell: &Cell, instance: &Instance) {
+    let to = SocketAddr::new(Ipv4Addr::new(10, 88, 0, 100).into(), 0);
+    let listener = cell.inside(0, || TcpListener::bind(to).unwrap());
+    let address = listener.local_addr().unwrap();
+    let mut flows: Vec<_> = cell.inside(1, || {
+        let connect = |_| {
+            let near = TcpStream::connect_timeout(&address, Duration::from_secs(20)).unwrap();
+            (near, listener.accept().unwrap().0)
+        };
+        (0..FLOWS).map(connect).collect()
+    });
+    let mut buffer = vec![0; 4000];
+    for (near, far) in &mut flows {
+        near.write_all(&buffer).unwrap();
+        far.read_exact(&mut buffer).unwrap();
+    }
+    let all = |count| move |status: &Status| status.interfaces[0].flow_counts.all == count;
+    instance.until("every flow", all(FLOWS as u32));
+    drop(flows);
+    instance.until("no flow", all(0));
+}
+
+#[test]
+fn memory_does_not_grow_with_flows_and_members_that_come_and_go() {
+    const TEST: &str = "memory_does_not_grow_with_flows_and_members_that_come_and_go";
+    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
+    let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(40)) else { return };
+    let mut in_use = Vec::new();
+    for _ in 0..ROUNDS {
+        let other = Instance::start(&cell, 2, keyed(40)).unwrap();
+        let traffic = (cell.traffic(1), cell.traffic(2));
+        // Only a member that has proved itself can say that it leaves.
+        let is_proved = |status: &Status| {
+            let members = &status.interfaces[0].members;
+            status.interfaces[0].summary.is_some() && members.len() == 2 && members.iter().all(|m| m.proved)
+        };
+        instance.until("the other member's proof", is_proved);
+        other.until("this member's proof", is_proved);
+        drop(traffic);
+        flows_come_and_go(&cell, &instance);
+        other.leave();
+        instance.until("alone", |status| status.interfaces[0].members.len() == 1);
+        in_use.push(heap::in_use_bytes());
+    }
+    // Sessions of members that left are remembered for two minutes. Whatever is kept of a flow has
+    // more than 8 bytes.
+    let least = |rounds: &[usize]| *rounds.iter().min().unwrap();
+    let (first, last) = in_use.split_at(ROUNDS / 2);
+    let most = least(first) + FLOWS * ROUNDS / 2 * 8;
+    assert!(least(last) < most, "bytes in use after each round: {in_use:?}");
+}
