@@ -65,10 +65,10 @@ yuzuri: ui
 lab: ui
 	$(RELEASE) --bin yuzuri-lab
 
-identify: setup
+identify: ui
 	$(RELEASE) --bin yuzuri-identify
 
-python:
+python: ui
 	@scripts/setup.sh test
 	@scripts/python-package.sh release
 
@@ -215,4 +215,4 @@ test-android:
 
 clean:
 	cargo clean
-	rm -rf $(UI)/dist $(UI)/node_modules dist android/build
+	rm -rf $(UI)/dist $(UI)/dist-report $(UI)/node_modules dist android/build

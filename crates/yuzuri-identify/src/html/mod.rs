@@ -1,4 +1,5 @@
-//! The page: everything in one file, readable without a network and without scripts.
+//! The page: everything in one file, readable without a network and without scripts. With scripts,
+//! pictures over time zoom.
 
 mod cycles;
 mod kato;
@@ -8,6 +9,7 @@ mod rates;
 mod sequence;
 mod svg;
 mod windows;
+mod zoom;
 
 pub use page::HtmlReport;
 pub(crate) use yuzuri_plot::DrawError;

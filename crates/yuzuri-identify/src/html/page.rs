@@ -1,7 +1,7 @@
 //! The page: a table of all flows, then a section for each.
 
 use super::svg::{DARK, OTHER, REPLAYED, SEEN};
-use super::{cycles, kato, limits, rates, sequence, windows};
+use super::{cycles, kato, limits, rates, sequence, windows, zoom};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
@@ -37,6 +37,8 @@ pub struct HtmlReport {
     /// Flows with a section, and the size of their sections.
     shown: usize,
     shown_bytes: usize,
+    /// Bytes left for what zooms.
+    zoom_room: usize,
     files: usize,
 }
 
@@ -59,6 +61,7 @@ impl HtmlReport {
             flows: 0,
             shown: 0,
             shown_bytes: 0,
+            zoom_room: zoom::MAX_BYTES,
             files: 0,
         })
     }
@@ -86,9 +89,11 @@ impl HtmlReport {
                 && self.shown_bytes < MAX_SECTION_BYTES;
             self.row(flow, is_shown);
             if is_shown {
-                let text = section(self.flows, report, flow).map_err(self.drawing())?;
+                let zooms = zoom::data(flow, self.zoom_room);
+                self.zoom_room -= zooms.as_ref().map_or(0, String::len);
+                let text = section(self.flows, report, flow, zooms.as_deref()).map_err(self.drawing())?;
                 self.shown += 1;
-                self.shown_bytes += text.len();
+                self.shown_bytes += text.len() - zooms.map_or(0, |data| data.len());
                 self.sections.write_all(text.as_bytes()).map_err(IdentifyError::write(&self.part))?;
             }
         }
@@ -139,7 +144,9 @@ impl HtmlReport {
 
     /// Ends it.
     pub fn finish(self, totals: &Totals) -> Result<(), IdentifyError> {
-        let HtmlReport { path, part, sections, rows, odd, together, flows, shown, files, .. } = self;
+        let HtmlReport { path, part, sections, rows, odd, together, flows, shown, files, zoom_room, .. } =
+            self;
+        let zooms = zoom_room < zoom::MAX_BYTES;
         let written = (|| -> std::io::Result<()> {
             sections.into_inner()?.sync_data()?;
             let new = part.with_extension("new");
@@ -148,9 +155,10 @@ impl HtmlReport {
             write!(
                 out,
                 "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+                 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src 'unsafe-inline'\">\
                  <meta name=\"color-scheme\" content=\"light dark\"><title>Congestion controls</title><style>{}</style>\
                  <h1>Congestion controls</h1><p>{}, {} with a verdict, {named} named. Made by yuzuri {}.</p>",
-                style() + &yuzuri_plot::limits::style(true),
+                style() + &yuzuri_plot::limits::style(true) + if zooms { zoom::STYLE } else { "" },
                 many(files as u64, "file"),
                 if flows == 1 {
                     "1 direction of a flow".to_owned()
@@ -177,6 +185,9 @@ impl HtmlReport {
             if flows > shown {
                 write!(out, "<p>{} more are in the table alone.</p>", flows - shown)?;
             }
+            if zooms {
+                writeln!(out, "<script>{}</script>", zoom::SCRIPT)?;
+            }
             writeln!(out, "</html>")?;
             out.into_inner()?.sync_data()?;
             std::fs::rename(&new, &path)?;
@@ -186,8 +197,13 @@ impl HtmlReport {
     }
 }
 
-/// A flow's section.
-fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<String, DrawError> {
+/// A flow's section; `zooms`: what the script draws.
+fn section(
+    number: usize,
+    report: &FileReport,
+    flow: &FlowReport,
+    zooms: Option<&str>,
+) -> Result<String, DrawError> {
     let verdict = &flow.verdict;
     let mut text = String::new();
     let heading = flow.ends().map_or_else(|| report.path.clone(), |(from, to)| format!("{from} → {to}"));
@@ -226,10 +242,13 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
     constants(&mut text, flow);
     let open = if number <= UNFOLDED { " open" } else { "" };
     let _ = write!(text, "<details{open}><summary>Pictures</summary>");
+    if let Some(data) = zooms {
+        let _ = write!(text, "<script type=\"application/json\" class=\"zoom\">{data}</script>");
+    }
     let best = verdict.ranked.first().map_or("the algorithm", |ranked| ranked.name.as_str());
     let _ = write!(
         text,
-        "<figure>{}<figcaption>Window, round by round: <span class=\"key seen\">seen</span> <span class=\"key algorithm\">{} replayed</span> \
+        "<figure data-lanes=\"window\">{}<figcaption>Window, round by round: <span class=\"key seen\">seen</span> <span class=\"key algorithm\">{} replayed</span> \
          <span class=\"key loss\">losses</span> <span class=\"key repair\">repairing</span> <span class=\"key limited\">limited by \
          application or receiver</span>.{} Below, the difference.</figcaption></figure>",
         windows::windows(verdict)?,
@@ -250,7 +269,7 @@ fn section(number: usize, report: &FileReport, flow: &FlowReport) -> Result<Stri
     }
     text += &rates::section(&verdict.window_trace)?;
     if let Some(passed) = &flow.sequence {
-        text += &sequence::section(passed)?;
+        text += &sequence::section(passed, zooms.is_some())?;
     }
     text += &cycles::section(verdict)?;
     text += "</details></section>\n";
@@ -381,10 +400,15 @@ mod tests {
         page.finish(&Totals::default()).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.len() < 3_000_000, "{} bytes", text.len());
+        assert_eq!(text.matches("</script>").count(), text.matches("<script").count(), "none ends early");
         let shown = text.matches("<section").count();
         assert!((90..=MAX_SECTIONS).contains(&shown), "{shown} sections");
         assert_eq!(text.matches("href=\"#flow-").count(), shown, "a link for each of them");
         assert!(text.contains(&format!("{} more are in the table alone", 1000 - shown)));
         assert!(text.contains("class=\"key loss\"") && text.contains("path 40 %"), "the lane has a legend");
+        let zooms: Vec<&str> = text.split("class=\"zoom\">").skip(1).collect();
+        let bytes: usize = zooms.iter().filter_map(|rest| rest.find("</script>")).sum();
+        assert!((3..shown).contains(&zooms.len()), "the first ones zoom: {}", zooms.len());
+        assert!((100_000..=zoom::MAX_BYTES).contains(&bytes), "{bytes} bytes");
     }
 }

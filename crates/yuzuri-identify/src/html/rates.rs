@@ -110,7 +110,7 @@ pub(super) fn section(trace: &WindowTrace) -> Result<String, DrawError> {
     ];
     let picture = lanes("Throughput and round-trip time over time", &all, first.start_ns, last.end_ns)?;
     Ok(format!(
-        "<figure>{picture}<figcaption>Throughput, and round-trip time: <span class=\"key algorithm\">greatest</span> \
+        "<figure data-lanes=\"rates\">{picture}<figcaption>Throughput, and round-trip time: <span class=\"key algorithm\">greatest</span> \
          <span class=\"key seen\">mean</span> <span class=\"key other\">least</span>.</figcaption></figure>"
     ))
 }

@@ -39,8 +39,8 @@ impl Strokes {
     }
 }
 
-/// The figure; empty if no marks were kept.
-pub(super) fn section(sequence: &Sequence) -> Result<String, DrawError> {
+/// The figure; empty if no marks were kept. `zooms`: whether the page's script draws it anew.
+pub(super) fn section(sequence: &Sequence, zooms: bool) -> Result<String, DrawError> {
     let marks = &sequence.marks;
     let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return Ok(String::new()) };
     let sent_to = marks.iter().filter_map(|mark| match mark.what {
@@ -103,9 +103,9 @@ pub(super) fn section(sequence: &Sequence) -> Result<String, DrawError> {
     let cut = if sequence.is_cut { " More passed than is drawn." } else { "" };
     let window =
         if window_end.is_empty() { "" } else { " <span class=\"key other\">end of the window</span>" };
+    let magnify = if zooms { "" } else { " To magnify it, write it for xplot (--xplot FOLDER)." };
     Ok(format!(
-        "<figure>{picture}<figcaption>Bytes: <span class=\"key seen\">sent</span> <span class=\"key loss\">sent again</span> \
-         <span class=\"key algorithm\">selectively acknowledged</span>{window}. The grey line: acknowledged.{cut} To magnify it, \
-         write it for xplot (--xplot FOLDER).</figcaption></figure>"
+        "<figure data-lanes=\"sequence\">{picture}<figcaption>Bytes: <span class=\"key seen\">sent</span> <span class=\"key loss\">sent again</span> \
+         <span class=\"key algorithm\">selectively acknowledged</span>{window}. The grey line: acknowledged.{cut}{magnify}</figcaption></figure>"
     ))
 }

@@ -4,7 +4,7 @@ import { count } from "./format";
 import { color, flowColor, flowDash, flowLetter } from "./theme";
 
 export const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
-const INCREMENTS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+const INCREMENTS = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
 /** Dashes of the bounds: they differ from each other and from ssthresh even without colour. */
 export const LOWER_DASH = [2, 3];
@@ -18,13 +18,17 @@ export interface TimeAxis {
 
 export type Quantity = "cwnd" | "rate" | "rtt";
 
-/** What plots read from their panel while drawing. */
-export interface Ground {
+/** What axes read from their panel while drawing. */
+export interface Axes {
   readonly width: number;
   /** Room for the labels left of the lines, and right of them, CSS pixels. */
   readonly gutter: number;
   readonly rightGutter: number;
   readonly axis: TimeAxis;
+}
+
+/** What plots read from their panel while drawing. */
+export interface Ground extends Axes {
   /** The range of sequence numbers, bytes. */
   readonly bytes: { from: number; to: number };
   /** Upper end of each scale, in the data's unit (segments, bit/s, microseconds). */
@@ -38,11 +42,11 @@ export function unitOf(bps: number): { by: number; name: string } {
   return { by: 1e3, name: "kbit/s" };
 }
 
-function trim(value: number): string {
+export function trim(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-function xAxis(ground: Ground, show: boolean): uPlot.Axis {
+function xAxis(ground: Axes, show: boolean): uPlot.Axis {
   return {
     show: true,
     stroke: () => color("--muted"),
@@ -54,13 +58,13 @@ function xAxis(ground: Ground, show: boolean): uPlot.Axis {
     grid: { stroke: () => color("--grid"), width: 1 },
     ticks: { show, stroke: () => color("--grid"), size: 4 },
     values: (_, splits, __, ___, increment) => {
-      const digits = increment >= 1 ? 0 : increment >= 0.1 ? 1 : increment >= 0.01 ? 2 : 3;
+      const digits = Math.max(0, Math.ceil(-Math.log10(increment) - 1e-9));
       return show ? splits.map((s) => ground.axis.label(Math.round(s * 1e6 - ground.axis.offsetUs), digits)) : splits.map(() => "");
     },
   };
 }
 
-function yAxis(ground: Ground, scale: string, hue: string, side: 1 | 3, write: (v: number) => string, withGrid: boolean): uPlot.Axis {
+export function yAxis(ground: Axes, scale: string, hue: string, side: 1 | 3, write: (v: number) => string, withGrid: boolean): uPlot.Axis {
   return {
     scale,
     side,
@@ -75,7 +79,7 @@ function yAxis(ground: Ground, scale: string, hue: string, side: 1 | 3, write: (
   };
 }
 
-function options(ground: Ground, width: number, height: number, withX: boolean, extra: Partial<uPlot.Options>): uPlot.Options {
+export function options(ground: Axes, width: number, height: number, withX: boolean, extra: Partial<uPlot.Options>): uPlot.Options {
   const right = ground.rightGutter;
   return {
     width,
@@ -116,11 +120,13 @@ export function mainPlot(ground: Ground, width: number, height: number, withX: b
 }
 
 /** Bytes with enough digits to distinguish ticks. */
-function byteTicks(splits: readonly number[]): string[] {
+export function byteTicks(splits: readonly number[]): string[] {
   const step = Math.abs((splits[1] ?? 1) - (splits[0] ?? 0));
   const last = Math.abs(splits[splits.length - 1] ?? 0);
   const [by, name] = last >= 1e9 ? [1e9, "GB"] : last >= 1e6 ? [1e6, "MB"] : last >= 1e3 ? [1e3, "kB"] : [1, "B"];
-  const digits = Math.max(0, Math.ceil(-Math.log10(step / by) - 1e-9));
+  // A step of 2.5 needs a digit more than its size tells.
+  let digits = Math.max(0, Math.ceil(-Math.log10(step / by) - 1e-9));
+  if (Math.abs(Number((step / by).toFixed(digits)) * by - step) > step / 100) digits += 1;
   return splits.map((value) => `${(value / by).toFixed(Math.min(digits, 6))} ${name}`);
 }
 

@@ -33,15 +33,21 @@ export function isDark(): boolean {
   return chosen === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : chosen === "dark";
 }
 
-/** Follows the system until the reader chooses; `changed` is called after each change. */
-export function startTheme(changed: () => void): () => void {
-  const chosen = stored();
-  if (chosen === "dark" || chosen === "light") document.documentElement.dataset["theme"] = chosen;
+/** Follows the system; `changed` is called after each change. Returns what is to be called after another. */
+export function followTheme(changed: () => void): () => void {
   const refresh = (): void => {
     cache = new Map();
     changed();
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
+  return refresh;
+}
+
+/** Follows the system until the reader chooses; `changed` is called after each change. */
+export function startTheme(changed: () => void): () => void {
+  const chosen = stored();
+  if (chosen === "dark" || chosen === "light") document.documentElement.dataset["theme"] = chosen;
+  const refresh = followTheme(changed);
   return () => {
     const next = isDark() ? "light" : "dark";
     document.documentElement.dataset["theme"] = next;

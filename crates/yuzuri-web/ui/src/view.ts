@@ -5,6 +5,7 @@ import { setFocus } from "./choice";
 import { el, put, say } from "./dom";
 import { isSingle } from "./drawn";
 import { describe } from "./eventlist";
+import { spanned } from "./gestures";
 import { events } from "./lists";
 import { read } from "./reading";
 import { showFollow } from "./follow";
@@ -32,8 +33,7 @@ export function spans(): void {
 export function zoom(factor: number, around: number): void {
   const next = Math.min(Math.max(state.span * factor, MIN_SPAN_US), MAX_SPAN_US);
   if (!state.follow) {
-    const part = (around - state.view.from) / (state.view.to - state.view.from);
-    state.view = { from: around - part * next, to: around + (1 - part) * next };
+    state.view = spanned(state.view, next, around);
   }
   state.span = next;
   spans();
