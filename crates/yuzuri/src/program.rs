@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitCode};
 /// The program that identifies congestion controls.
 pub const IDENTIFY: &str = "yuzuri-identify";
 /// Its name in errors.
-pub const IDENTIFY_IS: &str = "the program that tells congestion controls";
+pub const IDENTIFY_IS: &str = "identification";
 /// The laboratory's program.
 pub const LAB: &str = "yuzuri-lab";
 /// Its name in errors.
@@ -57,7 +57,7 @@ fn call<T>(program: &str, what: &str, start: impl Fn(Command) -> std::io::Result
         }
     }
     bail!(
-        "{what} is a program of its own, {program}, which is neither in {} nor in PATH: \
+        "{what} is a separate program, {program}, which is neither in {} nor in PATH: \
          install it, or build it with `make build`",
         own.parent().unwrap_or(&own).display()
     )
