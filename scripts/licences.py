@@ -38,10 +38,10 @@ def crates():
     for manifest in MANIFESTS:
         command = ["cargo", "about", "generate", "--locked", "--fail", "--format", "json"]
         command += ["--config", "packaging/about.toml", "--manifest-path", manifest]
-        told = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
-        if told.returncode != 0:
-            fail(f"cargo about, {manifest}:\n{told.stderr.strip()}")
-        for licence in json.loads(told.stdout)["licenses"]:
+        finished = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
+        if finished.returncode != 0:
+            fail(f"cargo about, {manifest}:\n{finished.stderr.strip()}")
+        for licence in json.loads(finished.stdout)["licenses"]:
             if not licence["text"].strip():
                 fail(f"no text of {licence['id']}")
             users = texts.setdefault((licence["id"], licence["text"].strip()), set())

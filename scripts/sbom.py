@@ -31,10 +31,10 @@ def fail(text):
 
 def metadata(target):
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
-    told = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
-    if told.returncode != 0:
-        fail(f"cargo metadata:\n{told.stderr.strip()}")
-    return json.loads(told.stdout)
+    finished = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
+    if finished.returncode != 0:
+        fail(f"cargo metadata:\n{finished.stderr.strip()}")
+    return json.loads(finished.stdout)
 
 
 def linked(described):

@@ -73,9 +73,9 @@ def test_rounds_hold_what_was_sent(flow: yuzuri.Flow, reno_packets: list) -> Non
 
 def test_the_foreseen_window_is_near_and_has_gaps(flow: yuzuri.Flow) -> None:
     pairs = list(zip(flow.rounds["window"].to_pylist(), flow.rounds["predicted"].to_pylist()))
-    told = [(window, predicted) for window, predicted in pairs if predicted is not None]
-    assert len(pairs) > len(told) > len(pairs) / 2
-    assert sum(abs(window - predicted) for window, predicted in told) / len(told) < 3
+    known = [(window, predicted) for window, predicted in pairs if predicted is not None]
+    assert len(pairs) > len(known) > len(pairs) / 2
+    assert sum(abs(window - predicted) for window, predicted in known) / len(known) < 3
 
 
 def test_turns(flow: yuzuri.Flow) -> None:

@@ -92,10 +92,10 @@ class Soak:
     def status(self, host, seconds, *more):
         letter = {"load": "l", "weak": "w"}[host]
         words = [self.yuzuri, "share", "status", "--json", "--runtime", str(self.world.folder / f"run-{letter}"), *more]
-        told = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
-        if told.returncode != 0:
-            raise Failed(told.stderr.strip())
-        return json.loads(told.stdout)
+        output = subprocess.run(words, capture_output=True, text=True, timeout=seconds)
+        if output.returncode != 0:
+            raise Failed(output.stderr.strip())
+        return json.loads(output.stdout)
 
     def start(self):
         world = self.world.build()

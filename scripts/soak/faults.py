@@ -59,7 +59,7 @@ class Faults:
         """Cleans up after a fault that failed: resumes everything, and restarts target processes
         that are gone."""
         for process in self.world.processes:
-            process.tell(signal.SIGCONT)
+            process.signal_process(signal.SIGCONT)
         (self.world.folder / "disk" / "filler").unlink(missing_ok=True)
         for host in ("load", "weak"):
             self.world.inside(host, "ip", "link", "set", "eth0", "up")
@@ -81,17 +81,17 @@ class Faults:
     def fault_reader_stops(self):
         """Stops the readers of the monitor (SIGSTOP) for a while."""
         for process in (self.soak.watcher, self.recorder):
-            process.tell(signal.SIGSTOP)
+            process.signal_process(signal.SIGSTOP)
         time.sleep(self.random.uniform(0.5, 4))
         for process in (self.soak.watcher, self.recorder):
-            process.tell(signal.SIGCONT)
+            process.signal_process(signal.SIGCONT)
 
     def fault_writer_stops(self):
         """Stops the traffic or a daemon (SIGSTOP) for a while."""
         process = self.random.choice([*self.soak.clients, self.soak.bulk, self.soak.daemon, self.daemon])
-        process.tell(signal.SIGSTOP)
+        process.signal_process(signal.SIGSTOP)
         time.sleep(self.random.uniform(0.5, 4))
-        process.tell(signal.SIGCONT)
+        process.signal_process(signal.SIGCONT)
 
     def fault_daemon_killed(self):
         """kill -9: the bounds expire by themselves, and the next daemon takes over the flows."""
@@ -258,10 +258,10 @@ class Faults:
 
     def _rows(self, codes):
         """The recording's rows, converted by the program itself."""
-        told = subprocess.run([self.soak.yuzuri, "convert", str(self.file), "-", "--to", "jsonl"], capture_output=True, text=True, timeout=300)
-        if told.returncode not in codes:
-            self.soak.fail("recordings open", f"converting {self.file.name} ended with {told.returncode}: {told.stderr.strip()[:200]}")
-        return [json.loads(line) for line in told.stdout.splitlines()]
+        output = subprocess.run([self.soak.yuzuri, "convert", str(self.file), "-", "--to", "jsonl"], capture_output=True, text=True, timeout=300)
+        if output.returncode not in codes:
+            self.soak.fail("recordings open", f"converting {self.file.name} ended with {output.returncode}: {output.stderr.strip()[:200]}")
+        return [json.loads(line) for line in output.stdout.splitlines()]
 
     def _end_recording(self):
         code = self.recorder.end(signal.SIGINT)

@@ -138,7 +138,7 @@ class Client:
     def run(self):
         ending = []
         signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
-        due, told, to_close = time.monotonic(), 0.0, 0.0
+        due, output, to_close = time.monotonic(), 0.0, 0.0
         while not ending:
             for _ in range(min(max(self.flows - len(self.open), 0), 200)):
                 self.connect()
@@ -151,8 +151,8 @@ class Client:
                 if self.open:
                     self.write(self.random.randrange(len(self.open)))
             now = time.monotonic()
-            if now - told >= 1:
-                told = now
+            if now - output >= 1:
+                output = now
                 print(json.dumps({"open": len(self.open), **self.counts}), flush=True)
             # After a stop (SIGSTOP) the missed ticks are skipped.
             due = max(due + TICK_S, now)

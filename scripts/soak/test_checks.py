@@ -29,8 +29,8 @@ class Slopes(unittest.TestCase):
     def test_what_cannot_be_told_is_not_told(self):
         # A slope exactly at the limit, with noise: one in twenty confidence intervals misses the
         # true value.
-        told = [judge_slope(slope(*hour(1.0, 2.0, seed)), 1.0) for seed in range(50)]
-        self.assertGreaterEqual(told.count("undecided"), 44)
+        output = [judge_slope(slope(*hour(1.0, 2.0, seed)), 1.0) for seed in range(50)]
+        self.assertGreaterEqual(output.count("undecided"), 44)
         self.assertEqual(judge_slope(slope([1.0, 2.0], [1.0, 2.0]), 1.0), "undecided")
 
     def test_some_jumps_are_no_slope(self):

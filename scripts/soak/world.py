@@ -23,10 +23,10 @@ class Failed(Exception):
 
 
 def run(*words):
-    told = subprocess.run(words, capture_output=True, text=True)
-    if told.returncode != 0:
-        raise Failed(f"{' '.join(words)}: {told.stderr.strip() or told.returncode}")
-    return told.stdout
+    output = subprocess.run(words, capture_output=True, text=True)
+    if output.returncode != 0:
+        raise Failed(f"{' '.join(words)}: {output.stderr.strip() or output.returncode}")
+    return output.stdout
 
 
 class Process:
@@ -81,14 +81,14 @@ class Process:
     def alive(self):
         return self.child.poll() is None
 
-    def tell(self, number):
+    def signal_process(self, number):
         if self.alive():
             self.child.send_signal(number)
 
     def end(self, number=signal.SIGTERM, seconds=30):
         """Stops the process. Returns the exit code, or `None` if it had to be killed."""
-        self.tell(signal.SIGCONT)
-        self.tell(number)
+        self.signal_process(signal.SIGCONT)
+        self.signal_process(number)
         try:
             code = self.child.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -213,9 +213,9 @@ class World:
             if process.alive() and process.end() is None:
                 left.append(f"{process.name} had to be killed")
         if self.mounted:
-            told = subprocess.run(["umount", str(self.folder / "disk")], capture_output=True, text=True)
-            if told.returncode != 0:
-                left.append(f"umount: {told.stderr.strip()}")
+            output = subprocess.run(["umount", str(self.folder / "disk")], capture_output=True, text=True)
+            if output.returncode != 0:
+                left.append(f"umount: {output.stderr.strip()}")
         names = [self.name(host) for pair in self.PAIRS for host in pair[:2]]
         for name in names:
             if pathlib.Path(f"/run/netns/{name}").exists():

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{START_NS, Told, check_shares, end, pcap, read, read_with};
+use common::{Captured, START_NS, check_shares, end, pcap, read, read_with};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,14 +30,14 @@ fn story(segments: &[NewSegment]) -> (String, FileFacts) {
 fn story_at(segments: &[(i64, NewSegment)]) -> (String, FileFacts) {
     let stamped: Vec<_> =
         segments.iter().map(|(s, segment)| (START_NS + s * SECOND_NS, segment.clone())).collect();
-    let (told, facts) = read(&pcap(&stamped));
-    let words: Vec<String> = told
+    let (captured, facts) = read(&pcap(&stamped));
+    let words: Vec<String> = captured
         .iter()
-        .map(|told| match told {
-            Told::Segment(segment, _) => {
+        .map(|captured| match captured {
+            Captured::Segment(segment, _) => {
                 format!("{}{}", if segment.first { "f" } else { "-" }, segment.flow.0)
             }
-            Told::Ended(flow, _) => format!("e{}", flow.0),
+            Captured::Ended(flow, _) => format!("e{}", flow.0),
         })
         .collect();
     (words.join(" "), facts)
@@ -50,9 +50,9 @@ const SYN_ACK: Flags = Flags(Flags::SYN.0 | Flags::ACK.0);
 
 #[test]
 fn both_directions_are_one_flow() {
-    let (told, facts) =
+    let (captured, facts) =
         story(&[up(1, 5, SYN), down(1, 9, SYN_ACK), up(2, 5, SYN), up(1, 6, ACK), down(2, 3, SYN_ACK)]);
-    assert_eq!(told, "f0 -0 f1 -0 -1");
+    assert_eq!(captured, "f0 -0 f1 -0 -1");
     assert_eq!((facts.flows.seen, facts.flows.superseded), (2, 0));
     // A host that talks to itself.
     let own = NewSegment::new(end(1, 7), end(1, 7));
@@ -62,9 +62,9 @@ fn both_directions_are_one_flow() {
 #[test]
 fn a_new_connection_after_the_former_was_closed() {
     for close in [up(1, 100, FIN), down(1, 100, FIN), up(1, 100, Flags::RST), down(1, 100, Flags::RST)] {
-        let (told, facts) =
+        let (captured, facts) =
             story(&[up(1, 5, SYN), down(1, 9, SYN_ACK), close, up(1, 700, SYN), down(1, 8, SYN_ACK)]);
-        assert_eq!(told, "f0 -0 -0 e0 f0 -0");
+        assert_eq!(captured, "f0 -0 -0 e0 f0 -0");
         assert_eq!((facts.flows.seen, facts.flows.superseded, facts.flows.stray_syns), (2, 1, 0));
     }
     // A repeated SYN belongs to the same connection, and so does a late segment.
@@ -81,8 +81,8 @@ fn a_new_connection_after_the_former_was_closed() {
 fn a_new_connection_after_silence() {
     let at = |silence_s: i64| {
         let segments = [(0, up(1, 5, SYN)), (1, down(1, 9, SYN_ACK)), (1 + silence_s, up(1, 700, SYN))];
-        let (told, facts) = story_at(&segments);
-        (told, facts.flows.stray_syns)
+        let (captured, facts) = story_at(&segments);
+        (captured, facts.flows.stray_syns)
     };
     assert_eq!(at(59), ("f0 -0 -0".into(), 1));
     assert_eq!(at(60), ("f0 -0 e0 f0".into(), 0));
@@ -94,23 +94,25 @@ fn a_new_connection_after_silence() {
 fn a_next_attempt_when_nobody_answered() {
     assert_eq!(story(&[up(1, 5, SYN), up(1, 5, SYN), up(1, 700, SYN)]).0, "f0 -0 e0 f0");
     // Simultaneous open: one connection.
-    let (told, facts) = story(&[up(1, 5, SYN), down(1, 9, SYN), up(1, 5, SYN_ACK), down(1, 9, SYN_ACK)]);
-    assert_eq!((told.as_str(), facts.flows.stray_syns), ("f0 -0 -0 -0", 0));
+    let (captured, facts) = story(&[up(1, 5, SYN), down(1, 9, SYN), up(1, 5, SYN_ACK), down(1, 9, SYN_ACK)]);
+    assert_eq!((captured.as_str(), facts.flows.stray_syns), ("f0 -0 -0 -0", 0));
 }
 
 #[test]
 fn one_direction_and_no_beginning_will_do() {
-    let (told, facts) = story(&[down(1, 9, ACK), down(1, 10, ACK), down(1, 11, FIN)]);
-    assert_eq!((told.as_str(), facts.flows.seen), ("f0 -0 -0", 1));
+    let (captured, facts) = story(&[down(1, 9, ACK), down(1, 10, ACK), down(1, 11, FIN)]);
+    assert_eq!((captured.as_str(), facts.flows.seen), ("f0 -0 -0", 1));
 }
 
 #[test]
 fn an_ended_flow_has_its_key_until_the_next_item() {
     let options = Options { max_flows: 1, ..Options::default() };
     let stamped = [(START_NS, up(1, 5, SYN)), (START_NS, up(2, 5, SYN))];
-    let (told, facts) = read_with(&pcap(&stamped), &options);
-    let [Told::Segment(_, one), Told::Ended(slot, ended), Told::Segment(second, two)] = &told[..] else {
-        panic!("{told:?}")
+    let (captured, facts) = read_with(&pcap(&stamped), &options);
+    let [Captured::Segment(_, one), Captured::Ended(slot, ended), Captured::Segment(second, two)] =
+        &captured[..]
+    else {
+        panic!("{captured:?}")
     };
     assert_eq!(one, ended);
     assert_ne!(one, two);
@@ -166,9 +168,9 @@ proptest! {
     fn as_the_plainest_table(ports in proptest::collection::vec(0u16..40, 1..400), most in 1usize..30) {
         let stamped: Vec<_> = (START_NS..).zip(ports.iter().map(|port| up(*port, 1, ACK))).collect();
         let (bytes, options) = (pcap(&stamped), Options { max_flows: most, ..Options::default() });
-        let (told, facts) = read_with(&bytes, &options);
-        check_shares(&bytes, &options, 3, &(told.clone(), facts.clone()));
-        let mut told = told.into_iter();
+        let (captured, facts) = read_with(&bytes, &options);
+        check_shares(&bytes, &options, 3, &(captured.clone(), facts.clone()));
+        let mut captured = captured.into_iter();
         let mut model = Model::default();
         for (place, port) in ports.iter().enumerate() {
             let known = model.flows.iter().position(|(other, _)| other == port);
@@ -176,17 +178,17 @@ proptest! {
             if known.is_none() && model.flows.len() == most {
                 let (gone, its_slot) = model.flows.remove(0);
                 model.ends.insert(place as u64, gone);
-                let Some(Told::Ended(ended, key)) = told.next() else { panic!("an end before packet {place}") };
+                let Some(Captured::Ended(ended, key)) = captured.next() else { panic!("an end before packet {place}") };
                 prop_assert_eq!((ended.0, key.higher.port()), (its_slot, gone));
                 slot = Some(its_slot);
             }
             let slot = slot.unwrap_or(model.flows.len() as u32);
-            let Some(Told::Segment(segment, key)) = told.next() else { panic!("packet {place}") };
+            let Some(Captured::Segment(segment, key)) = captured.next() else { panic!("packet {place}") };
             prop_assert_eq!((segment.flow.0, segment.first), (slot, known.is_none()));
             prop_assert_eq!(key.higher, end(2, *port));
             model.flows.push((*port, slot));
         }
-        prop_assert_eq!(told.next(), None);
+        prop_assert_eq!(captured.next(), None);
         prop_assert_eq!(facts.flows.evicted, model.ends.len() as u64);
     }
 }

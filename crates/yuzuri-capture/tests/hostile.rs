@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Packing, Told, odd, pack, pcap_header, read_with};
+use common::{Captured, Packing, odd, pack, pcap_header, read_with};
 use proptest::prelude::*;
 use std::io::{self, Read};
 use yuzuri_capture::{Capture, Ending, OpenError, Options};
@@ -131,17 +131,20 @@ fn every_cut_is_told() {
             let Ok(mut capture) = Capture::new(&bytes[..length], "it", &Options::default()) else {
                 panic!("{name}: {length}")
             };
-            let told = capture.fold(0, |told, _, _| told + 1).expect("memory can be read");
-            assert!((last..=last + 1).contains(&told), "{name}: {told} after {last} of {length} bytes");
-            last = told;
+            let captured = capture.fold(0, |captured, _, _| captured + 1).expect("memory can be read");
+            assert!(
+                (last..=last + 1).contains(&captured),
+                "{name}: {captured} after {last} of {length} bytes"
+            );
+            last = captured;
             match capture.facts().ending {
                 Ending::Whole => {}
                 // Within the first block of pcapng.
-                Ending::Cut { offset_bytes: 0 } => assert_eq!(told, 0, "{name}: {length}"),
+                Ending::Cut { offset_bytes: 0 } => assert_eq!(captured, 0, "{name}: {length}"),
                 Ending::Cut { offset_bytes } => {
                     let before = &bytes[..offset_bytes as usize];
-                    let (told_before, facts) = read_with(before, &Options::default());
-                    assert_eq!(told_before[..], whole[..told], "{name}: {length}");
+                    let (captured_before, facts) = read_with(before, &Options::default());
+                    assert_eq!(captured_before[..], whole[..captured], "{name}: {length}");
                     assert_eq!(facts.ending, Ending::Whole, "{name}: {length}");
                 }
                 ending => panic!("{name}: {length}: {ending:?}"),
@@ -172,7 +175,7 @@ impl Read for Failing<'_> {
 #[test]
 fn an_error_of_the_source_is_an_error() {
     let plain = common::pcap(&odd::download());
-    let (told, _) = common::read(&plain);
+    let (captured, _) = common::read(&plain);
     for packing in [None, Some(Packing::Gzip), Some(Packing::Zstd), Some(Packing::Xz)] {
         let (first, second) = plain.split_at(plain.len() / 2);
         let bytes = match packing {
@@ -190,7 +193,7 @@ fn an_error_of_the_source_is_an_error() {
                 Err(error) => break error,
             }
         };
-        assert!(count >= 4 && count < told.len(), "{packing:?}: {count}");
+        assert!(count >= 4 && count < captured.len(), "{packing:?}: {count}");
         assert_eq!(error.packets, count as u64);
         assert_eq!(error.source.raw_os_error(), Some(5), "{packing:?}");
         assert_eq!(
@@ -220,6 +223,6 @@ fn a_file_is_opened_by_its_path() {
     std::fs::write(&path, pack(Packing::Zstd, &common::pcap(&odd::download()))).expect("room");
     let mut capture = Capture::open(&path, &Options::default()).expect("a capture");
     assert_eq!(capture.fold(0, |count, _, _| count + 1).expect("no error"), 10);
-    let told = common::read(&common::pcap(&odd::download())).0;
-    assert!(told.iter().all(|told| matches!(told, Told::Segment(..))));
+    let captured = common::read(&common::pcap(&odd::download())).0;
+    assert!(captured.iter().all(|captured| matches!(captured, Captured::Segment(..))));
 }

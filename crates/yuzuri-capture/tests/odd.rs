@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PcapNg, Told, odd};
+use common::{Captured, PcapNg, odd};
 use std::fmt::Write;
 use std::path::Path;
 use yuzuri_capture::{
@@ -141,12 +141,12 @@ const EXPECTED: [(&str, &str); 47] = [
 #[test]
 fn each_file_is_told_for_what_it_is() {
     let files = odd::all();
-    let told: Vec<(&str, String)> = files.iter().map(|(name, bytes)| (*name, summary(bytes))).collect();
-    for ((name, told), (expected_name, expected)) in told.iter().zip(EXPECTED) {
+    let captured: Vec<(&str, String)> = files.iter().map(|(name, bytes)| (*name, summary(bytes))).collect();
+    for ((name, captured), (expected_name, expected)) in captured.iter().zip(EXPECTED) {
         assert_eq!(*name, expected_name);
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(captured, expected, "{name}");
     }
-    assert_eq!(told.len(), EXPECTED.len());
+    assert_eq!(captured.len(), EXPECTED.len());
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn the_committed_files_are_these() {
 }
 
 fn of(name: &str) -> Vec<Segment> {
-    let of = |told| match told {
-        Told::Segment(segment, _) => Some(segment),
-        Told::Ended(..) => None,
+    let of = |captured| match captured {
+        Captured::Segment(segment, _) => Some(segment),
+        Captured::Ended(..) => None,
     };
     common::read(odd::file(name)).0.into_iter().filter_map(of).collect()
 }
@@ -221,8 +221,8 @@ fn a_length_of_zero_is_the_frames() {
 fn a_check_sequence_at_the_end_is_no_payload() {
     let zero = odd::file("zero-total-length.pcap");
     let payload_bytes = |bytes: &[u8]| match &common::read(bytes).0[..] {
-        [Told::Segment(segment, _)] => segment.payload_bytes,
-        told => panic!("{told:?}"),
+        [Captured::Segment(segment, _)] => segment.payload_bytes,
+        captured => panic!("{captured:?}"),
     };
     assert_eq!(payload_bytes(zero), 100_000 - 66);
     // Twice 16 bits, marked as present; and not marked.
@@ -243,9 +243,9 @@ fn a_simple_packet_is_as_long_as_its_interface_allows() {
         let mut file = PcapNg::new(false);
         file.interface(1, snaplen);
         file.simple(&frame[..snaplen as usize], frame.len() as u32);
-        let (told, facts) = common::read(&file.bytes);
+        let (captured, facts) = common::read(&file.bytes);
         assert_eq!((facts.captured_bytes, facts.wire_bytes), (u64::from(snaplen), frame.len() as u64));
-        let [Told::Segment(segment, _)] = told[..] else { panic!("{told:?}") };
+        let [Captured::Segment(segment, _)] = captured[..] else { panic!("{captured:?}") };
         assert_eq!((segment.payload_bytes, segment.time_ns, facts.clock.unstamped), (100, 0, 1));
     }
 }

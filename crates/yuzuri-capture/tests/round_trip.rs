@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Packing, PcapNg, START_NS, Told, frame, pack, pcap_header, pcap_record, read, read_from};
+use common::{Captured, Packing, PcapNg, START_NS, frame, pack, pcap_header, pcap_record, read, read_from};
 use proptest::prelude::*;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
@@ -54,8 +54,10 @@ fn segment() -> impl Strategy<Value = NewSegment> {
 }
 
 /// Whether the segment read is the one written.
-fn check(told: &Told, time_ns: i64, written: &NewSegment, whole: bool) -> Result<(), TestCaseError> {
-    let Told::Segment(read, key) = told else { return Err(TestCaseError::fail(format!("{told:?}"))) };
+fn check(captured: &Captured, time_ns: i64, written: &NewSegment, whole: bool) -> Result<(), TestCaseError> {
+    let Captured::Segment(read, key) = captured else {
+        return Err(TestCaseError::fail(format!("{captured:?}")));
+    };
     let higher = (written.from.ip(), written.from.port()) > (written.to.ip(), written.to.port());
     prop_assert_eq!(read.from, if higher { End::Higher } else { End::Lower });
     prop_assert_eq!((key.end(read.from), key.end(read.from.other())), (written.from, written.to));
@@ -127,17 +129,17 @@ proptest! {
             writer.write(*time_ns, &frame, frame.len() as u32).unwrap();
         }
         let bytes = writer.into_inner();
-        let (told, facts) = read(&bytes);
+        let (captured, facts) = read(&bytes);
         check_facts(&facts, segments.len())?;
         prop_assert_eq!((facts.format, facts.link_types[0].link_type), (Format::PcapNano, framing.link_type()));
-        prop_assert_eq!(told.len(), segments.len());
-        for (told, (time_ns, segment)) in told.iter().zip(&segments) {
+        prop_assert_eq!(captured.len(), segments.len());
+        for (captured, (time_ns, segment)) in captured.iter().zip(&segments) {
             let whole = frame(segment, framing).len() <= snaplen as usize;
-            check(told, *time_ns, segment, whole)?;
+            check(captured, *time_ns, segment, whole)?;
         }
         // The same result for any sizes of reads.
         let dribble = Dribble { bytes: &bytes, most: dribble, calls: 0 };
-        prop_assert_eq!(read_from(dribble, &Options::default()), (told, facts));
+        prop_assert_eq!(read_from(dribble, &Options::default()), (captured, facts));
     }
 
     #[test]
@@ -164,11 +166,11 @@ proptest! {
             bytes.extend(pcap_record(big_endian, [*seconds, fraction, length, length], &frame));
             times_ns.push(i64::from(*seconds) * 1_000_000_000 + i64::from(micros * 1000 + below));
         }
-        let (told, facts) = read(&bytes);
+        let (captured, facts) = read(&bytes);
         check_facts(&facts, segments.len())?;
         prop_assert_eq!(facts.format, format);
-        for ((told, (_, segment)), time_ns) in told.iter().zip(&segments).zip(times_ns) {
-            check(told, time_ns, segment, true)?;
+        for ((captured, (_, segment)), time_ns) in captured.iter().zip(&segments).zip(times_ns) {
+            check(captured, time_ns, segment, true)?;
         }
     }
 
@@ -215,12 +217,12 @@ proptest! {
                 }
             }
         }
-        let (told, facts) = read(&file.unwrap().bytes);
+        let (captured, facts) = read(&file.unwrap().bytes);
         check_facts(&facts, expected.len())?;
         prop_assert_eq!(facts.format, Format::PcapNg);
-        prop_assert_eq!(told.len(), expected.len());
-        for (told, (time_ns, segment)) in told.iter().zip(expected) {
-            check(told, time_ns, segment, true)?;
+        prop_assert_eq!(captured.len(), expected.len());
+        for (captured, (time_ns, segment)) in captured.iter().zip(expected) {
+            check(captured, time_ns, segment, true)?;
         }
     }
 }
@@ -231,16 +233,16 @@ proptest! {
     fn compressed(segments in proptest::collection::vec(segment(), 1..40), cut in any::<prop::sample::Index>()) {
         let stamped: Vec<_> = (START_NS..).step_by(1000).zip(segments).collect();
         let bytes = common::pcap(&stamped);
-        let (told, mut facts) = read(&bytes);
+        let (captured, mut facts) = read(&bytes);
         let (first, second) = bytes.split_at(cut.index(bytes.len()));
         for (packing, compression) in
             [(Packing::Gzip, Compression::Gzip), (Packing::Zstd, Compression::Zstd), (Packing::Xz, Compression::Xz)]
         {
             facts.compression = compression;
-            prop_assert_eq!(read(&pack(packing, &bytes)), (told.clone(), facts.clone()), "{:?}", packing);
+            prop_assert_eq!(read(&pack(packing, &bytes)), (captured.clone(), facts.clone()), "{:?}", packing);
             // One file from two, as `cat` makes it.
             let members = [pack(packing, first), pack(packing, second)].concat();
-            prop_assert_eq!(read(&members), (told.clone(), facts.clone()), "{:?} of two", packing);
+            prop_assert_eq!(read(&members), (captured.clone(), facts.clone()), "{:?} of two", packing);
         }
     }
 }

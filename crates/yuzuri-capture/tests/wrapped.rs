@@ -84,8 +84,8 @@ fn snoop_and_erf_tell_what_pcap_does() {
         let facts = common::read(&bytes).1;
         assert_eq!((facts.format, facts.capture_drops), (format, drops));
         assert_eq!((facts.ending, facts.cut_packets, facts.checksums.valid), (Ending::Whole, 0, 10));
-        let told = segments(&bytes);
-        assert_eq!(told, plain, "{format:?}");
+        let captured = segments(&bytes);
+        assert_eq!(captured, plain, "{format:?}");
         // A file cut anywhere yields what comes before the cut, or is no capture.
         for length in 0..bytes.len() {
             let Ok(mut capture) = Capture::new(&bytes[..length], "it", &Options::default()) else {

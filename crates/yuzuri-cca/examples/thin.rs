@@ -85,15 +85,15 @@ fn thinned(rows: &str, events: &str, seconds: f64) -> Outcome<Trace> {
 }
 
 /// Formats an I/O error with the file that it concerns.
-fn told(file: &Path) -> impl Fn(std::io::Error) -> String {
+fn in_file(file: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", file.display())
 }
 
 fn thin(folder: &Path, out: &Path, seconds: f64) -> Outcome<()> {
-    std::fs::create_dir_all(out).map_err(told(out))?;
+    std::fs::create_dir_all(out).map_err(in_file(out))?;
     let mut names: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(told(folder))? {
-        let name = entry.map_err(told(folder))?.file_name().to_string_lossy().into_owned();
+    for entry in std::fs::read_dir(folder).map_err(in_file(folder))? {
+        let name = entry.map_err(in_file(folder))?.file_name().to_string_lossy().into_owned();
         names.extend(name.strip_suffix(".csv.xz").map(str::to_owned));
     }
     names.sort();
@@ -102,9 +102,9 @@ fn thin(folder: &Path, out: &Path, seconds: f64) -> Outcome<()> {
         let events = unpacked(&folder.join(format!("{name}.events.txt.xz")))?;
         let text = thinned(&rows, &events, seconds).map_err(|what| format!("{name}: {what}"))?.write();
         let file = out.join(format!("{name}.csv.zst"));
-        let packed = zstd::encode_all(text.as_bytes(), 19).map_err(told(&file))?;
+        let packed = zstd::encode_all(text.as_bytes(), 19).map_err(in_file(&file))?;
         println!("{name}: {} bytes, packed {}", text.len(), packed.len());
-        std::fs::write(&file, packed).map_err(told(&file))?;
+        std::fs::write(&file, packed).map_err(in_file(&file))?;
     }
     Ok(())
 }

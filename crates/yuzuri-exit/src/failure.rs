@@ -56,15 +56,15 @@ mod tests {
     use std::fmt;
 
     #[derive(Debug)]
-    struct Told(&'static str, Option<io::Error>);
+    struct TestError(&'static str, Option<io::Error>);
 
-    impl fmt::Display for Told {
+    impl fmt::Display for TestError {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(self.0)
         }
     }
 
-    impl Error for Told {
+    impl Error for TestError {
         fn source(&self) -> Option<&(dyn Error + 'static)> {
             self.1.as_ref().map(|e| e as _)
         }
@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn a_cause_is_told_once() {
         let cause = || Some(io::Error::other("full"));
-        assert_eq!(in_one_line(&Told("writing", cause())), "writing: full");
-        assert_eq!(in_one_line(&Told("writing: full; make room", cause())), "writing: full; make room");
-        assert_eq!(in_one_line(&Told("writing", None)), "writing");
+        assert_eq!(in_one_line(&TestError("writing", cause())), "writing: full");
+        assert_eq!(in_one_line(&TestError("writing: full; make room", cause())), "writing: full; make room");
+        assert_eq!(in_one_line(&TestError("writing", None)), "writing");
     }
 }

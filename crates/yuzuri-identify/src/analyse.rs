@@ -61,11 +61,16 @@ pub enum Outcome {
     NotOurs(IdentifyError),
 }
 
-/// Analyses a file, or standard input if the path is `-`. `tell` receives the number of bytes read;
-/// once `stop` is set, the rest of the file is not read.
-pub fn analyse(path: &Path, options: &Options, stop: &AtomicBool, tell: &(dyn Fn(u64) + Sync)) -> Outcome {
+/// Analyses a file, or standard input if the path is `-`. `progress` receives the number of bytes
+/// read; once `stop` is set, the rest of the file is not read.
+pub fn analyse(
+    path: &Path,
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Outcome {
     let mut report = FileReport { path: input::name(path), ..FileReport::default() };
-    match read(path, &mut report, options, stop, tell) {
+    match read(path, &mut report, options, stop, progress) {
         Ok(()) => {}
         Err(_) if stopped(stop) => report.stopped = true,
         Err(error @ IdentifyError::NotOurs(_)) if report.kind.is_none() => return Outcome::NotOurs(error),
@@ -88,9 +93,9 @@ fn read(
     report: &mut FileReport,
     options: &Options,
     stop: &AtomicBool,
-    tell: &(dyn Fn(u64) + Sync),
+    progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), IdentifyError> {
-    let input = Input::open(path, stop, tell)?;
+    let input = Input::open(path, stop, progress)?;
     report.kind = input.kind;
     match input.kind {
         // Of a capture the magic number may come late.
@@ -233,7 +238,7 @@ impl<'a> Sorter<'a> {
             let enough =
                 window_trace.filter(|window_trace| window_trace.segments >= self.options.min_segments.max(1));
             if let Some(window_trace) = enough.filter(|_| self.options.filter.chooses(&flow, |_, _| false)) {
-                pace.tell(live, judge(window_trace, &flow, Some(now.seen)));
+                pace.report_change(live, judge(window_trace, &flow, Some(now.seen)));
             }
         }
     }

@@ -49,7 +49,7 @@ impl Kind {
 /// soon.
 pub struct Watched<'a> {
     reader: Box<dyn Read + Send>,
-    tell: &'a (dyn Fn(u64) + Sync),
+    progress: &'a (dyn Fn(u64) + Sync),
     stop: &'a AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Read for Watched<'_> {
             return Err(io::Error::other("a stop was wanted"));
         }
         let count = self.reader.read(buffer)?;
-        (self.tell)(count as u64);
+        (self.progress)(count as u64);
         Ok(count)
     }
 }
@@ -105,12 +105,12 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Opens a file, or standard input if the path is `-`, and examines its beginning. `tell`
+    /// Opens a file, or standard input if the path is `-`, and examines its beginning. `progress`
     /// receives the number of bytes read; once `stop` is set, all reading fails.
     pub fn open(
         path: &Path,
         stop: &'a AtomicBool,
-        tell: &'a (dyn Fn(u64) + Sync),
+        progress: &'a (dyn Fn(u64) + Sync),
     ) -> Result<Input<'a>, IdentifyError> {
         let name = name(path);
         let failed = |source| IdentifyError::Open { name: name.clone(), source };
@@ -127,7 +127,7 @@ impl<'a> Input<'a> {
                 }
             }
         };
-        let mut reader = Watched { reader, tell, stop };
+        let mut reader = Watched { reader, progress, stop };
         let mut beginning = vec![0; RAW_BYTES];
         let mut length = 0;
         // A pipe returns what it has: as much as the decision needs is enough, so that a live
@@ -163,7 +163,7 @@ impl<'a> Input<'a> {
         let again = || {
             let (beginning, watched) = self.whole.get_ref();
             let reader = Box::new(rest.clone());
-            beginning.clone().chain(Watched { reader, tell: &|_| (), stop: watched.stop })
+            beginning.clone().chain(Watched { reader, progress: &|_| (), stop: watched.stop })
         };
         std::iter::repeat_with(again).take(readers).collect()
     }
@@ -236,12 +236,12 @@ mod tests {
         let bytes: Vec<u8> = (0..2 * RAW_BYTES).map(|n| (n % 251) as u8).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bytes).unwrap();
-        let told = AtomicU64::new(0);
-        let tell = |count: u64| {
-            told.fetch_add(count, Ordering::Relaxed);
+        let reported = AtomicU64::new(0);
+        let progress = |count: u64| {
+            reported.fetch_add(count, Ordering::Relaxed);
         };
         let stop = AtomicBool::new(false);
-        let input = Input::open(file.path(), &stop, &tell).unwrap();
+        let input = Input::open(file.path(), &stop, &progress).unwrap();
         file.write_all(b"it grows").unwrap();
         let again = input.again(2);
         assert_eq!(again.len(), 2);
@@ -249,7 +249,7 @@ mod tests {
             assert!(all(whole) == bytes);
         }
         assert!(all(input.whole) == bytes);
-        assert_eq!(told.load(Ordering::Relaxed), bytes.len() as u64);
+        assert_eq!(reported.load(Ordering::Relaxed), bytes.len() as u64);
     }
 
     #[test]

@@ -30,12 +30,12 @@ impl fmt::Debug for Live {
 #[derive(Debug)]
 pub(crate) struct Pace {
     next: usize,
-    told: Option<Option<String>>,
+    reported: Option<Option<String>>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { next: FIRST, told: None }
+        Pace { next: FIRST, reported: None }
     }
 }
 
@@ -52,13 +52,13 @@ impl Pace {
 
     /// Reports a verdict if it differs from the last one. A verdict of nothing known yet is not
     /// reported.
-    pub(crate) fn tell(&mut self, live: &Live, report: FlowReport) {
+    pub(crate) fn report_change(&mut self, live: &Live, report: FlowReport) {
         let name = match &report.verdict.answer {
             Answer::Named { name, .. } => Some(name.clone()),
             Answer::Unknown { .. } => None,
         };
-        let before = self.told.replace(name);
-        if before.unwrap_or_default() != self.told.clone().flatten() {
+        let before = self.reported.replace(name);
+        if before.unwrap_or_default() != self.reported.clone().flatten() {
             (live.0)(report);
         }
     }

@@ -31,11 +31,11 @@ impl Screen {
         }
         bar.enable_steady_tick(Duration::from_millis(250));
         let screen = Screen { bar, files: plan.entries.len() as u64, done: AtomicU64::new(0) };
-        screen.tell(0);
+        screen.show(0);
         screen
     }
 
-    fn tell(&self, done: u64) {
+    fn show(&self, done: u64) {
         self.bar.set_message(match self.files {
             1 => "reading".to_owned(),
             files => format!("{done} of {files} files"),
@@ -59,6 +59,6 @@ impl Watch for Screen {
     }
 
     fn done(&self, _: &Entry) {
-        self.tell(self.done.fetch_add(1, Ordering::Relaxed) + 1);
+        self.show(self.done.fetch_add(1, Ordering::Relaxed) + 1);
     }
 }

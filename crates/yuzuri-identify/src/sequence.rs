@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    fn told(segments: &[Segment]) -> Vec<What> {
+    fn marks_of(segments: &[Segment]) -> Vec<What> {
         let (mut both, mut room) = (Sequences::default(), 100);
         segments.iter().for_each(|segment| both.add(segment, &mut room));
         both.take(End::Lower).marks.iter().map(|mark| mark.what).collect()
@@ -234,9 +234,9 @@ mod tests {
             What::Again(1000, 2000),
             What::Acknowledged(3000, Some(3800)),
         ];
-        assert_eq!(told(&all), expected);
+        assert_eq!(marks_of(&all), expected);
         // Observed from the middle, the scale is unknown.
-        assert_eq!(told(&all[2..])[3], What::Acknowledged(1000, None));
+        assert_eq!(marks_of(&all[2..])[3], What::Acknowledged(1000, None));
     }
 
     #[test]

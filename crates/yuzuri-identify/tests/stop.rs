@@ -52,8 +52,8 @@ fn a_stop_is_heard_whatever_is_read() {
         }
         kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(130), "{words:?}: {told}");
-        assert!(told.contains("0 of 1 files were read to their end"), "{words:?}: {told}");
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{words:?}: {messages}");
+        assert!(messages.contains("0 of 1 files were read to their end"), "{words:?}: {messages}");
     }
 }

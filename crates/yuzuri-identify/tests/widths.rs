@@ -59,13 +59,13 @@ fn nothing_is_cut_on_a_phone_and_at_1280() {
         std::fs::write(folder.path().join(format!("{name}.pcap")), run(algorithm, short).pcap(0)).unwrap();
     }
     let html = folder.path().join("page.html");
-    let told = Command::new(env!("CARGO_BIN_EXE_yuzuri-identify"))
+    let finished = Command::new(env!("CARGO_BIN_EXE_yuzuri-identify"))
         .args(["--quiet", "--html"])
         .arg(&html)
         .arg(folder.path())
         .output()
         .unwrap();
-    let page = std::fs::read_to_string(&html).unwrap_or_else(|e| panic!("{e}: {told:?}"));
+    let page = std::fs::read_to_string(&html).unwrap_or_else(|e| panic!("{e}: {finished:?}"));
     for width in [390, 1280] {
         let measured = measured(Path::new(chromium.trim()), folder.path(), &page, width);
         // A scroll bar takes some of the frame.

@@ -173,8 +173,9 @@ mod tests {
         let found: Vec<f64> = halves(8).map(|half| mean(&half)).collect();
         assert_eq!(found.len(), 14);
         let error = (values.iter().map(|value| (value - all).powi(2)).sum::<f64>() / 56.0).sqrt();
-        let told = error_by_halves(all, &found, 8).map_or(0.0, |told| told * NORMAL / student(7.0));
-        assert!((told - error).abs() < 1e-9, "{told} {error}");
+        let estimated =
+            error_by_halves(all, &found, 8).map_or(0.0, |estimated| estimated * NORMAL / student(7.0));
+        assert!((estimated - error).abs() < 1e-9, "{estimated} {error}");
         assert_eq!(error_by_halves(1.0, &[1.0, 1.0], 2), None, "two epochs tell nothing");
         // Tables of Student's t: 4.30, 2.78 and 2.23.
         for (freedom, table) in [(2.0, 4.30), (4.0, 2.78), (10.0, 2.23)] {

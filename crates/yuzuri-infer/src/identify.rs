@@ -39,7 +39,7 @@ pub fn identify(
     from: Option<SocketAddr>,
     to: Option<SocketAddr>,
 ) -> Verdict {
-    let window_trace = unseen::told(window_trace);
+    let window_trace = unseen::observed_rounds(window_trace);
     let Ranking { candidates: ranked, none } = if window_trace.rounds.len() < MIN_SEEN {
         Ranking::default()
     } else {
@@ -381,20 +381,26 @@ mod tests {
 
     #[test]
     fn a_flight_stands_that_loses_nothing_and_stays_near_its_median() {
-        let told = |trace: &WindowTrace| standing(trace, &vec![1.0; trace.rounds.len()]);
+        let observed_rounds = |trace: &WindowTrace| standing(trace, &vec![1.0; trace.rounds.len()]);
         // As behind the sender's own device: 102 segments, except while a host stalls.
         let device =
             trace((0..40).map(|n| if n % 9 == 8 { 121.0 } else { 101.0 + (n % 3) as f32 }), None, false);
         assert!(
-            told(&device).is_some_and(|told| told.contains("stands at 102 segments (4.0 Mbit/s)")),
+            observed_rounds(&device).is_some_and(
+                |observed_rounds| observed_rounds.contains("stands at 102 segments (4.0 Mbit/s)")
+            ),
             "{:?}",
-            told(&device)
+            observed_rounds(&device)
         );
         let growing = trace((0..40).map(|n| 60.0 + n as f32), None, false);
-        assert_eq!(told(&growing), None);
+        assert_eq!(observed_rounds(&growing), None);
         let reduction = Reduction::begun(0, Cause::Recovery, 102.0);
-        assert_eq!(told(&WindowTrace { reductions: vec![reduction], ..device }), None, "a loss moved it");
-        assert_eq!(told(&WindowTrace::default()), None);
+        assert_eq!(
+            observed_rounds(&WindowTrace { reductions: vec![reduction], ..device }),
+            None,
+            "a loss moved it"
+        );
+        assert_eq!(observed_rounds(&WindowTrace::default()), None);
     }
 
     #[test]

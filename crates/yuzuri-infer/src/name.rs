@@ -106,17 +106,17 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let mut looked_for = Vec::new();
     let mut look = |looked_for: &mut Vec<f64>, met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
         for (former_rtt_us, competitor) in met {
-            let mut told = f64::NEG_INFINITY;
+            let mut best_windows = f64::NEG_INFINITY;
             for (mut cca, form) in forms(candidate) {
                 let chances = Chances { former_rtt_us, competitor, ..form };
                 let replay = replay(cca.as_mut(), window_trace, chances);
                 let score = score(&replay, candidate);
-                told = told.max(score.windows());
+                best_windows = best_windows.max(score.windows());
                 if best.as_ref().is_none_or(|(_, best, _)| score.windows() > best.windows()) {
                     best = Some((replay, score, chances));
                 }
             }
-            looked_for.push(told);
+            looked_for.push(best_windows);
         }
         best.as_ref().map_or((None, None), |(_, _, found)| (found.former_rtt_us, found.competitor))
     };
@@ -146,7 +146,7 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     }
     let Some((replay, score, chances)) = best else { return Fitted::default() };
     let constants = f64::from(u8::from(!former.is_empty()) + u8::from(chances.competitor.is_some()));
-    let looked_for = looked_for.into_iter().map(|told| told - score.windows()).collect();
+    let looked_for = looked_for.into_iter().map(|best_windows| best_windows - score.windows()).collect();
     Fitted { replay, score, constants, looked_for }
 }
 

@@ -228,9 +228,9 @@ pub(crate) fn paced_part(window_trace: &WindowTrace) -> Option<f64> {
     if window_trace.capture_point != CapturePoint::Sender {
         return None;
     }
-    let told = window_trace.rounds.iter().filter(|round| round.is_cwnd_limited() && round.spaced);
+    let limited = window_trace.rounds.iter().filter(|round| round.is_cwnd_limited() && round.spaced);
     let (mut all, mut by_clock) = (0, 0);
-    for round in told {
+    for round in limited {
         all += round.sent;
         by_clock += round.by_clock;
     }

@@ -31,7 +31,7 @@ impl Unseen {
 }
 
 /// Whether the window before a loss was seen, and reduced in fast recovery.
-fn is_told(loss: &UnseenLoss) -> bool {
+fn is_observed(loss: &UnseenLoss) -> bool {
     loss.before >= MIN_WINDOW && loss.cause == Cause::Recovery
 }
 
@@ -39,19 +39,19 @@ fn is_told(loss: &UnseenLoss) -> bool {
 /// immediately reduced again from its own window.
 fn is_known(losses: &[UnseenLoss], place: usize) -> bool {
     let mut former = losses[..=place].iter().rev();
-    former.find(|loss| loss.before > 0.0 || loss.cause != Cause::Recovery).is_some_and(is_told)
+    former.find(|loss| loss.before > 0.0 || loss.cause != Cause::Recovery).is_some_and(is_observed)
 }
 
 /// Indices of the losses whose window an algorithm predicts.
-fn foreseen(losses: &[UnseenLoss]) -> impl Iterator<Item = usize> {
-    (1..losses.len()).filter(|place| is_told(&losses[*place]) && is_known(losses, place - 1))
+fn predicted_losses(losses: &[UnseenLoss]) -> impl Iterator<Item = usize> {
+    (1..losses.len()).filter(|place| is_observed(&losses[*place]) && is_known(losses, place - 1))
 }
 
 /// The rounds and reductions of a window trace without visible windows: a round from each loss to
 /// the next.
-pub(crate) fn told(mut window_trace: WindowTrace) -> WindowTrace {
+pub(crate) fn observed_rounds(mut window_trace: WindowTrace) -> WindowTrace {
     let Some(unseen) = window_trace.unseen.take() else { return window_trace };
-    if foreseen(&unseen.losses).next().is_none() {
+    if predicted_losses(&unseen.losses).next().is_none() {
         return window_trace;
     }
     let mss = window_trace.mss_bytes.max(1) as f32;
@@ -98,7 +98,7 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
         player.round(&repairing(begin, player.window.srtt_us, mss), None, 0);
         player.repaired(place, &Reduction { over_ns: begin.over_ns, ..reduction });
         grow(&mut player, unseen, (begin, end), None, mss);
-        if is_told(end) && is_known(&unseen.losses, place) {
+        if is_observed(end) && is_known(&unseen.losses, place) {
             done.rounds.push(Prediction {
                 round: place + 1,
                 epoch: place as u32,

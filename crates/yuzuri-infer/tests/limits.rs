@@ -14,7 +14,7 @@ const NEAR: End = End::Lower;
 const FAR: End = End::Higher;
 
 /// Segments of a flow whose handshake took 20 ms, seen at its sender.
-fn told(window: u16, segments: impl IntoIterator<Item = Segment>) -> PacketLimits {
+fn classified(window: u16, segments: impl IntoIterator<Item = Segment>) -> PacketLimits {
     let mut tracker = Tracker::new();
     tracker.segment(&segment(0, NEAR, SYN, 999, 0, 0));
     tracker.segment(&Segment { window, ..segment(20 * MS, FAR, SYN | ACK, 0, 1000, 0) });
@@ -51,7 +51,7 @@ fn flights(sizes: impl Fn(u32) -> u32, last_bytes: u32, window: u16, rest: i64) 
         segments.push(Segment { window, ..segment(at, FAR, ACK, 1, seq, 0) });
         at += rest;
     }
-    told(window, segments)
+    classified(window, segments)
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_burst_that_leaves_in_parts_is_the_applications_for_as_long_as_nothing_is_le
         at += 40 * MS;
     }
     segments.sort_by_key(|segment| segment.time_ns);
-    let times = shares(&told(65_535, segments));
+    let times = shares(&classified(65_535, segments));
     assert!(times.share(Limit::Application) > 0.95, "{:?}", times.ranked());
 }
 
@@ -130,7 +130,7 @@ fn a_window_that_shrinks_at_many_acknowledgements_is_a_slow_readers() {
             segments.push(Segment { window, ..segment(at, FAR, ACK, 1, seq, 0) });
             at += 50_000;
         }
-        shares(&told(10_000, segments))
+        shares(&classified(10_000, segments))
     };
     let steady = of([10_000, 10_000]);
     assert!(steady.share(Limit::ReceiverWindow) > 0.9, "{:?}", steady.ranked());
@@ -150,7 +150,7 @@ fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
         segments.push(segment(at + rtt, FAR, ACK, 1, 2000 + n * 1000, 0));
     }
     segments.sort_by_key(|segment| segment.time_ns);
-    let times = shares(&told(65_535, segments));
+    let times = shares(&classified(65_535, segments));
     assert!(times.share(Limit::Pacing) > 0.85, "{:?}", times.ranked());
     // One block per round trip is evenly spaced as well, and comes from a window, even on a host
     // that is late.
@@ -238,7 +238,7 @@ fn a_window_that_a_queue_holds_is_the_paths() {
         at += i64::from(count) * MS;
     }
     segments.sort_by_key(|segment| segment.time_ns);
-    let limits = told(65_535, segments);
+    let limits = classified(65_535, segments);
     assert_eq!(limits.rounds.last(), Some(&Limit::Path), "{:?}", limits.rounds);
 }
 
@@ -257,6 +257,6 @@ proptest! {
             segment.options.timestamps = Some((stamp, stamp.wrapping_mul(7)));
             segment
         });
-        told(65_535, std::iter::once(data).chain(segments));
+        classified(65_535, std::iter::once(data).chain(segments));
     }
 }

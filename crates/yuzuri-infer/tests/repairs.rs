@@ -97,9 +97,9 @@ fn a_reduction_upon_a_reduction_has_no_window_before() {
         flow.send(510_250 + i64::from(number), number + 5, none);
     }
     let window_trace = flow.window_trace();
-    let told: Vec<(f32, bool)> =
+    let reduced: Vec<(f32, bool)> =
         window_trace.reductions.iter().map(|reduction| (reduction.before, reduction.after > 0.0)).collect();
-    assert_eq!(told, [(20.0, false), (0.0, true)], "{:?}", window_trace.reductions);
+    assert_eq!(reduced, [(20.0, false), (0.0, true)], "{:?}", window_trace.reductions);
 }
 
 /// At the receiver, where data arrives 40 to 49 ms after it was sent and its acknowledgement

@@ -6,7 +6,7 @@
  * kernel's, it behaves as the kernel's CUBIC. docs/control.md explains each rule.
  */
 #include "kernel.h"
-#include "told.h"
+#include "bound_report.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
@@ -90,11 +90,11 @@ struct cubic {
 	u32 reduction_delivered; /* `delivered` at the last reduction */
 	u32 highest;             /* the largest legitimate window or ssthresh */
 	u64 unused[2];
-	u64 told; /* must be last: the monitor reads it here */
+	u64 bound_report; /* must be last: the monitor reads it here */
 };
 
 _Static_assert(sizeof(struct cubic) == 104, "ICSK_CA_PRIV_SIZE");
-_Static_assert(__builtin_offsetof(struct cubic, told) == TOLD * sizeof(u64), "where the monitor looks");
+_Static_assert(__builtin_offsetof(struct cubic, bound_report) == BOUND_REPORT * sizeof(u64), "where the monitor looks");
 
 static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {
@@ -118,11 +118,11 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 
 /* Reports to the monitor whether the upper bound holds the window. A bound that every flow has does
  * not come from a sharing group, and the monitor would name it so: it is not reported. */
-static __always_inline void tell(struct cubic *ca, bool at_bound)
+static __always_inline void report_bound(struct cubic *ca, bool at_bound)
 {
 	if (upper_always)
 		return;
-	ca->told = TOLD_BY_CONTROL | (at_bound ? TOLD_AT_BOUND : 0);
+	ca->bound_report = BOUND_REPORT_BY_CONTROL | (at_bound ? BOUND_REPORT_AT_BOUND : 0);
 }
 
 static __always_inline void forget(struct cubic *ca)
@@ -162,7 +162,7 @@ void BPF_PROG(yuzuri_init, struct sock *sk)
 
 	forget(ca);
 	ca->instance = instance;
-	tell(ca, false);
+	report_bound(ca, false);
 	/* A live flow may come from another control in any state. */
 	ca->after_timeout = BPF_CORE_READ_BITFIELD(&tcp_sk(sk)->inet_conn, icsk_ca_state) == TCP_CA_Loss;
 	ca->close_reductions = 0;
@@ -285,7 +285,7 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-static __always_inline struct bound *told(struct sock *sk)
+static __always_inline struct bound *bound_report(struct sock *sk)
 {
 	u64 cookie;
 
@@ -297,7 +297,7 @@ static __always_inline struct bound *told(struct sock *sk)
 
 static __always_inline void bound_of(struct sock *sk, u32 *lower, u32 *upper, u32 *burst)
 {
-	struct bound *bound = told(sk);
+	struct bound *bound = bound_report(sk);
 
 	*lower = lower_always;
 	*upper = upper_always;
@@ -476,7 +476,7 @@ void BPF_PROG(yuzuri_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	bound_of(sk, &lower, &upper, &burst);
 	pace(sk, ca, burst);
 	avoid(sk, tp, ca, acked, lower, upper);
-	tell(ca, upper && tp->snd_cwnd >= upper);
+	report_bound(ca, upper && tp->snd_cwnd >= upper);
 }
 
 /* Segments sent together at least (`tcp_tso_autosize()`): pacing sends them in one burst. */
@@ -500,7 +500,7 @@ static __always_inline bool spares(struct sock *sk, struct cubic *ca)
 
 	if (!tcp_sk(sk)->prior_ssthresh || ca->close_reductions >= PERSISTENT)
 		return false;
-	bound = told(sk);
+	bound = bound_report(sk);
 	return bound && bpf_ktime_get_ns() < bound->no_decrease_expiry_ns;
 }
 
@@ -528,7 +528,7 @@ u32 BPF_PROG(yuzuri_ssthresh, struct sock *sk)
 	ca->spared = spares(sk, ca);
 	if (no_decrease || ca->spared)
 		return cwnd > 2 ? cwnd : 2;
-	tell(ca, false);
+	report_bound(ca, false);
 	return reduced(cwnd);
 }
 
@@ -541,7 +541,7 @@ void BPF_PROG(yuzuri_set_state, struct sock *sk, u8 state)
 		forget(ca);
 		hystart_reset(tcp_sk(sk), ca);
 		ca->after_timeout = 1;
-		tell(ca, false);
+		report_bound(ca, false);
 		/* A timeout is stronger evidence than a loss: a window spared just now, or in the
 		 * previous recovery, is reduced. */
 		if (ca->spared)

@@ -25,7 +25,7 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb,
 	u32 cpu = bpf_get_smp_processor_id(), acks = fast_path->acks + 1, seq;
 	struct ring_control *ring = ring_control(cpu);
 	struct tcp_sock *tp = tcp_of(sk);
-	struct event_record now_told, *record;
+	struct event_record current, *record;
 	u64 now, wstamp_ns;
 
 	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != fast_path->ca_ops ||
@@ -34,9 +34,9 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb,
 	/* Reading the clock waits for all earlier loads (rdtsc after lfence on x86), and so does
 	 * the ring buffer's atomic add. Loading everything before it, including the fast path, lets
 	 * the cache misses overlap. */
-	write_variables(&now_told, sk, tp);
-	now_told.ca_state = now_told.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
-	now_told.marks = state_marks(sk, tp, &now_told);
+	write_variables(&current, sk, tp);
+	current.ca_state = current.ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	current.marks = state_marks(sk, tp, &current);
 	wstamp_ns = tp->tcp_wstamp_ns;
 	now = bpf_ktime_get_ns();
 	if (fast_path->tick != tick) {
@@ -53,16 +53,16 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb,
 	record = reserve(ring, cpu, HOOK_ACK, &seq);
 	if (!record)
 		return true;
-	now_told.mono_ns = now;
-	now_told.pacing_wait_us = pacing_wait_us(wstamp_ns, now);
-	now_told.cookie = fast_path->cookie;
-	now_told.stack = NO_STACK;
-	now_told.kind = RECORD_ACK;
-	now_told.acks = acks < 0xffff ? acks : 0xffff;
-	now_told.dup_acks = 0;
-	now_told.sacks = 0;
-	now_told.dsacks = 0;
-	__builtin_memcpy(record, &now_told, __builtin_offsetof(struct event_record, seq));
+	current.mono_ns = now;
+	current.pacing_wait_us = pacing_wait_us(wstamp_ns, now);
+	current.cookie = fast_path->cookie;
+	current.stack = NO_STACK;
+	current.kind = RECORD_ACK;
+	current.acks = acks < 0xffff ? acks : 0xffff;
+	current.dup_acks = 0;
+	current.sacks = 0;
+	current.dsacks = 0;
+	__builtin_memcpy(record, &current, __builtin_offsetof(struct event_record, seq));
 	publish(&record->seq, seq);
 
 	fast_path->acks = 0;

@@ -23,7 +23,7 @@ const volatile u32 initial_window = 0; /* segments, of new flows; 0: the kernel'
 const volatile u32 rests_after = 0;
 
 u32 mode = MODE_OBSERVE;
-u32 tells_all = 0; /* the walk reports resting flows, too */
+u32 reports_all = 0; /* the walk reports resting flows, too */
 u32 walks = 0;     /* the number of this walk */
 u32 resting = 0;   /* flows that the walk did not report because they rest */
 u32 silent = 0;    /* of these, flows whose control does not signal when they begin to send */
@@ -266,7 +266,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	again = memory && memory->walk == walks;
 	/* Nothing else of such a flow is read: most of a walk's cost is to load flows into the
 	 * caches. */
-	if (memory && memory->rests && !again && !tells_all && mode != MODE_GIVE_BACK &&
+	if (memory && memory->rests && !again && !reports_all && mode != MODE_GIVE_BACK &&
 	    is_still(tp, memory, record.state)) {
 		resting++;
 		if (memory->silent)

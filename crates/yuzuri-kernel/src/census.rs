@@ -107,9 +107,9 @@ pub(crate) fn hook() -> Hook {
             instead: "silent flows of our own network namespace only".into(),
         },
     };
-    let tells =
+    let provides =
         "flows that are silent, at the start and at each change of filter; flows that are gone, after losses";
-    Hook { name: "sock_diag".into(), tells: tells.into(), state }
+    Hook { name: "sock_diag".into(), provides: provides.into(), state }
 }
 
 fn count(order: &Order, given: &Given) -> Counted {

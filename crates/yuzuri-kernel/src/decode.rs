@@ -55,7 +55,7 @@ pub(crate) fn event(record: &event_record, cpu: u16, frames: &[&str]) -> Event {
     let mut marks = Marks(record.marks & MARKS_SHARED);
     for (kernels, ours) in [
         (MARK_AT_BOUND, Marks::AT_BOUND),
-        (MARK_TELLS_BOUND, Marks::TELLS_BOUND),
+        (MARK_REPORTS_BOUND, Marks::REPORTS_BOUND),
         (MARK_NO_SPACE, Marks::NO_SPACE),
         (MARK_CWND_LIMITED, Marks::CWND_LIMITED),
         (MARK_THROTTLED, Marks::THROTTLED),

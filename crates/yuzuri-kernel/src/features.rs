@@ -38,7 +38,7 @@ pub(crate) fn stacks_hook() -> Hook {
     };
     Hook {
         name: "stacks".into(),
-        tells: "the kernel function of state changes and retransmissions".into(),
+        provides: "the kernel function of state changes and retransmissions".into(),
         state,
     }
 }

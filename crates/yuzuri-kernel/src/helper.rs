@@ -193,8 +193,10 @@ fn leave_all_but(kept: &UnixStream) {
     }
 }
 
-fn confine(beta: &[Capability], identity: Option<Identity>, calls: &SystemCalls) -> io::Result<()> {
-    yuzuri_confine::keep_only(beta, identity).and_then(|()| calls.permit_only()).map_err(io::Error::other)
+fn confine(capabilities: &[Capability], identity: Option<Identity>, calls: &SystemCalls) -> io::Result<()> {
+    yuzuri_confine::keep_only(capabilities, identity)
+        .and_then(|()| calls.permit_only())
+        .map_err(io::Error::other)
 }
 
 fn number<const N: usize>(from: &mut dyn Read) -> io::Result<[u8; N]> {
@@ -249,9 +251,9 @@ fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"yuzuri-owners".as_ptr()) };
     // To inspect processes of other users (proc(5): PTRACE_MODE_READ_FSCREDS) and their folders of
     // mode 0500.
-    let beta = [Capability::CAP_SYS_PTRACE, Capability::CAP_DAC_READ_SEARCH];
+    let capabilities = [Capability::CAP_SYS_PTRACE, Capability::CAP_DAC_READ_SEARCH];
     let identity = Identity::of_its_own().map_err(io::Error::other)?;
-    confine(&beta, identity, &SystemCalls::of_open_sockets().reading_files())?;
+    confine(&capabilities, identity, &SystemCalls::of_open_sockets().reading_files())?;
     loop {
         let count = u32::from_le_bytes(number(&mut stream)?) as usize;
         if count > MAX_ASKED {
@@ -368,10 +370,10 @@ fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -
     let home = std::fs::File::open("/proc/self/ns/net")?;
     // To enter namespaces, and to find those that only processes have. The user stays root, who
     // owns the daemon's socket.
-    let beta = [Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
+    let capabilities = [Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
     let calls =
         SystemCalls::of_open_sockets().reading_files().asking_this_machine().entering_network_namespaces();
-    confine(&beta, None, &calls)?;
+    confine(&capabilities, None, &calls)?;
     let mut spaces = Vec::new();
     loop {
         let [question] = number(&mut stream)?;

@@ -102,7 +102,7 @@ pub struct Monitor {
     swept_lost: u64,
     sweep_due_ns: u64,
     /// Owners that the programs wait for, and for which their map had no room yet.
-    untold: VecDeque<(FlowId, Owner)>,
+    waiting_owners: VecDeque<(FlowId, Owner)>,
     account_due_ns: u64,
     pending: Vec<Item>,
 }
@@ -178,7 +178,7 @@ impl Monitor {
             (&skel.progs.on_retransmit, "tp_btf/tcp_retransmit_skb", "retransmissions", true, ""),
             (&skel.progs.on_socket, "tp_btf/inet_sock_set_state", "open, close, owner", true, ""),
         ];
-        for (program, name, tells, there, instead) in programs {
+        for (program, name, provides, there, instead) in programs {
             let state = if there {
                 links.push(with_log(name, || program.attach())?);
                 HookState::Used
@@ -186,7 +186,7 @@ impl Monitor {
                 let why = "this kernel has no such tracepoint (Linux 5.19 or later has)".to_owned();
                 HookState::Missing { why, instead: instead.to_owned() }
             };
-            hooks.push(Hook { name: name.to_owned(), tells: tells.to_owned(), state });
+            hooks.push(Hook { name: name.to_owned(), provides: provides.to_owned(), state });
         }
         hooks.push(features::stacks_hook());
         hooks.push(census::hook());
@@ -211,7 +211,7 @@ impl Monitor {
             sampled: 0,
             swept_lost: 0,
             sweep_due_ns: 0,
-            untold: VecDeque::new(),
+            waiting_owners: VecDeque::new(),
             account_due_ns: now + ACCOUNT_NS,
             pending: Vec::new(),
         })
@@ -259,7 +259,7 @@ impl Monitor {
             self.counted = self.census.take();
         }
         self.take_in_silent(until_ns, out);
-        self.tell_owners();
+        self.pass_owners();
     }
 
     /// A flow with an event before the census saw it must first be known by its own record.
@@ -323,12 +323,12 @@ impl Monitor {
     }
 
     /// Passes owners to the programs for flows that they cannot decide.
-    fn tell_owners(&mut self) {
+    fn pass_owners(&mut self) {
         /// Writing these takes some milliseconds: the ring buffers must not wait longer.
         const MAX_AT_ONCE: usize = 4096;
-        self.untold.extend(self.reader.take_told());
-        for _ in 0..self.untold.len().min(MAX_AT_ONCE) {
-            let Some((id, owner)) = self.untold.front() else { break };
+        self.waiting_owners.extend(self.reader.take_owners());
+        for _ in 0..self.waiting_owners.len().min(MAX_AT_ONCE) {
+            let Some((id, owner)) = self.waiting_owners.front() else { break };
             let mut name = [0i8; 16];
             for (to, from) in name.iter_mut().zip(owner.name.bytes().take(15)) {
                 *to = from as i8;
@@ -341,13 +341,13 @@ impl Monitor {
                 // the programs count undecided flows.
                 break;
             }
-            self.untold.pop_front();
+            self.waiting_owners.pop_front();
         }
     }
 
     /// Removes owners that the programs have not used: under another filter they may never be used.
-    fn forget_told(&mut self) {
-        self.untold.clear();
+    fn remove_owners(&mut self) {
+        self.waiting_owners.clear();
         let owners = &self.skel.maps.owners;
         let keys: Vec<Vec<u8>> = owners.keys().collect();
         for key in keys {
@@ -391,7 +391,7 @@ impl Watch for Monitor {
         if self.filter != *filter {
             self.filter = filter.clone();
             self.reader.forget(filter);
-            self.forget_told();
+            self.remove_owners();
             self.reader.expect_census();
             self.counted = None;
             self.census.order(filter);

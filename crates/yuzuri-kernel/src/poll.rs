@@ -103,12 +103,12 @@ impl Poller {
         let hooks = vec![
             Hook {
                 name: "sock_diag".into(),
-                tells: "the connection's variables every 10 ms or so".into(),
+                provides: "the connection's variables every 10 ms or so".into(),
                 state: HookState::Used,
             },
             Hook {
                 name: "BPF tracepoints".into(),
-                tells: "each ACK, state change and retransmission".into(),
+                provides: "each ACK, state change and retransmission".into(),
                 state: HookState::Missing {
                     why: why.into(),
                     instead: "differences between polls, marked as sampled".into(),
@@ -125,7 +125,7 @@ impl Poller {
     pub fn of_own(own: Own, density: Density) -> Result<Poller, WatchError> {
         let hooks = vec![Hook {
             name: "TCP_INFO".into(),
-            tells: "the variables of this program's own connections every 10 ms or so".into(),
+            provides: "the variables of this program's own connections every 10 ms or so".into(),
             state: HookState::Used,
         }];
         Poller::begin(&Filter::default(), density, hooks, Some(own))

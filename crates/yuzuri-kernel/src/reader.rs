@@ -64,7 +64,7 @@ pub(crate) struct Reader {
     owners: Owners,
     clock: KernelClock,
     /// Owners that the kernel's programs wait for.
-    told: Vec<(FlowId, Owner)>,
+    found_owners: Vec<(FlowId, Owner)>,
     /// Only the owners in the filter.
     by_owner: Filter,
     census: Awaited,
@@ -104,7 +104,7 @@ impl Reader {
             searches: HashMap::new(),
             owners,
             clock,
-            told: Vec::new(),
+            found_owners: Vec::new(),
             by_owner: owner_terms(filter),
             census: Awaited::No,
             unshown: HashSet::new(),
@@ -126,7 +126,7 @@ impl Reader {
     /// flow is not reported.
     pub(crate) fn forget(&mut self, filter: &Filter) {
         self.by_owner = owner_terms(filter);
-        self.told.clear();
+        self.found_owners.clear();
         self.unshown.clear();
         self.undecided.clear();
         self.searches.clear();
@@ -241,7 +241,7 @@ impl Reader {
         }
         if identity.undecided {
             match flow.owner {
-                Some(owner) => self.told.push((flow.id, owner)),
+                Some(owner) => self.found_owners.push((flow.id, owner)),
                 // A socket not accepted yet is announced again once it is accepted.
                 None if flow.inode == 0 => {}
                 None => drop(self.undecided.insert(flow.id, Undecided { flow, silent: false })),
@@ -347,7 +347,7 @@ impl Reader {
                     continue;
                 }
                 Some(_) if !self.by_owner.chooses(&flow, |_, _| true) => continue,
-                Some(owner) if needs_owner => self.told.push((flow.id, owner.clone())),
+                Some(owner) if needs_owner => self.found_owners.push((flow.id, owner.clone())),
                 _ => {}
             }
             let flow = Arc::new(flow);
@@ -363,8 +363,8 @@ impl Reader {
     }
 
     /// The owners that the kernel's programs wait for, each returned once.
-    pub(crate) fn take_told(&mut self) -> Vec<(FlowId, Owner)> {
-        std::mem::take(&mut self.told)
+    pub(crate) fn take_owners(&mut self) -> Vec<(FlowId, Owner)> {
+        std::mem::take(&mut self.found_owners)
     }
 
     /// Searches for owners that the kernel could not name.
@@ -426,7 +426,7 @@ impl Reader {
                 out.push(Item::Flow(flow.clone()));
             }
             if let Some(Undecided { mut flow, silent }) = self.undecided.remove(&id) {
-                self.told.push((id, owner.clone()));
+                self.found_owners.push((id, owner.clone()));
                 flow.owner = Some(owner.clone());
                 if self.by_owner.chooses(&flow, |_, _| true) {
                     // The census's information is old by now; if the flow has another event, a hook
@@ -593,9 +593,9 @@ mod tests {
         tend_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
         assert!(reader.asks_for_census(1));
         // The programs receive both owners: they know how to use them.
-        let mut told = reader.take_told();
-        told.sort_by_key(|(id, _)| *id);
-        assert_eq!(told, [(FlowId(3), owner(3)), (FlowId(5), owner(5))]);
+        let mut found_owners = reader.take_owners();
+        found_owners.sort_by_key(|(id, _)| *id);
+        assert_eq!(found_owners, [(FlowId(3), owner(3)), (FlowId(5), owner(5))]);
         assert_eq!(reader.meet_silent(counted(&[3, 5, 7]), 19, &mut out), 2);
         assert!(named(&out, 3), "{out:?}");
         // Nothing is searched for again.

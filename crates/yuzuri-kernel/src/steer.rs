@@ -133,15 +133,15 @@ pub struct Steering {
     netns_number: u32,
     buffer: Vec<u8>,
     /// The next walk reports all flows.
-    tells_all: bool,
+    reports_all: bool,
     /// The last walk reported all flows.
-    told_all: bool,
+    reported_all: bool,
     /// The last walk reported no flow, and the kernel signals when that changes.
     all_rest: bool,
     /// The number of consecutive walks skipped since.
     not_walked: u32,
     /// Whether the kernel signals each flow opened in the namespace immediately.
-    tells_of_new: bool,
+    reports_new_flows: bool,
     is_over: bool,
 }
 
@@ -220,7 +220,7 @@ impl Steering {
             Err(why) => (None, NewFlows::AtNextWalk(why)),
         };
         // For the root control group: flows of other groups are not signalled before a walk.
-        let tells_of_new = new_flows.is_some() && options.cgroup.is_none();
+        let reports_new_flows = new_flows.is_some() && options.cgroup.is_none();
         Ok(Steering {
             new_flows,
             walk,
@@ -230,11 +230,11 @@ impl Steering {
             netns,
             netns_number,
             buffer: Vec::new(),
-            tells_all: false,
-            told_all: true,
+            reports_all: false,
+            reported_all: true,
             all_rest: false,
             not_walked: 0,
-            tells_of_new,
+            reports_new_flows,
             is_over: false,
         })
     }
@@ -265,18 +265,18 @@ impl Steering {
         out.clear();
         // Read before the walk: activity during it may be missed by it, and is for the next one.
         let begun = self.take_signs();
-        let is_known = self.all_rest && !begun && !self.tells_all;
+        let is_known = self.all_rest && !begun && !self.reports_all;
         if is_known && self.not_walked < Self::MAX_NOT_WALKED {
             self.not_walked += 1;
             return Ok(());
         }
         (self.all_rest, self.not_walked) = (false, 0);
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
-            state.tells_all = self.tells_all.into();
+            state.reports_all = self.reports_all.into();
             (state.resting, state.silent) = (0, 0);
         }
         self.read()?;
-        self.told_all = std::mem::take(&mut self.tells_all);
+        self.reported_all = std::mem::take(&mut self.reports_all);
         out.extend(self.buffer.as_chunks::<RECORD>().0.iter().map(FlowState::of));
         // After a walk with far more flows than usual.
         self.buffer.shrink_to(self.buffer.len() * 2);
@@ -285,7 +285,7 @@ impl Steering {
         out.sort_unstable_by_key(|flow| flow.id.0);
         out.dedup_by_key(|flow| flow.id);
         let silent = self.skel.maps.bss_data.as_deref().map_or(u32::MAX, |state| state.silent);
-        self.all_rest = out.is_empty() && silent == 0 && self.tells_of_new;
+        self.all_rest = out.is_empty() && silent == 0 && self.reports_new_flows;
         Ok(())
     }
 
@@ -302,13 +302,13 @@ impl Steering {
     }
 
     /// Makes the next walk include resting flows.
-    pub fn tell_all(&mut self) {
-        self.tells_all = true;
+    pub fn report_all(&mut self) {
+        self.reports_all = true;
     }
 
     /// Whether the last walk included resting flows.
-    pub fn told_all(&self) -> bool {
-        self.told_all
+    pub fn reported_all(&self) -> bool {
+        self.reported_all
     }
 
     /// The number of flows left out of the last walk because they rest.
@@ -319,7 +319,7 @@ impl Steering {
     /// Enables or disables migration, by the walk and for new flows. Flows under our control stay.
     /// The next walk reports all flows.
     pub fn take(&mut self, takes: bool) {
-        self.tells_all = true;
+        self.reports_all = true;
         self.set_mode(if takes { TAKE } else { OBSERVE });
     }
 
@@ -336,7 +336,7 @@ impl Steering {
             std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
             state.scope_now = other;
         }
-        self.tells_all = true;
+        self.reports_all = true;
         Ok(())
     }
 

@@ -39,11 +39,11 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
         let (jobs, to_do) = sync_channel::<J>(1);
         let (done, answers) = sync_channel(1);
         let given = Given::default();
-        let told = given.clone();
+        let for_thread = given.clone();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             helper::drop_capabilities_of_thread();
             for job in to_do {
-                if done.send(run(job, &told)).is_err() {
+                if done.send(run(job, &for_thread)).is_err() {
                     return;
                 }
             }

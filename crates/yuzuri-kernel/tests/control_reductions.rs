@@ -207,14 +207,14 @@ fn many_flows_are_bounded_in_one_call() {
     let Some(mut flow) = Flow::new(TEST) else { return };
     let to = |upper: u32| Steered { bound: Bound { lower: 0, upper }, ..Steered::default() };
     // Cookies of no socket.
-    let mut told: Vec<_> = (0..4000).map(|n| (FlowId(u64::MAX - n), to(5))).collect();
-    told[2000] = (flow.id, to(7));
-    flow.steering.steer_all(&told, LONG).unwrap();
+    let mut bounds: Vec<_> = (0..4000).map(|n| (FlowId(u64::MAX - n), to(5))).collect();
+    bounds[2000] = (flow.id, to(7));
+    flow.steering.steer_all(&bounds, LONG).unwrap();
     send_at_upper_bound(&mut flow.steering, &flow.pair, 7);
     // Expired entries are removed from the map: otherwise the last call would exceed its capacity.
-    for _ in 0..=flow.steering.control().room() / told.len() {
-        told.iter_mut().for_each(|(id, _)| id.0 = id.0.wrapping_sub(4000));
-        assert_eq!(flow.steering.steer_all(&told, Duration::ZERO).unwrap(), told.len());
+    for _ in 0..=flow.steering.control().room() / bounds.len() {
+        bounds.iter_mut().for_each(|(id, _)| id.0 = id.0.wrapping_sub(4000));
+        assert_eq!(flow.steering.steer_all(&bounds, Duration::ZERO).unwrap(), bounds.len());
     }
 }
 

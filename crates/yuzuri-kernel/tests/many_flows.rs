@@ -128,8 +128,8 @@ fn shown(items: &[Item]) -> usize {
 
 /// Flows reported by a hook.
 fn hooked(items: &[Item]) -> usize {
-    let told = events(items).into_iter().filter(|event| !event.marks.contains(Marks::SAMPLED));
-    told.map(|event| event.flow).collect::<HashSet<FlowId>>().len()
+    let unsampled = events(items).into_iter().filter(|event| !event.marks.contains(Marks::SAMPLED));
+    unsampled.map(|event| event.flow).collect::<HashSet<FlowId>>().len()
 }
 
 fn owner_unknown(account: &Account) -> u64 {

@@ -344,18 +344,21 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
     let mut flows = Vec::new();
     let mut observe = |steering: &mut Steering| {
         steering.observe(&mut flows).unwrap();
-        let told: Vec<_> = flows.iter().map(|flow| flow.local).collect();
-        (steering.walked(), told)
+        let reported: Vec<_> = flows.iter().map(|flow| flow.local).collect();
+        (steering.walked(), reported)
     };
     let nothing = |walked: bool| (walked, Vec::new());
     // Until every flow rests, each walk reports all; the first that reports none is still a walk.
     let mut comes_to_rest = |steering: &mut Steering, count: usize| {
         let mut walks = 0;
-        while let (walked, told) = observe(steering)
-            && !told.is_empty()
+        while let (walked, reported) = observe(steering)
+            && !reported.is_empty()
         {
             walks += 1;
-            assert!(walked && told.len() == count && walks <= RESTS_AFTER + 1, "walk {walks}: {told:?}");
+            assert!(
+                walked && reported.len() == count && walks <= RESTS_AFTER + 1,
+                "walk {walks}: {reported:?}"
+            );
         }
         for _ in 0..2 {
             (0..LEFT_OUT).for_each(|at| assert_eq!(observe(steering), nothing(false), "left out {at}"));
@@ -368,41 +371,41 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
     steering.observe(&mut Vec::new()).unwrap();
     assert!(!steering.walked());
     pairs[7].send(1);
-    let mut told = Vec::new();
-    steering.observe(&mut told).unwrap();
+    let mut reported = Vec::new();
+    steering.observe(&mut reported).unwrap();
     assert!(steering.walked());
-    assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[7].near_addr()]);
+    assert_eq!(reported.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[7].near_addr()]);
     comes_to_rest(&mut steering, 1);
     // A flow that only receives stays at rest: it has nothing to bound.
-    steering.observe(&mut told).unwrap();
+    steering.observe(&mut reported).unwrap();
     assert!(!steering.walked());
     (&pairs[3].far).write_all(&[1]).unwrap();
-    steering.observe(&mut told).unwrap();
+    steering.observe(&mut reported).unwrap();
     assert!(!steering.walked());
     // A flow is opened.
     pairs.push(pair(&net, Side::A, net.v4(Side::B)));
-    steering.observe(&mut told).unwrap();
+    steering.observe(&mut reported).unwrap();
     assert!(steering.walked());
-    assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[20].near_addr()]);
+    assert_eq!(reported.iter().map(|flow| flow.local).collect::<Vec<_>>(), [pairs[20].near_addr()]);
     comes_to_rest(&mut steering, 1);
     // When all flows are requested, or the scope changes, it walks.
-    steering.observe(&mut told).unwrap();
+    steering.observe(&mut reported).unwrap();
     assert!(!steering.walked());
-    steering.tell_all();
-    steering.observe(&mut told).unwrap();
+    steering.report_all();
+    steering.observe(&mut reported).unwrap();
     assert!(steering.walked());
-    assert_eq!(told.len(), 21);
+    assert_eq!(reported.len(), 21);
     // A flow under another control does not signal when it begins: each walk is made.
     let chosen = pair(&net, Side::A, net.v4(Side::B));
     socket2::SockRef::from(&chosen.near).set_tcp_congestion(b"cubic").unwrap();
     for _ in 0..RESTS_AFTER * 3 {
-        steering.observe(&mut told).unwrap();
+        steering.observe(&mut reported).unwrap();
         assert!(steering.walked());
     }
-    assert_eq!(told.len(), 0);
+    assert_eq!(reported.len(), 0);
     chosen.send(1);
-    steering.observe(&mut told).unwrap();
-    assert_eq!(told.iter().map(|flow| flow.local).collect::<Vec<_>>(), [chosen.near_addr()]);
+    steering.observe(&mut reported).unwrap();
+    assert_eq!(reported.iter().map(|flow| flow.local).collect::<Vec<_>>(), [chosen.near_addr()]);
 }
 
 #[test]
@@ -433,9 +436,9 @@ fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_tha
     steering.observe(&mut flows).unwrap();
     assert_eq!((flows.len(), steering.resting()), (1, FLOWS as u32 - 2));
     assert_eq!(flows[0].local, pairs[3].near_addr());
-    steering.tell_all();
+    steering.report_all();
     steering.observe(&mut flows).unwrap();
-    assert_eq!((flows.len(), steering.resting(), steering.told_all()), (FLOWS - 1, 0, true));
+    assert_eq!((flows.len(), steering.resting(), steering.reported_all()), (FLOWS - 1, 0, true));
     // Each migrated flow is reported as migrated back: the next steering needs the list.
     assert_eq!(steering.leave().unwrap().migrated_back.len(), FLOWS - 1);
     assert!(pairs.iter().all(|pair| control_of(&pair.near) == "reno"));

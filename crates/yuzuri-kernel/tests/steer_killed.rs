@@ -54,8 +54,8 @@ fn hold_a_steering() {
         steering.observe(&mut flows).unwrap();
         let ours = flows.iter().filter(|flow| flow.standing.is_ours());
         let bounded = Steered { bound: Bound { lower: 0, upper: UPPER }, ..Steered::default() };
-        let told: Vec<_> = ours.map(|flow| (flow.id, bounded)).collect();
-        steering.steer_all(&told, LASTS).unwrap();
+        let bounds: Vec<_> = ours.map(|flow| (flow.id, bounded)).collect();
+        steering.steer_all(&bounds, LASTS).unwrap();
         std::thread::sleep(PERIOD);
     }
 }

@@ -40,26 +40,26 @@ fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
     let options = SteerOptions { bounds_room: Some(2), ..steered::options("r") };
     let Some(mut steering) = start(TEST, &net, options) else { return };
     let ids: Vec<FlowId> = pairs.iter().map(|pair| state_of(&mut steering, pair).id).collect();
-    let told =
+    let bounds =
         |order: &[usize]| -> Vec<(FlowId, Steered)> { order.iter().map(|n| (ids[*n], bounded())).collect() };
     let held =
         |steering: &mut Steering| -> Vec<bool> { pairs.iter().map(|pair| is_held(steering, pair)).collect() };
-    assert_eq!(steering.steer_all(&told(&[0, 1, 2, 3]), LASTS).unwrap(), 2);
+    assert_eq!(steering.steer_all(&bounds(&[0, 1, 2, 3]), LASTS).unwrap(), 2);
     assert_eq!(held(&mut steering), [true, true, false, false]);
     // Others need it more: a flow that was bounded is free.
-    assert_eq!(steering.steer_all(&told(&[3, 1, 0, 2]), LASTS).unwrap(), 2);
+    assert_eq!(steering.steer_all(&bounds(&[3, 1, 0, 2]), LASTS).unwrap(), 2);
     let error = steering.bound(ids[0], bounded().bound, LASTS).unwrap_err().to_string();
     assert!(error.contains("the kernel map holds 2 flows"), "{error}");
     steering.bound(ids[1], bounded().bound, LASTS).unwrap();
     assert_eq!(held(&mut steering), [false, true, false, true]);
     // There is room again.
     steering.release(ids[1]);
-    assert_eq!(steering.steer_all(&told(&[3, 0]), LASTS).unwrap(), 2);
+    assert_eq!(steering.steer_all(&bounds(&[3, 0]), LASTS).unwrap(), 2);
     steering.leave().unwrap();
 }
 
 /// The table does not check its flows, so ids without a socket do not affect the test.
-fn told(count: usize) -> Vec<(FlowId, Steered)> {
+fn bounds(count: usize) -> Vec<(FlowId, Steered)> {
     (0..count as u64).map(|n| (FlowId(u64::MAX - n), bounded())).collect()
 }
 
@@ -69,10 +69,10 @@ fn there_is_room_for_the_bounds_of_20000_flows_and_the_rest_is_counted() {
     const LASTS: Duration = Duration::from_secs(600);
     let Some(net) = Net::or_skip(TEST) else { return };
     let Some(mut steering) = start(TEST, &net, steered::options("n")) else { return };
-    assert_eq!(steering.steer_all(&told(20_000), LASTS).unwrap(), 20_000);
+    assert_eq!(steering.steer_all(&bounds(20_000), LASTS).unwrap(), 20_000);
     let room = steering.control().room();
     assert!(room >= 65_536, "{room}");
-    assert_eq!(steering.steer_all(&told(room + 5_000), LASTS).unwrap(), room);
+    assert_eq!(steering.steer_all(&bounds(room + 5_000), LASTS).unwrap(), room);
     steering.leave().unwrap();
 }
 
@@ -85,15 +85,15 @@ fn a_full_table_of_bounds_is_no_error_however_often_and_has_room_again() {
     let options = SteerOptions { bounds_room: Some(ROOM as u32), ..steered::options("o") };
     let Some(mut steering) = start(TEST, &net, options) else { return };
     for _ in 0..20 {
-        assert_eq!(steering.steer_all(&told(3 * ROOM), LASTS).unwrap(), ROOM);
+        assert_eq!(steering.steer_all(&bounds(3 * ROOM), LASTS).unwrap(), ROOM);
     }
     // Once they have expired, others have room.
     std::thread::sleep(LASTS);
     let others: Vec<_> = (1..=ROOM as u64).map(|n| (FlowId(n), bounded())).collect();
     assert_eq!(steering.steer_all(&others, LASTS).unwrap(), ROOM);
     // Entries not named in a call stay: the others share the rest.
-    assert_eq!(steering.steer_all(&told(10), LASTS).unwrap(), 0);
+    assert_eq!(steering.steer_all(&bounds(10), LASTS).unwrap(), 0);
     steering.release(FlowId(7));
-    assert_eq!(steering.steer_all(&told(10), LASTS).unwrap(), 1);
+    assert_eq!(steering.steer_all(&bounds(10), LASTS).unwrap(), 1);
     steering.leave().unwrap();
 }

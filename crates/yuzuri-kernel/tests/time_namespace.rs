@@ -98,13 +98,14 @@ fn records_have_the_time_of_the_wall_and_all_are_drained() {
             let of = rest.iter().filter(|line| line.starts_with(word));
             of.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
         };
-        let told = times("event Sample");
-        let met = spans.iter().filter(|span| told.iter().any(|at| (span.0..=span.1).contains(at))).count();
+        let recorded = times("event Sample");
+        let met =
+            spans.iter().filter(|span| recorded.iter().any(|at| (span.0..=span.1).contains(at))).count();
         // The kernel may skip a program run on a busy machine.
         assert!(met >= EXCHANGES - 2, "{offset_s:?}: {met} of {EXCHANGES}; {spans:?}; {rest:#?}");
         // No other record is from the time in between.
         let last = spans.last().unwrap().1;
-        let strays = told.iter().filter(|at| !spans.iter().any(|span| (span.0..=span.1).contains(*at)));
+        let strays = recorded.iter().filter(|at| !spans.iter().any(|span| (span.0..=span.1).contains(*at)));
         let strays = strays.filter(|at| **at < last).count();
         assert!(strays <= 2, "{offset_s:?}: {strays} strays; {spans:?}; {rest:#?}");
         let sampled = times("sampled");

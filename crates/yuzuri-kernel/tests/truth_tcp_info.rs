@@ -123,13 +123,13 @@ fn a_writer_that_waits_is_told() {
         let acks = seen.of(pair.near_addr()).into_iter().filter(|e| e.kind == Kind::Sample);
         let is_sent = |e: &Event| e.snapshot.notsent == 0 && e.snapshot.sender.outstanding_bytes > 0;
         let sent: Vec<_> = acks.filter(|e| is_sent(e)).collect();
-        let told = sent.iter().filter(|e| e.marks.contains(Marks::NO_SPACE)).count();
-        (told, sent.len())
+        let marked = sent.iter().filter(|e| e.marks.contains(Marks::NO_SPACE)).count();
+        (marked, sent.len())
     };
-    let (told, of) = waits(&blocked);
-    assert!(of > 200 && told * 10 > of * 9, "{told} of {of}");
-    let (told, of) = waits(&requests);
-    assert!(of >= 50 && told == 0, "{told} of {of}");
+    let (marked, of) = waits(&blocked);
+    assert!(of > 200 && marked * 10 > of * 9, "{marked} of {of}");
+    let (marked, of) = waits(&requests);
+    assert!(of >= 50 && marked == 0, "{marked} of {of}");
 }
 
 /// The fields of `ss`: `cwnd:10`, and those with a blank before the value (`pacing_rate 12bps`).

@@ -53,12 +53,12 @@ impl Executor for InGuest {
         for tool in TOOLS.into_iter().filter(|tool| Path::new(tool).exists()) {
             guest = guest.file(tool, tool);
         }
-        let mut tell = |p: Progress<'_>| {
+        let mut show_progress = |p: Progress<'_>| {
             if let Progress::Clock { guest_s } = p {
                 progress(guest_s);
             }
         };
-        let outcome = guest.run(&mut tell, stop).map_err(|error| match error {
+        let outcome = guest.run(&mut show_progress, stop).map_err(|error| match error {
             VmError::Stopped => LabError::Stopped,
             VmError::Tool { .. } => LabError::Tool(error.to_string()),
             other if stop.load(Ordering::Relaxed) => LabError::Run(format!("stopped: {other}")),

@@ -109,17 +109,17 @@ fn the_report_tells_what_limited_each_terminal() {
     let file = folder.join("run.json");
     std::fs::write(&file, serde_json::to_string(&record).unwrap()).unwrap();
     let page = std::fs::read_to_string(yuzuri_lab::report::write(out.path()).unwrap()).unwrap();
-    let told = page.split("What limited the senders").nth(1).unwrap().split("</p>").next().unwrap();
+    let legend = page.split("What limited the senders").nth(1).unwrap().split("</p>").next().unwrap();
     let of =
-        |name: &str| told.split("<br>").find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap();
-    println!("{told}");
+        |name: &str| legend.split("<br>").find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap();
+    println!("{legend}");
     let percent = |name: &str, limit: &str| -> f64 {
         let after = of(name).split(&format!(">{limit} ")).nth(1);
         after.map_or(0.0, |after| after.split(" %").next().unwrap().parse().unwrap())
     };
-    assert!(percent("full", "application") < 20.0 && percent("asks", "application") > 20.0, "{told}");
+    assert!(percent("full", "application") < 20.0 && percent("asks", "application") > 20.0, "{legend}");
     // What the server sends to a terminal counts as the terminal's.
-    assert!(of("down").contains("class=\"key "), "{told}");
+    assert!(of("down").contains("class=\"key "), "{legend}");
     // The lane itself, in the colours of the legend.
     let colour = page.split(".key.application{--key:").nth(1).unwrap().split('}').next().unwrap();
     assert!(page.contains(&format!("fill=\"{colour}\"")), "{colour}");

@@ -351,8 +351,8 @@ fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
     let calm = now.moment == Moment::Arrival && matches!(last.state, CaState::Open | CaState::Disorder);
     // If nothing is outstanding and something is unsent, the receiver's window was closed, for an
     // unknown time.
-    let told = now.outstanding_bytes > 0 && last.unsent_bytes == Some(0);
-    if !calm || !told || limit == Limit::Application {
+    let is_observed = now.outstanding_bytes > 0 && last.unsent_bytes == Some(0);
+    if !calm || !is_observed || limit == Limit::Application {
         return 0;
     }
     let Some(srtt_us) = now.srtt_us else { return 0 };

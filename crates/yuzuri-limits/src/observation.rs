@@ -151,9 +151,9 @@ impl Observation {
     pub fn standing_queue_us(&self, window_segments: u64) -> Option<u32> {
         let (srtt_us, min_rtt_us) = (self.least_rtt_us.or(self.srtt_us)?, self.min_rtt_us?);
         let queue_us = srtt_us.saturating_sub(min_rtt_us);
-        let tells_us = (min_rtt_us / 8).clamp(4_000, 16_000).min(min_rtt_us);
+        let significant_us = (min_rtt_us / 8).clamp(4_000, 16_000).min(min_rtt_us);
         let segments = window_segments.saturating_mul(queue_us.into()) / u64::from(srtt_us.max(1));
         let varies = self.least_rtt_us.is_none() && u64::from(queue_us) <= 2 * u64::from(self.rttvar_us);
-        (!varies && queue_us >= tells_us && segments >= 1).then_some(queue_us)
+        (!varies && queue_us >= significant_us && segments >= 1).then_some(queue_us)
     }
 }

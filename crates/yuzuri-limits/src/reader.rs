@@ -21,7 +21,7 @@ const REMEMBERED: f64 = 200.0;
 pub struct Reader {
     /// Observations that acknowledge more than the previous one, and how many of them had a smaller
     /// window.
-    told: f64,
+    announced: f64,
     shrunk: f64,
 }
 
@@ -34,26 +34,26 @@ impl Reader {
         };
         let full = last.receiver_room_bytes().is_some_and(|room| room < 2 * u64::from(now.mss_bytes));
         let moments = [last.moment, now.moment];
-        let tells = moments == [Moment::Polled; 2] || moments == [Moment::Arrival; 2];
-        if full && tells && now.acked_bytes > last.acked_bytes {
+        let is_comparable = moments == [Moment::Polled; 2] || moments == [Moment::Arrival; 2];
+        if full && is_comparable && now.acked_bytes > last.acked_bytes {
             self.add(1, u32::from(window < before));
         }
     }
 
     /// Adds acknowledgements of new data, `shrunk` of which had a smaller window than the previous
     /// one.
-    pub fn add(&mut self, told: u32, shrunk: u32) {
-        self.told += f64::from(told);
+    pub fn add(&mut self, announced: u32, shrunk: u32) {
+        self.announced += f64::from(announced);
         self.shrunk += f64::from(shrunk);
-        if self.told > REMEMBERED {
-            self.shrunk *= REMEMBERED / self.told;
-            self.told = REMEMBERED;
+        if self.announced > REMEMBERED {
+            self.shrunk *= REMEMBERED / self.announced;
+            self.announced = REMEMBERED;
         }
     }
 
     /// Whether it reads immediately; `None` until that is certain.
     pub fn at_once(&self) -> Option<bool> {
-        let same = self.told - self.shrunk;
+        let same = self.announced - self.shrunk;
         let odds = self.shrunk * (LATE / BY_CHANCE).ln() + same * ((1.0 - LATE) / (1.0 - BY_CHANCE)).ln();
         match odds {
             odds if odds >= SURE.ln() => Some(false),

@@ -34,7 +34,7 @@ fn full_cwnd(time_us: u64) -> Observation {
     Observation { cwnd_segments: 20, ssthresh_segments: Some(10), ..roomy(time_us) }
 }
 
-fn told(observations: &[Observation]) -> (LimitTimes, Vec<Stretch>) {
+fn classified(observations: &[Observation]) -> (LimitTimes, Vec<Stretch>) {
     let (mut classifier, mut times, mut stretches) =
         (Classifier::default(), LimitTimes::default(), Vec::new());
     for observation in observations {
@@ -49,7 +49,7 @@ fn told(observations: &[Observation]) -> (LimitTimes, Vec<Stretch>) {
 /// The limit of a steady sender, seen each millisecond for a second.
 fn steady(of: impl Fn(u64) -> Observation) -> Limit {
     let observations: Vec<_> = (0..=1000).map(|n| of(n * 1000)).collect();
-    let ranked = told(&observations).0.ranked();
+    let ranked = classified(&observations).0.ranked();
     assert_eq!(ranked.len(), 1, "{ranked:?}");
     ranked[0].0
 }
@@ -60,7 +60,7 @@ fn a_full_receivers_window_is_told_by_what_it_was_before() {
     assert_eq!(steady(full(20 * 1448)), Limit::ReceiverWindow);
     let mut observations = vec![roomy(0)];
     observations.extend((1..=100).map(|n| full(20 * 1448)(n * 1000)));
-    assert_eq!(told(&observations).0.share(Limit::SlowReader), 1.0);
+    assert_eq!(classified(&observations).0.share(Limit::SlowReader), 1.0);
     let closed = |t| Observation {
         receive_window_bytes: Some(0),
         outstanding_bytes: 0,
@@ -68,7 +68,7 @@ fn a_full_receivers_window_is_told_by_what_it_was_before() {
         ..roomy(t)
     };
     // A window probe is answered each 10 s: silence is no gap here.
-    let (times, _) = told(&[roomy(0), closed(1000), closed(10_000_000)]);
+    let (times, _) = classified(&[roomy(0), closed(1000), closed(10_000_000)]);
     assert_eq!(times.time_us(Limit::SlowReader), 10_000_000);
 }
 
@@ -85,12 +85,12 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
     // advertised the same window.
     let middle = |n: u64| Observation { begins: false, ..late(n * 1000) };
     let (few, many): (Vec<_>, Vec<_>) = ((0..=30).map(middle).collect(), (0..=200).map(middle).collect());
-    assert_eq!(told(&few).0.share(Limit::Unknown), 1.0);
-    assert_eq!(told(&many).1.last().map(|stretch| stretch.limit), Some(Limit::Path));
+    assert_eq!(classified(&few).0.share(Limit::Unknown), 1.0);
+    assert_eq!(classified(&many).1.last().map(|stretch| stretch.limit), Some(Limit::Path));
     let larger = Observation { receive_window_bytes: Some(30 * 1448), ..late(0) };
     let mut observations = vec![larger];
     observations.extend((1..=30).map(|n| late(n * 1000)));
-    assert_eq!(told(&observations).0.share(Limit::Unknown), 1.0);
+    assert_eq!(classified(&observations).0.share(Limit::Unknown), 1.0);
 }
 
 /// For any observer, at each ACK or by polls, and from the middle: a program that does not read
@@ -104,7 +104,7 @@ fn a_slow_reader_is_told_by_windows_that_shrink() {
             acked_bytes: (1 << 30) + n * 1448,
             ..roomy(n * 10_000)
         };
-        told(&(0..=300).map(of).collect::<Vec<_>>()).1.last().map(|stretch| stretch.limit)
+        classified(&(0..=300).map(of).collect::<Vec<_>>()).1.last().map(|stretch| stretch.limit)
     };
     for moment in [Moment::Polled, Moment::Arrival] {
         assert_eq!(last(moment, &|_| false), Some(Limit::ReceiverWindow), "{moment:?}");
@@ -119,7 +119,7 @@ fn a_slow_reader_is_told_by_windows_that_shrink() {
         acked_bytes: (1 << 30) + n * 1448,
         ..roomy(n * 10_000)
     };
-    let times = told(&(0..30).map(few).collect::<Vec<_>>()).0;
+    let times = classified(&(0..30).map(few).collect::<Vec<_>>()).0;
     assert_eq!(times.share(Limit::Unknown), 1.0, "{:?}", times.ranked());
 }
 
@@ -132,11 +132,12 @@ fn a_window_that_opens_without_an_ack_was_not_read_before() {
     };
     // The window opens, and the data that it admits fills it again.
     let opens = [full(0, 10_000), full(1000, 10_000), full(1500, 28_960)];
-    let times = told(&[&opens[..], &(2..50).map(|n| full(n * 1000, 28_960)).collect::<Vec<_>>()].concat()).0;
+    let times =
+        classified(&[&opens[..], &(2..50).map(|n| full(n * 1000, 28_960)).collect::<Vec<_>>()].concat()).0;
     assert!(times.share(Limit::SlowReader) > 0.9, "{:?}", times.ranked());
     // With an acknowledgement of data, it is a receiver that lets its window grow.
     let grows = [full(0, 10_000), Observation { acked_bytes: 1_010_000, ..full(1500, 28_960) }];
-    assert_eq!(told(&grows).0.share(Limit::SlowReader), 0.0);
+    assert_eq!(classified(&grows).0.share(Limit::SlowReader), 0.0);
 }
 
 #[test]
@@ -161,12 +162,12 @@ fn an_application_with_nothing_to_send_is_told_from_a_full_send_buffer() {
     // Neither full nor empty enough to wake a waiting writer: the last distinct state decides, for
     // two round trips.
     let between: Vec<_> = (0..=1000).map(|n| sent(Some(70_000), Some(87_040))(n * 1000)).collect();
-    assert!(told(&between).0.share(Limit::Application) > 0.95);
-    assert_eq!(told(&between[..40]).0.share(Limit::Unknown), 1.0);
+    assert!(classified(&between).0.share(Limit::Application) > 0.95);
+    assert_eq!(classified(&between[..40]).0.share(Limit::Unknown), 1.0);
     let after = |memory| {
         let mut observations = vec![sent(Some(memory), Some(87_040))(0)];
         observations.extend(&between[1..40]);
-        told(&observations).0
+        classified(&observations).0
     };
     assert_eq!(after(86_000).share(Limit::SendBuffer), 1.0);
     assert_eq!(after(20_000).share(Limit::Application), 1.0);
@@ -176,14 +177,14 @@ fn an_application_with_nothing_to_send_is_told_from_a_full_send_buffer() {
     let mut observations = vec![roomy(0)];
     observations.extend((1..=100).map(|n| sent(Some(20_000), None)(n * 1000)));
     // But it was larger than its present content.
-    assert_eq!(told(&observations).0.share(Limit::Application), 1.0);
+    assert_eq!(classified(&observations).0.share(Limit::Application), 1.0);
 }
 
 #[test]
 fn a_silence_is_the_applications_until_a_round_trip_before_the_next_ack() {
     let last =
         Observation { unsent_bytes: Some(0), outstanding_bytes: 1448, in_flight_segments: 1, ..roomy(0) };
-    let (times, stretches) = told(&[last, full_cwnd(100_000)]);
+    let (times, stretches) = classified(&[last, full_cwnd(100_000)]);
     assert_eq!(times.time_us(Limit::Application), 100_000 - 22_000);
     assert_eq!(stretches.last().map(|s| s.limit), Some(Limit::CongestionAvoidance));
 }
@@ -210,7 +211,7 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
     };
     let of = |by, cwnd_segments| {
         let after = Observation { cwnd_segments, in_flight_segments: cwnd_segments, ..full_cwnd(2000) };
-        told(&[full_cwnd(0), entered(by), after]).1.last().map(|s| s.limit)
+        classified(&[full_cwnd(0), entered(by), after]).1.last().map(|s| s.limit)
     };
     assert_eq!(of(Reduction::Path, 28), Some(Limit::Loss));
     assert_eq!(of(Reduction::OwnDevice, 28), Some(Limit::OwnDevice));
@@ -226,7 +227,7 @@ fn a_full_congestion_window_is_told_by_what_holds_it() {
             ..full_cwnd(time_us)
         };
         let (_, stretches) =
-            told(&[full_cwnd(0), entered(Reduction::Path), of(40, time_us), of(41, time_us + 1000)]);
+            classified(&[full_cwnd(0), entered(Reduction::Path), of(40, time_us), of(41, time_us + 1000)]);
         stretches.last().map(|s| s.limit)
     };
     assert_eq!(after(2000, 1_017_000), Some(Limit::Loss));
@@ -257,7 +258,7 @@ fn few_losses_say_less_of_when_the_next_one_comes_than_many() {
             let bytes = losses * DISTANCE + (distances * DISTANCE as f64) as u64;
             let after = [of(bytes, latest_us + 1000), of(bytes, latest_us + 2000)];
             let all: Vec<_> = observations.iter().chain(&after).copied().collect();
-            told(&all).1.last().map(|stretch| stretch.limit) == Some(Limit::Loss)
+            classified(&all).1.last().map(|stretch| stretch.limit) == Some(Limit::Loss)
         };
         (1..).map(|tenths| f64::from(tenths) / 10.0).find(|distances| !still(*distances)).unwrap_or(0.0)
     };
@@ -283,7 +284,7 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
     // 1.5 times that distance without one, a single loss after 99 times.
     let of = |cwnd_segments, megabytes: u64| {
         let later = Observation { acked_bytes: megabytes * 1_000_000, ..old(cwnd_segments)(1_000_000) };
-        told(&[old(cwnd_segments)(0), later]).1.last().map(|stretch| stretch.limit)
+        classified(&[old(cwnd_segments)(0), later]).1.last().map(|stretch| stretch.limit)
     };
     assert_eq!(steady(|t| Observation { acked_bytes: 1_000_000 + t, ..old(40)(t) }), Limit::Loss);
     assert_eq!([of(25, 2), of(40, 2)], [Some(Limit::Loss); 2]);
@@ -293,7 +294,7 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
     let known = |prior| {
         let seen = |t| Observation { prior_cwnd_segments: Some(prior), ..old(32)(t) };
         let later = Observation { acked_bytes: 3_000_000, ..seen(1_000_000) };
-        told(&[seen(0), later]).1.last().map(|stretch| stretch.limit)
+        classified(&[seen(0), later]).1.last().map(|stretch| stretch.limit)
     };
     assert_eq!((known(40), known(30)), (Some(Limit::Loss), Some(Limit::Unknown)));
 }
@@ -306,9 +307,9 @@ fn who_knows_no_algorithm_has_to_see_the_window_grow_and_the_path_have_room() {
             let cwnd_segments = 20 + (n * grows / 40) as u32;
             let window =
                 Observation { cwnd_segments, in_flight_segments: cwnd_segments, ..full_cwnd(n * 1000) };
-            told_by_packets(Observation { path_is_full, begins: begins && n == 0, ..window })
+            seen_in_packets(Observation { path_is_full, begins: begins && n == 0, ..window })
         };
-        told(&(0..=1000).map(of).collect::<Vec<_>>()).1.last().map(|s| s.limit)
+        classified(&(0..=1000).map(of).collect::<Vec<_>>()).1.last().map(|s| s.limit)
     };
     // A segment every second round trip, after the first.
     assert_eq!(seen(true, Some(false), 1), Some(Limit::CongestionAvoidance));
@@ -324,7 +325,7 @@ fn who_knows_no_algorithm_has_to_see_the_window_grow_and_the_path_have_room() {
     );
 }
 
-fn told_by_packets(seen: Observation) -> Observation {
+fn seen_in_packets(seen: Observation) -> Observation {
     Observation { cca: None, window_updates: Some(false), ..seen }
 }
 
@@ -333,7 +334,7 @@ fn from_the_middle_a_small_window_is_told_from_a_slow_reader_by_how_the_receiver
     let of = |reads_at_once| {
         let full =
             |t| Observation { receive_window_bytes: Some(20 * 1448), acked_bytes: 1 << 30, ..roomy(t) };
-        steady(|t| told_by_packets(Observation { reads_at_once, ..full(t) }))
+        steady(|t| seen_in_packets(Observation { reads_at_once, ..full(t) }))
     };
     assert_eq!(of(Some(true)), Limit::ReceiverWindow);
     assert_eq!(of(Some(false)), Limit::SlowReader);
@@ -345,7 +346,7 @@ fn recovery_and_timeouts_are_told_by_the_state() {
     assert_eq!(steady(|t| Observation { state: CaState::Recovery, ..roomy(t) }), Limit::Recovery);
     assert_eq!(steady(|t| Observation { state: CaState::Loss, ..roomy(t) }), Limit::Timeout);
     let expired = Observation { moment: Moment::Timeout, state: CaState::Open, ..full_cwnd(250_000) };
-    assert_eq!(told(&[full_cwnd(0), expired]).0.share(Limit::Timeout), 1.0);
+    assert_eq!(classified(&[full_cwnd(0), expired]).0.share(Limit::Timeout), 1.0);
 }
 
 #[test]
@@ -354,7 +355,7 @@ fn room_everywhere_is_pacing_only_where_the_rate_is_the_pacing_rate() {
     let paced = |pacing_rate_bps| {
         let observations: Vec<_> =
             (0..=1000).map(|n| Observation { pacing_rate_bps, ..roomy(n * 1000) }).collect();
-        told(&observations).0
+        classified(&observations).0
     };
     assert!(paced(Some(24_000_000)).share(Limit::Pacing) > 0.85);
     assert!(paced(Some(25_000_000)).share(Limit::Pacing) > 0.85);
@@ -419,8 +420,9 @@ fn less_room_than_a_large_segment_is_a_full_window() {
 fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() {
     let flat =
         |cca, ssthresh_segments| move |t| Observation { cca: Some(cca), ssthresh_segments, ..full_cwnd(t) };
-    let times =
-        |of: &dyn Fn(u64) -> Observation, ms| told(&(0..=ms).map(|n| of(n * 1000)).collect::<Vec<_>>()).0;
+    let times = |of: &dyn Fn(u64) -> Observation, ms| {
+        classified(&(0..=ms).map(|n| of(n * 1000)).collect::<Vec<_>>()).0
+    };
     // In slow start a window doubles with what it sends: 29 kB, 10 ms here.
     let slow_start = times(&flat(CcaKind::Bounded, None), 1000);
     assert!(slow_start.share(Limit::Sharing) > 0.98, "{:?}", slow_start.ranked());
@@ -438,7 +440,7 @@ fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() 
     let to = |segments| {
         let after = Observation { cwnd_segments: segments, in_flight_segments: segments, ..full_cwnd(1000) };
         let cca = Some(CcaKind::Bounded);
-        told(&[
+        classified(&[
             Observation { cca, ..full_cwnd(0) },
             Observation { cca, ..full_cwnd(500) },
             Observation { cca, ..after },
@@ -466,16 +468,16 @@ fn what_the_control_tells_of_its_bound_needs_no_rule() {
     };
     // A bound that rises by a segment each 100 ms: the window is never constant for long enough.
     let rising: Vec<_> = (0..1000).map(|n| bounded(true, 20 + n as u32 / 100)(n * 1000)).collect();
-    assert_eq!(told(&rising).0.share(Limit::Sharing), 1.0);
+    assert_eq!(classified(&rising).0.share(Limit::Sharing), 1.0);
     let known_by_rule: Vec<_> = rising.iter().map(|o| Observation { at_bound: None, ..*o }).collect();
-    assert!(told(&known_by_rule).0.share(Limit::Sharing) < 0.5);
+    assert!(classified(&known_by_rule).0.share(Limit::Sharing) < 0.5);
     // A plateau of CUBIC's below the bound.
     let plateau: Vec<_> = (0..1000).map(|n| bounded(false, 20)(n * 1000)).collect();
-    assert_eq!(told(&plateau).0.share(Limit::CongestionAvoidance), 1.0);
+    assert_eq!(classified(&plateau).0.share(Limit::CongestionAvoidance), 1.0);
     // At its bound, but with nothing to send.
     let idle: Vec<_> =
         (0..1000).map(|n| Observation { unsent_bytes: Some(0), ..bounded(true, 20)(n * 1000) }).collect();
-    assert_eq!(told(&idle).0.share(Limit::Sharing), 0.0);
+    assert_eq!(classified(&idle).0.share(Limit::Sharing), 0.0);
 }
 
 #[test]
@@ -495,11 +497,11 @@ fn a_device_that_is_full_is_told_by_the_memory_in_it() {
 #[test]
 fn what_was_not_observed_is_unknown() {
     // TCP is never silent for 5 s with data to send.
-    assert_eq!(told(&[full_cwnd(0), full_cwnd(5_000_000)]).0.share(Limit::Unknown), 1.0);
+    assert_eq!(classified(&[full_cwnd(0), full_cwnd(5_000_000)]).0.share(Limit::Unknown), 1.0);
     assert_eq!(steady(|t| Observation { unsent_bytes: None, ..roomy(t) }), Limit::Unknown);
     assert_eq!(steady(|t| Observation { mss_bytes: 0, ..roomy(t) }), Limit::Unknown);
-    assert_eq!(told(&[]).0, LimitTimes::default());
-    assert_eq!(told(&[roomy(5)]).0, LimitTimes::default());
+    assert_eq!(classified(&[]).0, LimitTimes::default());
+    assert_eq!(classified(&[roomy(5)]).0, LimitTimes::default());
 }
 
 #[test]
@@ -511,7 +513,7 @@ fn polled_values_hold_until_they_are_found_changed() {
         ..full_cwnd(time_us)
     };
     let quiet = Observation { outstanding_bytes: 0, in_flight_segments: 0, ..polled(0, 0) };
-    let (times, _) = told(&[quiet, polled(900_000, 50_000), polled(1_000_000, 0)]);
+    let (times, _) = classified(&[quiet, polled(900_000, 50_000), polled(1_000_000, 0)]);
     assert_eq!(times.time_us(Limit::Application), 900_000);
     assert_eq!(times.time_us(Limit::CongestionAvoidance), 100_000);
 }
@@ -611,7 +613,7 @@ proptest! {
     /// latest has exactly one limit.
     #[test]
     fn stretches_follow_each_other_without_gap(observations in prop::collection::vec(any_observation(), 1..40)) {
-        let (times, stretches) = told(&observations);
+        let (times, stretches) = classified(&observations);
         let first_us = observations[0].time_us;
         let latest_us = observations.iter().map(|o| o.time_us).max().unwrap_or(first_us).max(first_us);
         let mut at_us = first_us;
@@ -630,7 +632,7 @@ proptest! {
     #[test]
     fn knowing_less_never_names_another_application_or_buffer(o in any_observation()) {
         let known = Observation { moment: Moment::Arrival, state: CaState::Open, reduction: None, time_us: 0, ..o };
-        let of = |o: Observation| told(&[o, Observation { time_us: 1, ..o }]).1[0].limit;
+        let of = |o: Observation| classified(&[o, Observation { time_us: 1, ..o }]).1[0].limit;
         let less = Observation { send_buffer_bytes: None, writer_waits: None, ..known };
         prop_assert!(of(less) == of(known) || of(less) == Limit::Unknown, "{} {}", of(less), of(known));
     }

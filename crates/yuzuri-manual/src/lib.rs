@@ -159,19 +159,19 @@ pub fn print(bytes: &[u8]) -> Result<(), ManualError> {
 
 /// Shows the page with `man`. Returns `false` if `man` is not installed.
 fn shown_by_man(page: &Page) -> Result<bool, ManualError> {
-    let told = |error: io::Error| ManualError::Viewer(error.to_string());
+    let viewer_failed = |error: io::Error| ManualError::Viewer(error.to_string());
     let mut man = match std::process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        result => result.map_err(told)?,
+        result => result.map_err(viewer_failed)?,
     };
     if let Some(mut to) = man.stdin.take() {
         match to.write_all(&page.roff) {
             // `man` exited without reading its input. Its exit status gives the reason.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-            result => result.map_err(told)?,
+            result => result.map_err(viewer_failed)?,
         }
     }
-    let status = man.wait().map_err(told)?;
+    let status = man.wait().map_err(viewer_failed)?;
     if status.success() { Ok(true) } else { Err(ManualError::Viewer(status.to_string())) }
 }
 

@@ -113,9 +113,12 @@ mod tests {
 
     #[test]
     fn a_legend_has_the_shares_of_the_time_the_largest_first() {
-        let told = legend([(Limit::Path, 2.0), (Limit::Recovery, 1.0), (Limit::Path, 1.0)]);
-        assert!(told.contains("path 75 %") && told.contains("recovery 25 %"), "{told}");
-        assert!(told.find("path") < told.find("recovery") && !told.contains("pacing"), "{told}");
+        let legend_text = legend([(Limit::Path, 2.0), (Limit::Recovery, 1.0), (Limit::Path, 1.0)]);
+        assert!(legend_text.contains("path 75 %") && legend_text.contains("recovery 25 %"), "{legend_text}");
+        assert!(
+            legend_text.find("path") < legend_text.find("recovery") && !legend_text.contains("pacing"),
+            "{legend_text}"
+        );
         assert_eq!(legend([]), "");
     }
 

@@ -115,7 +115,7 @@ fn point(
         set(&mut table, choice.field, choice.value.clone())
             .map_err(|problem| vec![Problem::new(&choice.entry, problem.what)])?;
     }
-    let told = |problem: Problem| {
+    let attributed = |problem: Problem| {
         // Attribute the problem to the entry that set the value, if there is one.
         let of = choices.iter().rev().find(|choice| {
             resolve(&table, choice.field)
@@ -138,7 +138,7 @@ fn point(
     let name = if words.is_empty() { "base".to_owned() } else { folder(&words.join(",")) };
     let problems = check(&name, &scenario);
     if !problems.is_empty() {
-        return Err(problems.into_iter().map(told).collect());
+        return Err(problems.into_iter().map(attributed).collect());
     }
     Ok(Point { name, labels, alone: None, scenario })
 }

@@ -278,7 +278,7 @@ mod tests {
         let newcomer = load("lab 4").key.unwrap();
         assert_eq!(newcomer.membership().map(|m| (m.number, m.generation)), Some((4, 2)));
         let first = load("lab 1");
-        let told = first.key.unwrap().take(&first.notices.unwrap().0[&1]).unwrap();
-        assert_eq!(told.secret(), newcomer.secret());
+        let next_key = first.key.unwrap().take(&first.notices.unwrap().0[&1]).unwrap();
+        assert_eq!(next_key.secret(), newcomer.secret());
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 const KEPT: usize = 60;
 /// Ticks from which on a mean is reported. A shorter pause between two bounds is not a new
 /// beginning.
-const TOLD: usize = 10;
+const MIN_TICKS: usize = 10;
 
 /// The figures of ticks in which something was delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ impl Sum {
 
     fn measured(self) -> Option<Measured> {
         let Sum { looks, seconds, bits, bits_us } = self;
-        (looks >= TOLD && seconds > 0.0 && bits > 0.0).then(|| Measured {
+        (looks >= MIN_TICKS && seconds > 0.0 && bits > 0.0).then(|| Measured {
             seconds,
             rate_bps: bits / seconds,
             srtt_us: bits_us / bits,
@@ -133,7 +133,7 @@ impl Ledger {
             }
             return;
         }
-        if self.without.len() >= TOLD {
+        if self.without.len() >= MIN_TICKS {
             self.before = Sum::default();
             self.without.iter().for_each(|look| self.before.add(*look));
             self.since = Sum::default();
@@ -173,13 +173,13 @@ mod tests {
         let mut one = |srtt_us, bounded| {
             ledger.add(LOOK, [Point { rate_bps: 8e6, srtt_us, bounded }].into_iter());
         };
-        (0..TOLD).for_each(|_| one(100_000, false));
+        (0..MIN_TICKS).for_each(|_| one(100_000, false));
         // The tick that sets the first bound still has the figures without one.
         one(100_000, true);
-        (0..TOLD).for_each(|_| one(40_000, true));
-        let told = ledger.benefit().unwrap();
-        assert_eq!((told.before.srtt_us, told.before.seconds), (100_000.0, 5.5));
-        assert_eq!((told.since.srtt_us, told.since.seconds), (40_000.0, 5.0));
+        (0..MIN_TICKS).for_each(|_| one(40_000, true));
+        let measured_benefit = ledger.benefit().unwrap();
+        assert_eq!((measured_benefit.before.srtt_us, measured_benefit.before.seconds), (100_000.0, 5.5));
+        assert_eq!((measured_benefit.since.srtt_us, measured_benefit.since.seconds), (40_000.0, 5.0));
     }
 
     #[test]
@@ -190,17 +190,17 @@ mod tests {
         look(&mut ledger, 9, 8e6, 42_000, true);
         assert_eq!(ledger.benefit(), None, "too short to be told");
         look(&mut ledger, 11, 9e6, 42_000, true);
-        let told = ledger.benefit().unwrap();
-        assert_eq!((told.before.seconds, told.since.seconds), (20.0, 10.0));
+        let measured_benefit = ledger.benefit().unwrap();
+        assert_eq!((measured_benefit.before.seconds, measured_benefit.since.seconds), (20.0, 10.0));
         assert_eq!(
-            told.to_string(),
+            measured_benefit.to_string(),
             "RTT 141 -> 42 ms, throughput 8.0 -> 8.6 Mbit/s since sharing began (20 s before, 10 s since)"
         );
         // Two flows: the one that carries more counts more.
         let mut ledger = Ledger::default();
         for bounded in [false, true] {
             ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
-            for _ in 0..TOLD {
+            for _ in 0..MIN_TICKS {
                 let points = [(3e6, 100_000), (1e6, 20_000)];
                 ledger.add(
                     LOOK,
@@ -216,18 +216,25 @@ mod tests {
         let mut ledger = Ledger::default();
         look(&mut ledger, 20, 8e6, 100_000, false);
         look(&mut ledger, 20, 8e6, 40_000, true);
-        look(&mut ledger, TOLD - 1, 1e6, 500_000, false);
+        look(&mut ledger, MIN_TICKS - 1, 1e6, 500_000, false);
         look(&mut ledger, 1, 8e6, 40_000, true);
-        let told = ledger.benefit().unwrap();
+        let measured_benefit = ledger.benefit().unwrap();
         assert_eq!(
-            (told.before.srtt_us, told.since.srtt_us, told.since.seconds),
+            (measured_benefit.before.srtt_us, measured_benefit.since.srtt_us, measured_benefit.since.seconds),
             (100_000.0, 40_000.0, 10.5)
         );
         look(&mut ledger, KEPT + 20, 4e6, 200_000, false);
-        look(&mut ledger, TOLD, 5e6, 50_000, true);
-        let told = ledger.benefit().unwrap();
-        assert_eq!((told.before.seconds, told.before.rate_bps, told.before.srtt_us), (30.0, 4e6, 200_000.0));
-        assert_eq!((told.since.seconds, told.since.rate_bps), (5.0, 5e6));
+        look(&mut ledger, MIN_TICKS, 5e6, 50_000, true);
+        let measured_benefit = ledger.benefit().unwrap();
+        assert_eq!(
+            (
+                measured_benefit.before.seconds,
+                measured_benefit.before.rate_bps,
+                measured_benefit.before.srtt_us
+            ),
+            (30.0, 4e6, 200_000.0)
+        );
+        assert_eq!((measured_benefit.since.seconds, measured_benefit.since.rate_bps), (5.0, 5e6));
     }
 
     #[test]

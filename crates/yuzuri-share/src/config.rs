@@ -27,7 +27,7 @@ pub struct ShareConfig {
     pub notice_file: Option<PathBuf>,
     /// The latest group key notice that this terminal received before
     /// ([`kept_notice`](crate::kept_notice)).
-    pub told: Option<Notice>,
+    pub known_notice: Option<Notice>,
     /// Name under which the congestion control is registered: 1 to 15 letters, digits, `_` and `.`.
     /// Each daemon on a machine needs its own name.
     pub control_name: String,
@@ -67,7 +67,7 @@ impl Default for ShareConfig {
             key: KeySource::Missing,
             accepts: None,
             notice_file: None,
-            told: None,
+            known_notice: None,
             control_name: "yuzuri".into(),
             port: crate::DEFAULT_PORT,
             node: None,

@@ -62,7 +62,7 @@ pub struct ControlLoop {
     status_cell: StatusCell,
     orders: Receiver<Order>,
     order: Sender<Order>,
-    tell: Box<dyn FnMut(&Event) + Send>,
+    report: Box<dyn FnMut(&Event) + Send>,
 }
 
 impl ControlLoop {
@@ -82,7 +82,7 @@ impl ControlLoop {
     /// Same as [`ControlLoop::start`].
     pub fn start_with(
         config: ShareConfig,
-        tell: impl FnMut(&Event) + Send + 'static,
+        report: impl FnMut(&Event) + Send + 'static,
     ) -> Result<ControlLoop, ShareError> {
         let secrets = Secrets::load(&config)?;
         let node = match config.node.filter(|node| node.0 != 0) {
@@ -97,8 +97,8 @@ impl ControlLoop {
             let names: Vec<&str> = there.iter().map(|i| i.name.as_str()).collect();
             return Err(ShareError::NoInterface { name: missing.name.clone(), there: names.join(", ") });
         }
-        let mut tell: Box<dyn FnMut(&Event) + Send> = Box::new(tell);
-        secrets.warnings.iter().for_each(|warning| tell(&Event::Warning(warning.clone())));
+        let mut report: Box<dyn FnMut(&Event) + Send> = Box::new(report);
+        secrets.warnings.iter().for_each(|warning| report(&Event::Warning(warning.clone())));
         let migrated = MigratedFlows::new(config.migrated_file.clone());
         let taken = match &config.own {
             Some(sockets) => Ok(Enforcer::of_own(sockets.clone())),
@@ -107,7 +107,7 @@ impl ControlLoop {
         let enforcer = match taken {
             Ok(enforcer) => enforcer,
             Err(error) if config.without_kernel == WithoutKernel::Watch => {
-                tell(&Event::StoodDown { why: error.to_string() });
+                report(&Event::StoodDown { why: error.to_string() });
                 Enforcer::none(Some(error.to_string()))
             }
             Err(error) => return Err(error.into()),
@@ -141,7 +141,7 @@ impl ControlLoop {
             status_cell: StatusCell::default(),
             orders,
             order,
-            tell,
+            report,
         };
         share.look(now);
         share.publish(now);
@@ -246,8 +246,8 @@ impl ControlLoop {
         }
         let steered = self.enforcer.steers();
         let all = !self.lets_rest() || self.flows.want_all();
-        let told = self.enforcer.observe(&mut self.walk, all);
-        self.sort_flows(now, told);
+        let coverage = self.enforcer.observe(&mut self.walk, all);
+        self.sort_flows(now, coverage);
         for link in &mut self.links {
             link.tick(now);
         }
@@ -266,12 +266,12 @@ impl ControlLoop {
             }
         }
         if let Some(problem) = self.enforcer.room_problem().filter(|_| had_room) {
-            (self.tell)(&Event::Problem(problem));
+            (self.report)(&Event::Problem(problem));
         }
         if steered && !self.enforcer.steers() {
             let why = self.enforcer.why_not().unwrap_or_default().to_owned();
-            (self.tell)(&Event::StoodDown { why });
-            self.tell_not_kept();
+            (self.report)(&Event::StoodDown { why });
+            self.report_not_written();
         }
         self.note_members();
         // An active flow needs several times the memory of a resting flow. Without this call the
@@ -287,7 +287,7 @@ impl ControlLoop {
     }
 
     /// Assigns each flow to the interface that has its local address.
-    fn sort_flows(&mut self, now: Moment, told: WalkCoverage) {
+    fn sort_flows(&mut self, now: Moment, coverage: WalkCoverage) {
         let lets_rest = self.lets_rest();
         for link in &mut self.links {
             link.seen.clear();
@@ -322,7 +322,7 @@ impl ControlLoop {
             link.terminal.policy.rest(rest.all as usize);
         }
         self.walk.shrink_to(MIN_WALK);
-        self.flows.end(now, told);
+        self.flows.end(now, coverage);
     }
 
     fn note_members(&mut self) {
@@ -346,7 +346,7 @@ impl ControlLoop {
                 // Check immediately whether it is the access point.
                 looks = true;
                 let own = leader == Some(member.node());
-                (self.tell)(&Event::Leader { interface: name.clone(), node: leader, own });
+                (self.report)(&Event::Leader { interface: name.clone(), node: leader, own });
             }
         }
         if looks {
@@ -354,7 +354,7 @@ impl ControlLoop {
         }
         if let Some(node) = redrawn.filter(|node| self.config.node != Some(*node)) {
             self.config.node = Some(node);
-            (self.tell)(&Event::Redrawn(node));
+            (self.report)(&Event::Redrawn(node));
         }
     }
 
@@ -367,7 +367,7 @@ impl ControlLoop {
         let now = clock::now();
         self.config.policy = policy;
         self.links.iter_mut().for_each(|link| link.terminal.choose(now, policy));
-        (self.tell)(&Event::Policy(policy));
+        (self.report)(&Event::Policy(policy));
         self.publish(now);
     }
 
@@ -375,8 +375,8 @@ impl ControlLoop {
     /// name, node ID and rank are not changed. If the new settings have no usable key, nothing is
     /// changed. The status reports the result.
     pub fn reload(&mut self, config: ShareConfig) {
-        let told = self.config.told;
-        match Secrets::load(&ShareConfig { told, ..config.clone() }) {
+        let known_notice = self.config.known_notice;
+        match Secrets::load(&ShareConfig { known_notice, ..config.clone() }) {
             Ok(secrets) => self.take_over(config, secrets),
             Err(error) => self.reload_failed(&error.to_string()),
         }
@@ -384,7 +384,7 @@ impl ControlLoop {
 
     /// Records in the status that new settings could not be read.
     pub fn reload_failed(&mut self, why: &str) {
-        (self.tell)(&Event::Problem(format!("the configuration stays as it was: {why}")));
+        (self.report)(&Event::Problem(format!("the configuration stays as it was: {why}")));
         self.note_reload(Some(why.to_owned()));
         self.publish(clock::now());
     }
@@ -396,7 +396,7 @@ impl ControlLoop {
 
     fn take_over(&mut self, config: ShareConfig, secrets: Secrets) {
         let now = clock::now();
-        secrets.warnings.iter().for_each(|warning| (self.tell)(&Event::Warning(warning.clone())));
+        secrets.warnings.iter().for_each(|warning| (self.report)(&Event::Warning(warning.clone())));
         self.identity.node = secrets.bind(self.config.node.unwrap_or(self.identity.node));
         self.keys.replace(secrets);
         (self.config.key, self.config.accepts) = (config.key, config.accepts);
@@ -412,13 +412,17 @@ impl ControlLoop {
 
     /// Applies a group key notice that one interface received to all interfaces.
     fn take_notices(&mut self) {
-        let told: Vec<_> =
-            self.links.iter_mut().filter_map(|link| link.member.as_mut()).filter_map(Member::told).collect();
-        for notice in told {
+        let new_notices: Vec<_> = self
+            .links
+            .iter_mut()
+            .filter_map(|link| link.member.as_mut())
+            .filter_map(Member::new_notice)
+            .collect();
+        for notice in new_notices {
             if self.keys.take(&notice) {
-                self.config.told = Some(notice);
+                self.config.known_notice = Some(notice);
                 self.look_at = clock::now();
-                (self.tell)(&Event::Notice(notice));
+                (self.report)(&Event::Notice(notice));
             }
         }
     }
@@ -431,19 +435,19 @@ impl ControlLoop {
             link.leave(now, &mut self.out);
         }
         match self.enforcer.let_go("it has left".into()) {
-            Some(Ok((migrated_back, stay))) => (self.tell)(&Event::Left { migrated_back, stay }),
-            Some(Err(error)) => (self.tell)(&Event::Problem(format!("giving flows back: {error}"))),
+            Some(Ok((migrated_back, stay))) => (self.report)(&Event::Left { migrated_back, stay }),
+            Some(Err(error)) => (self.report)(&Event::Problem(format!("giving flows back: {error}"))),
             None => {}
         }
-        self.tell_not_kept();
+        self.report_not_written();
         self.publish(now);
     }
 
     /// Reports that the record of restored flows was not written. The next process will then assume
     /// that their programs chose the congestion control.
-    fn tell_not_kept(&mut self) {
+    fn report_not_written(&mut self) {
         if let Some(error) = self.enforcer.not_kept.take() {
-            (self.tell)(&Event::Problem(error.to_string()));
+            (self.report)(&Event::Problem(error.to_string()));
         }
     }
 

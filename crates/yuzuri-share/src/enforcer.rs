@@ -163,16 +163,16 @@ impl Enforcer {
             }
             Some(Backend::Kernel(steering)) => {
                 if all {
-                    steering.tell_all();
+                    steering.report_all();
                 }
                 let seen = steering.observe(out);
-                let told = match seen {
+                let coverage = match seen {
                     Err(_) => WalkCoverage::Nothing,
-                    Ok(()) if steering.told_all() => WalkCoverage::All,
+                    Ok(()) if steering.reported_all() => WalkCoverage::All,
                     Ok(()) => WalkCoverage::But(steering.resting()),
                 };
                 self.judge(seen);
-                told
+                coverage
             }
         }
     }
@@ -185,34 +185,36 @@ impl Enforcer {
         rate_bps: impl Fn(u64) -> f64,
     ) {
         let Some(backend) = &mut self.backend else { return };
-        let mut told = Vec::new();
+        let mut steered_flows = Vec::new();
         for decision in decisions {
             let flow = FlowId(decision.flow);
             let bound = Bound { lower: decision.bound.lower, upper: decision.bound.upper };
             let steered = Steered { bound, no_decrease: decision.no_decrease, burst: decision.burst };
             if steered != Steered::default() {
-                told.push((flow, steered));
+                steered_flows.push((flow, steered));
             }
         }
         let result = match backend {
             Backend::Kernel(steering) => {
-                if told.len() > steering.control().room() {
-                    told.sort_by(|(one, _), (other, _)| rate_bps(other.0).total_cmp(&rate_bps(one.0)));
+                if steered_flows.len() > steering.control().room() {
+                    steered_flows
+                        .sort_by(|(one, _), (other, _)| rate_bps(other.0).total_cmp(&rate_bps(one.0)));
                 }
-                let wanted: HashSet<FlowId> = told.iter().map(|(flow, _)| *flow).collect();
+                let wanted: HashSet<FlowId> = steered_flows.iter().map(|(flow, _)| *flow).collect();
                 self.bounded.difference(&wanted).for_each(|flow| steering.release(*flow));
-                steering.steer_all(&told, LASTS).map_err(|error| error.to_string())
+                steering.steer_all(&steered_flows, LASTS).map_err(|error| error.to_string())
             }
             Backend::Own(sockets) => {
-                let bounds: Vec<_> = told.iter().map(|(flow, steered)| (*flow, steered.bound)).collect();
-                sockets.apply(&bounds).map(|()| told.len()).map_err(|error| error.to_string())
+                let bounds: Vec<_> =
+                    steered_flows.iter().map(|(flow, steered)| (*flow, steered.bound)).collect();
+                sockets.apply(&bounds).map(|()| steered_flows.len()).map_err(|error| error.to_string())
             }
         };
         // After an error it is unknown which bounds the kernel stored. Treat all of them as
         // bounded, so that they are released later.
-        let fits = *result.as_ref().unwrap_or(&told.len());
+        let fits = *result.as_ref().unwrap_or(&steered_flows.len());
         let ids = |part: &[(FlowId, Steered)]| part.iter().map(|(flow, _)| *flow).collect();
-        let (bounded, without_room) = told.split_at(fits);
+        let (bounded, without_room) = steered_flows.split_at(fits);
         (self.bounded, self.without_room) = (ids(bounded), ids(without_room));
         self.judge(result.map(drop));
     }

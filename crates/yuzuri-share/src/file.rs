@@ -197,8 +197,8 @@ impl ConfigFile {
         let PolicyConfig { name, objective, capacity_bps } = &mut config.policy;
         *name = self.policy.unwrap_or(*name);
         *objective = self.objective.unwrap_or(*objective);
-        let told_bps = self.capacity_mbps.as_ref().map(|mbps| (mbps.get_ref() * 1e6) as u64);
-        *capacity_bps = told_bps.or(*capacity_bps);
+        let set_bps = self.capacity_mbps.as_ref().map(|mbps| (mbps.get_ref() * 1e6) as u64);
+        *capacity_bps = set_bps.or(*capacity_bps);
         if let Some(file) = &self.key_file {
             config.key = KeySource::File(file.clone());
         } else if let Some(words) = &self.passphrase {

@@ -171,11 +171,11 @@ impl Flows {
     }
 
     /// Ends a walk and removes the flows that no longer exist.
-    pub(crate) fn end(&mut self, now: Moment, told: WalkCoverage) {
+    pub(crate) fn end(&mut self, now: Moment, coverage: WalkCoverage) {
         self.known.retain(|_, known| known.seen);
         self.known.shrink_to(self.known.len() * 2);
         self.since_all = self.since_all.saturating_add(1);
-        match told {
+        match coverage {
             WalkCoverage::Nothing => {}
             WalkCoverage::All => {
                 let (number, at) = (self.number, &mut self.at);

@@ -69,10 +69,10 @@ impl Secrets {
             });
         }
         // A notice received earlier remains valid, unless the key file is newer.
-        if let (Some(Secret::Key(key)), Some(notice)) = (&mut sends, &config.told)
-            && let Some(told) = key.take(notice)
+        if let (Some(Secret::Key(key)), Some(notice)) = (&mut sends, &config.known_notice)
+            && let Some(next_key) = key.take(notice)
         {
-            **key = told;
+            **key = next_key;
         }
         Ok(Secrets { sends, accepts, notices, warnings })
     }
@@ -164,15 +164,15 @@ impl KeyChain {
             self.derived.insert((words, group), key);
         }
         if let Some((words, group)) = self.wanted.first().cloned() {
-            let (tell, told) = channel();
+            let (sender, derived) = channel();
             let work = move || {
                 let key = Key::from_passphrase(&words, group);
                 // If the receiver is gone, sharing has ended.
-                let _ = tell.send((words, group, key));
+                let _ = sender.send((words, group, key));
             };
             // If no thread can be created, try again at the next call.
             if std::thread::Builder::new().name("passphrase".into()).spawn(work).is_ok() {
-                self.working = Some(told);
+                self.working = Some(derived);
             }
         }
         news
@@ -181,11 +181,11 @@ impl KeyChain {
     /// Applies a notice that one interface received. The next key is valid for all groups.
     pub(crate) fn take(&mut self, notice: &Notice) -> bool {
         let Some(Secret::Key(key)) = &mut self.secrets.sends else { return false };
-        let told = key.take(notice);
-        if let Some(told) = &told {
-            (**key).clone_from(told);
+        let next_key = key.take(notice);
+        if let Some(next_key) = &next_key {
+            (**key).clone_from(next_key);
         }
-        told.is_some()
+        next_key.is_some()
     }
 
     /// Replaces the secrets. Keys that were derived from the same passphrases are kept.

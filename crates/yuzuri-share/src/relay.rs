@@ -60,7 +60,7 @@ fn serve(
     let mut rendezvous = Rendezvous::new(RendezvousConfig::new(clock::random()?), clock::now());
     let mut buffer = [0; 2048];
     let mut out = Vec::new();
-    let mut told = clock::now();
+    let mut reported_at = clock::now();
     each(rendezvous.counts(), rendezvous.registered());
     while !stop.load(Ordering::Relaxed) {
         match socket.recv_from(&mut buffer) {
@@ -83,8 +83,8 @@ fn serve(
             Err(e) => return Err(failed(e)),
         }
         let now = clock::now();
-        if now.since(told) >= LOOK {
-            told = now;
+        if now.since(reported_at) >= LOOK {
+            reported_at = now;
             each(rendezvous.counts(), rendezvous.registered());
         }
     }

@@ -81,8 +81,8 @@ impl Sockets {
         some_by_v4: impl FnOnce() -> bool,
     ) -> Result<(), ShareError> {
         let sent = match outgoing.to {
-            To::All => self.tell_all(&outgoing.bytes, by_v6, some_by_v4()),
-            To::One(address) => self.tell(&outgoing.bytes, address),
+            To::All => self.send_to_all(&outgoing.bytes, by_v6, some_by_v4()),
+            To::One(address) => self.send_to_one(&outgoing.bytes, address),
         };
         sent.map_err(|error| {
             let to = match outgoing.to {
@@ -98,7 +98,7 @@ impl Sockets {
     }
 
     /// Sends to every terminal on the link.
-    fn tell_all(&self, bytes: &[u8], by_v6: bool, by_v4: bool) -> std::io::Result<()> {
+    fn send_to_all(&self, bytes: &[u8], by_v6: bool, by_v4: bool) -> std::io::Result<()> {
         let v6 = self.v6.as_ref().filter(|_| by_v6).map(|socket| {
             socket.send_to(bytes, SocketAddrV6::new(MULTICAST_GROUP, self.port, 0, self.index)).map(drop)
         });
@@ -116,7 +116,7 @@ impl Sockets {
     }
 
     /// Sends to one address.
-    fn tell(&self, bytes: &[u8], to: SocketAddr) -> std::io::Result<()> {
+    fn send_to_one(&self, bytes: &[u8], to: SocketAddr) -> std::io::Result<()> {
         let socket = if matches!(to.ip(), IpAddr::V4(_)) { &self.v4 } else { &self.v6 };
         let socket = socket.as_ref().ok_or(ErrorKind::AddrNotAvailable)?;
         socket.send_to(bytes, to).map(drop)

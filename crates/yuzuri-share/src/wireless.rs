@@ -134,13 +134,13 @@ impl Wireless {
 pub(crate) fn peers(interface: u32) -> Option<Vec<Heard>> {
     let mut found = Vec::new();
     ask(family()?, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
-        found.extend(told(attributes));
+        found.extend(parsed(attributes));
     })?;
     Some(found)
 }
 
 /// One of them.
-pub(crate) fn told(attributes: &Attributes) -> Option<Heard> {
+pub(crate) fn parsed(attributes: &Attributes) -> Option<Heard> {
     let (_, rate) = peer(attributes, STA_INFO_RX_BITRATE)?;
     let radio = rate.map(|(bps, aggregation)| RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation });
     Some(Heard { radio, ..heard(attributes) })
@@ -368,8 +368,8 @@ pub(crate) mod recorded {
     }
 
     /// An entry of a dump of stations that tells this of one.
-    pub(crate) fn entry(told: &[Vec<u8>]) -> Attributes {
-        attributes(&[attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]), nested(ATTR_STA_INFO, told)])
+    pub(crate) fn entry(parsed: &[Vec<u8>]) -> Attributes {
+        attributes(&[attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]), nested(ATTR_STA_INFO, parsed)])
     }
 }
 
@@ -429,14 +429,14 @@ mod tests {
 
     #[test]
     fn what_a_driver_tells_of_a_station_s_air() {
-        let told = |told: &[Vec<u8>]| heard(&entry(told));
+        let parsed = |parsed: &[Vec<u8>]| heard(&entry(parsed));
         let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
         let time = |kind: u16, us: u64| attribute(kind, &us.to_ne_bytes());
         let queue = |tid: u16, packets: u32| {
             let stats = [number(1, 9_000), number(TXQ_STATS_BACKLOG_PACKETS, packets)];
             nested(tid + 1, &[time(1, 77), nested(TID_STATS_TXQ_STATS, &stats)])
         };
-        let all = told(&[
+        let all = parsed(&[
             number(STA_INFO_TX_PACKETS, 900),
             number(STA_INFO_TX_RETRIES, 100),
             number(STA_INFO_TX_FAILED, 3),
@@ -454,8 +454,8 @@ mod tests {
         };
         assert_eq!(all, expected);
         // As mac80211_hwsim, which has no air.
-        let none = told(&[time(STA_INFO_RX_DURATION, 0), number(STA_INFO_TX_PACKETS, 1)]);
+        let none = parsed(&[time(STA_INFO_RX_DURATION, 0), number(STA_INFO_TX_PACKETS, 1)]);
         assert_eq!(none, Heard { sent: Some(1), ..Heard::default() });
-        assert_eq!(told(&[]), Heard::default());
+        assert_eq!(parsed(&[]), Heard::default());
     }
 }

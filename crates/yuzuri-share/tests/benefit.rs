@@ -26,19 +26,19 @@ fn before_and_since_are_measured_and_told() {
     assert!(instance.status().interfaces[0].benefit.is_none(), "nothing is shared yet");
     instance.orders.send(Order::Policy(policy(PolicyName::Yuzuri))).unwrap();
     let status = instance.until("what it brought", |status| status.interfaces[0].benefit.is_some());
-    let told = status.interfaces[0].benefit.unwrap();
-    println!("{told}");
-    assert!((7.0..=30.0).contains(&told.before.seconds) && told.since.seconds >= 5.0, "{told:?}");
+    let shown = status.interfaces[0].benefit.unwrap();
+    println!("{shown}");
+    assert!((7.0..=30.0).contains(&shown.before.seconds) && shown.since.seconds >= 5.0, "{shown:?}");
     // Compared with the parallel measurement; the rate limit is that of frames.
-    assert!((told.before.rate_bps / plain_bps - 1.0).abs() < 0.25, "{told:?}, received {plain_bps}");
+    assert!((shown.before.rate_bps / plain_bps - 1.0).abs() < 0.25, "{shown:?}, received {plain_bps}");
     let most_bps = f64::from(RATE_MBIT) * 1e6;
-    assert!(told.since.rate_bps > 0.5 * most_bps && told.since.rate_bps < 1.05 * most_bps, "{told:?}");
-    assert!(told.since.srtt_us < 0.7 * told.before.srtt_us, "{told:?}");
+    assert!(shown.since.rate_bps > 0.5 * most_bps && shown.since.rate_bps < 1.05 * most_bps, "{shown:?}");
+    assert!(shown.since.srtt_us < 0.7 * shown.before.srtt_us, "{shown:?}");
     let text = table(&status);
-    assert!(text.contains(&format!("  {told}\n")) && text.contains(" ms, throughput "), "{text}");
+    assert!(text.contains(&format!("  {shown}\n")) && text.contains(" ms, throughput "), "{text}");
     // As read by a client.
     let read: Status = serde_json::from_str(&serde_json::to_string(&*status).unwrap()).unwrap();
-    assert_eq!(read.interfaces[0].benefit, Some(told));
+    assert_eq!(read.interfaces[0].benefit, Some(shown));
 }
 
 /// A terminal that has just joined a network waits for its gateway, for a sender, and for a leader.

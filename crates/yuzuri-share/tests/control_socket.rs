@@ -70,7 +70,7 @@ fn a_status_that_is_a_text_is_told_and_orders_are_refused() {
     let socket = folder.path().join("ap.sock");
     let text = TextCell::default();
     let control_socket = ControlSocket::of_text(&socket, text.clone()).unwrap();
-    let told = |question: &str| {
+    let answer_to = |question: &str| {
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -81,11 +81,11 @@ fn a_status_that_is_a_text_is_told_and_orders_are_refused() {
     for status in ["{\"stations\":[]}", "{\"stations\":[1]}"] {
         text.write(status);
         for question in ["", "\"status\""] {
-            assert_eq!(told(question), format!("{status}\n"));
+            assert_eq!(answer_to(question), format!("{status}\n"));
         }
     }
     for question in ["{\"policy\":{\"name\":\"off\"}}", "\"status-all\"", "nonsense"] {
-        assert!(told(question).contains("answers \\\"status\\\" alone"), "{}", told(question));
+        assert!(answer_to(question).contains("answers \\\"status\\\" alone"), "{}", answer_to(question));
     }
     drop(control_socket);
     assert!(!socket.exists());

@@ -119,8 +119,8 @@ fn a_member_is_shut_out_and_stays_out_under_another_id() {
     let ids = [0, 1].map(|at| flow([&first, &second][at], &traffic[at]).map(|(id, _)| id));
 
     authority.shut_out(&["three".into()], &folder.join("notices")).unwrap();
-    let told = ShareConfig { notice_file: Some(folder.join("notices")), ..member(folder, "one") };
-    first.orders.send(Order::Reload(Box::new(told))).unwrap();
+    let reloaded = ShareConfig { notice_file: Some(folder.join("notices")), ..member(folder, "one") };
+    first.orders.send(Order::Reload(Box::new(reloaded))).unwrap();
     until_one(&[&first, &second], 2);
     third.until("a group of its own", |status| senders(status) == Some(1));
     let generation = |instance: &Instance| instance.status().interfaces[0].membership.unwrap().generation;

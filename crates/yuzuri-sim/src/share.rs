@@ -131,9 +131,12 @@ impl Group for Seat<'_> {
     fn senders(&self, _now: Moment) -> SendersSeen {
         // Stations that send no messages cannot prove that they exist. So the terminals believe the
         // access point's count, as they do when its address authenticates it.
-        let told = self.cell.summary.as_ref().filter(|_| self.cell.led);
-        let told = told.map_or(0, |summary| summary.weighted(self.weight()).senders);
-        SendersSeen { proved: self.cell.members.saturating_add(self.cell.invented).max(told), unproved: 0 }
+        let published = self.cell.summary.as_ref().filter(|_| self.cell.led);
+        let published = published.map_or(0, |summary| summary.weighted(self.weight()).senders);
+        SendersSeen {
+            proved: self.cell.members.saturating_add(self.cell.invented).max(published),
+            unproved: 0,
+        }
     }
 
     /// All have proved that they exist.
@@ -235,7 +238,7 @@ impl Sharing {
     }
 
     /// The access point's summary for all terminals. They decide by it from the next tick on.
-    pub fn tell(&mut self, summary: Summary) {
+    pub fn publish(&mut self, summary: Summary) {
         self.cell.summary = Some(summary);
     }
 

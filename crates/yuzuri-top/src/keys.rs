@@ -366,11 +366,11 @@ mod tests {
             b"\x1b[<0;12;5Mq\x1b[<0;12;5m\x1b[<64;1;1M\x1b[<65;300;70M\x1b[<2;3;3M\x1b[<0;0;9M",
             &mut keys,
         );
-        let told: Vec<_> =
+        let parsed: Vec<_> =
             parser.take_mouse().into_iter().map(|mouse| (mouse.what, mouse.x, mouse.y)).collect();
         let expected =
             [(MouseKind::Press, 11, 4), (MouseKind::WheelUp, 0, 0), (MouseKind::WheelDown, 299, 69)];
-        assert_eq!(told, expected);
+        assert_eq!(parsed, expected);
         assert_eq!(keys, [key(KeyCode::Char('q'))]);
         // In two pieces.
         parser.feed(b"\x1b[<0;1", &mut keys);

@@ -159,21 +159,21 @@ impl Series {
                 vote.add(limit, (time_ns as f64 / 1e3 * lead).ceil() as u64);
             }
         };
-        let mut told_ns = None;
+        let mut known_ns = None;
         for bucket in buckets {
-            if let (Some(told_ns), Some(before)) = (told_ns, bucket.limit_before) {
-                place(before, told_ns, bucket.start_ns, 1.0);
+            if let (Some(known_ns), Some(before)) = (known_ns, bucket.limit_before) {
+                place(before, known_ns, bucket.start_ns, 1.0);
             }
             // Before the first record the limit is unknown.
             let lead_ns = u64::from(bucket.limit.lead_us) * 1000;
-            let begin_ns = bucket.start_ns.max(told_ns.unwrap_or(bucket.last_ns.saturating_sub(lead_ns)));
-            if let Some(limit) = bucket.limit.told() {
+            let begin_ns = bucket.start_ns.max(known_ns.unwrap_or(bucket.last_ns.saturating_sub(lead_ns)));
+            if let Some(limit) = bucket.limit.known() {
                 let time_us = bucket.last_ns.saturating_sub(begin_ns) as f64 / 1e3;
                 place(limit, begin_ns, bucket.last_ns, f64::from(bucket.limit.lead_us) / time_us.max(1.0));
             }
-            told_ns = Some(bucket.last_ns);
+            known_ns = Some(bucket.last_ns);
         }
-        self.limit = votes.into_iter().map(Held::told).collect();
+        self.limit = votes.into_iter().map(Held::known).collect();
     }
 
     /// Fills the gaps between events: the kernel's variables keep their values.
@@ -325,12 +325,12 @@ mod tests {
     #[test]
     fn limits_lie_where_they_held() {
         let mut history = History::default();
-        let mut push = |ms: u64, told: &[(u64, u64, Limit)]| {
-            let told: Vec<_> = told
+        let mut push = |ms: u64, known: &[(u64, u64, Limit)]| {
+            let known: Vec<_> = known
                 .iter()
                 .map(|(from, to, limit)| Stretch { from_us: from * 1000, to_us: to * 1000, limit: *limit })
                 .collect();
-            history.push(&Event { mono_ns: ms * MS, ..Event::default() }, &told);
+            history.push(&Event { mono_ns: ms * MS, ..Event::default() }, &known);
         };
         push(1000, &[]);
         for ms in 1001..2000 {

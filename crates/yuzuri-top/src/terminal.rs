@@ -57,9 +57,9 @@ impl Input {
 
     /// The background, if the terminal has just answered.
     pub(crate) fn background(&mut self) -> Option<Background> {
-        let told = self.parser.take_background()?;
+        let answer = self.parser.take_background()?;
         self.asked = None;
-        Some(told)
+        Some(answer)
     }
 
     /// The mouse actions since the last call.

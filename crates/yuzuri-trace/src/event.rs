@@ -137,11 +137,11 @@ impl Marks {
     /// is false.
     pub const OF_SENDER: Marks = Marks(128 | 256 | 512);
     /// The upper bound of the window control holds the congestion window. Only valid with
-    /// [`Marks::TELLS_BOUND`].
+    /// [`Marks::REPORTS_BOUND`].
     pub const AT_BOUND: Marks = Marks(1024);
     /// The flow's window control reports whether its bound holds the window. This mark has no word:
     /// without it, [`Marks::AT_BOUND`] is unknown.
-    pub const TELLS_BOUND: Marks = Marks(2048);
+    pub const REPORTS_BOUND: Marks = Marks(2048);
     /// Every mark with its word, in the order of their bits.
     pub const ALL: [(Marks, &'static str); 11] = [
         (Marks::DUP_ACK, "dup-ack"),
@@ -165,7 +165,7 @@ impl Marks {
     /// Whether the upper bound of the window control holds the congestion window, if the control
     /// reports it.
     pub fn at_bound(self) -> Option<bool> {
-        self.contains(Marks::TELLS_BOUND).then(|| self.contains(Marks::AT_BOUND))
+        self.contains(Marks::REPORTS_BOUND).then(|| self.contains(Marks::AT_BOUND))
     }
 
     /// Sets all of `other`.

@@ -73,7 +73,9 @@ pub struct Hook {
     /// Its name, such as `tp_btf/tcp_probe`.
     pub name: String,
     /// What it observes.
-    pub tells: String,
+    // The key in recordings of format 1.
+    #[serde(rename = "tells")]
+    pub provides: String,
     /// Whether it is in use.
     pub state: HookState,
 }

@@ -289,13 +289,13 @@ fn a_disk_that_stays_full_leaves_a_finished_file_that_tells_what_it_lacks() {
         assert!(writer.write(&items, Instant::now()).is_err());
         let mut ballast = File::create(folder.join("ballast")).unwrap();
         while std::io::Write::write_all(&mut ballast, &[1; 4096]).is_ok() {}
-        tells_what_it_lacks(&path, writer, items.len() as u64, 1);
+        reports_missing(&path, writer, items.len() as u64, 1);
     });
 }
 
 /// Concludes a recording that lost records, and finds the same account in the writer's result, in
 /// the file, in its end mark and in a conversion.
-fn tells_what_it_lacks(path: &Path, writer: Writer, given: u64, min_kept: usize) {
+fn reports_missing(path: &Path, writer: Writer, given: u64, min_kept: usize) {
     let cpu = CpuAccount { cpu: Some(0), seen: given + 7, kept: given, ..CpuAccount::default() };
     let cpu = CpuAccount { lost: vec![(LossReason::RingFull, 7)], ..cpu };
     let account = Account { mono_ns: mono_ns(), cpus: vec![cpu], ..Account::default() };
@@ -340,7 +340,7 @@ fn a_writer_under_a_limit() {
     let items: Vec<Item> = (0..60_000).map(|_| Item::Event(traffic.next())).collect();
     let error = writer.write(&items, Instant::now()).unwrap_err().to_string();
     assert!(error.contains("limit on file sizes"), "{error}");
-    tells_what_it_lacks(path, writer, items.len() as u64, 1);
+    reports_missing(path, writer, items.len() as u64, 1);
 }
 
 /// A write beyond `ulimit -f` would raise SIGXFSZ, which ends a process.

@@ -118,7 +118,8 @@ fn items() -> Vec<Item> {
 /// The same, and whether a bound holds the window.
 fn items_today() -> Vec<Item> {
     let mut items = items_before_bound();
-    for (n, marks) in [Marks::TELLS_BOUND.0, Marks::TELLS_BOUND.0 | Marks::AT_BOUND.0].into_iter().enumerate()
+    for (n, marks) in
+        [Marks::REPORTS_BOUND.0, Marks::REPORTS_BOUND.0 | Marks::AT_BOUND.0].into_iter().enumerate()
     {
         items.push(Item::Event(Event {
             mono_ns: common::STARTED_MONO_NS + 26_000_000 + n as u64,

@@ -54,7 +54,7 @@ prop_compose! {
         reason in prop::sample::select(Reason::ALL),
         place in prop::sample::select(vec!["", "tcp:tcp_probe", "tcp_enter_loss", "sock_diag"]),
         states in (prop::sample::select(CaState::ALL.to_vec()), prop::sample::select(CaState::ALL.to_vec())),
-        marks in 0u16..(Marks::TELLS_BOUND.0 << 1),
+        marks in 0u16..(Marks::REPORTS_BOUND.0 << 1),
         numbers in prop::collection::vec(u64s(), Event::default().numbers().count()),
         cpu in any::<u16>(),
     ) -> Event {
@@ -68,7 +68,7 @@ prop_compose! {
         let mut numbers = numbers.into_iter();
         event.set_numbers(|_| numbers.next().unwrap());
         let mut unknown = if event.snapshot.sender.has_marks() { 0 } else { Marks::OF_SENDER.0 };
-        if !Marks(marks).contains(Marks::TELLS_BOUND) {
+        if !Marks(marks).contains(Marks::REPORTS_BOUND) {
             unknown |= Marks::AT_BOUND.0;
         }
         event.marks = Marks(marks & !unknown);
@@ -277,7 +277,7 @@ fn a_converted_row_has_its_flows_identity() {
         .filter(|l| !l.is_empty())
         .map(|l| serde_json::from_slice(l).unwrap())
         .collect();
-    let told: Vec<_> = lines
+    let notes: Vec<_> = lines
         .iter()
         .filter(|line| line["kind"] == "sample" || line["kind"] == "state")
         .map(|line| {
@@ -285,7 +285,7 @@ fn a_converted_row_has_its_flows_identity() {
         })
         .collect();
     assert_eq!(
-        told,
+        notes,
         [
             (0x1000, Some("10.0.0.0"), Some("cubic")),
             (0x1001, Some("10.0.0.1"), Some("cubic")),

@@ -5,7 +5,7 @@ use crate::clock::mono_ns;
 use crate::connect::{connect, resolve};
 use crate::error::SendError;
 use crate::events::rate_bps;
-use crate::report::{Report, tell_failure};
+use crate::report::{Report, report_failure};
 use crate::reverse::{ANSWER, Request};
 use crate::sys::{self, PollFd, discard, poll_fd};
 use crate::{FailureKind, SendOptions};
@@ -103,7 +103,7 @@ pub fn fetch(
     stop: &AtomicBool,
 ) -> Result<FetchSummary, SendError> {
     let fetched = Fetch::open(options, report, stop).and_then(|fetch| fetch.run(options, report, stop));
-    tell_failure(fetched, report, |kind, message| FetchEvent::Failed { kind, message })
+    report_failure(fetched, report, |kind, message| FetchEvent::Failed { kind, message })
 }
 
 struct Connection {

@@ -24,7 +24,7 @@ impl<E, F: FnMut(&E) -> io::Result<()>> Report<E> for F {
 }
 
 /// Reports that a transfer failed, unless the report itself failed. `event`: the message.
-pub(crate) fn tell_failure<T, E>(
+pub(crate) fn report_failure<T, E>(
     result: Result<T, SendError>,
     report: &mut dyn Report<E>,
     event: impl FnOnce(FailureKind, String) -> E,

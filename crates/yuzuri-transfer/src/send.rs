@@ -5,7 +5,7 @@ use crate::connect::{connect, resolve};
 use crate::connection::{Connection, Failure, Message, Opened, Outcome, Shared, throughput_spread};
 use crate::events::{Note, Progress, SendEvent, SendSummary, rate_bps};
 use crate::options::Budget;
-use crate::report::{Report, tell_failure};
+use crate::report::{Report, report_failure};
 use crate::spread::Spread;
 use crate::{SendError, SendOptions};
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ pub fn send(
     report: &mut dyn Report<SendEvent>,
     stop: &AtomicBool,
 ) -> Result<SendSummary, SendError> {
-    tell_failure(run(options, report, stop), report, |kind, message| SendEvent::Failed { kind, message })
+    report_failure(run(options, report, stop), report, |kind, message| SendEvent::Failed { kind, message })
 }
 
 fn run(

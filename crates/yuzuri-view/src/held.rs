@@ -41,7 +41,7 @@ impl Held {
     }
 
     /// The limit, if anything is known.
-    pub fn told(self) -> Option<Limit> {
+    pub fn known(self) -> Option<Limit> {
         (self.lead_us > 0).then_some(self.limit)
     }
 }
@@ -54,7 +54,7 @@ impl Default for Held {
 
 impl Serialize for Held {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.told().map(Limit::name).serialize(serializer)
+        self.known().map(Limit::name).serialize(serializer)
     }
 }
 
@@ -70,17 +70,17 @@ impl RecordLimits {
     /// sees what limits a transfer.
     pub fn by(limits: &mut FlowLimits, event: &Event) -> RecordLimits {
         let nothing = Stretch { from_us: 0, to_us: 0, limit: Limit::Unknown };
-        let mut told = RecordLimits { stretches: [nothing; 2], count: 0 };
+        let mut known = RecordLimits { stretches: [nothing; 2], count: 0 };
         limits.add(event, |stretch| {
-            if let Some(place) = told.stretches.get_mut(told.count) {
+            if let Some(place) = known.stretches.get_mut(known.count) {
                 *place = stretch;
-                told.count += 1;
+                known.count += 1;
             }
         });
         if !limits.sends() {
-            told.stretches.iter_mut().for_each(|stretch| stretch.limit = Limit::Unknown);
+            known.stretches.iter_mut().for_each(|stretch| stretch.limit = Limit::Unknown);
         }
-        told
+        known
     }
 }
 
@@ -126,16 +126,16 @@ pub(crate) struct LimitMeter {
 
 impl LimitMeter {
     /// Adds a stretch to the slots in which it lies. Slots that are too old are ignored.
-    pub(crate) fn add(&mut self, told: Stretch) {
-        let newest = told.to_us.saturating_sub(1) / SLOT_US;
-        for slot in (told.from_us / SLOT_US).max(newest.saturating_sub(SLOTS))..=newest {
-            let from_us = told.from_us.max(slot * SLOT_US);
-            let time_us = told.to_us.min((slot + 1) * SLOT_US).saturating_sub(from_us);
+    pub(crate) fn add(&mut self, known: Stretch) {
+        let newest = known.to_us.saturating_sub(1) / SLOT_US;
+        for slot in (known.from_us / SLOT_US).max(newest.saturating_sub(SLOTS))..=newest {
+            let from_us = known.from_us.max(slot * SLOT_US);
+            let time_us = known.to_us.min((slot + 1) * SLOT_US).saturating_sub(from_us);
             match self.slots.back_mut() {
-                Some((last, times)) if *last >= slot => times.add(told.limit, time_us),
+                Some((last, times)) if *last >= slot => times.add(known.limit, time_us),
                 _ => {
                     let mut times = LimitTimes::default();
-                    times.add(told.limit, time_us);
+                    times.add(known.limit, time_us);
                     self.slots.push_back((slot, times));
                 }
             }
@@ -178,8 +178,8 @@ mod tests {
             }
             first.merge(second);
             if let Some((limit, share)) = times.ranked().first() && *share > 0.5 {
-                prop_assert_eq!(whole.told(), Some(*limit));
-                prop_assert_eq!(first.told(), Some(*limit));
+                prop_assert_eq!(whole.known(), Some(*limit));
+                prop_assert_eq!(first.known(), Some(*limit));
             }
         }
     }

@@ -60,9 +60,9 @@ impl Bucket {
         let s = &event.snapshot;
         let start_us = start_ns / 1000;
         let (mut limit, mut before) = (Held::NOTHING, Held::NOTHING);
-        for told in limits {
-            before.add(told.limit, told.to_us.min(start_us).saturating_sub(told.from_us));
-            limit.add(told.limit, told.to_us.saturating_sub(told.from_us.max(start_us)));
+        for known in limits {
+            before.add(known.limit, known.to_us.min(start_us).saturating_sub(known.from_us));
+            limit.add(known.limit, known.to_us.saturating_sub(known.from_us.max(start_us)));
         }
         Bucket {
             start_ns,
@@ -88,7 +88,7 @@ impl Bucket {
             kinds: 1 << event.kind as u16,
             retransmits: u32::from(event.kind == Kind::Retransmit),
             limit,
-            limit_before: before.told(),
+            limit_before: before.known(),
         }
     }
 
@@ -297,18 +297,18 @@ mod tests {
     fn limits_stay_where_they_were_at_every_width() {
         let mut history = History::default();
         let ms = |n: u64| n * 1_000_000;
-        let told =
+        let known =
             |from_ms: u64, to_ms: u64, limit| Stretch { from_us: from_ms * 1000, to_us: to_ms * 1000, limit };
         history.push(&event(ms(64), 10), &[]);
-        history.push(&event(ms(90), 10), &[told(64, 90, Limit::Path)]);
+        history.push(&event(ms(90), 10), &[known(64, 90, Limit::Path)]);
         // Idle for five seconds, then full of data again for the last 30 ms.
         history.push(
             &event(ms(5_200), 10),
-            &[told(90, 5_170, Limit::Application), told(5_170, 5_200, Limit::Path)],
+            &[known(90, 5_170, Limit::Application), known(5_170, 5_200, Limit::Path)],
         );
         let limits = |most| {
             let window = history.window(0, ms(6_000), most);
-            window.iter().map(|b| (b.limit_before, b.limit.told())).collect::<Vec<_>>()
+            window.iter().map(|b| (b.limit_before, b.limit.known())).collect::<Vec<_>>()
         };
         assert_eq!(
             limits(1000),

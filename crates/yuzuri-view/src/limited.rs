@@ -146,14 +146,15 @@ impl FlowLimits {
         let window_bytes = now.receive_window_bytes.unwrap_or(0);
         self.largest_window_bytes = self.largest_window_bytes.max(window_bytes);
         let FlowLimits { classifier, times, figures, .. } = self;
-        classifier.observe(now, |told| {
-            times.add(told.limit, told.to_us - told.from_us);
-            let place = figures.iter().position(|(limit, _)| *limit == told.limit).unwrap_or_else(|| {
-                figures.push((told.limit, Figures::default()));
-                figures.len() - 1
-            });
-            figures[place].1.add(now, told.to_us - told.from_us);
-            stretch(told);
+        classifier.observe(now, |stretch_of_time| {
+            times.add(stretch_of_time.limit, stretch_of_time.to_us - stretch_of_time.from_us);
+            let place =
+                figures.iter().position(|(limit, _)| *limit == stretch_of_time.limit).unwrap_or_else(|| {
+                    figures.push((stretch_of_time.limit, Figures::default()));
+                    figures.len() - 1
+                });
+            figures[place].1.add(now, stretch_of_time.to_us - stretch_of_time.from_us);
+            stretch(stretch_of_time);
         });
         self.last = counts;
     }

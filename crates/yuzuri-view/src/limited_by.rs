@@ -19,7 +19,7 @@ impl LimitedBy {
 
     /// What held the sender until this record. `None` if the item is not a record of a sending
     /// flow, or if the record says nothing about the limit.
-    pub fn tell(&mut self, item: &Item) -> Option<Limit> {
+    pub fn limit_of(&mut self, item: &Item) -> Option<Limit> {
         match item {
             Item::Flow(flow) => {
                 self.flows.entry(flow.id).or_default().controlled_by(&flow.congestion_control);
@@ -27,9 +27,9 @@ impl LimitedBy {
             }
             Item::Event(event) => {
                 let limits = self.flows.entry(event.flow).or_default();
-                let mut told = false;
-                limits.add(event, |_| told = true);
-                let limit = (told && limits.sends()).then(|| limits.limit());
+                let mut is_known = false;
+                limits.add(event, |_| is_known = true);
+                let limit = (is_known && limits.sends()).then(|| limits.limit());
                 if event.kind == Kind::Close {
                     self.flows.remove(&event.flow);
                 }
@@ -69,21 +69,21 @@ mod tests {
         let named = |name: &str| {
             Item::Flow(Arc::new(Flow { id: FlowId(1), congestion_control: name.into(), ..Flow::default() }))
         };
-        assert_eq!(by.tell(&named("cubic")), None);
-        assert_eq!(by.tell(&record(0, Kind::Sample, 0)), None, "of the time before nothing is known");
-        assert_eq!(by.tell(&record(1, Kind::Sample, 1)), Some(Limit::SlowStart));
+        assert_eq!(by.limit_of(&named("cubic")), None);
+        assert_eq!(by.limit_of(&record(0, Kind::Sample, 0)), None, "of the time before nothing is known");
+        assert_eq!(by.limit_of(&record(1, Kind::Sample, 1)), Some(Limit::SlowStart));
         // The same windows of a flow whose congestion control has bounds, for longer than they can
         // stay there without one.
-        by.tell(&named("yuzuri"));
-        let last = (2..=60).map(|ms| by.tell(&record(ms, Kind::Sample, ms))).last().unwrap();
+        by.limit_of(&named("yuzuri"));
+        let last = (2..=60).map(|ms| by.limit_of(&record(ms, Kind::Sample, ms))).last().unwrap();
         assert_eq!(last, Some(Limit::Sharing));
-        assert_eq!(by.tell(&record(61, Kind::Close, 61)), Some(Limit::Sharing));
+        assert_eq!(by.limit_of(&record(61, Kind::Close, 61)), Some(Limit::Sharing));
         assert!(by.flows.is_empty());
         // A receiver does not see what limits its sender.
         let receives = |ms| match record(ms, Kind::Sample, 0) {
             Item::Event(event) => Item::Event(Event { snapshot: Snapshot::default(), ..event }),
             other => other,
         };
-        assert_eq!((by.tell(&receives(70)), by.tell(&receives(71))), (None, None));
+        assert_eq!((by.limit_of(&receives(70)), by.limit_of(&receives(71))), (None, None));
     }
 }

@@ -147,8 +147,8 @@ impl Row {
     /// that is unknown: the flow was silent, it is closed, or it only receives (only the sender
     /// sees what limits a transfer).
     pub fn limited_by(&self, now_ns: u64) -> Option<(Limit, f64)> {
-        let is_told = self.ended_ns().is_none() && self.limits.sends();
-        self.limited.most(now_ns / 1000).filter(|_| is_told)
+        let is_active = self.ended_ns().is_none() && self.limits.sends();
+        self.limited.most(now_ns / 1000).filter(|_| is_active)
     }
 
     /// When the flow ended for the viewer: closed, or no longer selected.
@@ -178,9 +178,9 @@ impl Row {
         self.tally.add(event);
         self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
-        let told = RecordLimits::by(&mut self.limits, event);
-        told.iter().for_each(|stretch| self.limited.add(*stretch));
-        self.history.push(event, &told);
+        let known = RecordLimits::by(&mut self.limits, event);
+        known.iter().for_each(|stretch| self.limited.add(*stretch));
+        self.history.push(event, &known);
         match event.kind {
             Kind::Close => self.closed_ns = Some(event.mono_ns),
             Kind::Open => self.closed_ns = None,

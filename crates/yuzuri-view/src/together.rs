@@ -284,15 +284,15 @@ mod tests {
     /// the pairs by the rule.
     #[test]
     fn chance_is_told_as_rarely_as_it_should_be() {
-        let mut told = 0;
+        let mut pairs_found = 0;
         for seed in 0..400 {
             let mut chance = Chance(seed * 7 + 1);
             let (one, other) = (queue(&mut chance, 500), queue(&mut chance, 500));
             let flows = [flow(&mut chance, &one, 20e3), flow(&mut chance, &other, 30e3)];
-            told += share_a_bottleneck(&flows.iter().collect::<Vec<_>>()).len();
+            pairs_found += share_a_bottleneck(&flows.iter().collect::<Vec<_>>()).len();
         }
-        println!("{told} of 400 pairs");
-        assert!(told <= 3, "{told}");
+        println!("{pairs_found} of 400 pairs");
+        assert!(pairs_found <= 3, "{pairs_found}");
     }
 
     proptest! {

@@ -54,7 +54,7 @@ impl Why {
         let &(limit, share) = ranked.first()?;
         let figures = flow.figures(limit);
         let describer = Describer { flow, figures, congestion_control };
-        let (sentence, remedy) = describer.tell(limit);
+        let (sentence, remedy) = describer.describe(limit);
         Some(Why {
             limit,
             share,
@@ -119,7 +119,7 @@ impl Describer<'_> {
         }
     }
 
-    fn tell(&self, limit: Limit) -> (String, String) {
+    fn describe(&self, limit: Limit) -> (String, String) {
         let f = &self.figures;
         match limit {
             Limit::Application => (
@@ -276,9 +276,11 @@ impl Describer<'_> {
     /// The lowest of the limits that were not reached.
     fn next(&self, limit: Limit) -> Option<Next> {
         let f = &self.figures;
-        let told = !self.flow.from_packets();
-        let congestion =
-            f.cwnd_bps().filter(|_| told).map(|rate_bps| Next { limit: "congestion-window", rate_bps });
+        let has_kernel_state = !self.flow.from_packets();
+        let congestion = f
+            .cwnd_bps()
+            .filter(|_| has_kernel_state)
+            .map(|rate_bps| Next { limit: "congestion-window", rate_bps });
         let receiver = f.receiver_bps().map(|rate_bps| Next { limit: "receiver-window", rate_bps });
         let candidates = match limit {
             Limit::ReceiverWindow => [congestion, None],

@@ -105,11 +105,11 @@ impl Apt {
     }
 
     /// Fetches the archive's package lists.
-    fn update(&self, tell: &mut dyn FnMut(&str)) -> Result<(), VmError> {
+    fn update(&self, progress: &mut dyn FnMut(&str)) -> Result<(), VmError> {
         let start = Instant::now();
-        tell("reading the package archive's lists (about 24 MB)");
+        progress("reading the package archive's lists (about 24 MB)");
         output(self.command("apt-get").args(["--error-on=any", "-qq", "update"]), ADVICE)?;
-        tell(&format!("lists read in {:.1} s", start.elapsed().as_secs_f64()));
+        progress(&format!("lists read in {:.1} s", start.elapsed().as_secs_f64()));
         Ok(())
     }
 
@@ -286,10 +286,10 @@ fn sources() -> Result<(String, bool), VmError> {
 ///
 /// # Errors
 /// Returns an error if apt fails or the archive lacks a package.
-pub fn latest(cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Lock, VmError> {
-    let _one = cache.lock("packages", tell)?;
+pub fn latest(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Lock, VmError> {
+    let _one = cache.lock("packages", progress)?;
     let apt = Apt::new(cache)?;
-    apt.update(tell)?;
+    apt.update(progress)?;
     apt.latest()
 }
 
@@ -297,9 +297,9 @@ pub fn latest(cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Lock, VmError
 pub(crate) fn fetch(
     cache: &Cache,
     packages: &[Package],
-    tell: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<PathBuf>, VmError> {
-    let _one = cache.lock("packages", tell)?;
+    let _one = cache.lock("packages", progress)?;
     let folder = cache.path("packages");
     // Files are verified when they are fetched and moved into place atomically, so comparing the
     // size is sufficient here.
@@ -312,11 +312,11 @@ pub(crate) fn fetch(
         let mb = bytes as f64 / 1e6;
         let largest = missing.iter().max_by_key(|p| p.bytes).map(|p| format!("{} {}", p.name, p.version));
         let largest = largest.unwrap_or_default();
-        tell(&format!("fetching {} packages, {mb:.1} MB, the largest is {largest}", missing.len()));
+        progress(&format!("fetching {} packages, {mb:.1} MB, the largest is {largest}", missing.len()));
         let start = Instant::now();
         let fresh = tempfile::Builder::new().prefix("partial-").tempdir_in(&folder).at("making", &folder)?;
         if apt.download(&missing, fresh.path()).is_err() {
-            apt.update(tell)?;
+            apt.update(progress)?;
             apt.download(&missing, fresh.path())?;
         }
         for package in missing {
@@ -333,7 +333,7 @@ pub(crate) fn fetch(
             let place = folder.join(package.file());
             std::fs::rename(&path, &place).at("moving into place", &place)?;
         }
-        tell(&format!("fetched {mb:.1} MB in {:.1} s", start.elapsed().as_secs_f64()));
+        progress(&format!("fetched {mb:.1} MB in {:.1} s", start.elapsed().as_secs_f64()));
     }
     Ok(packages.iter().map(|p| folder.join(p.file())).collect())
 }

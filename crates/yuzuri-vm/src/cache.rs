@@ -44,12 +44,12 @@ impl Cache {
 
     /// Acquires an exclusive lock, which is released on drop. The kernel also releases it when the
     /// process dies.
-    pub(crate) fn lock(&self, name: &str, tell: &mut dyn FnMut(&str)) -> Result<Flock<File>, VmError> {
+    pub(crate) fn lock(&self, name: &str, progress: &mut dyn FnMut(&str)) -> Result<Flock<File>, VmError> {
         if let Some(held) = self.try_lock(name)? {
             return Ok(held);
         }
         let (path, file) = self.lock_file(name)?;
-        tell(&format!("waiting for another yuzuri-vm, which holds {}", path.display()));
+        progress(&format!("waiting for another yuzuri-vm, which holds {}", path.display()));
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| e.into()).at("locking", &path)
     }
 
@@ -128,14 +128,14 @@ mod tests {
         let cache = Cache::at(root.path()).unwrap();
         drop(cache.lock("x", &mut |_| {}).unwrap());
         let held = cache.lock("x", &mut |_| panic!("nobody holds it")).unwrap();
-        let mut told = String::new();
+        let mut reported = String::new();
         std::thread::scope(|scope| {
             let (sender, waiting) = std::sync::mpsc::channel();
-            let (cache, told) = (&cache, &mut told);
+            let (cache, reported) = (&cache, &mut reported);
             let second = scope.spawn(move || {
                 cache
                     .lock("x", &mut |text| {
-                        *told = text.to_owned();
+                        *reported = text.to_owned();
                         sender.send(()).unwrap();
                     })
                     .map(drop)
@@ -144,6 +144,6 @@ mod tests {
             drop(held);
             second.join().unwrap().unwrap();
         });
-        assert!(told.contains("waiting"), "{told}");
+        assert!(reported.contains("waiting"), "{reported}");
     }
 }

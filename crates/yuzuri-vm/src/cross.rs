@@ -12,18 +12,22 @@ use std::process::Command;
 ///
 /// # Errors
 /// Returns an error if apt, a tool or a file operation fails.
-pub fn cross_libraries(cache: &Cache, arch: Arch, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, VmError> {
+pub fn cross_libraries(
+    cache: &Cache,
+    arch: Arch,
+    progress: &mut dyn FnMut(&str),
+) -> Result<PathBuf, VmError> {
     let packages = Lock::pinned()?.cross(arch);
     let identity = sha256(&[Lock::new(packages.clone()).text().as_bytes()]);
     let name = format!("cross-{}-{}", arch.debian(), &identity[..16]);
     let folder = cache.path(&name);
-    let _one = cache.lock(&name, tell)?;
+    let _one = cache.lock(&name, progress)?;
     if folder.exists() {
         return Ok(folder);
     }
     let root = cache.path("");
     let fresh = tempfile::Builder::new().prefix("partial-").tempdir_in(&root).at("making", &root)?;
-    for package in apt::fetch(cache, &packages, tell)? {
+    for package in apt::fetch(cache, &packages, progress)? {
         let advice = "is the disk full? else remove the file, it will be fetched again";
         output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(fresh.path()), advice)?;
     }

@@ -132,7 +132,7 @@ impl Image {
     }
 
     /// Builds the image if necessary: fetches and unpacks the packages and selects the files.
-    /// `tell` receives the steps, the number of MB fetched and the durations.
+    /// `progress` receives the steps, the number of MB fetched and the durations.
     ///
     /// # Errors
     /// Returns an error if apt, a tool or a file operation fails, and [`VmError::Gone`] if the
@@ -142,24 +142,24 @@ impl Image {
         kernel: Kernel,
         equipment: Equipment,
         source: Source,
-        tell: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(&str),
     ) -> Result<Image, VmError> {
         let pinned = Lock::pinned()?.of(kernel, equipment)?;
         let packages = match source {
             Source::Pinned => pinned.clone(),
-            Source::Latest => apt::latest(cache, tell)?.of(kernel, equipment)?,
+            Source::Latest => apt::latest(cache, progress)?.of(kernel, equipment)?,
         };
         if let Some(image) = find(cache, kernel, equipment, &packages) {
             return Ok(image);
         }
         let identity = identity(&packages, equipment);
-        let _one = cache.lock(&format!("images/{}", folder_name(kernel, &identity)), tell)?;
+        let _one = cache.lock(&format!("images/{}", folder_name(kernel, &identity)), progress)?;
         if let Some(image) = find(cache, kernel, equipment, &packages) {
             return Ok(image);
         }
-        let files = apt::fetch(cache, &packages, tell)?;
+        let files = apt::fetch(cache, &packages, progress)?;
         let start = Instant::now();
-        tell(&format!("building the image of kernel {kernel}"));
+        progress(&format!("building the image of kernel {kernel}"));
         let images = cache.path("images");
         let fresh = tempfile::Builder::new().prefix("partial-").tempdir_in(&images).at("making", &images)?;
         let (release, glibc) = assemble(kernel, equipment, &files, fresh.path())?;
@@ -174,7 +174,7 @@ impl Image {
         let fresh = fresh.keep();
         std::fs::rename(&fresh, &folder).at("moving into place", &folder)?;
         let bytes = std::fs::metadata(folder.join("initramfs")).map_or(0, |m| m.len());
-        tell(&format!(
+        progress(&format!(
             "built {} ({}, {:.1} MB) in {:.1} s",
             folder.display(),
             made.kernel_package,

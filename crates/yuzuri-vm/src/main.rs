@@ -206,7 +206,7 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
     }
     let stop = yuzuri_exit::stop_flag()?;
     let quiet = run.quiet;
-    let (mut clock_s, mut told_s) = (0.0, 0.0);
+    let (mut clock_s, mut printed_s) = (0.0, 0.0);
     let outcome = guest.program(program).run(
         &mut |progress| match progress {
             Progress::Output(text) => {
@@ -218,8 +218,8 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
             Progress::Doing(text) => say(text),
             Progress::Booted { cpu_s } => say(&format!("booted in {cpu_s:.1} s of CPU")),
             Progress::Clock { guest_s } => clock_s = guest_s,
-            Progress::Cost { cpu_s } if clock_s >= told_s + 5.0 => {
-                told_s = clock_s;
+            Progress::Cost { cpu_s } if clock_s >= printed_s + 5.0 => {
+                printed_s = clock_s;
                 say(&format!("{clock_s:.0} s of the guest's time, {cpu_s:.1} s of CPU"));
             }
             Progress::Cost { .. } => {}

@@ -28,9 +28,9 @@ pub fn drive(
 }
 
 /// The interval at which the running account is reported.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-type Tell<'a> = dyn FnMut(&Account) + Send + 'a;
+type ReportAccount<'a> = dyn FnMut(&Account) + Send + 'a;
 
 /// The reading loop with sinks.
 pub struct Pump<'a> {
@@ -39,13 +39,13 @@ pub struct Pump<'a> {
     requests: Option<Requests>,
     time: Option<Duration>,
     gather: Duration,
-    tell: Option<Box<Tell<'a>>>,
+    report_account: Option<Box<ReportAccount<'a>>>,
 }
 
 impl<'a> Pump<'a> {
     /// Reads until `stop` is set or a sink fails.
     pub fn new(sinks: &'a Sinks, stop: &'a AtomicBool) -> Pump<'a> {
-        Pump { sinks, stop, requests: None, time: None, gather: Duration::ZERO, tell: None }
+        Pump { sinks, stop, requests: None, time: None, gather: Duration::ZERO, report_account: None }
     }
 
     /// Limits how long the loop reads.
@@ -65,13 +65,13 @@ impl<'a> Pump<'a> {
     }
 
     /// Reports the running account once a second.
-    pub fn telling(self, tell: impl FnMut(&Account) + Send + 'a) -> Pump<'a> {
-        Pump { tell: Some(Box::new(tell)), ..self }
+    pub fn reporting(self, report_account: impl FnMut(&Account) + Send + 'a) -> Pump<'a> {
+        Pump { report_account: Some(Box::new(report_account)), ..self }
     }
 
     /// Reads the source to its end. Returns the account that every sink received.
     pub fn run(self, watch: Box<dyn Watch>) -> Account {
-        let Pump { sinks, stop, requests, time, gather, mut tell } = self;
+        let Pump { sinks, stop, requests, time, gather, mut report_account } = self;
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let goes_on = || {
             !stop.load(Ordering::Relaxed)
@@ -85,13 +85,13 @@ impl<'a> Pump<'a> {
                 sinks.give(&Arc::new(std::mem::take(items)));
             }
         };
-        let mut next_tell = Instant::now();
+        let mut next_report = Instant::now();
         let rest = |watch: &mut dyn Watch| {
-            if let Some(tell) = &mut tell
-                && Instant::now() >= next_tell
+            if let Some(report_account) = &mut report_account
+                && Instant::now() >= next_report
             {
-                next_tell = Instant::now() + TELL_EVERY;
-                tell(&sinks.with_losses(watch.account()));
+                next_report = Instant::now() + REPORT_EVERY;
+                report_account(&sinks.with_losses(watch.account()));
             }
             match &requests {
                 Some(requests) => requests.rest(watch),

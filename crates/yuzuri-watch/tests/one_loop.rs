@@ -78,15 +78,15 @@ fn recording_model_and_account_agree_while_the_filter_changes() {
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("all.arrows");
-    let (told, ended) = mpsc::channel();
+    let (sender, ended) = mpsc::channel();
     let mut sinks = Sinks::default();
-    sinks.add(Recorder::create(&file, &session, false, Kept(told)).unwrap(), For::Recording);
+    sinks.add(Recorder::create(&file, &session, false, Kept(sender)).unwrap(), For::Recording);
     let live = model(&session);
     sinks.add(Live::now(live.clone()), For::Face("the model"));
     let (remote, requests) = Remote::new();
     let stop = AtomicBool::new(false);
     let accounts = AtomicU64::new(0);
-    let tell = |_: &Account| {
+    let count_accounts = |_: &Account| {
         accounts.fetch_add(1, Ordering::Relaxed);
     };
 
@@ -96,7 +96,7 @@ fn recording_model_and_account_agree_while_the_filter_changes() {
         model.rows().find(|row| row.flow.local == local).map_or(0, |row| row.last.snapshot.bytes_acked)
     };
     let account = std::thread::scope(|scope| {
-        let pump = Pump::new(&sinks, &stop).with_requests(requests).telling(tell);
+        let pump = Pump::new(&sinks, &stop).with_requests(requests).reporting(count_accounts);
         let pumping = scope.spawn(move || pump.run(watch));
         let ends = Stop(&stop);
         // Wait for the hooks to see it: connections opened earlier are known from their next event

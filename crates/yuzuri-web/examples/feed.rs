@@ -463,7 +463,8 @@ impl Control for Driver {
 }
 
 fn session(words: &Words) -> Arc<Session> {
-    let hook = |name: &str, tells: &str, state| Hook { name: name.into(), tells: tells.into(), state };
+    let hook =
+        |name: &str, provides: &str, state| Hook { name: name.into(), provides: provides.into(), state };
     let instead = || HookState::Missing {
         why: "no such tracepoint in this kernel".into(),
         instead: "state changes are seen at the next ACK".into(),

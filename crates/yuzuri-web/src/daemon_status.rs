@@ -73,14 +73,14 @@ impl DaemonStatus {
             return DaemonAnswer::Nobody { why: why.into(), help: None };
         };
         let mut last = self.last.lock().await;
-        if let Some((at, told)) = last.as_ref()
+        if let Some((at, latest)) = last.as_ref()
             && at.elapsed() < FRESH
         {
-            return told.clone();
+            return latest.clone();
         }
-        let told = ask(socket, self.reach.as_ref()).await;
-        *last = Some((Instant::now(), told.clone()));
-        told
+        let latest = ask(socket, self.reach.as_ref()).await;
+        *last = Some((Instant::now(), latest.clone()));
+        latest
     }
 }
 

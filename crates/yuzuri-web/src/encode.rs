@@ -174,7 +174,7 @@ pub(crate) fn session(model: &LiveModel) -> String {
         "kernel": s.kernel,
         "machine": s.machine,
         "source": s.source,
-        "hooks": s.hooks,
+        "hooks": s.hooks.iter().map(|h| json!({ "name": h.name, "provides": h.provides, "state": h.state })).collect::<Vec<_>>(),
         "started_unix_us": s.started_unix_ns / 1000,
         "now": TimeBase::of(model).us(model.now_ns()),
         "filter_syntax": yuzuri_trace::Filter::SYNTAX,

@@ -74,8 +74,8 @@ impl Feed {
 
     fn push_event(&mut self, event: &Event) {
         if let Some(fed) = self.flows.get_mut(&event.flow) {
-            let told = RecordLimits::by(&mut fed.limits, event);
-            fed.level.push(event, &told);
+            let by_record = RecordLimits::by(&mut fed.limits, event);
+            fed.level.push(event, &by_record);
         }
     }
 

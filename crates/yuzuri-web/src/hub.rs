@@ -29,7 +29,7 @@ pub(crate) struct Hub {
     browsers_lost: u64,
     /// Events that never reached the page.
     missed: u64,
-    told: HashMap<FlowId, (Arc<Flow>, String)>,
+    sent: HashMap<FlowId, (Arc<Flow>, String)>,
     event: u64,
     now_ns: u64,
 }
@@ -63,7 +63,7 @@ impl Hub {
         self.epoch += 1;
         self.event = 0;
         self.now_ns = 0;
-        self.told.clear();
+        self.sent.clear();
         for client in &mut self.clients {
             client.needs_all = true;
         }
@@ -130,7 +130,7 @@ pub(crate) fn latest_events(model: &LiveModel) -> Bytes {
 }
 
 /// Sends fine buckets of subscribed flows, and events.
-pub(crate) fn tell_chart(shared: &Shared) {
+pub(crate) fn send_chart(shared: &Shared) {
     let (event, wanted) = {
         let mut hub = shared.hub.lock();
         let gone = hub.sweep();
@@ -196,19 +196,19 @@ pub(crate) fn tell_chart(shared: &Shared) {
         let mut skip = others.saturating_sub(OTHER_EVENTS);
         let skipped = skip as u64 + missed;
         let mut data = format!("{{\"skipped\":{skipped},\"events\":[");
-        let mut told = 0;
+        let mut sent = 0;
         let chosen = events.iter().zip(&encoded).filter(|(logged, _)| {
             let keep = is_own(logged) || skip == 0;
             if !keep {
                 skip -= 1;
             }
-            told += u64::from(keep);
+            sent += u64::from(keep);
             keep
         });
         encode::list(&mut data, chosen, |out, (_, text)| out.push_str(text));
         data.push_str("]}");
         if !client.send(message("events", &data)) {
-            lost += told;
+            lost += sent;
             client.gap = true;
         }
     }
@@ -216,19 +216,19 @@ pub(crate) fn tell_chart(shared: &Shared) {
 }
 
 /// Sends changed rows, and all rows to browsers that are new or missed some.
-pub(crate) fn tell_rows(shared: &Shared) {
+pub(crate) fn send_rows(shared: &Shared) {
     // Not under the hub's lock while the model's is held: the thread that fills the model may call
     // `Page::reset`.
-    let (mut told, all_for_some, epoch) = {
+    let (mut sent, all_for_some, epoch) = {
         let mut hub = shared.hub.lock();
         if hub.clients.is_empty() {
             return;
         }
-        (std::mem::take(&mut hub.told), hub.clients.iter().any(|client| client.needs_all), hub.epoch)
+        (std::mem::take(&mut hub.sent), hub.clients.iter().any(|client| client.needs_all), hub.epoch)
     };
     let mut part = Rows::default();
     let mut whole = Rows::default();
-    let mut present: HashSet<FlowId> = HashSet::with_capacity(told.len());
+    let mut present: HashSet<FlowId> = HashSet::with_capacity(sent.len());
     let now = {
         let model = shared.model.lock();
         let base = TimeBase::of(&model);
@@ -238,13 +238,13 @@ pub(crate) fn tell_rows(shared: &Shared) {
             present.insert(id);
             text.clear();
             encode::row(&mut text, base, row, model.now_ns());
-            let former = told.get(&id);
+            let former = sent.get(&id);
             if former.is_none_or(|(flow, _)| !Arc::ptr_eq(flow, &row.flow)) {
                 part.flow(|out| encode::flow(out, base, &row.flow, row.first_ns));
             }
             if former.is_none_or(|(flow, old)| *old != text || !Arc::ptr_eq(flow, &row.flow)) {
                 part.row(&text);
-                told.insert(id, (row.flow.clone(), text.clone()));
+                sent.insert(id, (row.flow.clone(), text.clone()));
             }
             if all_for_some {
                 whole.flow(|out| encode::flow(out, base, &row.flow, row.first_ns));
@@ -255,7 +255,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
         }
         base.us(model.now_ns())
     };
-    told.retain(|id, _| {
+    sent.retain(|id, _| {
         let here = present.contains(id);
         if !here {
             comma(&mut part.gone);
@@ -269,7 +269,7 @@ pub(crate) fn tell_rows(shared: &Shared) {
     if hub.epoch != epoch {
         return;
     }
-    hub.told = told;
+    hub.sent = sent;
     let mut lost = 0;
     for client in &mut hub.clients {
         let (data, records) = match (&whole_message, client.needs_all) {
@@ -325,7 +325,7 @@ fn comma(out: &mut String) {
 }
 
 /// Sends account, settings and replay state.
-pub(crate) fn tell_status(shared: &Shared) {
+pub(crate) fn send_status(shared: &Shared) {
     if shared.hub.lock().clients.is_empty() {
         return;
     }

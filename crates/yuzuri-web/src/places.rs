@@ -177,7 +177,7 @@ pub(crate) const CSV: &[Place<Bucket>] = places! { |b: Bucket, at|
     "sacked_bytes" "": "{}" b.sacked_bytes;
     "snd_wnd" "": "{}" b.snd_wnd;
     "rcv_wnd" "": "{}" b.rcv_wnd;
-    "limited_by" "": "{}" b.limit.told().map_or("", Limit::name);
+    "limited_by" "": "{}" b.limit.known().map_or("", Limit::name);
 };
 
 fn unless_zero(number: u32) -> String {

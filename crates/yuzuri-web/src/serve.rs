@@ -237,7 +237,7 @@ pub(crate) fn http1() -> http1::Builder {
 
 async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::Receiver<bool>) {
     let router = api::router(app.clone());
-    let teller = tokio::spawn(tell(app.shared.clone(), app.came.clone()));
+    let updates = tokio::spawn(send_updates(app.shared.clone(), app.came.clone()));
     let mut stop = stopped.clone();
     // Each connection holds a sender; the receiver ends once all are gone.
     let (open, mut all_closed) = mpsc::channel::<()>(1);
@@ -294,12 +294,12 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
         }
     }
     drop((listener, open));
-    teller.abort();
+    updates.abort();
     app.shared.hub.lock().close();
     let _ = tokio::time::timeout(Duration::from_millis(700), all_closed.recv()).await;
 }
 
-async fn tell(shared: Arc<Shared>, came: Arc<Notify>) {
+async fn send_updates(shared: Arc<Shared>, came: Arc<Notify>) {
     let turns = |period| {
         let mut turns = tokio::time::interval(period);
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -309,12 +309,12 @@ async fn tell(shared: Arc<Shared>, came: Arc<Notify>) {
     loop {
         tokio::select! {
             _ = came.notified() => {
-                hub::tell_status(&shared);
-                hub::tell_rows(&shared);
+                hub::send_status(&shared);
+                hub::send_rows(&shared);
             }
-            _ = chart.tick() => hub::tell_chart(&shared),
-            _ = rows.tick() => hub::tell_rows(&shared),
-            _ = status.tick() => hub::tell_status(&shared),
+            _ = chart.tick() => hub::send_chart(&shared),
+            _ = rows.tick() => hub::send_rows(&shared),
+            _ = status.tick() => hub::send_status(&shared),
         }
     }
 }

@@ -197,13 +197,13 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let folder = places.status_file();
     say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
     let mut watchdog = Watchdog::ready();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while !signals.stopped() {
         if signals.take_reload() {
             match Chosen::of(args) {
                 Ok(Chosen { rules, objective, radio, dry_run, .. }) => {
                     ap.reload(rules, objective, radio);
-                    ap.only_tell(dry_run);
+                    ap.set_dry_run(dry_run);
                     say(
                         "the settings were read again; devices, clsact, the metrics' file, hostapd's sockets and the members' key stay",
                     );
@@ -219,9 +219,9 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
             );
         }
         // Each problem once, until it is another.
-        if ap.status().problems != told {
-            told.clone_from(&ap.status().problems);
-            told.iter().for_each(|problem| say(problem));
+        if ap.status().problems != reported {
+            reported.clone_from(&ap.status().problems);
+            reported.iter().for_each(|problem| say(problem));
         }
         watchdog.feed();
     }

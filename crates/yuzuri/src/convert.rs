@@ -41,8 +41,8 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let mut limited = LimitedBy::default();
-    let mut limited_by = |item: &_| limited.tell(item).map(Limit::name);
-    let beside = Some(Beside { name: "limited_by", source: LimitedBy::SOURCE, tell: &mut limited_by });
+    let mut limited_by = |item: &_| limited.limit_of(item).map(Limit::name);
+    let beside = Some(Beside { name: "limited_by", source: LimitedBy::SOURCE, value_of: &mut limited_by });
     let converted = if to_stdout {
         convert(reader, format, BufWriter::new(std::io::stdout()), beside, progress)?
     } else {
@@ -55,11 +55,11 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     if shown {
         eprintln!("\r{} rows", converted.rows);
     }
-    Ok(tell(args, &converted))
+    Ok(report(args, &converted))
 }
 
 /// Reports the recording's completeness.
-fn tell(args: &ConvertArgs, converted: &Converted) -> ExitCode {
+fn report(args: &ConvertArgs, converted: &Converted) -> ExitCode {
     let name = args.file.display();
     if let Some(account) = &converted.account {
         eprintln!("yuzuri: {account}");

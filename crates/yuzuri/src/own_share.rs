@@ -208,7 +208,7 @@ impl OwnShare {
                 shared.messages_believed,
                 shared.messages
             ));
-            voice.tell(&SendEvent::Shared(shared));
+            voice.emit(&SendEvent::Shared(shared));
         }
         for problem in status.waits.iter().chain(&status.problems) {
             voice.say(&format!("sharing: {problem}"));

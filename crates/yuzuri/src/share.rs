@@ -287,7 +287,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let sole = places.take()?;
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
-    share.told = yuzuri_share::kept_notice(state.as_deref());
+    share.known_notice = yuzuri_share::kept_notice(state.as_deref());
     share.migrated_file = Some(places.migrated_file());
     let log = move |event: &Event| {
         say(&event.to_string());
@@ -446,12 +446,12 @@ fn rendezvous(listen: SocketAddr, user: Option<&str>) -> anyhow::Result<ExitCode
     notify(&[NotifyState::Ready]);
     confine::to(identity, &SystemCalls::of_open_sockets())?;
     say(&format!("rendezvous at {}", relay.address()));
-    let mut told = None;
+    let mut printed = None;
     let counts = relay.serve(&stop, |_, (groups, members)| {
-        if told.is_some_and(|before| before != (groups, members)) {
+        if printed.is_some_and(|before| before != (groups, members)) {
             say(&format!("{members} members in {groups} groups"));
         }
-        told = Some((groups, members));
+        printed = Some((groups, members));
     })?;
     let refused = counts.malformed + counts.rate_limited + counts.crowded;
     say(&format!(

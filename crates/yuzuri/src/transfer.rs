@@ -35,11 +35,11 @@ impl Voice {
     /// Something does not work, and the transfer continues.
     pub fn warn(self, kind: WarningKind, message: &str) {
         self.say(message);
-        self.tell(&SendEvent::Warning { kind, message: message.to_owned() });
+        self.emit(&SendEvent::Warning { kind, message: message.to_owned() });
     }
 
     /// For programs alone.
-    pub fn tell(self, event: &SendEvent) {
+    pub fn emit(self, event: &SendEvent) {
         if self.json {
             // If the reader is gone, the transfer finds that out itself.
             let _ = JsonLines(std::io::stdout()).report(event);
@@ -69,7 +69,7 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let share = OwnShare::start(&args.share, options.interface.as_deref(), voice).inspect_err(|error| {
-        voice.tell(&SendEvent::Failed { kind: FailureKind::Sharing, message: in_one_line(error.as_ref()) });
+        voice.emit(&SendEvent::Failed { kind: FailureKind::Sharing, message: in_one_line(error.as_ref()) });
     })?;
     let record = args.record.as_deref().map(|path| OwnRecord::start(path, args.overwrite, voice));
     let mut complete = !matches!(share, Sharing::Impossible) && !matches!(record, Some(None));

@@ -37,10 +37,10 @@ impl Watch {
         let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take();
         let stderr = child.stderr.take().unwrap();
-        let (tell, said) = channel();
+        let (sender, said) = channel();
         std::thread::spawn(move || {
             for line in std::io::BufRead::lines(std::io::BufReader::new(stderr)).map_while(Result::ok) {
-                let _ = tell.send(line);
+                let _ = sender.send(line);
             }
         });
         let mut watch = Watch { child, stdout, said, stderr: Vec::new(), recording: recording.to_owned() };

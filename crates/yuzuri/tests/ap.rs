@@ -158,12 +158,12 @@ fn stations_that_run_nothing_share_and_queues_are_short() {
     let (plain, ()) = uploads(&net, settle, measured, || ());
 
     let daemon = Daemon::start(&net, &runtime, &[]);
-    let (shared, (told, text, code)) = uploads(&net, settle, measured, || {
-        let told = status(&runtime).unwrap();
+    let (shared, (reported, text, code)) = uploads(&net, settle, measured, || {
+        let reported = status(&runtime).unwrap();
         let text = String::from_utf8(asked(&runtime, &[]).stdout).unwrap();
         // The daemon releases the uploads and removes the gate; the uploads continue.
         let code = daemon.end();
-        (told, text, code)
+        (reported, text, code)
     });
     println!(
         "{test}: {:.1} -> {:.1} Mbit/s, {:.1} -> {:.1} ms, Jain {:.3} -> {:.3}",
@@ -181,12 +181,12 @@ fn stations_that_run_nothing_share_and_queues_are_short() {
     assert!(shared.total() > 0.7 * plain.total(), "{plain:?} {shared:?}");
     assert!(shared.fairness() > 0.7, "{shared:?}");
 
-    assert_eq!(told.stations.len(), usize::from(STATIONS), "{told:?}");
-    assert!(told.stations.iter().all(|s| s.uploads == 1 && s.share_bps.is_some()), "{told:?}");
-    assert!(told.stations.iter().filter(|s| s.bounded == 1).count() >= 5, "{told:?}");
-    assert_eq!((told.segments.failed, told.problems.len()), (0, 0), "{told:?}");
-    assert!(told.segments.lowered > 1000);
-    assert_eq!(told.devices[0].name, "br0");
+    assert_eq!(reported.stations.len(), usize::from(STATIONS), "{reported:?}");
+    assert!(reported.stations.iter().all(|s| s.uploads == 1 && s.share_bps.is_some()), "{reported:?}");
+    assert!(reported.stations.iter().filter(|s| s.bounded == 1).count() >= 5, "{reported:?}");
+    assert_eq!((reported.segments.failed, reported.problems.len()), (0, 0), "{reported:?}");
+    assert!(reported.segments.lowered > 1000);
+    assert_eq!(reported.devices[0].name, "br0");
     assert!(text.contains("bounds uploads") && text.contains("6/6") | text.contains("1/1"), "{text}");
     assert_eq!(code, Some(0));
     assert!(asked(&runtime, &[]).status.code() == Some(1), "its status is gone with it");
@@ -229,15 +229,15 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
     let (settle, measured) = (Duration::from_secs(8), Duration::from_secs(10));
     // The effect without the policer.
     let daemon = Daemon::start(&net, folder.path(), &["--no-police"]);
-    let (before, told) = uploads_to(&net, &to, settle, measured, || status(folder.path()).unwrap());
-    assert_eq!((told.segments.dropped, daemon.end()), (0, Some(0)));
+    let (before, reported) = uploads_to(&net, &to, settle, measured, || status(folder.path()).unwrap());
+    assert_eq!((reported.segments.dropped, daemon.end()), (0, Some(0)));
     let _daemon = Daemon::start(&net, folder.path(), &[]);
     let ear = net.inside(Host::Server, || UdpSocket::bind((server, 5004)).unwrap());
     ear.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let caller = net.inside(Host::Station(3), || UdpSocket::bind("0.0.0.0:0").unwrap());
     caller.connect((server, 5004)).unwrap();
     let stop = AtomicBool::new(false);
-    let (figures, told, (sent, heard)) = std::thread::scope(|scope| {
+    let (figures, reported, (sent, heard)) = std::thread::scope(|scope| {
         let call = scope.spawn(|| {
             let (mut sent, mut next) = (0u32, Instant::now());
             while !stop.load(Ordering::Relaxed) {
@@ -256,9 +256,9 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
             }
             heard
         });
-        let (figures, told) = uploads_to(&net, &to, settle, measured, || status(folder.path()).unwrap());
+        let (figures, reported) = uploads_to(&net, &to, settle, measured, || status(folder.path()).unwrap());
         stop.store(true, Ordering::Relaxed);
-        (figures, told, (call.join().unwrap(), listener.join().unwrap()))
+        (figures, reported, (call.join().unwrap(), listener.join().unwrap()))
     });
     println!(
         "{test}: {:.1?} -> {:.1?} Mbit/s, Jain {:.3} -> {:.3}, {:.1} -> {:.1} ms; call: {heard} of {sent} packets arrived; {} packets dropped, {} marked",
@@ -268,12 +268,12 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
         figures.fairness(),
         before.rtt_ms,
         figures.rtt_ms,
-        told.segments.dropped,
-        told.segments.marked
+        reported.segments.dropped,
+        reported.segments.marked
     );
     assert_eq!((heard, sent > 700), (sent, true), "the call");
-    let policed = told.stations.iter().filter(|s| s.other_bps > 1_000_000).collect::<Vec<_>>();
-    assert_eq!(policed.len(), 2, "{told:?}");
+    let policed = reported.stations.iter().filter(|s| s.other_bps > 1_000_000).collect::<Vec<_>>();
+    assert_eq!(policed.len(), 2, "{reported:?}");
     // 0.99 and more on an idle machine; thirds have been seen under load.
     assert!(figures.fairness() > 0.8, "{figures:?}");
 }
@@ -287,13 +287,13 @@ fn a_dry_run_tells_and_touches_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let daemon = Daemon::start(&net, folder.path(), &["--dry-run"]);
-    let (_, told) = uploads(&net, Duration::from_secs(8), Duration::from_secs(1), || {
+    let (_, reported) = uploads(&net, Duration::from_secs(8), Duration::from_secs(1), || {
         assert!(eventually(|| status(folder.path()).unwrap().stations.iter().any(|s| s.bounded > 0)));
         status(folder.path()).unwrap()
     });
-    assert!(told.dry_run);
-    assert_eq!(told.segments.lowered, 0);
-    assert!(told.segments.down > 1000 && told.segments.up > 1000);
+    assert!(reported.dry_run);
+    assert_eq!(reported.segments.lowered, 0);
+    assert!(reported.segments.down > 1000 && reported.segments.up > 1000);
     // A second daemon is refused; the error names the command that shows the first.
     let mut second = net.command(Host::AccessPoint, YUZURI);
     let second = second.args(["ap", "-i", "br0", "--runtime"]).arg(folder.path()).output().unwrap();
@@ -352,16 +352,17 @@ fn settings_come_from_a_file_and_are_read_again() {
     assert!(eventually(|| status(folder.path()).is_some()));
     let lines = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
-    let told = || status(folder.path()).unwrap();
-    assert_eq!(told().policy.objective, yuzuri_policy::Objective::Latency);
+    let reported = || status(folder.path()).unwrap();
+    assert_eq!(reported().policy.objective, yuzuri_policy::Objective::Latency);
     let (figures, ()) = uploads(&net, Duration::from_secs(4), Duration::from_secs(4), || {
         let text = std::fs::read_to_string(&metrics).unwrap();
         assert!(text.contains("yuzuri_ap_station_rate_bps{station=\""), "{text}");
         assert!(text.contains("# TYPE yuzuri_ap_windows_lowered_total counter"), "{text}");
         let printed = asked(folder.path(), &["--metrics"]).stdout;
         assert!(String::from_utf8(printed).unwrap().contains("yuzuri_ap_senders 6"));
-        let least = told().stations.iter().flat_map(|s| &s.flows).all(|f| f.bound_bytes == Some(4 * 1460));
-        assert!(least, "{:?}", told().stations);
+        let least =
+            reported().stations.iter().flat_map(|s| &s.flows).all(|f| f.bound_bytes == Some(4 * 1460));
+        assert!(least, "{:?}", reported().stations);
     });
     // On a path without delay no window is small enough for 2 Mbit/s: each flow has the smallest
     // one, of four segments.
@@ -375,10 +376,10 @@ fn settings_come_from_a_file_and_are_read_again() {
     };
     write("[guests]\nweight = 99\n");
     hang_up("weight: 99 is not from 0.1 to 10");
-    assert_eq!(told().policy.objective, yuzuri_policy::Objective::Latency, "the settings stay");
+    assert_eq!(reported().policy.objective, yuzuri_policy::Objective::Latency, "the settings stay");
     write("objective = \"throughput\"\n");
     hang_up("the settings were read again");
-    assert!(eventually(|| told().policy.objective == yuzuri_policy::Objective::Throughput));
+    assert!(eventually(|| reported().policy.objective == yuzuri_policy::Objective::Throughput));
     let (figures, ()) = uploads(&net, Duration::from_secs(4), Duration::from_secs(3), || ());
     assert!(figures.total() > 25.0, "the limit is gone: {figures:?}");
     let checked = Command::new(YUZURI).args(["ap", "check", config]).output().unwrap();

@@ -531,7 +531,7 @@ fn a_sender_records_its_own_connections_without_privilege() {
 
 /// A transfer's JSON lines when the recording requested with it failed: the transfer was completed,
 /// and the failure was reported once.
-fn told_of_recording(sent: &Output) -> Vec<Value> {
+fn events_of_recording(sent: &Output) -> Vec<Value> {
     let lines = json_lines(&sent.stdout);
     assert_eq!(sent.status.code(), Some(3), "{}", text(&sent.stderr));
     let of_type = |name: &str| lines.iter().filter(|line| line["type"] == name).collect::<Vec<_>>();
@@ -563,7 +563,7 @@ fn a_recording_that_cannot_be_begun_does_not_hold_a_transfer_up() {
         if text(&sent.stderr).contains("setpriv") {
             return println!("{TEST}: skipped: {}", text(&sent.stderr));
         }
-        let lines = told_of_recording(&sent);
+        let lines = events_of_recording(&sent);
         assert_eq!(lines[0]["type"], "warning", "it is told before the first byte");
         let summary = lines.iter().find(|line| line["type"] == "summary").unwrap();
         assert_eq!(summary["bytes_acked"], 2_000_000);
@@ -591,7 +591,7 @@ fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
     if sent.status.code() == Some(77) || text(&sent.stderr).contains("unshare:") {
         return println!("{TEST}: skipped: {}", text(&sent.stderr));
     }
-    let lines = told_of_recording(&sent);
+    let lines = events_of_recording(&sent);
     let at = lines.iter().position(|line| line["type"] == "warning").unwrap();
     assert!(lines[at]["message"].as_str().unwrap().contains("No space left"), "{}", lines[at]);
     let buffers = |lines: &[Value]| lines.iter().filter(|line| line["type"] == "buffer").count();

@@ -50,9 +50,9 @@ fn pages_are_written_into_a_folder() {
 
 #[test]
 fn a_command_that_is_none_is_a_usage_error() {
-    let told =
+    let finished =
         std::process::Command::new(PROGRAM.file).args(["man", "share", "ran"]).output().expect("it starts");
-    assert_eq!(told.status.code(), Some(2));
-    let error = String::from_utf8_lossy(&told.stderr);
+    assert_eq!(finished.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&finished.stderr);
     assert!(error.contains("yuzuri share has no command 'ran'"), "{error}");
 }

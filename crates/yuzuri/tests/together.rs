@@ -99,17 +99,17 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     let shared: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "shared-bottleneck").collect();
     println!("{shared:#?}");
     assert_eq!(shared.len(), 1, "{lines:#?}");
-    let told = |local: &SocketAddr| {
+    let is_reported = |local: &SocketAddr| {
         shared[0]["flows"].as_array().unwrap().iter().any(|flow| flow["local"] == local.to_string())
     };
-    assert!(two.locals.iter().all(told), "{shared:#?}");
-    assert!(!one.locals.iter().any(told), "{shared:#?}");
+    assert!(two.locals.iter().all(is_reported), "{shared:#?}");
+    assert!(!one.locals.iter().any(is_reported), "{shared:#?}");
     assert!(why(&[]).contains("These 2 flows share a bottleneck"));
     match capture {
         Ok(mut capture) => {
             capture.wait().unwrap();
-            let told = why_of(&packets, &[]);
-            assert!(told.contains("These 2 flows share a bottleneck"), "{told}");
+            let is_reported = why_of(&packets, &[]);
+            assert!(is_reported.contains("These 2 flows share a bottleneck"), "{is_reported}");
         }
         Err(_) => println!("{test}: captures are skipped: dumpcap is not installed"),
     }

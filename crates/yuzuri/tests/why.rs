@@ -33,8 +33,8 @@ fn of(lines: &[Value], local: std::net::SocketAddr) -> &Value {
     found.unwrap_or_else(|| panic!("no flow from {local} in {lines:#?}"))
 }
 
-fn share(told: &Value, limit: &str) -> f64 {
-    told["shares"][limit].as_f64().unwrap_or(0.0)
+fn share(answer: &Value, limit: &str) -> f64 {
+    answer["shares"][limit].as_f64().unwrap_or(0.0)
 }
 
 /// A running `yuzuri why`.
@@ -66,12 +66,12 @@ impl Asked {
 }
 
 /// The answer about a transfer, watched from its beginning or from its middle.
-fn told(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<Value> {
-    told_and_late(test, fault, begins, more).map(|(told, _)| told)
+fn answer(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<Value> {
+    answer_and_delay(test, fault, begins, more).map(|(answer, _)| answer)
 }
 
 /// The same, with the share of time for which the transfer's threads waited for a processor.
-fn told_and_late(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<(Value, f64)> {
+fn answer_and_delay(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Option<(Value, f64)> {
     let net = Net::or_skip(test)?;
     let early = (!begins).then(|| Transfer::start(&net, fault));
     let before = early.as_ref().map_or(Duration::ZERO, Transfer::late);
@@ -83,47 +83,47 @@ fn told_and_late(test: &str, fault: Fault, begins: bool, more: &[&str]) -> Optio
     // Events that the kernel skips when a program interrupts itself are lost, and counted.
     let account = |key: &str| end["account"][key].as_u64().unwrap();
     assert_eq!(account("seen"), account("kept") + account("lost"), "{end}");
-    let told = of(&lines, transfer.local).clone();
-    let sum: f64 = told["shares"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
-    assert!((sum - 1.0).abs() < 1e-9, "{told}");
+    let answer = of(&lines, transfer.local).clone();
+    let sum: f64 = answer["shares"].as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{answer}");
     let late = (transfer.late() - before).as_secs_f64() / 3.0;
-    println!("{test}: late {late:.3} {told:#}");
-    Some((told, late))
+    println!("{test}: late {late:.3} {answer:#}");
+    Some((answer, late))
 }
 
 #[test]
 fn a_small_receive_buffer_is_the_receivers_window() {
     let test = "a_small_receive_buffer";
-    let Some(told) = told(test, Fault::ReceiveBuffer(8_192), false, &[]) else { return };
-    assert_eq!(told["limit"], "receiver-window");
-    assert!(share(&told, "receiver-window") > 0.9);
-    assert!(told["remedy"].as_str().unwrap().contains("net.ipv4.tcp_rmem"));
-    assert_eq!(told["next"]["limit"], "congestion-window");
+    let Some(answer) = answer(test, Fault::ReceiveBuffer(8_192), false, &[]) else { return };
+    assert_eq!(answer["limit"], "receiver-window");
+    assert!(share(&answer, "receiver-window") > 0.9);
+    assert!(answer["remedy"].as_str().unwrap().contains("net.ipv4.tcp_rmem"));
+    assert_eq!(answer["next"]["limit"], "congestion-window");
 }
 
 #[test]
 fn a_program_that_reads_slowly_is_the_receiving_application() {
     let fault = Fault::SlowReader(10_000, Duration::from_millis(50));
     for begins in [true, false] {
-        let Some(told) = told("a_program_that_reads_slowly", fault, begins, &[]) else { return };
-        assert_eq!(told["limit"], "slow-reader");
+        let Some(answer) = answer("a_program_that_reads_slowly", fault, begins, &[]) else { return };
+        assert_eq!(answer["limit"], "slow-reader");
         // Watched from the beginning, the flow is in slow start at first.
-        assert!(share(&told, "slow-reader") > if begins { 0.7 } else { 0.9 });
+        assert!(share(&answer, "slow-reader") > if begins { 0.7 } else { 0.9 });
     }
 }
 
 #[test]
 fn a_program_that_writes_now_and_then_is_the_application() {
     let fault = Fault::SlowWriter(10_000, Duration::from_millis(50));
-    let Some(told) = told("a_program_that_writes_now_and_then", fault, false, &[]) else { return };
-    assert_eq!(told["limit"], "application");
-    assert!(share(&told, "application") > 0.95);
+    let Some(answer) = answer("a_program_that_writes_now_and_then", fault, false, &[]) else { return };
+    assert_eq!(answer["limit"], "application");
+    assert!(share(&answer, "application") > 0.95);
 }
 
 #[test]
 fn a_small_send_buffer_is_the_send_buffer() {
     let test = "a_small_send_buffer";
-    let Some((told, late)) = told_and_late(test, Fault::SendBuffer(4_608), false, &[]) else { return };
+    let Some((answer, late)) = answer_and_delay(test, Fault::SendBuffer(4_608), false, &[]) else { return };
     // A writer that waits for a processor is an application that does not write, and a reader that
     // waits for one reads slowly: for that share of the time, these answers are right.
     if late > 0.2 {
@@ -135,29 +135,30 @@ fn a_small_send_buffer_is_the_send_buffer() {
     }
     // The kernel fills a large segment regardless of the buffer's limit. Until the window has grown
     // to that size, the window limits.
-    assert!(share(&told, "send-buffer") > 0.3);
-    let wrong = ["application", "receiver-window", "slow-reader", "pacing"].map(|limit| share(&told, limit));
+    assert!(share(&answer, "send-buffer") > 0.3);
+    let wrong =
+        ["application", "receiver-window", "slow-reader", "pacing"].map(|limit| share(&answer, limit));
     assert!(wrong.iter().sum::<f64>() < 0.05 + late, "{wrong:?}, late {late:.3}");
 }
 
 #[test]
 fn a_pacing_rate_is_pacing_with_its_rate() {
-    let Some(told) = told("a_pacing_rate", Fault::Paced(1_250_000), false, &[]) else { return };
+    let Some(answer) = answer("a_pacing_rate", Fault::Paced(1_250_000), false, &[]) else { return };
     // A busy machine delivers the path's packets late: a queue, which then is the limit.
-    assert!(share(&told, "pacing") > 0.15);
+    assert!(share(&answer, "pacing") > 0.15);
     let wrong =
-        ["application", "receiver-window", "slow-reader", "send-buffer"].map(|limit| share(&told, limit));
+        ["application", "receiver-window", "slow-reader", "send-buffer"].map(|limit| share(&answer, limit));
     assert!(wrong.iter().sum::<f64>() < 0.05);
 }
 
 #[test]
 fn polling_tells_the_same() {
     let fault = Fault::ReceiveBuffer(8_192);
-    let Some(told) = told("polling_tells_the_same", fault, false, &["--poll"]) else { return };
-    assert_eq!(told["limit"], "receiver-window");
+    let Some(answer) = answer("polling_tells_the_same", fault, false, &["--poll"]) else { return };
+    assert_eq!(answer["limit"], "receiver-window");
     // A busy machine polls late, and the time between polls is unknown.
-    let known = 1.0 - share(&told, "unknown");
-    assert!(known > 0.0 && share(&told, "receiver-window") > 0.8 * known);
+    let known = 1.0 - share(&answer, "unknown");
+    assert!(known > 0.0 && share(&answer, "receiver-window") > 0.8 * known);
 }
 
 /// The kernel's own chronograph measures for how long the receiver's window was full; it is
@@ -177,13 +178,14 @@ fn a_recording_tells_the_same_as_the_kernels_chronograph() {
     let output = yuzuri(&["why", file, &filter, "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let lines = json_lines(&output);
-    let told = of(&lines, transfer.local);
+    let answer = of(&lines, transfer.local);
     let rwnd_limited =
         (after.rwnd_limited_us - before.rwnd_limited_us) as f64 / (after.busy_us - before.busy_us) as f64;
     // Whatever fills the window: a busy machine delays ACKs.
-    let ours = ["receiver-window", "slow-reader", "path"].map(|limit| share(told, limit)).iter().sum::<f64>();
+    let ours =
+        ["receiver-window", "slow-reader", "path"].map(|limit| share(answer, limit)).iter().sum::<f64>();
     println!("ss: {rwnd_limited:.3}, ours: {ours:.3}");
-    assert!((ours - rwnd_limited).abs() < 0.1, "{ours} and {rwnd_limited}: {told}");
+    assert!((ours - rwnd_limited).abs() < 0.1, "{ours} and {rwnd_limited}: {answer}");
     assert_eq!(lines.last().unwrap()["complete"], true);
     // The recording holds no other flows.
     assert_eq!(yuzuri(&["why", file, "port:1"]).status.code(), Some(3));
@@ -239,11 +241,11 @@ fn a_capture_tells_the_same() {
         let output = yuzuri(&["why", file.to_str().unwrap(), "--json"]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let lines = json_lines(&output);
-        let told = of(&lines, local);
-        assert_eq!(told["limit"], "receiver-window", "{told:#}");
+        let answer = of(&lines, local);
+        assert_eq!(answer["limit"], "receiver-window", "{answer:#}");
         // A reader that a busy machine wakes late is a slow one.
-        let window = share(told, "receiver-window") + share(told, "slow-reader");
-        assert!(window > 0.8, "{told:#}");
+        let window = share(answer, "receiver-window") + share(answer, "slow-reader");
+        assert!(window > 0.8, "{answer:#}");
         assert_eq!(lines.last().unwrap()["source"], "capture");
         // The capture holds no other flows, and no processes.
         assert_eq!(yuzuri(&["why", file.to_str().unwrap(), "port:1"]).status.code(), Some(3));

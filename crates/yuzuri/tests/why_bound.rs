@@ -36,7 +36,7 @@ fn as_before(file: &Path, older: &Path) {
     while let Some(mut items) = reader.next_batch().unwrap() {
         for item in &mut items {
             match item {
-                Item::Event(event) => event.marks.0 &= !(Marks::TELLS_BOUND.0 | Marks::AT_BOUND.0),
+                Item::Event(event) => event.marks.0 &= !(Marks::REPORTS_BOUND.0 | Marks::AT_BOUND.0),
                 Item::Flow(flow) => {
                     *flow = Arc::new(Flow { congestion_control: "yuzuri".into(), ..Flow::clone(flow) });
                 }
@@ -101,9 +101,9 @@ fn a_bound_that_moves_is_told_as_such() {
     println!("bounds {uppers:?}, window at one of them in {seen:.3} of {looks} looks");
     assert!(uppers.len() >= 3 && seen > 0.5, "the bound did not move, or hardly held: {uppers:?}");
     // For the rest of the time the daemon set no bound, or the window was below it.
-    let told = sharing(&file, local);
-    assert!((told - seen).abs() < 0.1, "{told} of the time, and at its bound for {seen}");
+    let reported = sharing(&file, local);
+    assert!((reported - seen).abs() < 0.1, "{reported} of the time, and at its bound for {seen}");
     let older = folder.path().join("older.arrows");
     as_before(&file, &older);
-    assert!(sharing(&older, local) < told + 0.01);
+    assert!(sharing(&older, local) < reported + 0.01);
 }

@@ -43,9 +43,9 @@ fn stations_share_by_bssid_and_rate_and_roam() {
         .run(&mut |_| {}, &AtomicBool::new(false))
         .unwrap();
     assert_eq!(outcome.code, 0, "{}", outcome.output);
-    let told = steps(&outcome.output);
+    let statuses = steps(&outcome.output);
     let link = |step: &str| {
-        let status = told.get(step).unwrap_or_else(|| panic!("no '{step}' in {}", outcome.output));
+        let status = statuses.get(step).unwrap_or_else(|| panic!("no '{step}' in {}", outcome.output));
         status["interfaces"][0].clone()
     };
     let members = |step: &str| link(step)["members"].as_array().unwrap().len();
@@ -94,8 +94,8 @@ fn an_access_point_leads_the_group_of_its_radio() {
             .run(&mut |_| {}, &AtomicBool::new(false))
             .unwrap();
         assert_eq!(outcome.code, 0, "{device}: {}", outcome.output);
-        let told = steps(&outcome.output);
-        let [bssid, ap, member] = ["bssid", "ap", "member"].map(|step| &told[step]);
+        let statuses = steps(&outcome.output);
+        let [bssid, ap, member] = ["bssid", "ap", "member"].map(|step| &statuses[step]);
         let is_bridge = device == "br0";
         assert_eq!(bssid["bssid"] != bssid["device"], is_bridge, "{bssid}");
         // The member found its group by the BSSID, and the access point leads it.
@@ -132,11 +132,11 @@ fn an_access_point_leads_the_group_of_its_radio() {
         assert_eq!((two["alone_bps"].as_u64(), three["alone_bps"].as_u64()), (Some(at_65), Some(at_26)));
         assert_eq!(ap["problems"], serde_json::json!([]));
         // The driver that has no air tells no airtime.
-        let findings = told["doctor"]["findings"].as_array().unwrap();
+        let findings = statuses["doctor"]["findings"].as_array().unwrap();
         let radio = findings.iter().find(|f| f["what"] == "radio wlan0").unwrap();
         assert_eq!(
             (&radio["standing"], &radio["found"]),
-            (&"ok".into(), &"mac80211_hwsim: tells rate, retries, queue; does not tell airtime".into())
+            (&"ok".into(), &"mac80211_hwsim: reports rate, retries, queue; does not report airtime".into())
         );
     }
 }

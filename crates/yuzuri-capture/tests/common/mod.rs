@@ -15,47 +15,49 @@ pub const START_NS: i64 = 1_700_000_000_000_000_000;
 
 /// An item read from a capture.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum Captured {
     Segment(Segment, FlowKey),
     Ended(FlowSlot, FlowKey),
 }
 
 /// Reads everything.
-pub fn read(bytes: &[u8]) -> (Vec<Told>, FileFacts) {
+pub fn read(bytes: &[u8]) -> (Vec<Captured>, FileFacts) {
     read_with(bytes, &Options::default())
 }
 
-pub fn read_with(bytes: &[u8], options: &Options) -> (Vec<Told>, FileFacts) {
+pub fn read_with(bytes: &[u8], options: &Options) -> (Vec<Captured>, FileFacts) {
     read_from(bytes, options)
 }
 
-pub fn read_from(reader: impl std::io::Read, options: &Options) -> (Vec<Told>, FileFacts) {
+pub fn read_from(reader: impl std::io::Read, options: &Options) -> (Vec<Captured>, FileFacts) {
     let mut capture = Capture::new(reader, "test", options).expect("a capture");
-    let mut told = Vec::new();
+    let mut of_part = Vec::new();
     while let Some(item) = capture.next_item().expect("no error of the source") {
-        told.push(match item {
-            Item::Segment(&segment) => Told::Segment(segment, capture.key(segment.flow).expect("its flow")),
-            Item::Ended(flow) => Told::Ended(flow, capture.key(flow).expect("its flow")),
+        of_part.push(match item {
+            Item::Segment(&segment) => {
+                Captured::Segment(segment, capture.key(segment.flow).expect("its flow"))
+            }
+            Item::Ended(flow) => Captured::Ended(flow, capture.key(flow).expect("its flow")),
         });
     }
     assert_eq!(capture.next_item().expect("no error"), None, "the end stays the end");
-    (told, capture.facts().clone())
+    (of_part, capture.facts().clone())
 }
 
 /// Reads the same with `of` readers, each with its own partition. Together they must return what
 /// one reader returned, each in its order, and agree about the file.
-pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(Vec<Told>, FileFacts)) {
+pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(Vec<Captured>, FileFacts)) {
     let shares = Partition::each(of).map(|partition| read_with(bytes, &Options { partition, ..*options }));
-    let (told, mut known): (Vec<_>, Vec<FileFacts>) = shares.unzip();
-    for (number, told) in (0..of).zip(told) {
+    let (of_part, mut known): (Vec<_>, Vec<FileFacts>) = shares.unzip();
+    for (number, of_part) in (0..of).zip(of_part) {
         let slot = |flow: FlowSlot| (flow.0 % of == number).then_some(FlowSlot(flow.0 / of));
         let own = whole.iter().filter_map(|one| match one {
-            Told::Segment(segment, key) => {
-                Some(Told::Segment(Segment { flow: slot(segment.flow)?, ..*segment }, *key))
+            Captured::Segment(segment, key) => {
+                Some(Captured::Segment(Segment { flow: slot(segment.flow)?, ..*segment }, *key))
             }
-            Told::Ended(flow, key) => Some(Told::Ended(slot(*flow)?, *key)),
+            Captured::Ended(flow, key) => Some(Captured::Ended(slot(*flow)?, *key)),
         });
-        assert_eq!(told, own.collect::<Vec<_>>(), "share {number} of {of}");
+        assert_eq!(of_part, own.collect::<Vec<_>>(), "share {number} of {of}");
     }
     let mut all = known.remove(0);
     known.iter().for_each(|partition| all.add_share(partition));
@@ -64,9 +66,9 @@ pub fn check_shares(bytes: &[u8], options: &Options, of: u32, (whole, facts): &(
 
 /// Only the segments.
 pub fn segments(bytes: &[u8]) -> Vec<Segment> {
-    let of = |told| match told {
-        Told::Segment(segment, _) => Some(segment),
-        Told::Ended(..) => None,
+    let of = |of_part| match of_part {
+        Captured::Segment(segment, _) => Some(segment),
+        Captured::Ended(..) => None,
     };
     read(bytes).0.into_iter().filter_map(of).collect()
 }

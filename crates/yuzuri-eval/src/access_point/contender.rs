@@ -129,8 +129,8 @@ impl Steer for Led {
         self.sharing.steer(now, terminals, bounds);
         self.gate.hear(self.sharing.reports());
         self.gate.steer(now, terminals, bounds);
-        if let Some(summary) = self.gate.told() {
-            self.sharing.tell(summary);
+        if let Some(summary) = self.gate.last_summary() {
+            self.sharing.publish(summary);
         }
     }
 

@@ -123,8 +123,8 @@ impl Gate {
     }
 
     /// The members' summary.
-    pub fn told(&self) -> Option<Summary> {
-        self.steward.told()
+    pub fn last_summary(&self) -> Option<Summary> {
+        self.steward.last_summary()
     }
 
     fn trace(&self, now: Time) {

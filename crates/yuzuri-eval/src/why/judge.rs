@@ -65,27 +65,27 @@ struct Score {
 }
 
 impl Score {
-    fn add(&mut self, phase: &Phase, told: &LimitTimes, how: &str) {
+    fn add(&mut self, phase: &Phase, classified: &LimitTimes, how: &str) {
         let all = (phase.to_us - phase.from_us) as f64;
         let right = |limit: &Limit| phase.right_words(how).contains(&limit.name());
         let sum = |of: &dyn Fn(&Limit) -> bool| -> f64 {
-            Limit::ALL.iter().filter(|limit| of(limit)).map(|limit| told.time_us(*limit) as f64).sum()
+            Limit::ALL.iter().filter(|limit| of(limit)).map(|limit| classified.time_us(*limit) as f64).sum()
         };
         let rights = sum(&right);
         self.all += all;
         self.right += rights;
         // Time without any reported limit is unknown, too.
-        let untold = |limit: Limit| if right(&limit) { 0.0 } else { told.time_us(limit) as f64 };
-        let mut unknown = untold(Limit::Unknown);
+        let other_time = |limit: Limit| if right(&limit) { 0.0 } else { classified.time_us(limit) as f64 };
+        let mut unknown = other_time(Limit::Unknown);
         // The sender's rate is less precise than the right limit, but not wrong.
         if phase
             .right
             .iter()
             .any(|right| [Limit::Pacing.name(), Limit::OwnDevice.name()].contains(&right.as_str()))
         {
-            unknown += untold(Limit::SenderRate);
+            unknown += other_time(Limit::SenderRate);
         }
-        self.unknown += unknown + (all - told.total_us() as f64).max(0.0);
+        self.unknown += unknown + (all - classified.total_us() as f64).max(0.0);
         self.worst = Some(self.worst.unwrap_or(1.0).min(rights / all));
     }
 
@@ -164,12 +164,16 @@ pub fn all(args: &Args) {
                 _ => recorded(&file.with_extension(format!("{how}.arrows")), label.local),
             };
             for phase in &label.phases {
-                let told = within(&stretches, phase);
-                scores.entry((kind, by)).or_default().add(phase, &told, how);
-                words.entry((kind, by)).or_default().merge(&told);
-                seen_from[usize::from(label.case.contains("from-begin"))][by].add(phase, &told, how);
+                let classified = within(&stretches, phase);
+                scores.entry((kind, by)).or_default().add(phase, &classified, how);
+                words.entry((kind, by)).or_default().merge(&classified);
+                seen_from[usize::from(label.case.contains("from-begin"))][by].add(phase, &classified, how);
                 if args.list {
-                    println!("    {how:<8} [{}] {}", phase.right_words(how).join(" "), shares(&told, 0.0));
+                    println!(
+                        "    {how:<8} [{}] {}",
+                        phase.right_words(how).join(" "),
+                        shares(&classified, 0.0)
+                    );
                 }
             }
         }
@@ -255,19 +259,19 @@ fn tshark(file: &Path, label: &Label) -> Option<[Vec<u64>; 2]> {
     let full = "tcp.analysis.window_full || tcp.analysis.zero_window";
     let again = "tcp.analysis.retransmission";
     let when = |filter: &str| {
-        let told = Command::new("tshark")
+        let classified = Command::new("tshark")
             .arg("-r")
             .arg(file)
             .args(["-Y", filter, "-T", "fields", "-e", "frame.time_epoch"])
             .stderr(Stdio::null())
             .output()
             .ok()?;
-        let text = String::from_utf8(told.stdout).ok()?;
+        let text = String::from_utf8(classified.stdout).ok()?;
         let seconds = text.lines().filter_map(|line| line.parse::<f64>().ok());
         let monotonic_us = seconds
             .map(|s| (s * 1e6) as u64)
             .map(|us| us.saturating_add_signed(-label.realtime_minus_monotonic_us));
-        told.status.success().then(|| monotonic_us.collect())
+        classified.status.success().then(|| monotonic_us.collect())
     };
     Some([when(full)?, when(again)?])
 }
@@ -371,7 +375,7 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
                 look.held_us,
                 look.updates,
                 look.shrunk,
-                look.told,
+                look.announced,
                 look.spread_ms / f64::from(look.segments.saturating_sub(look.runs))
                     * f64::from(look.segments)
                     / look.gaps_ms,

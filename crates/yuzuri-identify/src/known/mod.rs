@@ -84,7 +84,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
             {
                 let window_trace = log_flow.rounds.clone().finish();
                 if window_trace.segments >= self.options.min_segments.max(1) {
-                    log_flow.pace.tell(live, judge(window_trace, &log_flow.flow, None));
+                    log_flow.pace.report_change(live, judge(window_trace, &log_flow.flow, None));
                 }
             }
         }

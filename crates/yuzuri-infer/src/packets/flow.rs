@@ -224,8 +224,9 @@ impl Flow {
             return;
         }
         let rtt_us = u32::try_from((there + back) / 1000).unwrap_or(u32::MAX);
-        let tells = there + back >= MIN_HANDSHAKE_NS;
-        let point = |there, back| if tells { capture_point(there, back) } else { CapturePoint::Unknown };
+        let is_long_enough = there + back >= MIN_HANDSHAKE_NS;
+        let point =
+            |there, back| if is_long_enough { capture_point(there, back) } else { CapturePoint::Unknown };
         self.half(opener).shaken(point(there, back), rtt_us);
         self.half(1 - opener).shaken(point(back, there), rtt_us);
     }

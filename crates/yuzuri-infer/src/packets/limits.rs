@@ -260,8 +260,8 @@ impl<'a> Teller<'a> {
         if self.runs.count < MIN_RUNS || self.reductions > 0 {
             return Some(false);
         }
-        let tells = !in_device && from_begin && self.stands_still(round);
-        tells.then_some(true)
+        let is_distinct = !in_device && from_begin && self.stands_still(round);
+        is_distinct.then_some(true)
     }
 
     /// Whether the flight has stayed the same for longer than a growing window can: it grows by at
@@ -303,7 +303,7 @@ impl<'a> Teller<'a> {
         self.flight = flight;
         self.rounds += 1;
         self.runs.add(round, look);
-        self.reader.add(look.told, look.shrunk);
+        self.reader.add(look.announced, look.shrunk);
     }
 
     /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
@@ -325,16 +325,16 @@ impl<'a> Teller<'a> {
         }
         // Away from the sender only the handshake shows the least time from an acknowledgement to
         // data: otherwise a regular writer looks the same.
-        let tells = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
+        let is_distinct = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
         // A program with its own rhythm writes after an acknowledgement as often as by chance.
         let rarely = (self.runs.by_chance().min(NEARLY_ALL) + NEARLY_ALL) / 2.0;
-        if woken < if tells { rarely } else { NEARLY_NONE } {
+        if woken < if is_distinct { rarely } else { NEARLY_NONE } {
             return Some(false);
         }
         // A run that ends with a full segment may also come from a window.
         let steady = emptied && (near || part < ALL);
         let large = part >= REFILLS && segments >= MIN_REFILL;
-        let does = large && steady && tells && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
+        let does = large && steady && is_distinct && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
     }
 

@@ -55,7 +55,7 @@ pub struct Look {
     pub updates: u32,
     /// Acknowledgements of data without holes, and how many of them had a smaller window than the
     /// previous one: arrived data had not been read.
-    pub told: u32,
+    pub announced: u32,
     /// Those with a smaller window.
     pub shrunk: u32,
     /// The bytes of the receiver's window in use when it was fullest.
@@ -112,7 +112,7 @@ impl Default for Look {
             spread_ms: 0.0,
             held_us: 0,
             updates: 0,
-            told: 0,
+            announced: 0,
             shrunk: 0,
             used_bytes: 0,
             window: 0,
@@ -340,7 +340,7 @@ impl Looker {
     /// acknowledgement of new data.
     pub(super) fn window(&mut self, window: u16, more: bool) {
         if let Some(before) = self.window.filter(|_| more) {
-            self.look.told += 1;
+            self.look.announced += 1;
             // It is rounded to a multiple of its scale.
             self.look.shrunk += u32::from(window.saturating_add(1) < before);
         }

@@ -38,7 +38,7 @@ const WAKES_MS: f64 = WAKES_NS as f64 / 1e6;
 
 /// The runs of the last rounds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct RunMeans {
     rounds: u32,
     runs: u32,
     /// Means over rounds of the number of runs, and of the sum of their values.
@@ -46,7 +46,7 @@ struct Told {
     sum: f64,
 }
 
-impl Told {
+impl RunMeans {
     fn add(&mut self, (count, sum): (u32, f64)) {
         if count > 0 {
             self.rounds += 1;
@@ -84,8 +84,8 @@ pub(super) struct Runs {
     woken: (f64, f64),
     acks: (f64, f64),
     /// As [`super::look::Clocked`].
-    by_last: Told,
-    by_first: Told,
+    by_last: RunMeans,
+    by_first: RunMeans,
 }
 
 impl Runs {
@@ -123,8 +123,8 @@ impl Runs {
 
     /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
     pub(super) fn clocked(&self) -> Option<bool> {
-        let told = [self.by_last, self.by_first].into_iter().filter_map(Told::mean);
-        match told.min_by(f64::total_cmp)?.exp() {
+        let means = [self.by_last, self.by_first].into_iter().filter_map(RunMeans::mean);
+        match means.min_by(f64::total_cmp)?.exp() {
             part if part <= DRAWN_BY_ACKS => Some(false),
             part if part >= DRAWN_BY_CLOCK => Some(true),
             _ => None,

@@ -5,7 +5,7 @@
 #ifndef YUZURI_MONITOR_RECORD_H
 #define YUZURI_MONITOR_RECORD_H
 
-#include "../told.h"
+#include "../bound_report.h"
 #include "flow.h"
 
 struct {
@@ -78,11 +78,11 @@ static __always_inline u32 pacing_wait_us(u64 next_ns, u64 now)
 static __always_inline u16 state_marks(struct sock *sk, struct tcp_sock *tp, const struct event_record *record)
 {
 	/* In the cache line of max_window, which the record needs, too. */
-	u64 told = tp->inet_conn.icsk_ca_priv[TOLD];
+	u64 report = tp->inet_conn.icsk_ca_priv[BOUND_REPORT];
 	u16 marks = 0;
 
-	if ((told & ~0xffull) == TOLD_BY_CONTROL)
-		marks |= told & TOLD_AT_BOUND ? MARK_TELLS_BOUND | MARK_AT_BOUND : MARK_TELLS_BOUND;
+	if ((report & ~0xffull) == BOUND_REPORT_BY_CONTROL)
+		marks |= report & BOUND_REPORT_AT_BOUND ? MARK_REPORTS_BOUND | MARK_AT_BOUND : MARK_REPORTS_BOUND;
 	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
 		marks |= MARK_APP_LIMITED;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))

@@ -165,8 +165,11 @@ mod tests {
             let of = pieces.iter().filter(|piece| piece.limit == limit);
             of.map(|piece| (piece.to_s - piece.from_s) * (piece.part.1 - piece.part.0)).sum()
         };
-        let told = (time(Limit::SlowStart), time(Limit::Application));
-        assert!((told.0 - 2.25).abs() < 0.1 && (told.1 - 0.75).abs() < 0.1, "{told:?} {pieces:?}");
+        let seconds_of = (time(Limit::SlowStart), time(Limit::Application));
+        assert!(
+            (seconds_of.0 - 2.25).abs() < 0.1 && (seconds_of.1 - 0.75).abs() < 0.1,
+            "{seconds_of:?} {pieces:?}"
+        );
         // The whole of the lane, from beginning to end, and in few pieces.
         let all: f64 = Limit::ALL.into_iter().map(time).sum();
         assert!((all - 3.0).abs() < 0.02 && pieces.len() < 10, "{all} {pieces:?}");

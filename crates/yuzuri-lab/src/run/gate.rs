@@ -126,7 +126,7 @@ impl GateRun {
                 while !stop.load(Ordering::Relaxed) {
                     ap.step(&stop);
                     let begins = origin.get().map(|origin| *origin + starts);
-                    ap.only_tell(begins.is_none_or(|begins| Instant::now() < begins) && !starts.is_zero());
+                    ap.set_dry_run(begins.is_none_or(|begins| Instant::now() < begins) && !starts.is_zero());
                     looks.push(Look { at: Instant::now(), status: ap.status().clone() });
                 }
                 Ok(looks)

@@ -165,8 +165,8 @@ impl Program<'_> {
             "autoload -Uz compinit && compinit -u -D; source {file}; print -r -- $_comps[{}]",
             self.name
         );
-        if let Some(told) = quiet_if_installed("zsh", &["-f", "-c", &load]) {
-            assert_eq!(told.trim(), format!("_{}", self.name));
+        if let Some(printed) = quiet_if_installed("zsh", &["-f", "-c", &load]) {
+            assert_eq!(printed.trim(), format!("_{}", self.name));
         }
     }
 

@@ -82,7 +82,7 @@ pub struct Capacity {
     /// What parts are parts of.
     weights: Option<Weights>,
     /// What windows hold as they were told; `None`: nobody is bounded.
-    told: Option<Told>,
+    announced: Option<Announced>,
     queue: Queue,
     lost_at: Option<Moment>,
     /// What was carried before a queue turned out to be standing, parts: the level is no less while
@@ -92,7 +92,7 @@ pub struct Capacity {
 
 /// What windows hold as the last summary told them.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Announced {
     /// Parts by seconds.
     hold: f64,
     /// Of so many senders. Whoever came since was told nothing, and may fill the path already.
@@ -173,7 +173,7 @@ impl Capacity {
         let target_s = if paced { LOSSY_QUEUE_S } else { target_s(self.objective) };
         let shared = self.shared(now, round_trip, total, best, target_s);
         let hold = shared.parts * (total.base_s + shared.queue_s);
-        self.told = self.start_up.is_over().then_some(Told { hold, senders: total.senders });
+        self.announced = self.start_up.is_over().then_some(Announced { hold, senders: total.senders });
         let phase = match () {
             () if !self.start_up.is_over() => Phase::StartUp,
             () if self.queue.standing_s() > 0.0 => Phase::Contend,
@@ -203,7 +203,7 @@ impl Capacity {
     /// counted anew, or the same rate would be another part, and look like an answer.
     fn rescale(&mut self, by: f64) {
         self.seen.iter_mut().for_each(|(_, carried)| carried.parts *= by);
-        self.told = self.told.map(|told| Told { hold: told.hold * by, ..told });
+        self.announced = self.announced.map(|announced| Announced { hold: announced.hold * by, ..announced });
         self.held = self.held.map(|held| held * by);
         self.queue.rescale(by);
     }
@@ -228,9 +228,11 @@ impl Capacity {
         }
         let lately: Vec<f64> = self.seen.iter().rev().take(LATELY).map(|(_, c)| c.parts).collect();
         let carried = lately.iter().sum::<f64>() / lately.len().max(1) as f64;
-        let told =
-            self.told.filter(|told| total.senders <= told.senders).map_or(f64::INFINITY, |told| told.hold);
-        let answer = self.queue.follow(now, round_trip, total, target_s, [carried, best.parts, told]);
+        let announced = self
+            .announced
+            .filter(|announced| total.senders <= announced.senders)
+            .map_or(f64::INFINITY, |announced| announced.hold);
+        let answer = self.queue.follow(now, round_trip, total, target_s, [carried, best.parts, announced]);
         let meant_s = self.queue.standing_s() + target_s;
         let fits = (total.base_s + meant_s) / (total.base_s + total.queue_s);
         let mut shared = match answer {

@@ -94,20 +94,20 @@ impl Queue {
     }
 
     /// Follows the queue. Windows are meant to hold `target_s` of it beyond what is standing;
-    /// `carried` is what is carried now, `best` the most of late, and `told` what windows hold as
-    /// they were told, by seconds.
+    /// `carried` is what is carried now, `best` the most of late, and `announced` what windows hold
+    /// as they were told, by seconds.
     pub(super) fn follow(
         &mut self,
         now: Moment,
         round_trip: Duration,
         total: Total,
         target_s: f64,
-        [carried, best, told]: [f64; 3],
+        [carried, best, announced]: [f64; 3],
     ) -> Answer {
         self.follow_standing(now, total.queue_s, carried, best);
         let round_trip_s = total.base_s + total.queue_s;
         let measured = carried;
-        let carried = if self.down.is_none() { carried.min(told / round_trip_s) } else { carried };
+        let carried = if self.down.is_none() { carried.min(announced / round_trip_s) } else { carried };
         let here = Step { since: now, round_trip_s, carried, first: carried, before: best };
         let settles = settles(round_trip);
         let hold_s = total.base_s + self.standing_s + target_s;

@@ -71,12 +71,12 @@ pub(super) struct KeyRing {
     retired: Vec<GroupKey>,
     older_tries: Limiter<()>,
     /// The notice that carried the key, if it differs from the configured one.
-    pub told: Option<Notice>,
+    pub new_notice: Option<Notice>,
 }
 
 impl KeyRing {
     pub fn new(mut keys: Keys, group: GroupId) -> KeyRing {
-        let told = keys.update();
+        let new_notice = keys.update();
         let of = |key: &Key| GroupKey::new(Some(key), group);
         let before = std::iter::successors(keys.key.as_ref().and_then(Key::before), Key::before);
         KeyRing {
@@ -84,7 +84,7 @@ impl KeyRing {
             accepts: keys.accepts.as_ref().map(of),
             retired: before.take(MAX_RETIRED).map(|key| of(&key)).collect(),
             older_tries: Limiter::default(),
-            told,
+            new_notice,
             keys,
         }
     }

@@ -240,7 +240,7 @@ impl Member {
             let hello = self.hello(None);
             self.say(now, hello, None, false, None);
         }
-        self.tell_name(now);
+        self.announce_name(now);
         if let Some(relayed) = self.relayed.as_mut().filter(|relayed| !self.left && relayed.keep_alive <= now)
         {
             relayed.keep_alive = now + KEEP_ALIVE;
@@ -251,7 +251,7 @@ impl Member {
     }
 
     /// Sends this terminal's name if there are other members, and less often the more there are.
-    fn tell_name(&mut self, now: Moment) {
+    fn announce_name(&mut self, now: Moment) {
         let Some(name) = self.name.filter(|_| !self.left) else { return };
         let others = self.peers.count();
         if others == 0 {

@@ -69,9 +69,9 @@ impl Member {
         }
         let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
         // Stations without yuzuri prove nothing; the access point knows them.
-        let told = self.weighted_summary(now).filter(|_| self.is_led_by_vouched());
+        let last_summary = self.weighted_summary(now).filter(|_| self.is_led_by_vouched());
         SendersSeen {
-            proved: count(proved.len() + 1).max(told.map_or(0, |summary| summary.senders)),
+            proved: count(proved.len() + 1).max(last_summary.map_or(0, |summary| summary.senders)),
             unproved: count(unproved.difference(&proved).count()),
         }
     }

@@ -55,8 +55,8 @@ impl Member {
 
     /// The notice that carried the current key, if one arrived since the last call. Store it for
     /// the next start.
-    pub fn told(&mut self) -> Option<Notice> {
-        self.keys.told.take()
+    pub fn new_notice(&mut self) -> Option<Notice> {
+        self.keys.new_notice.take()
     }
 
     /// Discards everything that was learned under the former key.
@@ -68,10 +68,11 @@ impl Member {
 
     /// Applies a notice of our authority, whoever sent it: its own proof authenticates it.
     pub(super) fn take_notice(&mut self, now: Moment, notice: &Notice) -> Result<(), Refusal> {
-        let told = self.keys.keys.key.as_ref().and_then(|key| key.take(notice)).ok_or(Refusal::Replay)?;
-        let keys = Keys { key: Some(told), ..self.keys.keys.clone() };
+        let new_notice =
+            self.keys.keys.key.as_ref().and_then(|key| key.take(notice)).ok_or(Refusal::Replay)?;
+        let keys = Keys { key: Some(new_notice), ..self.keys.keys.clone() };
         self.keys = KeyRing::new(keys, self.group);
-        self.keys.told = Some(*notice);
+        self.keys.new_notice = Some(*notice);
         self.start_over(now);
         Ok(())
     }

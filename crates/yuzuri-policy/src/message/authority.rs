@@ -172,12 +172,12 @@ mod tests {
         let (one, other) = (AUTHORITY.member(1, 1).unwrap(), AUTHORITY.member(2, 1).unwrap());
         assert_eq!(one.secret(), other.secret());
         let notice = AUTHORITY.notice(1, 3).unwrap();
-        let told = one.take(&notice).unwrap();
-        assert_eq!(told, AUTHORITY.member(1, 3).unwrap());
-        assert_ne!(told.secret(), one.secret());
+        let next_key = one.take(&notice).unwrap();
+        assert_eq!(next_key, AUTHORITY.member(1, 3).unwrap());
+        assert_ne!(next_key.secret(), one.secret());
         assert_eq!(other.take(&notice), None);
-        assert_eq!(told.take(&notice), None, "it is no news");
-        assert_eq!(told.take(&AUTHORITY.notice(1, 2).unwrap()), None, "there is no way back");
+        assert_eq!(next_key.take(&notice), None, "it is no news");
+        assert_eq!(next_key.take(&AUTHORITY.notice(1, 2).unwrap()), None, "there is no way back");
         for bit in 0..Notice::BYTES * 8 {
             let mut bytes = notice.to_bytes();
             bytes[bit / 8] ^= 1 << (bit % 8);

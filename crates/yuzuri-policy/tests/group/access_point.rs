@@ -133,12 +133,12 @@ fn it_tells_stations_that_are_no_members_too() {
     let now = net.now;
     let summary = Summary { senders: 7, members: 9, capacity_bps: 1_000_000, ..Summary::default() };
     net.terminals[place].member.summarize(now, summary);
-    let told = net.member(place).summary(now).unwrap();
-    assert_eq!((told.senders, told.members), (7, 9));
+    let received = net.member(place).summary(now).unwrap();
+    assert_eq!((received.senders, received.members), (7, 9));
     // Its number of members is never below what it hears.
     net.terminals[place].member.summarize(now, Summary { senders: 1, members: 1, ..Summary::default() });
-    let told = net.member(place).summary(now).unwrap();
-    assert_eq!((told.senders, told.members), (2, 2));
+    let received = net.member(place).summary(now).unwrap();
+    assert_eq!((received.senders, received.members), (2, 2));
     // It has nothing to report itself.
     net.terminals[place].member.report(now, Some(report(1)));
     assert_eq!(net.member(place).reports(now).count(), 2);
@@ -174,8 +174,8 @@ fn members_have_their_weights() {
         let place = access_point(&mut net, 9_000);
         assert!(all_follow(&mut net, 9_000, 3, ms(6_000)).is_some(), "seed {seed}");
         let share = |net: &Net, member: usize| {
-            let told = net.member(member).summary(net.now)?.share_bps as f64;
-            Some(net.member(member).weighted_summary(net.now)?.share_bps as f64 / told)
+            let received = net.member(member).summary(net.now)?.share_bps as f64;
+            Some(net.member(member).weighted_summary(net.now)?.share_bps as f64 / received)
         };
         for (node, weight) in [(10, 2.0), (20, 0.5), (30, 1.0)] {
             net.terminals[place].member.weigh(NodeId(node), weight);
@@ -225,9 +225,9 @@ fn a_weight_that_is_not_said_again_lapses() {
     net.terminals[0].member.vouch(Some(NodeId(9_000)));
     net.run_for(ms(3_000));
     let share = |net: &Net| {
-        let (weighted, told) =
+        let (weighted, received) =
             (net.member(0).weighted_summary(net.now).unwrap(), net.member(0).summary(net.now).unwrap());
-        weighted.share_bps as f64 / told.share_bps as f64
+        weighted.share_bps as f64 / received.share_bps as f64
     };
     assert!((share(&net) - 3.0).abs() < 0.01);
     let config = MemberConfig { access_point: true, epoch: 2_000, ..net.config(9_000) };

@@ -163,8 +163,8 @@ fn a_member_that_was_away_is_told_when_it_comes_back_however_often_the_key_chang
     let settled = net.run_while(end, |net| net.leaders(0) != 1 || !(0..4).all(|place| net.is_counted(place)));
     assert!(settled.is_some());
     assert_eq!(net.member(3).keys().key, AUTHORITY.member(4, 4));
-    let told = net.terminals[3].member.told().unwrap();
-    assert_eq!((told, net.terminals[3].member.told()), (AUTHORITY.notice(4, 4).unwrap(), None));
+    let new_notice = net.terminals[3].member.new_notice().unwrap();
+    assert_eq!((new_notice, net.terminals[3].member.new_notice()), (AUTHORITY.notice(4, 4).unwrap(), None));
     // A reload with the old key file does not go back.
     set_keys(&mut net, 3, Keys::of(AUTHORITY.member(4, 1)));
     assert_eq!(net.member(3).keys().key, AUTHORITY.member(4, 4));

@@ -68,9 +68,9 @@ fn many_names_cost_no_more_than_few() {
     net.run_until(at(300_000));
     net.sent.clear();
     net.run_for(ms(300_000));
-    let told = sent(&net).iter().filter(|(_, kind)| *kind == Kind::Name).count();
-    println!("{told} names in 300 s of 120 terminals");
-    assert!((75..=225).contains(&told), "{told} names in 300 s");
+    let announced = sent(&net).iter().filter(|(_, kind)| *kind == Kind::Name).count();
+    println!("{announced} names in 300 s of 120 terminals");
+    assert!((75..=225).contains(&announced), "{announced} names in 300 s");
 }
 
 /// A replayed name of an old session does not replace the name of a later session.

@@ -147,7 +147,7 @@ fn a_terminal_that_restarts_often_is_counted_each_time() {
 fn a_thousand_addresses_come_in_at_a_bounded_pace() {
     let mut member = Member::new(MemberConfig::new(NodeId(1), group(), Some(key()), 1, 1), at(0)).unwrap();
     let mut node = 1000;
-    let mut told = |member: &mut Member, millis: u64| {
+    let mut counted = |member: &mut Member, millis: u64| {
         for _ in 0..2000 {
             node += 1;
             let mut invented = Invented::at_its_own(node);
@@ -156,9 +156,9 @@ fn a_thousand_addresses_come_in_at_a_bounded_pace() {
         }
         member.counts().refused(Refusal::Crowded)
     };
-    assert_eq!(told(&mut member, 0), 2000 - 1024);
+    assert_eq!(counted(&mut member, 0), 2000 - 1024);
     // Ten seconds later 160 may join, and displace others.
-    assert_eq!(told(&mut member, 10_000), 2000 - 1024 + 2000 - 160);
+    assert_eq!(counted(&mut member, 10_000), 2000 - 1024 + 2000 - 160);
     assert_eq!(member.members(at(10_000)).count(), 1 + 1024);
 }
 

@@ -203,8 +203,8 @@ impl ApLoop {
             steward.hear(members);
         }
         let plan = self.steward.look(now, now_ns, &flows, &others, radio);
-        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.told()) {
-            groups.tell(now, &summary);
+        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.last_summary()) {
+            groups.publish(now, &summary);
         }
         if !self.config.dry_run {
             self.enforce(&plan);
@@ -230,7 +230,7 @@ impl ApLoop {
                 radio: self.config.radios.get(&id).copied().or_else(|| self.air.radio(id.0)),
             })
             .collect();
-        steerer.only_tell(self.config.dry_run);
+        steerer.set_dry_run(self.config.dry_run);
         let now = clock::now().since_beginning();
         if let Err(error) = steerer.look(now, self.steward.is_limited_by_air(), &sending) {
             self.problems.push(error.to_string());
@@ -293,7 +293,7 @@ impl ApLoop {
 
     /// From the next tick on, only reports what it would do, or sets bounds. Existing bounds
     /// expire.
-    pub fn only_tell(&mut self, dry_run: bool) {
+    pub fn set_dry_run(&mut self, dry_run: bool) {
         if let Some(groups) = &mut self.groups {
             groups.lead(!dry_run);
         }

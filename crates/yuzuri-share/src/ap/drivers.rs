@@ -14,25 +14,25 @@ const AIRTIME_FAIRNESS: usize = 33;
 const COUNTS_AFTER: u32 = 100;
 
 /// Whether a driver tells something; `None`: not known yet.
-type Told = Option<bool>;
+type Support = Option<bool>;
 
 /// What a driver tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Tells {
-    rate: Told,
-    airtime: Told,
-    retries: Told,
-    queue: Told,
+struct Provided {
+    rate: Support,
+    airtime: Support,
+    retries: Support,
+    queue: Support,
 }
 
-impl Tells {
-    fn of(peers: &[Heard], features: &[u8]) -> Tells {
+impl Provided {
+    fn of(peers: &[Heard], features: &[u8]) -> Provided {
         let announces = |bit: usize| features.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0);
         let shows = |what: fn(&Heard) -> bool| peers.iter().any(what);
         let is_busy = peers.iter().any(|peer| peer.sent.unwrap_or(0) >= COUNTS_AFTER);
         // What is shown is true; what is not shown of stations that have much traffic is not told,
         // whatever is announced.
-        let told = |shown: bool, silent: bool, announced: bool| {
+        let support = |shown: bool, silent: bool, announced: bool| {
             if shown {
                 Some(true)
             } else if silent {
@@ -42,11 +42,11 @@ impl Tells {
             }
         };
         let is_there = !peers.is_empty();
-        Tells {
-            rate: told(shows(|peer| peer.radio.is_some()), is_busy, false),
-            airtime: told(shows(|peer| peer.airtime_us.is_some()), is_busy, announces(AIRTIME_FAIRNESS)),
-            retries: told(shows(|peer| peer.retries.is_some()), is_there, false),
-            queue: told(shows(|peer| peer.queued.is_some()), is_there, announces(TXQS)),
+        Provided {
+            rate: support(shows(|peer| peer.radio.is_some()), is_busy, false),
+            airtime: support(shows(|peer| peer.airtime_us.is_some()), is_busy, announces(AIRTIME_FAIRNESS)),
+            retries: support(shows(|peer| peer.retries.is_some()), is_there, false),
+            queue: support(shows(|peer| peer.queued.is_some()), is_there, announces(TXQS)),
         }
     }
 
@@ -58,12 +58,12 @@ impl Tells {
             ("retries", self.retries),
             ("queue", self.queue),
         ];
-        let which = |told: Told| {
-            all.iter().filter(|(_, one)| *one == told).map(|(name, _)| *name).collect::<Vec<_>>()
+        let which = |support: Support| {
+            all.iter().filter(|(_, one)| *one == support).map(|(name, _)| *name).collect::<Vec<_>>()
         };
         let parts = [
-            ("tells", which(Some(true))),
-            ("does not tell", which(Some(false))),
+            ("reports", which(Some(true))),
+            ("does not report", which(Some(false))),
             ("not known yet:", which(None)),
         ];
         let parts = parts.iter().filter(|(_, names)| !names.is_empty());
@@ -103,7 +103,7 @@ fn of_interface(path: &Path) -> Option<Finding> {
     let driver = driver.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let peers = wireless::peers(index)?;
     let features = wireless::features(index).unwrap_or_default();
-    Some(Tells::of(&peers, &features).finding(interface, driver.unwrap_or("unknown driver")))
+    Some(Provided::of(&peers, &features).finding(interface, driver.unwrap_or("unknown driver")))
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     use crate::wireless::recorded::{attribute, entry, nested};
     use crate::wireless::{
         RATE_BITRATE, RATE_MCS, STA_INFO_RX_BITRATE, STA_INFO_RX_DURATION, STA_INFO_TID_STATS,
-        STA_INFO_TX_PACKETS, STA_INFO_TX_RETRIES, TID_STATS_TXQ_STATS, TXQ_STATS_BACKLOG_PACKETS, told,
+        STA_INFO_TX_PACKETS, STA_INFO_TX_RETRIES, TID_STATS_TXQ_STATS, TXQ_STATS_BACKLOG_PACKETS, parsed,
     };
 
     fn number(kind: u16, value: u32) -> Vec<u8> {
@@ -137,8 +137,8 @@ mod tests {
     }
 
     fn found(peers: &[Vec<Vec<u8>>], features: &[u8]) -> (Standing, String) {
-        let peers: Vec<Heard> = peers.iter().map(|one| told(&entry(one)).unwrap()).collect();
-        let finding = Tells::of(&peers, features).finding("wlan0", "ath9k");
+        let peers: Vec<Heard> = peers.iter().map(|one| parsed(&entry(one)).unwrap()).collect();
+        let finding = Provided::of(&peers, features).finding("wlan0", "ath9k");
         assert_eq!(finding.advice.is_empty(), finding.standing == Standing::Ok, "{finding:?}");
         assert_eq!(finding.what, "radio wlan0");
         (finding.standing, finding.found)
@@ -164,31 +164,31 @@ mod tests {
         let packets = |count| number(STA_INFO_TX_PACKETS, count);
         let retries = number(STA_INFO_TX_RETRIES, 0);
         let all = vec![rate(), packets(900), retries.clone(), airtime(7_000), queue()];
-        assert_eq!(found(std::slice::from_ref(&all), &[]), ok("tells rate, airtime, retries, queue"));
+        assert_eq!(found(std::slice::from_ref(&all), &[]), ok("reports rate, airtime, retries, queue"));
         // One of two stations has sent nothing yet.
         assert_eq!(
             found(&[vec![retries.clone(), packets(2), airtime(0)], all], &[]),
-            ok("tells rate, airtime, retries, queue")
+            ok("reports rate, airtime, retries, queue")
         );
         // As mac80211_hwsim, which has no air.
         let hwsim = vec![rate(), packets(900), retries.clone(), airtime(0), queue()];
         assert_eq!(
             found(std::slice::from_ref(&hwsim), &[]),
-            ok("tells rate, retries, queue; does not tell airtime")
+            ok("reports rate, retries, queue; does not report airtime")
         );
         assert_eq!(
             found(&[hwsim], &announced(&[AIRTIME_FAIRNESS])),
-            ok("tells rate, retries, queue; does not tell airtime"),
+            ok("reports rate, retries, queue; does not report airtime"),
             "announced, and yet not there"
         );
         // A driver with firmware that counts for itself.
         assert_eq!(
             found(&[vec![packets(900)]], &[]),
-            fallback("does not tell rate, airtime, retries, queue")
+            fallback("does not report rate, airtime, retries, queue")
         );
         assert_eq!(
             found(&[vec![packets(3), retries]], &[]),
-            fallback("tells retries; does not tell queue; not known yet: rate, airtime")
+            fallback("reports retries; does not report queue; not known yet: rate, airtime")
         );
     }
 
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(found(&[], &[]), fallback("not known yet: rate, airtime, retries, queue"));
         assert_eq!(
             found(&[], &announced(&[TXQS, AIRTIME_FAIRNESS])),
-            fallback("tells airtime, queue; not known yet: rate, retries")
+            fallback("reports airtime, queue; not known yet: rate, retries")
         );
         assert_eq!(found(&[], &announced(&[TXQS - 1, AIRTIME_FAIRNESS + 1])), found(&[], &[]));
     }

@@ -130,13 +130,14 @@ impl Groups {
                 }
             });
         }
-        let told: Vec<_> = self
+        let new_notices: Vec<_> = self
             .places
             .iter_mut()
             .flat_map(|p| &mut p.members)
-            .filter_map(|(member, _)| member.told())
+            .filter_map(|(member, _)| member.new_notice())
             .collect();
-        let has_new_key = told.iter().map(|notice| self.keys.take(notice)).fold(false, |any, new| any | new);
+        let has_new_key =
+            new_notices.iter().map(|notice| self.keys.take(notice)).fold(false, |any, new| any | new);
         if self.keys.work() || has_new_key || now >= self.look_at {
             self.look(now);
         }
@@ -201,7 +202,7 @@ impl Groups {
     }
 
     /// Sends the summary to the members.
-    pub(super) fn tell(&mut self, now: Moment, summary: &Summary) {
+    pub(super) fn publish(&mut self, now: Moment, summary: &Summary) {
         for (member, _) in self.places.iter_mut().flat_map(|place| &mut place.members) {
             member.summarize(now, summary.clone());
         }

@@ -160,7 +160,7 @@ impl Other {
                 self.per_s + (self.passed_between(from_ns, to_ns) / in_s - self.per_s) * surely
             }
             Arrives::Unsure => self.per_s,
-            Arrives::Untold => {
+            Arrives::Unknown => {
                 let to_ns = self.looked_ns.saturating_sub(u64::from(like.srtt_us) * 1000);
                 let from_ns = to_ns.saturating_sub((self.looked_for_s * 1e9) as u64);
                 self.passed_between(from_ns, to_ns) / self.looked_for_s.max(1e-3)

@@ -151,7 +151,7 @@ impl Steward {
     }
 
     /// The members' summary, with the share of a station of weight 1.
-    pub fn told(&self) -> Option<Summary> {
+    pub fn last_summary(&self) -> Option<Summary> {
         self.summary.as_ref().map(|summary| summary.weighted(1.0 / self.mean_weight()))
     }
 

@@ -11,7 +11,7 @@ pub(super) const KEPT_NS: u64 = 20_000_000_000;
 /// The least time between the return of two marks for a rate, nanoseconds.
 const APART_NS: u64 = 500_000_000;
 /// How long a mark is current.
-const TELLS_NS: u64 = 1_000_000_000;
+const CURRENT_NS: u64 = 1_000_000_000;
 /// A full queue drops bursts, and spares connections, whose segments arrive as fast as others
 /// leave: while these lose little, other traffic may lose half. From this fraction of retransmitted
 /// segments on, the arrival of other traffic is unknown.
@@ -22,7 +22,7 @@ const LOST: f64 = 0.02;
 pub(super) enum Arrives {
     /// There is no information from connections.
     #[default]
-    Untold,
+    Unknown,
     /// Connections provided information before, and do not now, as in recovery.
     Unsure,
     /// The data that passed between these moments, ns, arrived in this many seconds; `surely`: the
@@ -86,10 +86,10 @@ impl UnderWay {
     fn arriving(&self, now_ns: u64) -> Arrives {
         let Some((at_ns, bytes)) = self.marks.back().filter(|(at, _)| now_ns.saturating_sub(*at) < KEPT_NS)
         else {
-            return Arrives::Untold;
+            return Arrives::Unknown;
         };
         let earlier = self.marks.iter().rfind(|(at, _)| at_ns - at >= APART_NS);
-        match earlier.filter(|_| now_ns.saturating_sub(*at_ns) < TELLS_NS) {
+        match earlier.filter(|_| now_ns.saturating_sub(*at_ns) < CURRENT_NS) {
             Some((before_ns, before)) => Arrives::Passed {
                 from_ns: when(&self.passed, *before),
                 to_ns: when(&self.passed, *bytes),
@@ -261,7 +261,7 @@ mod tests {
             assert!((surely(1) - [1.0, 0.5, 0.0, 1.0][look as usize % 4]).abs() < 1e-9);
             // Over more than one tick: the worst value.
             assert!(look < 3 || (surely(3) - [0.0, 0.5, 0.0, 0.0][look as usize % 4]).abs() < 1e-9, "{look}");
-            assert_eq!(under_way.arrives(), Arrives::Untold, "no mark came back");
+            assert_eq!(under_way.arrives(), Arrives::Unknown, "no mark came back");
         }
     }
 
@@ -276,9 +276,9 @@ mod tests {
         }
         let Arrives::Passed { to_ns, in_s, .. } = under_way.arrives() else { panic!("{under_way:?}") };
         assert!(wire.now_ns - to_ns < 2 * STEP_NS && in_s < 0.6, "{in_s}");
-        under_way.look(wire.now_ns + TELLS_NS, [].into_iter(), &[wire.other]);
+        under_way.look(wire.now_ns + CURRENT_NS, [].into_iter(), &[wire.other]);
         assert_eq!(under_way.arrives(), Arrives::Unsure);
         under_way.look(wire.now_ns + KEPT_NS, [].into_iter(), &[wire.other]);
-        assert_eq!(under_way.arrives(), Arrives::Untold);
+        assert_eq!(under_way.arrives(), Arrives::Unknown);
     }
 }

@@ -123,24 +123,24 @@ mod tests {
     struct Path {
         whose: WhoseLoss,
         seen: FlowSeen,
-        told: u64,
+        attributed: u64,
         lossy_for: u32,
     }
 
     impl Path {
         fn new(srtt_ms: u32) -> Path {
             let seen = FlowSeen { id: 1, srtt_us: srtt_ms * 1000, ..FlowSeen::default() };
-            Path { whose: WhoseLoss::default(), seen, told: 0, lossy_for: 0 }
+            Path { whose: WhoseLoss::default(), seen, attributed: 0, lossy_for: 0 }
         }
 
         /// This look's losses as the policy sees them.
         fn look(&mut self, buckets: Buckets, lost: u64) -> u64 {
             self.seen.delivered += 1000;
             self.seen.lost += lost;
-            let mut told = self.seen;
-            self.whose.look(buckets, self.lossy_for > 0, 0.5, [&mut told].into_iter());
-            let news = told.lost - self.told;
-            self.told = told.lost;
+            let mut attributed = self.seen;
+            self.whose.look(buckets, self.lossy_for > 0, 0.5, [&mut attributed].into_iter());
+            let news = attributed.lost - self.attributed;
+            self.attributed = attributed.lost;
             self.lossy_for = if news > 2 { 60 } else { self.lossy_for.saturating_sub(1) };
             news
         }
@@ -171,7 +171,7 @@ mod tests {
             for held in [Buckets::Ready, Buckets::Hold, Buckets::Ready] {
                 assert!((0..60).all(|_| path.look(held, 10) == 10));
             }
-            assert_eq!(path.told, 10 * (2 + 180));
+            assert_eq!(path.attributed, 10 * (2 + 180));
         }
     }
 

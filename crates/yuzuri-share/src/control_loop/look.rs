@@ -32,13 +32,13 @@ impl ControlLoop {
         }
         for problem in &problems {
             if !self.problems.contains(problem) {
-                (self.tell)(&Event::Problem(problem.clone()));
+                (self.report)(&Event::Problem(problem.clone()));
             }
         }
         self.problems = problems;
         for wait in &waits {
             if !self.waits.contains(wait) {
-                (self.tell)(&Event::Waits(wait.clone()));
+                (self.report)(&Event::Waits(wait.clone()));
             }
         }
         self.waits = waits;
@@ -57,7 +57,7 @@ impl ControlLoop {
         self.links = stay;
         for mut link in gone {
             link.leave(now, &mut self.out);
-            (self.tell)(&Event::Gone { interface: link.interface.name.clone() });
+            (self.report)(&Event::Gone { interface: link.interface.name.clone() });
         }
     }
 
@@ -86,8 +86,8 @@ impl ControlLoop {
             }
         };
         let link = &mut self.links[at];
-        let told = link.config.radio.map(|radio| radio.hint());
-        link.radio = told.or(station.map(|station| station.radio)).unwrap_or_default();
+        let configured = link.config.radio.map(|radio| radio.hint());
+        link.radio = configured.or(station.map(|station| station.radio)).unwrap_or_default();
         if let Some(member) = &mut link.member {
             let leader = member.leading_access_point();
             let is_it = |at: &SocketAddr| self.discovery.is_access_point(&link.interface, bssid, at.ip());
@@ -106,7 +106,7 @@ impl ControlLoop {
         let Some(keys) = self.keys.of(group) else { return Ok(()) };
         let is_news = link.set_group(now, (group, from), keys, &self.identity);
         if is_news.map_err(|error| ShareError::system(name.clone(), error))? {
-            (self.tell)(&Event::Joined { interface: name, group: group.to_string(), from });
+            (self.report)(&Event::Joined { interface: name, group: group.to_string(), from });
         }
         Ok(())
     }

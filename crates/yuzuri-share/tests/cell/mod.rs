@@ -239,20 +239,20 @@ impl Instance {
 
     pub fn start(cell: &Cell, host: u32, config: ShareConfig) -> Result<Instance, ShareError> {
         let (name, stop) = (cell.name(host), Arc::new(AtomicBool::new(false)));
-        let (tell, told) = channel();
+        let (sender, started) = channel();
         let stopping = stop.clone();
         let thread = std::thread::spawn(move || {
             enter(&name);
             match ControlLoop::start_with(config, move |event| println!("{name}: {event}")) {
                 Ok(mut share) => {
                     let tid = nix::unistd::gettid().as_raw();
-                    tell.send(Ok((share.status_cell(), share.orders(), tid))).unwrap();
+                    sender.send(Ok((share.status_cell(), share.orders(), tid))).unwrap();
                     share.run(&stopping).unwrap();
                 }
-                Err(error) => tell.send(Err(error)).unwrap(),
+                Err(error) => sender.send(Err(error)).unwrap(),
             }
         });
-        let (status_cell, orders, tid) = told.recv().unwrap()?;
+        let (status_cell, orders, tid) = started.recv().unwrap()?;
         Ok(Instance { status_cell, orders, stop, thread: Some(thread), tid })
     }
 

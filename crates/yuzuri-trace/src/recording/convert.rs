@@ -78,7 +78,7 @@ pub struct Beside<'a> {
     pub source: &'static str,
     /// The value for an event. It receives all items in order, since some determine the meaning of
     /// later ones.
-    pub tell: &'a mut dyn FnMut(&Item) -> Option<&'static str>,
+    pub value_of: &'a mut dyn FnMut(&Item) -> Option<&'static str>,
 }
 
 /// Converts a recording. The columns are the recording's own, in the same order. Records include
@@ -111,7 +111,7 @@ pub fn convert<R: Read, W: Write + Send>(
             Err(error) => break Some(error),
         };
         for item in &items {
-            table.tell(item);
+            table.value_of(item);
             let rows = &mut table.rows;
             match item {
                 Item::Event(event) => {
@@ -150,7 +150,7 @@ pub fn convert<R: Read, W: Write + Send>(
 struct Table<'a> {
     rows: Rows,
     beside: Option<Beside<'a>>,
-    told: Texts,
+    added: Texts,
     /// Of all columns.
     schema: SchemaRef,
 }
@@ -168,13 +168,13 @@ impl<'a> Table<'a> {
                 Arc::new(Schema::new(fields).with_metadata(own.metadata().clone()))
             }
         };
-        Table { rows: Rows::new(own, session), beside, told: Texts::default(), schema }
+        Table { rows: Rows::new(own, session), beside, added: Texts::default(), schema }
     }
 
     /// Determines the additional column of the next item's row.
-    fn tell(&mut self, item: &Item) {
-        if let Some(text) = self.beside.as_mut().and_then(|beside| (beside.tell)(item)) {
-            self.told.set(self.rows.len(), text);
+    fn value_of(&mut self, item: &Item) {
+        if let Some(text) = self.beside.as_mut().and_then(|beside| (beside.value_of)(item)) {
+            self.added.set(self.rows.len(), text);
         }
     }
 
@@ -186,7 +186,7 @@ impl<'a> Table<'a> {
             return Ok(batch);
         }
         let mut columns = batch.columns().to_vec();
-        columns.push(self.told.take(count).map_err(failed)?);
+        columns.push(self.added.take(count).map_err(failed)?);
         RecordBatch::try_new(self.schema.clone(), columns).map_err(failed)
     }
 }

@@ -163,7 +163,7 @@ impl<'a> View<'a> {
                 continue;
             }
             if *mark == Marks::AT_BOUND {
-                marks.insert(Marks::TELLS_BOUND);
+                marks.insert(Marks::REPORTS_BOUND);
             }
             if column.value(row) {
                 marks.insert(*mark);

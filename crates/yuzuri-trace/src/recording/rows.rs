@@ -304,13 +304,13 @@ impl Rows {
             }
         }
         let has_sender_marks = Some(NullBuffer::from(self.has_sender_marks.as_slice()));
-        let tells_bound: NullBuffer =
-            self.marks.iter().map(|marks| Marks(*marks).contains(Marks::TELLS_BOUND)).collect();
+        let reports_bound: NullBuffer =
+            self.marks.iter().map(|marks| Marks(*marks).contains(Marks::REPORTS_BOUND)).collect();
         let marks = COLUMNS.iter().filter(|column| column.name.starts_with("mark_"));
         for (column, (mark, _)) in marks.zip(Marks::ALL) {
             let set = BooleanBuffer::collect_bool(rows, |row| Marks(self.marks[row]).contains(mark));
             let nulls = match mark {
-                Marks::AT_BOUND => Some(tells_bound.clone()),
+                Marks::AT_BOUND => Some(reports_bound.clone()),
                 _ if Marks::OF_SENDER.contains(mark) => has_sender_marks.clone(),
                 _ => present.clone(),
             };

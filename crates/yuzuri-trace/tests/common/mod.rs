@@ -14,7 +14,8 @@ pub const STARTED_UNIX_NS: i64 = 1_750_000_000_123_456_789;
 pub const STARTED_MONO_NS: u64 = 86_400_000_000_000;
 
 pub fn session() -> Session {
-    let hook = |name: &str, tells: &str, state| Hook { name: name.into(), tells: tells.into(), state };
+    let hook =
+        |name: &str, provides: &str, state| Hook { name: name.into(), provides: provides.into(), state };
     Session {
         yuzuri: "0.1.0".into(),
         host: "bench".into(),

@@ -114,13 +114,13 @@ pub struct Receiving {
 impl Receiving {
     pub fn start(options: ReceiveOptions) -> Receiving {
         let listener = Listener::bind(options).unwrap();
-        let (tell, events) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let address = listener.address();
         let flag = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut report = |event: &ReceiveEvent| {
-                tell.send(event.clone()).unwrap();
+                sender.send(event.clone()).unwrap();
                 Ok(())
             };
             listener.run(&mut report, &flag)

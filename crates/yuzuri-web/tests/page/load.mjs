@@ -58,10 +58,10 @@ function watch() {
   window.watched = () => {
     const sorted = gaps.slice(0, filled).sort();
     const at = (part) => sorted[Math.min(Math.floor(filled * part), filled - 1)] ?? 0;
-    const told = { ...counts, frames: filled, seconds: sorted.reduce((sum, gap) => sum + gap, 0) / 1000, median: at(0.5), p95: at(0.95), p99: at(0.99) };
+    const measured = { ...counts, frames: filled, seconds: sorted.reduce((sum, gap) => sum + gap, 0) / 1000, median: at(0.5), p95: at(0.95), p99: at(0.99) };
     filled = 0;
     for (const name of Object.keys(counts)) counts[name] = 0;
-    return told;
+    return measured;
   };
 }
 

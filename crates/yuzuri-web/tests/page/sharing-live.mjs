@@ -77,7 +77,7 @@ async function check(folder, children) {
   await eventually(
     page,
     async () => [status().interfaces[0].flows.find((each) => each.obeys).bound, await text(page, '[data-value="bounds"]')],
-    ([{ lower, upper }, told]) => upper > 0 && told === (lower > 0 ? `${lower} to ${upper} seg` : `up to ${upper} seg`),
+    ([{ lower, upper }, cell]) => upper > 0 && cell === (lower > 0 ? `${lower} to ${upper} seg` : `up to ${upper} seg`),
   );
   if (shots) {
     // Some steps of it.

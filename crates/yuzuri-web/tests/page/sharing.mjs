@@ -11,17 +11,17 @@ const golden = () => JSON.parse(readFileSync(new URL("../data/share-status.json"
 
 /** Answers with what `status` holds, as the daemon does, and counts. */
 function daemon(path, status) {
-  const told = { status, asked: 0 };
+  const answer = { status, asked: 0 };
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on("error", () => undefined);
     socket.on("end", () => {
-      told.asked += 1;
-      socket.end(`${JSON.stringify(told.status)}\n`);
+      answer.asked += 1;
+      socket.end(`${JSON.stringify(answer.status)}\n`);
     });
     socket.resume();
   });
   const up = new Promise((resolve) => server.listen(path, resolve));
-  return { told, up, close: () => server.close() };
+  return { answer, up, close: () => server.close() };
 }
 
 /** A feed whose page asks at a socket of its own; the socket is of nobody yet. */
@@ -55,7 +55,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   assert.ok(!(await page.locator("#list").isVisible()));
   if (shots) await page.screenshot({ path: `${shots}/sharing-absent.png` });
 
-  const { told, up, close: end } = daemon(socket, golden());
+  const { answer, up, close: end } = daemon(socket, golden());
   await up;
   await until(page, () => !document.querySelector("#share-status").hidden);
   const fact = (key) => text(page, `[data-share="${key}"]`);
@@ -85,7 +85,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   await line(page, "--bound", 8);
   // No daemon answered before: where bounds begin there is a line.
   await until(page, () => [...document.querySelectorAll(".begins-line")].some((each) => !each.hidden && each.textContent === "sharing begins"));
-  told.status.interfaces[0].flows[0].bound = { lower: 0, upper: 60 };
+  answer.status.interfaces[0].flows[0].bound = { lower: 0, upper: 60 };
   await until(page, () => document.querySelector('[data-value="bounds"]').textContent === "up to 60 seg");
   assert.match(await text(page, "#help-lines"), /upper bound of the window by sharing/);
   await until(page, () => document.querySelector("#chart-text").textContent.includes("bounds up to 60 seg"));
@@ -93,8 +93,8 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   // What it warns of, and a member that signs with the other key while keys are being changed.
   assert.ok(!(await page.locator("#share-warned").isVisible()), "no warning yet");
   const warning = "key file /etc/yuzuri/share.key: its mode 0644 lets every user of this machine have or change the key; `chmod 0640` closes it";
-  told.status.warnings = [warning];
-  told.status.interfaces[0].members[1].other_key = true;
+  answer.status.warnings = [warning];
+  answer.status.interfaces[0].members[1].other_key = true;
   await until(page, () => document.querySelector("#share-warned").checkVisibility());
   assert.match(await text(page, "#share-warned"), /Sharing works, but the daemon warns:/);
   assert.equal(await text(page, "#share-warnings li"), warning);
@@ -102,28 +102,28 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   assert.match(await page.locator("#share-interfaces .key", { hasText: "other key" }).locator("xpath=..").getAttribute("title"), /^10\.0\.0\.3:48770: It signs with the second key that this terminal accepts/);
   assert.match(await text(page, "#share-remarks"), /wlan0: 1 member still signs with the other key.*slows no transfer/);
   if (shots) await page.screenshot({ path: `${shots}/sharing-warned.png` });
-  delete told.status.warnings;
-  delete told.status.interfaces[0].members[1].other_key;
+  delete answer.status.warnings;
+  delete answer.status.interfaces[0].members[1].other_key;
   await until(page, () => !document.querySelector("#share-warned").checkVisibility());
   await until(page, () => !document.querySelector("#share-remarks").textContent.includes("other key"));
 
   // Whatever it says is text.
   const bad = '<img src=x onerror="window.hurt=1"><b>x</b>';
-  Object.assign(told.status, { steers: false, why_not: bad, problems: [bad], warnings: [bad] });
-  Object.assign(told.status.interfaces[0], { name: bad, group: bad, group_from: bad });
-  Object.assign(told.status.interfaces[0].flows[2], { standing: bad, remote: bad });
-  Object.assign(told.status.interfaces[0].members[2], { node: bad, address: bad });
-  told.status.interfaces[0].summary.phase = bad;
+  Object.assign(answer.status, { steers: false, why_not: bad, problems: [bad], warnings: [bad] });
+  Object.assign(answer.status.interfaces[0], { name: bad, group: bad, group_from: bad });
+  Object.assign(answer.status.interfaces[0].flows[2], { standing: bad, remote: bad });
+  Object.assign(answer.status.interfaces[0].members[2], { node: bad, address: bad });
+  answer.status.interfaces[0].summary.phase = bad;
   await until(page, () => document.querySelector("#share-policy").textContent.includes("nothing is bounded: <img"));
   await until(page, () => document.querySelector("#share-interfaces h3").textContent.startsWith("<img"));
   assert.equal(await page.locator("#side-sharing img, #side-sharing b").count(), 0);
   assert.equal(await page.evaluate(() => window.hurt), undefined);
   // A daemon of another version, and what is no JSON object: that is told, and what was there stays.
-  told.status = { interfaces: [{ name: "eth9", members: [{}], flows: [{}] }], policy: {} };
+  answer.status = { interfaces: [{ name: "eth9", members: [{}], flows: [{}] }], policy: {} };
   await until(page, () => document.querySelector("#share-trouble").textContent.includes("another version"));
-  told.status = golden();
+  answer.status = golden();
   await until(page, () => document.querySelector("#share-trouble").textContent === "" && document.querySelector("#share-interfaces h3").textContent === "wlan0");
-  told.status = [1];
+  answer.status = [1];
   await until(page, () => document.querySelector("#share-trouble").textContent.includes("no JSON object"));
   end();
   await until(page, () => !document.querySelector("#share-absent").hidden);
@@ -136,21 +136,21 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
 
 test("sharing: asked for once a second, and only while the page is seen", async () => {
   const { socket, url, close } = await startPage();
-  const { told, up, close: end } = daemon(socket, golden());
+  const { answer, up, close: end } = daemon(socket, golden());
   await up;
   const page = await open(url);
   await ready(page);
   const from = performance.now();
-  const first = told.asked;
+  const first = answer.asked;
   // For the bounds in the charts, though nobody has opened the view.
-  await eventually(page, () => told.asked, (asked) => asked >= first + 4);
+  await eventually(page, () => answer.asked, (asked) => asked >= first + 4);
   assert.ok(performance.now() - from >= 2950, "a pause of a second after each of the first three");
   const still = async (what) => {
     // One may be under way.
     await page.waitForTimeout(1100);
-    const before = told.asked;
+    const before = answer.asked;
     await page.waitForTimeout(2500);
-    assert.equal(told.asked, before, what);
+    assert.equal(answer.asked, before, what);
   };
   const visibility = (now) =>
     page.evaluate((state) => {
@@ -160,8 +160,8 @@ test("sharing: asked for once a second, and only while the page is seen", async 
   await visibility("hidden");
   await still("the page is not seen");
   await visibility("visible");
-  const hidden = told.asked;
-  await eventually(page, () => told.asked, (asked) => asked > hidden);
+  const hidden = answer.asked;
+  await eventually(page, () => answer.asked, (asked) => asked > hidden);
   await page.context().close();
   end();
   close();
@@ -169,14 +169,14 @@ test("sharing: asked for once a second, and only while the page is seen", async 
 
 test("sharing: dark and light, wide and narrow, nothing jumps, all has names", async () => {
   const { socket, url, close } = await startPage();
-  const { told, up, close: end } = daemon(socket, golden());
+  const { answer, up, close: end } = daemon(socket, golden());
   await up;
   for (const [name, options] of Object.entries({
     dark: { colorScheme: "dark" },
     light: { colorScheme: "light" },
     phone: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
   })) {
-    told.status = golden();
+    answer.status = golden();
     const page = await open(url, options);
     await ready(page);
     await page.keyboard.press("g");
@@ -191,7 +191,7 @@ test("sharing: dark and light, wide and narrow, nothing jumps, all has names", a
     if (shots) await page.screenshot({ path: `${shots}/sharing-${name}.png`, fullPage: name === "phone" });
     const before = await places();
     // Other values, as they come and go.
-    const each = told.status.interfaces[0];
+    const each = answer.status.interfaces[0];
     Object.assign(each.summary, { phase: "probe", capacity_bps: 1_234_567_890, share_bps: 617_000_000, paced: true });
     each.members[2].age_s = 47;
     Object.assign(each.flows[0], { bound: { lower: 1028, upper: 3184 }, rule: "probe" });
@@ -215,7 +215,7 @@ test("sharing: dark and light, wide and narrow, nothing jumps, all has names", a
 test("sharing: on an access point its stations, who bounds them, and what they had before", async () => {
   const { socket, url, close } = await startPage();
   const status = JSON.parse(readFileSync(new URL("../data/ap-status.json", import.meta.url), "utf8"));
-  const { told, up, close: end } = daemon(socket, status);
+  const { answer, up, close: end } = daemon(socket, status);
   await up;
   const page = await open(url);
   await ready(page);
@@ -238,12 +238,12 @@ test("sharing: on an access point its stations, who bounds them, and what they h
   ]);
   if (shots) await page.screenshot({ path: `${shots}/stations.png` });
   // A station goes, another one carries more; then a terminal's daemon answers instead.
-  told.status = { ...status, dry_run: true, stations: [status.stations[0], { ...status.stations[3], rate_bps: 20e6 }] };
+  answer.status = { ...status, dry_run: true, stations: [status.stations[0], { ...status.stations[3], rate_bps: 20e6 }] };
   await eventually(page, async () => (await rows()).map((row) => row[0]).join(), (now) => now === "10.0.0.14,10.0.0.11");
   assert.match(await text(page, "#share-policy"), /dry run: nothing is bounded/);
-  told.status = golden();
+  answer.status = golden();
   await until(page, () => document.querySelector('#share-interfaces table[aria-label="Stations"]') === null && document.querySelectorAll("#share-interfaces section").length > 0);
-  told.status = status;
+  answer.status = status;
   await until(page, () => document.querySelector('#share-interfaces table[aria-label="Stations"]') !== null && document.querySelectorAll("#share-interfaces section").length === 1);
   await page.context().close();
   end();

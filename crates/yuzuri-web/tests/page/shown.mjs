@@ -101,7 +101,7 @@ test("flows are grouped, folded and summed", async (url) => {
   await page.selectOption("#group", "process");
   await until(page, () => document.querySelectorAll("tr.group").length > 1);
   // Each group's line stands above its flows, and says how many they are.
-  const told = await page.evaluate(() => {
+  const reported = await page.evaluate(() => {
     const groups = [];
     for (const row of document.querySelectorAll(".list tbody tr")) {
       if (row.classList.contains("group")) groups.push([Number.parseInt(row.querySelector(".more").textContent, 10), 0]);
@@ -109,10 +109,10 @@ test("flows are grouped, folded and summed", async (url) => {
     }
     return groups;
   });
-  assert.ok(told.every(([said, listed]) => said === listed), JSON.stringify(told));
-  assert.equal(told.reduce((sum, [said]) => sum + said, 0), flows);
+  assert.ok(reported.every(([said, listed]) => said === listed), JSON.stringify(reported));
+  assert.equal(reported.reduce((sum, [said]) => sum + said, 0), flows);
   await page.locator("tr.group").first().click();
-  await until(page, (left) => document.querySelectorAll("tr.flow").length === left, flows - told[0][1]);
+  await until(page, (left) => document.querySelectorAll("tr.flow").length === left, flows - reported[0][1]);
   assert.equal(await page.locator("tr.group .fold").first().getAttribute("aria-expanded"), "false");
   // What is folded is still in the sum.
   assert.equal(await text(page, "tfoot .more"), `${flows} flows`);
@@ -134,9 +134,9 @@ test("the cursor reads what the server knows", async (url) => {
   for (let n = 0; n < 8; n += 1) {
     await page.keyboard.press("Shift+ArrowLeft");
     await drawn(page);
-    const told = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#say") };
+    const reported = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#say") };
     const id = await page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
-    const last = Number.parseInt(told.cwnd, 10);
+    const last = Number.parseInt(reported.cwnd, 10);
     const headers = { Authorization: `Bearer ${new URL(url).hash.slice("#token=".length)}` };
     const get = (path) => page.evaluate(async ([p, h]) => (await fetch(p, { headers: h })).json(), [path, headers]);
     const session = await get("/api/session");
@@ -151,10 +151,10 @@ test("the cursor reads what the server knows", async (url) => {
     }
     if (near_.length === 0) continue;
     const [low, high] = [Math.min(...near_.map((b) => b[0])), Math.max(...near_.map((b) => b[1]))];
-    assert.ok(last >= low && last <= high, `cwnd ${told.cwnd} at ${shown}, the server says ${low} to ${high}`);
-    assert.match(told.cwnd, / seg$/);
-    assert.match(told.srtt, /ms|s/);
-    assert.match(told.at, /cwnd .* throughput .* srtt/);
+    assert.ok(last >= low && last <= high, `cwnd ${reported.cwnd} at ${shown}, the server says ${low} to ${high}`);
+    assert.match(reported.cwnd, / seg$/);
+    assert.match(reported.srtt, /ms|s/);
+    assert.match(reported.at, /cwnd .* throughput .* srtt/);
     checked += 1;
   }
   assert.ok(checked >= 4, `${checked} places could be compared`);
@@ -187,8 +187,8 @@ test("what limits a flow stands in the list, above the chart, in its lane and in
   assert.ok(colors >= 2, `${colors} colours in the lane of limits`);
   const file = await download(page, () => page.click("#csv"));
   const lines = file.data.toString().trim().split("\n").map((row) => row.split(","));
-  const told = lines.slice(1).map((row) => row[lines[0].indexOf("limited_by")]);
-  assert.ok(told.every((limit) => limit === "" || limits.includes(limit)) && told.includes(name === "unknown" ? read : name), [...new Set(told)].join());
+  const reported = lines.slice(1).map((row) => row[lines[0].indexOf("limited_by")]);
+  assert.ok(reported.every((limit) => limit === "" || limits.includes(limit)) && reported.includes(name === "unknown" ? read : name), [...new Set(reported)].join());
   await page.context().close();
 });
 
@@ -245,12 +245,12 @@ test("on a phone nothing is wider than the screen", async (url) => {
 test("first paint within a second, page within 150 kB", async (url) => {
   const page = await open(url);
   await ready(page);
-  const told = await page.evaluate(() => ({
+  const reported = await page.evaluate(() => ({
     paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
     bytes: performance.getEntriesByType("resource").filter((e) => /\.(js|css|svg)$/.test(e.name)).reduce((n, e) => n + e.encodedBodySize, performance.getEntriesByType("navigation")[0].encodedBodySize),
   }));
-  console.log(`  first paint ${told.paint?.toFixed(0)} ms, ${told.bytes} bytes over the wire`);
-  assert.ok(told.paint < 1000);
-  assert.ok(told.bytes < 150_000);
+  console.log(`  first paint ${reported.paint?.toFixed(0)} ms, ${reported.bytes} bytes over the wire`);
+  assert.ok(reported.paint < 1000);
+  assert.ok(reported.bytes < 150_000);
   await page.context().close();
 });

@@ -197,18 +197,18 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   await page.keyboard.press("Escape");
   // Live regions speak of what the reader did and of what went wrong, not of each number that changes.
   const spoken = await page.evaluate(async () => {
-    const told = [];
-    const watcher = new MutationObserver((changes) => told.push(...changes.map(({ target }) => (target.parentElement ?? target).id)));
+    const announced = [];
+    const watcher = new MutationObserver((changes) => announced.push(...changes.map(({ target }) => (target.parentElement ?? target).id)));
     for (const region of document.querySelectorAll('[aria-live], [role="status"], [role="alert"], [role="log"], output')) {
       if (region.offsetParent !== null || region.classList.contains("sr")) watcher.observe(region, { subtree: true, childList: true, characterData: true });
     }
     const before = document.querySelector("#account").textContent;
     for (let n = 0; n < 100 && (n < 30 || document.querySelector("#account").textContent === before); n += 1) await new Promise((resolve) => setTimeout(resolve, 100));
     watcher.disconnect();
-    return { told, moved: document.querySelector("#account").textContent !== before };
+    return { announced, moved: document.querySelector("#account").textContent !== before };
   });
   assert.ok(spoken.moved, "the numbers did change meanwhile");
-  assert.deepEqual(spoken.told, []);
+  assert.deepEqual(spoken.announced, []);
   // In the list, arrows go from line to line and take the focus along, also when lines are sorted anew.
   await page.focus('tr.flow[aria-selected="true"]');
   await page.keyboard.press("ArrowUp");

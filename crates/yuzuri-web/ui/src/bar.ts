@@ -19,7 +19,7 @@ export function showSession(session: Session): void {
     const item = document.createElement("li");
     const name = document.createElement("code");
     name.textContent = hook.name;
-    if (hook.state === "used") item.append(name, ` ${hook.tells}`);
+    if (hook.state === "used") item.append(name, ` ${hook.provides}`);
     else {
       item.className = "missing";
       item.append(name, ` missing: ${hook.state.missing.why}; ${hook.state.missing.instead}`);
@@ -47,7 +47,7 @@ export function showLink(): void {
     const since = newest() > 0 ? ` What you see is from ${timeText(newest(), 0)}.` : "";
     // A screen reader announces each change, so the count of seconds is not in it.
     put(el("banner-why"), `${lost.again === undefined ? "Not connected" : "Connection lost"}: ${lost.why}.${since}`);
-    const tell = (again: number): void => {
+    const setTitle = (again: number): void => {
       const left = Math.max(Math.ceil((again - Date.now()) / 1000), 0);
       put(el("banner-again"), left > 0 ? `Trying again in ${left} s.` : "Trying again …");
     };
@@ -55,8 +55,8 @@ export function showLink(): void {
     const { again } = lost;
     if (again === undefined) put(el("banner-again"), "");
     else {
-      tell(again);
-      linkTimer = window.setInterval(() => tell(again), 500);
+      setTitle(again);
+      linkTimer = window.setInterval(() => setTitle(again), 500);
     }
   } else {
     if (state.link.state === "open") banner.hidden = true;
@@ -92,9 +92,9 @@ export function showStatus(): void {
     (status.face_lost > 0 ? ` ${whole(status.face_lost)} were not shown because a browser did not keep up; this does not affect recordings.` : "") +
     (status.forgotten > 0 ? ` ${whole(status.forgotten)} old flows were dropped from the table.` : "");
   const filter = el<HTMLInputElement>("filter");
-  if (document.activeElement !== filter && filter.dataset["told"] !== status.filter) {
+  if (document.activeElement !== filter && filter.dataset["sent"] !== status.filter) {
     filter.value = status.filter;
-    filter.dataset["told"] = status.filter;
+    filter.dataset["sent"] = status.filter;
   }
   const density = el<HTMLSelectElement>("density");
   const interval = String(status.interval_us);

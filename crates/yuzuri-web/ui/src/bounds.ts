@@ -25,7 +25,7 @@ export class Bounds {
   private readonly steps: Step[] = [];
 
   /** Records a report at a time, microseconds since the session's start. */
-  tell(time: number, { lower, upper }: Bound): void {
+  add(time: number, { lower, upper }: Bound): void {
     const last = this.steps[this.steps.length - 1];
     if (last !== undefined && time <= last.from) return;
     if (last !== undefined && time <= last.until) {

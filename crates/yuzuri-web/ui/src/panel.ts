@@ -192,8 +192,8 @@ export class Panel implements Ground, StripGround {
       set(0, this.columns.map((c) => c.cwnd));
       set(1, this.columns.map((c) => c.rate));
       set(2, this.columns.map((c) => c.srtt));
-      this.tellUnit(this.titles[1].left);
-      this.tellRtt(this.titles[2].left, "srtt");
+      this.showUnit(this.titles[1].left);
+      this.showRtt(this.titles[2].left, "srtt");
     } else {
       const c = this.columns[0];
       if (c === undefined) return;
@@ -204,21 +204,21 @@ export class Panel implements Ground, StripGround {
         put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes sent and acknowledged, and how far the peer's window reaches");
       } else {
         set(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
-        this.tellUnit(this.titles[0].right);
+        this.showUnit(this.titles[0].right);
       }
       if (isSingle(this.kind)) {
         set(1, [c.srttMin, c.srttMax, c.srtt, c.minRtt]);
-        this.tellRtt(this.titles[1].left, "RTT");
+        this.showRtt(this.titles[1].left, "RTT");
       }
     }
     this.strip.draw(this);
   }
 
-  private tellUnit(title: HTMLElement | undefined): void {
+  private showUnit(title: HTMLElement | undefined): void {
     put(title, `throughput, ${unitOf(this.scales.rate.max).name}${this.above.rate}`);
   }
 
-  private tellRtt(title: HTMLElement, what: string): void {
+  private showRtt(title: HTMLElement, what: string): void {
     put(title, `${what}, ms${this.above.rtt}`);
   }
 

@@ -4,7 +4,7 @@ import { el, say } from "./dom";
 import { Refusal, request } from "./live";
 import { state } from "./state";
 
-async function tell(path: string, body: unknown, error: HTMLElement): Promise<boolean> {
+async function post(path: string, body: unknown, error: HTMLElement): Promise<boolean> {
   error.textContent = "";
   try {
     await request(path, body);
@@ -18,28 +18,28 @@ async function tell(path: string, body: unknown, error: HTMLElement): Promise<bo
 el<HTMLFormElement>("filter-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const box = el<HTMLInputElement>("filter");
-  void tell("/api/filter", { filter: box.value.trim() }, el("filter-error")).then((done) => {
+  void post("/api/filter", { filter: box.value.trim() }, el("filter-error")).then((done) => {
     box.setAttribute("aria-invalid", String(!done));
     if (done) {
-      box.dataset["told"] = box.value.trim();
+      box.dataset["sent"] = box.value.trim();
       say("Filter applied");
     }
   });
 });
 el<HTMLSelectElement>("density").addEventListener("change", (event) => {
   const choice = event.target as HTMLSelectElement;
-  void tell("/api/density", { interval_us: Number(choice.value) }, el("filter-error")).then((done) => {
+  void post("/api/density", { interval_us: Number(choice.value) }, el("filter-error")).then((done) => {
     if (!done) choice.value = String(state.status?.interval_us ?? choice.value);
     choice.blur();
   });
 });
-el("replay-play").addEventListener("click", () => void tell("/api/replay", { paused: !(state.status?.replay?.paused ?? false) }, el("replay-error")));
+el("replay-play").addEventListener("click", () => void post("/api/replay", { paused: !(state.status?.replay?.paused ?? false) }, el("replay-error")));
 el<HTMLSelectElement>("replay-speed").addEventListener("change", (event) => {
   const choice = event.target as HTMLSelectElement;
-  void tell("/api/replay", { speed: Number(choice.value) }, el("replay-error"));
+  void post("/api/replay", { speed: Number(choice.value) }, el("replay-error"));
   choice.blur();
 });
 el<HTMLInputElement>("replay-seek").addEventListener("change", (event) => {
   const part = Number((event.target as HTMLInputElement).value) / 1000;
-  void tell("/api/replay", { position_us: Math.round(part * (state.status?.replay?.length_us ?? 0)) }, el("replay-error"));
+  void post("/api/replay", { position_us: Math.round(part * (state.status?.replay?.length_us ?? 0)) }, el("replay-error"));
 });

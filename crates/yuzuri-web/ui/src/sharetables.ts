@@ -14,7 +14,7 @@ export class Lines<T> {
     cell.textContent = none;
   }
 
-  update(items: readonly T[], key: (item: T) => string, tell: (row: HTMLTableRowElement, item: T) => void): void {
+  update(items: readonly T[], key: (item: T) => string, fill: (row: HTMLTableRowElement, item: T) => void): void {
     const wanted = new Map(items.map((item) => [key(item), item]));
     for (const [id, row] of this.kept) {
       if (wanted.has(id)) continue;
@@ -34,7 +34,7 @@ export class Lines<T> {
       }
       if (row === place) place = place.nextElementSibling;
       else this.body.insertBefore(row, place);
-      tell(row, item);
+      fill(row, item);
     }
   }
 }

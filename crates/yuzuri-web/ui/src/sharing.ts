@@ -52,7 +52,7 @@ class Section {
     });
   }
 
-  tell(each: ShareInterface): void {
+  render(each: ShareInterface): void {
     const { write } = this;
     const phase = words.phase(each.summary);
     write("phase", `${phase.short}. ${phase.long}`);
@@ -77,11 +77,11 @@ class Section {
       put(row.cells[4].children[1], member.other_key === true ? words.OTHER_KEY.short : "");
       row.cells[4].title = [member.address ?? "", member.other_key === true ? words.OTHER_KEY.long : ""].filter(Boolean).join(": ");
     });
-    this.flows.update(each.flows, (flow) => `${flow.id} ${flow.local} ${flow.remote}`, tellFlow);
+    this.flows.update(each.flows, (flow) => `${flow.id} ${flow.local} ${flow.remote}`, showFlow);
   }
 }
 
-function tellFlow(row: HTMLTableRowElement, flow: ShareFlow): void {
+function showFlow(row: HTMLTableRowElement, flow: ShareFlow): void {
   const id = idOf(flow);
   const known = id === undefined ? undefined : flows.all.get(id);
   const button = row.cells[0].firstElementChild as HTMLButtonElement;
@@ -124,7 +124,7 @@ function showStatus(status: ShareStatus): void {
       sections.set(each.name, section);
       el("share-interfaces").append(section.root);
     }
-    section.tell(each);
+    section.render(each);
   }
   showWarnings(status.warnings ?? []);
   put(el("share-remarks"), words.remarks(status).join(" "));
@@ -172,7 +172,7 @@ function keepBounds(status: ShareStatus): void {
     if (id === undefined || !flows.all.has(id)) continue;
     const kept = bounds.get(id) ?? new Bounds();
     bounds.set(id, kept);
-    kept.tell(at, flow.bound);
+    kept.add(at, flow.bound);
   }
   state.dirty = true;
 }

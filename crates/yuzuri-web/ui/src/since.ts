@@ -33,10 +33,10 @@ function together(flows: readonly Drawn[], from: number, to: number): Together |
   const rates: number[] = [];
   const srtts: number[] = [];
   for (const flow of flows) {
-    const told = over(flow.store, from, Math.min(to, flow.end), flow.receives ? B.RECEIVED : B.ACKED);
-    if (told === undefined || flow.end < from) continue;
-    rates.push((told.bytes * 8e6) / (to - from));
-    if (told.srtt > 0) srtts.push(told.srtt);
+    const sums = over(flow.store, from, Math.min(to, flow.end), flow.receives ? B.RECEIVED : B.ACKED);
+    if (sums === undefined || flow.end < from) continue;
+    rates.push((sums.bytes * 8e6) / (to - from));
+    if (sums.srtt > 0) srtts.push(sums.srtt);
   }
   const index = jain(rates);
   srtts.sort((a, b) => a - b);

@@ -23,7 +23,7 @@ class Stations {
     });
   }
 
-  tell(status: AccessPointStatus): void {
+  show(status: AccessPointStatus): void {
     const { write } = this;
     const phase = words.phase(status.summary);
     write("phase", `${phase.short}. ${phase.long}`);
@@ -66,6 +66,6 @@ export function showStations(status: AccessPointStatus): void {
     shown = new Stations();
     el("share-interfaces").append(shown.root);
   }
-  shown.tell(status);
+  shown.show(status);
   put(el("share-remarks"), status.problems.join(" "));
 }

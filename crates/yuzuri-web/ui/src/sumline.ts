@@ -36,15 +36,15 @@ export class SumLine {
     this.tr.addEventListener("click", toggle);
   }
 
-  tell(name: string, sum: Sum, folded: boolean): void {
+  show(name: string, sum: Sum, folded: boolean): void {
     put(this.name, name);
     put(this.more, `${sum.flows} flow${sum.flows === 1 ? "" : "s"}${sum.open < sum.flows ? `, ${sum.open} open` : ""}`);
     const { rate: rateCell, limit, cwnd, srtt, resent } = this.cells;
     put(rateCell, rate(sum.rate));
     put(limit, limitShort(sum.limit) ?? "–");
-    const told = limitName(sum.limit);
-    limit.style.color = told === undefined ? "" : `var(${limitColor(sum.limit)})`;
-    limit.title = told === undefined ? "" : `${told}: ${limitMeaning(sum.limit)}; what limits most of them`;
+    const limitText = limitName(sum.limit);
+    limit.style.color = limitText === undefined ? "" : `var(${limitColor(sum.limit)})`;
+    limit.title = limitText === undefined ? "" : `${limitText}: ${limitMeaning(sum.limit)}; what limits most of them`;
     put(cwnd, count(sum.cwnd));
     cwnd.title = "Sum of the congestion windows";
     put(srtt, sum.srtt > 0 ? timeUs(sum.srtt) : "–");

@@ -27,7 +27,7 @@ interface Line {
   cells: Record<"rate" | "limit" | "cwnd" | "srtt" | "resent", HTMLTableCellElement>;
   state: HTMLElement;
   seen: boolean;
-  told: string;
+  texts_shown: string;
   /** How it is marked: focused, chosen; undefined: not marked yet. */
   marked: string | undefined;
   drawn: number;
@@ -123,7 +123,7 @@ export class List {
       for (const [id, line] of this.lines) {
         const flow = this.flows.all.get(id);
         if (!line.seen || line.drawn !== 0 || flow === undefined) continue;
-        this.tell(line, flow);
+        this.show(line, flow);
         this.draw(line, flow);
       }
     });
@@ -264,7 +264,7 @@ export class List {
       }
       stand(line.tr);
       this.mark(line, focus === id, chosen.has(id));
-      if (line.seen || line.told === "" || n % UNSEEN_TURNS === this.turn) this.tell(line, flow);
+      if (line.seen || line.texts_shown === "" || n % UNSEEN_TURNS === this.turn) this.show(line, flow);
       if (line.seen && now - line.drawn > 500) this.draw(line, flow);
     }
     heads(this.groups.length);
@@ -276,7 +276,7 @@ export class List {
   /** Updates the totals of all flows and of each group. */
   private sums(): void {
     this.total.tr.hidden = this.found.length < 2;
-    if (this.found.length > 1) this.total.tell("Sum", sumOf(this.found), false);
+    if (this.found.length > 1) this.total.show("Sum", sumOf(this.found), false);
     const named = this.by === "" ? [] : this.groups;
     const names = new Set(named.map(({ name }) => name));
     for (const [name, line] of this.groupLines) {
@@ -291,7 +291,7 @@ export class List {
         this.groupLines.set(name, line);
       }
       const flows = ids.map((id) => this.flows.all.get(id)).filter((flow): flow is Flow => flow !== undefined);
-      line.tell(name, sumOf(flows), this.folded.has(name));
+      line.show(name, sumOf(flows), this.folded.has(name));
     }
   }
 
@@ -327,7 +327,7 @@ export class List {
     const cells = { rate: cell("rate-cell"), limit: cell("limit-cell"), cwnd: cell("cwnd-cell"), srtt: cell("srtt-cell"), resent: cell("resent-cell") };
     const state = document.createElement("span");
     cell("").append(state);
-    const line: Line = { tr, box, name, more, picture, cells, state, seen: false, told: "", marked: undefined, drawn: 0 };
+    const line: Line = { tr, box, name, more, picture, cells, state, seen: false, texts_shown: "", marked: undefined, drawn: 0 };
     this.watcher.observe(tr);
     return line;
   }
@@ -346,7 +346,7 @@ export class List {
     line.box.checked = chosen;
   }
 
-  private tell(line: Line, flow: Flow): void {
+  private show(line: Line, flow: Flow): void {
     const ended = endedAt(flow) === null ? "" : closedAt(flow) === null ? "not watched" : "closed";
     const state = number(flow, R.STATE);
     const limit = limitOf(flow);
@@ -354,9 +354,9 @@ export class List {
       flow.name, flow.more, ended !== "" ? ended : rate(flowRate(flow)), count(number(flow, R.CWND)),
       number(flow, R.SRTT) > 0 ? timeUs(number(flow, R.SRTT)) : "–", count(number(flow, R.TOTAL_RETRANS)), String(state), limitShort(limit) ?? "–", String(number(flow, R.LIMIT_PART)),
     ];
-    const told = texts.join("\n");
-    if (told === line.told) return;
-    line.told = told;
+    const texts_shown = texts.join("\n");
+    if (texts_shown === line.texts_shown) return;
+    line.texts_shown = texts_shown;
     const { cells } = line;
     put(line.name, texts[0]);
     put(line.more, texts[1]);

@@ -91,7 +91,7 @@ export class Columns {
     let wide = 0;
     let previous = -1;
     let [cwnd, ssthresh, srtt, minRtt, state] = [-1, 0, 0, 0, 255];
-    let told = -Infinity;
+    let knownUntil = -Infinity;
     const hold = (upTo: number): void => {
       for (let p = Math.max(previous + 1, 0); p < upTo && p < g.pixels; p += 1) {
         this.put(p, cwnd, cwnd, ssthresh, srtt, srtt, srtt, minRtt);
@@ -110,11 +110,11 @@ export class Columns {
         this.bursts[count] = 2 * data[i + B.CWND_MAX] * mss;
         count += 1;
         const start = data[i + B.START];
-        if (data[i + B.LIMIT_BEFORE] >= 0 && told > -Infinity) this.limited(g, data[i + B.LIMIT_BEFORE], told, start, start - told);
+        if (data[i + B.LIMIT_BEFORE] >= 0 && knownUntil > -Infinity) this.limited(g, data[i + B.LIMIT_BEFORE], knownUntil, start, start - knownUntil);
         // Before the first record nothing is known.
-        const since = told > -Infinity ? told : last - data[i + B.LIMIT_LEAD];
+        const since = knownUntil > -Infinity ? knownUntil : last - data[i + B.LIMIT_LEAD];
         this.limited(g, data[i + B.LIMIT], Math.max(start, since), last, data[i + B.LIMIT_LEAD]);
-        told = last;
+        knownUntil = last;
         const p = Math.floor((last - g.start) / g.pixel);
         if (p >= g.pixels) break;
         if (p >= 0) {

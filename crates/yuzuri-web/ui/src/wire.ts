@@ -70,7 +70,7 @@ export interface Status {
 
 export interface Hook {
   name: string;
-  tells: string;
+  provides: string;
   state: "used" | { missing: { why: string; instead: string } };
 }
 

@@ -61,8 +61,8 @@ test("limits lie where they held, at every zoom and after buckets are joined", (
   // sample each 4 ms.
   for (let n = 0; n < 1500; n += 1) {
     if (n > 500 && n < 1250) continue;
-    const told = n === 0 ? {} : { LIMIT: path, LIMIT_LEAD: 3999, LIMIT_BEFORE: n === 1250 ? app : -1 };
-    store.push(bucket(n * 4000, n * 4000 + 3999, [9, 9, 9], n, told));
+    const places = n === 0 ? {} : { LIMIT: path, LIMIT_LEAD: 3999, LIMIT_BEFORE: n === 1250 ? app : -1 };
+    store.push(bucket(n * 4000, n * 4000 + 3999, [9, 9, 9], n, places));
   }
   for (const pixels of [6, 60, 600, 3000]) {
     const columns = new Columns();

@@ -11,11 +11,11 @@ const golden = (): ShareStatus => JSON.parse(readFileSync("../tests/data/share-s
 
 test("bounds are steps from when they are known, and end when they are not", () => {
   const bounds = new Bounds();
-  bounds.tell(1e6, { lower: 10, upper: 20 });
-  bounds.tell(2e6, { lower: 10, upper: 20 });
-  bounds.tell(3e6, { lower: 0, upper: 40 });
+  bounds.add(1e6, { lower: 10, upper: 20 });
+  bounds.add(2e6, { lower: 10, upper: 20 });
+  bounds.add(3e6, { lower: 0, upper: 40 });
   // A long gap without polling.
-  bounds.tell(10e6, { lower: 5, upper: 0 });
+  bounds.add(10e6, { lower: 5, upper: 0 });
   assert.equal(bounds.at(999_999), undefined);
   assert.deepEqual([1e6, 2.5e6, 2_999_999].map((time) => bounds.at(time)?.upper), [20, 20, 20]);
   assert.equal(bounds.at(3e6)?.upper, 40);
@@ -31,7 +31,7 @@ test("bounds are steps from when they are known, and end when they are not", () 
 
 test("bounds of hours take no more than their room, and the newest stay", () => {
   const bounds = new Bounds();
-  for (let n = 1; n <= 20_000; n += 1) bounds.tell(n * 1e6, { lower: 0, upper: n });
+  for (let n = 1; n <= 20_000; n += 1) bounds.add(n * 1e6, { lower: 0, upper: n });
   assert.equal(bounds.at(20_000e6)?.upper, 20_000);
   assert.equal(bounds.at(19_000e6)?.upper, 19_000);
   assert.equal(bounds.at(10_000e6), undefined);

@@ -90,7 +90,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     let flows = sinks.flows();
     let finished = sinks.finish();
     eprintln!("yuzuri: {account}");
-    tell_of_no_match(&session.filter, flows);
+    warn_without_match(&session.filter, flows);
     finished?;
     Ok(ExitCode::SUCCESS)
 }
@@ -135,7 +135,7 @@ fn open(args: &SourceArgs, filter: &Filter) -> anyhow::Result<Box<dyn Watch>> {
 }
 
 /// Says that a filter chose nothing, which otherwise looks like a quiet host.
-fn tell_of_no_match(filter: &str, flows: u64) {
+fn warn_without_match(filter: &str, flows: u64) {
     if !filter.is_empty() && flows == 0 {
         eprintln!("yuzuri: no flow matched {filter}; without a filter, `yuzuri watch` shows all flows");
     }
@@ -188,7 +188,7 @@ fn pump(
     if !status {
         return pump.run(watch);
     }
-    let account = pump.telling(|account| eprint!("\r\x1b[K{account} ")).run(watch);
+    let account = pump.reporting(|account| eprint!("\r\x1b[K{account} ")).run(watch);
     eprint!("\r\x1b[K");
     account
 }

@@ -62,7 +62,7 @@ impl Printer {
     }
 
     fn json(&mut self, item: &Item) -> anyhow::Result<()> {
-        let limited_by = self.limited.tell(item).map(Limit::name);
+        let limited_by = self.limited.limit_of(item).map(Limit::name);
         let value = match item {
             Item::Event(event) => event_json(event, limited_by, self.wall_offset_ns),
             Item::Flow(flow) => json!({ "kind": "flow", "flow": flow.as_ref() }),

@@ -87,8 +87,8 @@ impl Rows {
         self.flush(out)?;
         let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
         let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
-        let told = format!("flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control);
-        writeln!(out, "{}", visible(&told).replace('\n', "?"))?;
+        let line = format!("flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control);
+        writeln!(out, "{}", visible(&line).replace('\n', "?"))?;
         let mut limits = FlowLimits::default();
         limits.controlled_by(&flow.congestion_control);
         self.flows.insert(flow.id, Known { flow: flow.clone(), limits });

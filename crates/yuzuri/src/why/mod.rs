@@ -20,7 +20,7 @@ use yuzuri_view::text;
 use yuzuri_watch::{For, Pump, Sinks, source};
 
 /// No flow that sends was seen.
-const NOTHING_TO_TELL: u8 = 3;
+const NOTHING_SENT: u8 = 3;
 
 /// Observes for a while, or reads a recording, and prints the answer.
 pub fn run(args: WhyArgs) -> anyhow::Result<ExitCode> {
@@ -59,11 +59,11 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     sinks.finish()?;
     let mut flows = collector.take();
     last_look(&filter, args, &mut flows);
-    let told = print::all(args, &flows)?;
+    let answered = print::all(args, &flows)?;
     let source = serde_json::to_value(session.source)?;
     print::end(args, &flows, Some(&account), None, Some(source))?;
     eprintln!("yuzuri: {account}");
-    Ok(code(told, None, &format!("no flow of {} sent anything", or_all(&session.filter)), &flows))
+    Ok(code(answered, None, &format!("no flow of {} sent anything", or_all(&session.filter)), &flows))
 }
 
 /// Queries the kernel once more for flows that are still open: a flow that fell silent has no
@@ -105,7 +105,7 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
         }
     }
     let complete = reader.complete();
-    let told = print::all(args, &flows)?;
+    let answered = print::all(args, &flows)?;
     print::end(args, &flows, flows.account(), complete, Some(source))?;
     match (&broke, reader.tail()) {
         (Some(error), _) => eprintln!("yuzuri: {error}"),
@@ -115,7 +115,7 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
         (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", file.display()),
         _ => {}
     }
-    Ok(code(told, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
+    Ok(code(answered, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
 }
 
 fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -127,26 +127,26 @@ fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> 
     }
     let (flows, broke) = captured::read(file, filter, stop)?;
     let complete = broke.is_none().then_some(true).or(Some(false));
-    let told = print::all(args, &flows)?;
+    let answered = print::all(args, &flows)?;
     print::end(args, &flows, None, complete, Some("capture".into()))?;
     if let Some(broke) = &broke {
         eprintln!("yuzuri: {}: {broke}; everything before it was used", file.display());
     }
-    Ok(code(told, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
+    Ok(code(answered, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
 }
 
-fn code(told: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -> ExitCode {
+fn code(answered: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -> ExitCode {
     if complete == Some(false) {
         return ExitCode::FAILURE;
     }
-    if told > 0 {
+    if answered > 0 {
         return ExitCode::SUCCESS;
     }
     let silent = flows.len();
     let seen =
         if silent == 0 { String::new() } else { format!(" ({} only received)", text::count(silent as u64)) };
     eprintln!("yuzuri: {nothing}{seen}");
-    ExitCode::from(NOTHING_TO_TELL)
+    ExitCode::from(NOTHING_SENT)
 }
 
 /// An account for programs.

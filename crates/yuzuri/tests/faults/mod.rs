@@ -71,24 +71,24 @@ impl Transfer {
         let stop = Arc::new(AtomicBool::new(false));
         let sockets = vec![near.try_clone().unwrap(), far.try_clone().unwrap()];
         let local = near.local_addr().unwrap();
-        let (tells, told) = mpsc::channel();
+        let (sender, sent) = mpsc::channel();
         let threads = vec![
             std::thread::spawn({
-                let (stop, tells) = (stop.clone(), tells.clone());
+                let (stop, sender) = (stop.clone(), sender.clone());
                 move || {
-                    tells.send(account()).unwrap();
+                    sender.send(account()).unwrap();
                     read(far, fault, &stop);
                 }
             }),
             std::thread::spawn({
                 let stop = stop.clone();
                 move || {
-                    tells.send(account()).unwrap();
+                    sender.send(account()).unwrap();
                     write(near, fault, &stop);
                 }
             }),
         ];
-        let accounts = told.iter().take(threads.len()).collect();
+        let accounts = sent.iter().take(threads.len()).collect();
         Transfer { stop, threads, sockets, accounts, local, _path: path }
     }
 }

@@ -226,9 +226,9 @@ impl Half {
         if self.by_duplicates == 0 || segments == 0 {
             return bytes;
         }
-        let told_before = self.by_duplicates.min(segments - 1);
-        self.by_duplicates -= told_before;
-        bytes - told_before * mss
+        let reported_before = self.by_duplicates.min(segments - 1);
+        self.by_duplicates -= reported_before;
+        bytes - reported_before * mss
     }
 
     /// Whether the sender counts duplicate acknowledgements because it has no selective ones. If

@@ -70,7 +70,7 @@ pub(crate) struct Steerer {
     plan: Steering,
     /// The radios that stations had where they have been.
     known: HashMap<(StationId, usize), RadioConfig>,
-    only_tells: bool,
+    dry_run: bool,
     pub(crate) status: SteeringStatus,
 }
 
@@ -82,14 +82,14 @@ impl Steerer {
             radios: sockets.iter().map(radio).collect(),
             plan: Steering::default(),
             known: HashMap::new(),
-            only_tells: false,
+            dry_run: false,
             status: SteeringStatus::default(),
         }
     }
 
     /// Whether it only decides, and sends no requests.
-    pub(crate) fn only_tell(&mut self, only_tells: bool) {
-        self.only_tells = only_tells;
+    pub(crate) fn set_dry_run(&mut self, dry_run: bool) {
+        self.dry_run = dry_run;
     }
 
     /// Checks which station is where, and asks one to move if all gain by it. `air_limits`: shares
@@ -119,7 +119,7 @@ impl Steerer {
         }
         // Forget stations that are gone from all radios.
         self.known.retain(|(id, _), _| place.contains_key(id));
-        let request = self.plan.look(now, air_limits && !self.only_tells, &candidates);
+        let request = self.plan.look(now, air_limits && !self.dry_run, &candidates);
         let Some((request, to)) = request.and_then(|request| Some((request, bss.get(request.to)?))) else {
             return Ok(());
         };

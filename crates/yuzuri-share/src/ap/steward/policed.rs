@@ -76,8 +76,8 @@ mod tests {
             heard.iter().map(|report| report.rate_bps as f64 / 1e6).sum::<f64>()
         };
         let all = 8.0 + 16.0 * 1448.0 / 1500.0;
-        for (most, told) in [(0.0, 8.0), (8.0, 8.0), (12.0, 12.0), (20.0, 20.0), (100.0, all)] {
-            assert!((sum(most * 1e6) - told).abs() < 0.2, "{most}: {}", sum(most * 1e6));
+        for (most, expected) in [(0.0, 8.0), (8.0, 8.0), (12.0, 12.0), (20.0, 20.0), (100.0, all)] {
+            assert!((sum(most * 1e6) - expected).abs() < 0.2, "{most}: {}", sum(most * 1e6));
         }
         let heard = steward.reach_the_gate(12e6);
         assert_eq!((heard[0].rate_bps > 7_900_000, heard[1].rate_bps), (true, 4_000_000));

@@ -202,7 +202,7 @@ fn members_have_weights_and_limits_too() {
         let stations = rules.into_iter().enumerate().map(|(n, rule)| (id(n as u8), rule)).collect();
         let mut steward = Steward::new(PolicyConfig::default(), Rules { stations, ..Rules::default() });
         let (mut acked, mut start) = ([0; 4], [0; 4]);
-        let mut told: Option<Summary> = None;
+        let mut last_summary: Option<Summary> = None;
         for look in 0..240 {
             let reports = [0_u8, 1].map(|n| {
                 let of = usize::from(n);
@@ -215,12 +215,16 @@ fn members_have_weights_and_limits_too() {
             wire.look(&mut steward);
             // They bound themselves to their weight of the previous share.
             for n in [0, 1] {
-                let Some(told) = told.as_ref().filter(|told| told.phase != Phase::StartUp) else { continue };
-                let own = told.weighted(steward.weight_of(id(n as u8)));
+                let Some(last_summary) =
+                    last_summary.as_ref().filter(|last_summary| last_summary.phase != Phase::StartUp)
+                else {
+                    continue;
+                };
+                let own = last_summary.weighted(steward.weight_of(id(n as u8)));
                 wire.wants[n] =
                     own.share_of(RadioHint::default()) / 8.0 * (0.04 + f64::from(own.queue_us) / 1e6);
             }
-            told = steward.told();
+            last_summary = steward.last_summary();
             if look == 119 {
                 start = [0, 1, 2, 3].map(|n: usize| wire.flows[n].acked_bytes);
             }
@@ -443,14 +447,14 @@ fn who_is_free_is_not_bounded_like_a_new_connection() {
     let mut wire = Wire::new(20.0, 40.0, 3);
     wire.application_bps[0] = Some(500_000.0);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
-    let mut told_free = 0;
+    let mut without_bound = 0;
     for _ in 0..80 {
         let plan = wire.look(&mut steward);
         let free = plan.flows.iter().filter(|(_, bound)| bound.bytes == 0).count();
         let rows = steward.stations.values().flat_map(|station| &station.rows);
         let unbounded = rows.filter(|row| row.bytes.is_none()).count();
         assert_eq!(free, if plan.others.is_some() { unbounded } else { 0 });
-        told_free += free;
+        without_bound += free;
     }
-    assert!(told_free > 20, "{told_free}");
+    assert!(without_bound > 20, "{without_bound}");
 }

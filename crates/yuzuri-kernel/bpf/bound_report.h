@@ -4,11 +4,11 @@
  * private area. Either side may be of another version, and another control may store anything
  * there: the upper bytes mark a valid report.
  */
-#ifndef YUZURI_TOLD_H
-#define YUZURI_TOLD_H
+#ifndef YUZURI_BOUND_REPORT_H
+#define YUZURI_BOUND_REPORT_H
 
-#define TOLD 12 /* index in the words of icsk_ca_priv */
-#define TOLD_BY_CONTROL 0x79757a75bd02e100ull
-#define TOLD_AT_BOUND 1 /* the upper bound holds the window, since the last ACK */
+#define BOUND_REPORT 12 /* index in the words of icsk_ca_priv */
+#define BOUND_REPORT_BY_CONTROL 0x79757a75bd02e100ull
+#define BOUND_REPORT_AT_BOUND 1 /* the upper bound holds the window, since the last ACK */
 
 #endif
