@@ -75,6 +75,9 @@ struct LotArgs {
     /// fairness, both
     #[arg(long)]
     alternatives: bool,
+    /// Print the state of a run of the setting of this number, twice per simulated second
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["alternatives", "json"])]
+    trace: Option<u64>,
 }
 
 /// Says how far the runs are.
@@ -118,6 +121,9 @@ pub fn write_lines(path: Option<&Path>, of: &[impl serde::Serialize]) -> anyhow:
 }
 
 fn lot(args: &LotArgs) -> anyhow::Result<()> {
+    if let Some(number) = args.trace {
+        return Ok(lot::trace(args.seed, number)?);
+    }
     if args.alternatives {
         let compared = watched(args.jobs, |jobs, stop, progress| {
             lot::compare(args.seed, args.settings, jobs, stop, progress)

@@ -26,12 +26,13 @@ impl Steer for Traced {
         if let Some(s) = self.sharing.summary() {
             let base_ms = s.destinations.first().map_or(0.0, |(_, us)| f64::from(*us) / 1e3);
             print!(
-                " {:?} {:.1} Mbit/s, {} senders, share {:.2} Mbit/s, air {:.3}, base {base_ms:.0} ms |",
+                " {:?} {:.1} Mbit/s, {} senders, share {:.2} Mbit/s, air {:.3}, base {base_ms:.0} ms, queue {} ms |",
                 s.phase,
                 s.capacity_bps as f64 / 1e6,
                 s.senders,
                 s.share_bps as f64 / 1e6,
-                f64::from(s.air_share_ppm) / 1e6
+                f64::from(s.air_share_ppm) / 1e6,
+                s.queue_us / 1000
             );
         }
         for ((seen, bound), before) in terminals.iter().zip(bounds).zip(&mut self.delivered) {

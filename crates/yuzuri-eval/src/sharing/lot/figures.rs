@@ -2,6 +2,7 @@
 
 use super::draw::Drawn;
 use super::oracle;
+use super::parts::{self, Parts};
 use super::waits::{Sums, Waits};
 use serde::Serialize;
 use yuzuri_netmodel::Time;
@@ -62,8 +63,12 @@ pub struct Outcome {
     pub spent: Spent,
     /// Where its members wait.
     pub waits: Waits,
-    /// With an oracle instead of the leader, where queues are longer than [`LONG_MS`].
-    pub oracle: Option<Figures>,
+    /// When their queue stands.
+    pub parts: Parts,
+    /// With an oracle instead of the leader.
+    pub oracle: Figures,
+    /// With the least windows that the policy gives.
+    pub least: Figures,
 }
 
 impl Outcome {
@@ -75,13 +80,10 @@ impl Outcome {
         let mut watched = Watched::of(&drawn, sharing(&drawn));
         let shared = Figures::of(&drawn, &run(&drawn.scenario, &mut watched)?);
         let cubic = Figures::of(&drawn, &run(&drawn.scenario, &mut NoSteer)?);
-        let oracle = if shared.queue_ms > LONG_MS {
-            let mut knowing = sharing(&drawn).knowing_at(oracle::of(&drawn));
-            Some(Figures::of(&drawn, &run(&drawn.scenario, &mut knowing)?))
-        } else {
-            None
-        };
-        let (spent, waits) = (watched.spent(), watched.waits.mean());
+        let mut knowing = sharing(&drawn).knowing_at(oracle::of(&drawn));
+        let oracle = Figures::of(&drawn, &run(&drawn.scenario, &mut knowing)?);
+        let least = parts::with_least_windows(&drawn)?;
+        let (spent, waits, parts) = (watched.spent(), watched.waits.mean(), watched.parts.mean());
         Ok(Outcome {
             number: drawn.number,
             words: drawn.words,
@@ -90,7 +92,9 @@ impl Outcome {
             shared,
             spent,
             waits,
+            parts,
             oracle,
+            least,
         })
     }
 
@@ -203,6 +207,7 @@ impl Figures {
 /// Counts where the group spends its time.
 struct Watched {
     waits: Sums,
+    parts: parts::Sums,
     sharing: Sharing,
     ticks: u32,
     start_up: u32,
@@ -212,7 +217,8 @@ struct Watched {
 
 impl Watched {
     fn of(drawn: &Drawn, sharing: Sharing) -> Watched {
-        Watched { waits: Sums::of(drawn), sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
+        let (waits, parts) = (Sums::of(drawn), parts::Sums::of(drawn));
+        Watched { waits, parts, sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
     }
 
     fn spent(&self) -> Spent {
@@ -224,8 +230,9 @@ impl Watched {
 impl Steer for Watched {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
-        self.waits.add(now, terminals);
+        let queues_ms = self.waits.add(now, terminals);
         let Some(summary) = self.sharing.summary().filter(|summary| summary.senders > 0) else { return };
+        self.parts.add(now, summary.phase, &queues_ms);
         self.ticks += 1;
         self.start_up += u32::from(summary.phase == Phase::StartUp);
         self.wide += u32::from(matches!(summary.phase, Phase::Contend | Phase::Off));

@@ -5,12 +5,15 @@ mod alternatives;
 mod draw;
 mod figures;
 mod oracle;
+mod parts;
 mod table;
 mod waits;
 
 use crate::sharing::contest::each;
+use crate::sharing::trace::Traced;
 use std::sync::atomic::AtomicBool;
 pub use table::quantile;
+use yuzuri_sim::{ScenarioError, run as run_with};
 
 pub use alternatives::{Compared, columns, tables as alternative_tables};
 pub use draw::{Drawn, setting};
@@ -32,6 +35,20 @@ pub const CLASSES: [&str; 12] = [
     "managed queues",
     "downloads",
 ];
+
+/// Prints the progress of a setting, after what it is.
+///
+/// # Errors
+/// None for the settings that are drawn.
+pub fn trace(seed: u64, number: u64) -> Result<(), ScenarioError> {
+    let drawn = draw::setting(seed, number);
+    println!("{}", drawn.words);
+    for (terminal, phy) in drawn.scenario.terminals.iter().zip(&drawn.phys) {
+        println!("{phy:?}: {:?}", terminal.traffic);
+    }
+    run_with(&drawn.scenario, &mut Traced::new(sharing(&drawn)))?;
+    Ok(())
+}
 
 /// Runs this many random settings of this seed with each alternative; `None` if it was stopped.
 ///

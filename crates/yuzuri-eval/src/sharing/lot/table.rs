@@ -2,7 +2,7 @@
 
 use super::figures::LONG_MS;
 use super::waits::PLACES;
-use super::{CLASSES, Outcome};
+use super::{CLASSES, Outcome, parts};
 use std::fmt::Write as _;
 
 /// How many of the worst are printed.
@@ -27,6 +27,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
         }
     }
     text += &long_queues(outcomes);
+    text += &parts::table(outcomes);
     let mut worst: Vec<(f64, String, &Outcome)> = outcomes
         .iter()
         .map(|outcome| {
@@ -80,7 +81,7 @@ fn long_queues(outcomes: &[Outcome]) -> String {
             median(&|o| o.spent.wide * 100.0),
             median(&|o| o.shared.queue_ms),
             median(&|o| o.cubic.queue_ms),
-            median(&|o| o.oracle.as_ref().map_or(f64::NAN, |oracle| oracle.queue_ms)),
+            median(&|o| o.oracle.queue_ms),
         );
     }
     text

@@ -62,7 +62,9 @@ impl Sums {
         }
     }
 
-    pub fn add(&mut self, now: Time, terminals: &[Option<Observation>]) {
+    /// Adds a look, and returns the queues of the members that it counts, ms.
+    pub fn add(&mut self, now: Time, terminals: &[Option<Observation>]) -> Vec<f64> {
+        let mut queues_ms = Vec::new();
         for ((seen, base_ms), least) in terminals.iter().zip(&self.base_ms).zip(&mut self.least) {
             let (Some(seen), Some(base_ms)) = (seen, base_ms) else { continue };
             let Some(stamps) = seen.timestamps else { continue };
@@ -83,7 +85,9 @@ impl Sums {
             self.sum.there_ms += there_ms - interface_ms;
             self.sum.back_ms += queue_ms - there_ms;
             self.looks += 1;
+            queues_ms.push(queue_ms);
         }
+        queues_ms
     }
 
     pub fn mean(&self) -> Waits {

@@ -1,0 +1,174 @@
+//! Of what a long queue consists: when it stands, and what of it no window shortens.
+
+use super::draw::Drawn;
+use super::figures::LONG_MS;
+use super::table::quantile;
+use super::{Figures, Outcome};
+use serde::Serialize;
+use std::fmt::Write as _;
+use yuzuri_netmodel::Time;
+use yuzuri_policy::Phase;
+use yuzuri_sim::cc::Bounds;
+use yuzuri_sim::{Fixed, ScenarioError, run};
+
+/// The least window that the policy gives, segments: with less, delayed ACKs stall a flow.
+const LEAST_WINDOW: u32 = 4;
+/// For so long after a change of the wire or of radios the queue counts as the change's.
+const CHANGES_FOR_MS: u64 = 5_000;
+
+/// The parts of a mean queue, ms, by what the group did meanwhile.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Parts {
+    /// In start-up.
+    pub start_up_ms: f64,
+    /// In the 5 s after the wire or radios changed.
+    pub change_ms: f64,
+    /// Behind a queue that the leader takes for others'.
+    pub standing_ms: f64,
+    /// At all other times.
+    pub held_ms: f64,
+}
+
+/// Sums of queues over looks.
+pub struct Sums {
+    from: Time,
+    changes: Vec<Time>,
+    sum: Parts,
+    looks: usize,
+}
+
+impl Sums {
+    pub fn of(drawn: &Drawn) -> Sums {
+        let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        Sums {
+            from: at(drawn.scenario.warm_up_ms),
+            changes: drawn.scenario.changes.iter().map(|change| at(change.at_ms)).collect(),
+            sum: Parts::default(),
+            looks: 0,
+        }
+    }
+
+    /// Adds the queues of the members that are judged, ms, in this phase of the group.
+    pub fn add(&mut self, now: Time, phase: Phase, queues_ms: &[f64]) {
+        if now < self.from {
+            return;
+        }
+        let since_ns = |at: &Time| now.as_nanos().checked_sub(at.as_nanos());
+        let changed = |at| since_ns(at).is_some_and(|ns| ns < CHANGES_FOR_MS * 1_000_000);
+        let part = match phase {
+            Phase::StartUp => &mut self.sum.start_up_ms,
+            _ if self.changes.iter().any(changed) => &mut self.sum.change_ms,
+            Phase::Contend | Phase::Off => &mut self.sum.standing_ms,
+            Phase::Hold | Phase::Probe => &mut self.sum.held_ms,
+        };
+        *part += queues_ms.iter().sum::<f64>();
+        self.looks += queues_ms.len();
+    }
+
+    pub fn mean(&self) -> Parts {
+        let of = |sum: f64| sum / self.looks.max(1) as f64;
+        Parts {
+            start_up_ms: of(self.sum.start_up_ms),
+            change_ms: of(self.sum.change_ms),
+            standing_ms: of(self.sum.standing_ms),
+            held_ms: of(self.sum.held_ms),
+        }
+    }
+}
+
+/// The results if the members have the least windows all the time. Their queue is of the windows
+/// themselves, of who is not bounded (outsiders, downloads, exchanges), and of the access to the
+/// air.
+///
+/// # Errors
+/// None for drawn settings.
+pub fn with_least_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
+    let bounds = Bounds { upper: Some(LEAST_WINDOW), ..Bounds::default() };
+    let mut least = Fixed(vec![bounds; drawn.phys.len() - drawn.outside]);
+    Ok(Figures::of(drawn, &run(&drawn.scenario, &mut least)?))
+}
+
+/// What is possible, by class; and of what each long queue consists.
+pub fn table(outcomes: &[Outcome]) -> String {
+    let mut text = String::from(
+        "\nWhat is possible: an oracle knows what each can have at each moment; the least windows are 4 segments a member, all the time.\n\n\
+         | class | queue p90, ms: CUBIC | ours | oracle | least windows | above 400 ms: ours | oracle | least windows | \
+         total over CUBIC p5: ours | oracle |\n|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for class in ["no outsiders", "outsiders"] {
+        let of: Vec<&Outcome> = outcomes.iter().filter(|o| o.classes.contains(&class)).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let queues = |figures: fn(&Outcome) -> &Figures| -> Vec<f64> {
+            of.iter().map(|o| figures(o).queue_ms).collect()
+        };
+        let p90 = |figures| format!("{:.0}", quantile(&queues(figures), 0.9));
+        let long = |figures| queues(figures).iter().filter(|ms| **ms > LONG_MS).count().to_string();
+        let p5 = |figures: fn(&Outcome) -> &Figures| {
+            let ratios: Vec<f64> =
+                of.iter().map(|o| figures(o).total_mbps / o.cubic.total_mbps.max(1e-9)).collect();
+            format!("{:.3}", quantile(&ratios, 0.05))
+        };
+        let columns = [
+            p90(|o| &o.cubic),
+            p90(|o| &o.shared),
+            p90(|o| &o.oracle),
+            p90(|o| &o.least),
+            long(|o| &o.shared),
+            long(|o| &o.oracle),
+            long(|o| &o.least),
+            p5(|o| &o.shared),
+            p5(|o| &o.oracle),
+        ];
+        let _ = writeln!(text, "| {class} | {} |", columns.join(" | "));
+    }
+    text += "\nQueues of more than 400 ms without outsiders, ms: what no window shortens, what an oracle has, and when ours stands.\n\n\
+         | setting | CUBIC | ours | oracle | least windows | in start-up | after a change | standing | held | what it is |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n";
+    let mut long: Vec<&Outcome> = outcomes
+        .iter()
+        .filter(|o| o.shared.queue_ms > LONG_MS && o.classes.contains(&"no outsiders"))
+        .collect();
+    long.sort_by(|a, b| b.shared.queue_ms.total_cmp(&a.shared.queue_ms));
+    for outcome in long {
+        let parts = outcome.parts;
+        let numbers = [
+            outcome.cubic.queue_ms,
+            outcome.shared.queue_ms,
+            outcome.oracle.queue_ms,
+            outcome.least.queue_ms,
+            parts.start_up_ms,
+            parts.change_ms,
+            parts.standing_ms,
+            parts.held_ms,
+        ];
+        let numbers = numbers.map(|ms| format!("{ms:.0}")).join(" | ");
+        let downloads = if outcome.classes.contains(&"downloads") { ", downloads" } else { "" };
+        let _ = writeln!(text, "| {} | {numbers} | {}{downloads} |", outcome.number, outcome.words);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_belongs_to_what_the_group_did_meanwhile() {
+        let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let mut sums = Sums { from: at(5_000), changes: vec![at(10_000)], sum: Parts::default(), looks: 0 };
+        sums.add(at(4_500), Phase::StartUp, &[999.0]);
+        sums.add(at(5_000), Phase::StartUp, &[100.0]);
+        sums.add(at(9_500), Phase::Hold, &[10.0]);
+        sums.add(at(10_000), Phase::Contend, &[200.0]);
+        sums.add(at(14_999), Phase::Hold, &[40.0]);
+        sums.add(at(15_000), Phase::Contend, &[50.0]);
+        sums.add(at(20_000), Phase::Contend, &[]);
+        let parts = sums.mean();
+        assert_eq!(
+            [parts.start_up_ms, parts.change_ms, parts.standing_ms, parts.held_ms],
+            [20.0, 48.0, 10.0, 2.0]
+        );
+    }
+}
