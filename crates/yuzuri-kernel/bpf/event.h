@@ -153,8 +153,8 @@ struct ring_control {
 	struct hook_counters hooks[HOOKS];
 	/* Unlike the hooks' counters, these are written by all programs, atomically. */
 	__u64 undecided;  /* hook runs for flows of which it is not known yet whether they are chosen, since
-			     nobody  knows their process; one CPU takes off what another added, so only the sum
-			     means  anything */
+			     nobody knows their process; one CPU takes off what another added, so only the sum
+			     means anything */
 	__u64 lost_owner; /* such runs, for flows that turned out to be selected */
 	__u64 lost_stack; /* stacks that found no room in `stacks`; their records have no place */
 	__u64 pad2[1];
