@@ -126,7 +126,7 @@ impl Facts {
     }
 
     /// Whether one of its forms backs off at random times.
-    pub fn gives_way_by_lot(&self) -> bool {
+    pub fn backs_off_at_random(&self) -> bool {
         self.forms.iter().any(|form| matches!(form, Form::Randomized | Form::Unforeseen))
     }
 }

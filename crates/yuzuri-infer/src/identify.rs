@@ -129,7 +129,7 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
         ));
     }
     if best.score.is_other_beta() {
-        let more = if best.score.kept_off > 0.0 { "more" } else { "less" };
+        let more = if best.score.beta_off > 0.0 { "more" } else { "less" };
         return Some(format!(
             "none of the known algorithms: {} comes nearest, but keeps {more} of the window after losses than was kept",
             best.name
@@ -145,8 +145,9 @@ fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
     }
     // Their reductions are random. The replay does not predict the windows after them, it follows
     // the observed ones.
-    let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
-    if by_lot && window_trace.unseen.is_none() {
+    let at_random =
+        Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().backs_off_at_random());
+    if at_random && window_trace.unseen.is_none() {
         return None;
     }
     best.score.is_beyond_noise(temperature(window_trace)).then(|| {
@@ -270,8 +271,8 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<S
         Growth::ByAddition => format!("grows by {:.2} segments a round", none.step),
         Growth::ByFactor => format!("grows by {:.1} % a round", none.step * 100.0),
     };
-    let keeps = if none.score.reductions > 0 {
-        format!(" and keeps {:.2} of the window after losses", none.kept)
+    let beta_text = if none.score.reductions > 0 {
+        format!(" and keeps {:.2} of the window after losses", none.beta)
     } else {
         String::new()
     };
@@ -289,7 +290,7 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<S
         ));
     }
     Some(format!(
-        "none of the known algorithms: {} comes nearest, but a flight that just {grows}{keeps} {how}",
+        "none of the known algorithms: {} comes nearest, but a flight that just {grows}{beta_text} {how}",
         best.name
     ))
 }

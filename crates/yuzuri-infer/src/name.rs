@@ -30,7 +30,7 @@ pub struct NoneOfThese {
     /// Segments, or fraction, per round.
     pub step: f64,
     /// The fraction of the window that remains after a loss.
-    pub kept: f64,
+    pub beta: f64,
     /// Its agreement.
     pub score: Score,
 }
@@ -165,12 +165,12 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
         .map(|unmodelled| {
             let score = score(&unmodelled.replay, Algorithm::Reno);
             let constant = fitted(1.0, &score, temperature);
-            let kept = if unmodelled.keeps() { constant } else { 0.0 };
+            let beta = if unmodelled.has_beta() { constant } else { 0.0 };
             let step = if unmodelled.steps() { unmodelled.step_cost(temperature).max(constant) } else { 0.0 };
             let among_losses = unmodelled.is_by_rate_among_losses().then_some(Algorithm::Bbr);
-            let prior = none_prior(among_losses) - kept - step;
-            let Unmodelled { growth, step, kept, .. } = unmodelled;
-            (NoneOfThese { probability: 0.0, growth, step, kept, score }, prior)
+            let prior = none_prior(among_losses) - beta - step;
+            let Unmodelled { growth, step, beta, .. } = unmodelled;
+            (NoneOfThese { probability: 0.0, growth, step, beta, score }, prior)
         })
         .max_by(|a, b| {
             let of = |(none, prior): &(NoneOfThese, f64)| none.score.windows() / temperature + prior;

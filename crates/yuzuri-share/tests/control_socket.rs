@@ -3,7 +3,7 @@
 
 mod slow;
 
-use slow::{Crowd, raise_open_files};
+use slow::{SlowClients, raise_open_files};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -95,7 +95,7 @@ fn a_status_that_is_a_text_is_told_and_orders_are_refused() {
 fn a_thousand_slow_clients_on_each_listener_keep_nobody_waiting() {
     raise_open_files();
     let open = open();
-    let crowds = [Crowd::at_socket(&open.socket, CLIENTS), Crowd::at_port(open.metrics, CLIENTS)];
+    let crowds = [SlowClients::at_socket(&open.socket, CLIENTS), SlowClients::at_port(open.metrics, CLIENTS)];
     assert!(eventually(|| crowds.iter().all(|crowd| crowd.connected() == CLIENTS)));
     let asked = times(|| {
         assert!(matches!(ask(&open.socket, Question::Status).unwrap(), Answer::Status(_)));

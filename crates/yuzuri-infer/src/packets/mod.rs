@@ -17,7 +17,7 @@ mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};
 pub use limits::{PacketLimits, packet_limits};
-pub use look::{Look, Looks};
+pub use look::{RoundSigns, SenderSigns};
 pub use readers::{MAX_READERS, read_each};
 pub use spread::{Part, spread};
 
