@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_are_halved_large_ones_keep_four_fifths() {
+    fn small_windows_are_halved_and_beta_of_large_ones_is_four_fifths() {
         let mut w = Window::new(250, 1448, false);
         let mut bic = Bic::default();
         for (cwnd, expected) in [(14, 7), (15, 11), (200, 159)] {

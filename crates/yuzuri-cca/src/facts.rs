@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_kernel_gives_tells_the_kind_or_nothing() {
+    fn a_name_from_the_kernel_gives_the_kind_or_nothing() {
         let of = CcaKind::of;
         assert_eq!((of("cubic"), of("dctcp")), (Some(CcaKind::Grows), Some(CcaKind::Grows)));
         assert_eq!(

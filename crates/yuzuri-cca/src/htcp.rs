@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_the_ratio_of_round_trip_times_within_bounds() {
+    fn beta_is_the_ratio_of_round_trip_times_within_bounds() {
         let mut w = Window::new(1000, 1448, false);
         w.cwnd = 100;
         for (max_rtt, expected) in [(100, 79), (200, 63), (400, 50)] {

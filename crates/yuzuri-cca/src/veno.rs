@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_of_three_halves_growth_and_what_is_kept() {
+    fn a_queue_of_three_halves_growth_and_sets_beta() {
         for (queued_us, per_round, beta) in [(500, 1.0, 0.8), (5000, 0.5, 0.5)] {
             let mut veno = Veno::default();
             let mut w = Window::new(250, 1448, false);

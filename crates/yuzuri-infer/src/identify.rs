@@ -22,9 +22,9 @@ const MIN_LOSSES: usize = 3;
 /// An algorithm with at least this fraction of the best one's probability is not distinguished from
 /// it. A common algorithm, whose prior is six times higher, then does not hide one that explains
 /// the windows about as well.
-const NOT_TOLD_APART: f64 = 0.1;
+const INDISTINGUISHABLE: f64 = 0.1;
 /// The same for a flight that follows no algorithm, whose prior is that of the less common ones.
-const NONE_NOT_TOLD_APART: f64 = 0.2;
+const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// The flight must have followed at least one in this many decisions of an algorithm that may hold
 /// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.
 /// Where something else held the flight, it followed none to 12 %.
@@ -278,7 +278,7 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<S
     };
     let how = if none.probability > best.probability {
         "comes nearer"
-    } else if none.probability >= NONE_NOT_TOLD_APART * best.probability {
+    } else if none.probability >= NONE_INDISTINGUISHABLE * best.probability {
         "is not told apart from it"
     } else {
         return None;
@@ -337,7 +337,7 @@ fn steady(window_trace: &WindowTrace, best: &Ranked) -> String {
 fn named(ranked: &[Ranked]) -> Answer {
     let best = ranked.first().map_or(0.0, |best| best.probability);
     let set: Vec<String> =
-        ranked.iter().filter(|r| r.probability >= NOT_TOLD_APART * best).map(|r| r.name.clone()).collect();
+        ranked.iter().filter(|r| r.probability >= INDISTINGUISHABLE * best).map(|r| r.name.clone()).collect();
     if set.len() > MAX_NAMES {
         return Answer::Unknown { because: format!("{} algorithms explain the window alike", set.len()) };
     }
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_answer_tells_what_held_the_flow() {
+    fn an_unknown_answer_states_what_limited_the_flow() {
         let stood = |limited_by, receiver| trace(std::iter::repeat_n(4.0, 20), limited_by, receiver);
         let of = |limited_by, receiver| thin(&stood(limited_by, receiver), &[f32::NAN; 20], None);
         let begin = "the flow never left its initial window (4 segments)";

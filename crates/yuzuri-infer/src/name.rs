@@ -326,7 +326,7 @@ mod tests {
 
     /// Rounds of 100 ms, 50 ms of which are queue, and a constant window.
     #[test]
-    fn a_former_round_trip_time_tells_an_algorithm_of_the_queue_that_it_finds() {
+    fn an_earlier_rtt_lets_an_algorithm_see_the_queue() {
         use crate::window_trace::Round;
         let rounds = (0..40).map(|n| Round {
             start_ns: n * 100_000_000,

@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_law_by_rate_that_never_probes_is_none() {
+    fn a_rate_based_algorithm_that_never_probes_is_none() {
         let of = |count, rounds, rtt_s, algorithm| probes(count, rounds, rtt_s, algorithm);
         assert_eq!(of(50, 400, 0.1, Algorithm::Bbr), 0.0);
         assert!(of(0, 400, 0.1, Algorithm::Bbr) < -200.0);

@@ -168,7 +168,7 @@ fn a_flight_that_stands_still_names_nobody() {
 }
 
 #[test]
-fn who_keeps_another_part_of_the_window_is_none_of_them() {
+fn an_algorithm_with_another_beta_is_none_of_them() {
     // It grows as Reno, and keeps a third.
     let verdict = SyntheticTrace::new().epochs(12, 40, 2, |window| window, |window| window / 3).verdict();
     let best = verdict.ranked.first().expect("a candidate");
@@ -182,7 +182,7 @@ fn who_keeps_another_part_of_the_window_is_none_of_them() {
 /// Veno keeps four fifths or half of its window, depending on the measurement of the last
 /// acknowledgement before a loss: here the queue comes and goes within each round.
 #[test]
-fn veno_is_known_where_the_last_acknowledgement_before_a_loss_tells_of_a_queue() {
+fn veno_is_identified_where_the_last_ack_before_a_loss_shows_a_queue() {
     let mut made = SyntheticTrace::new();
     let mut window = 80;
     for _ in 0..8 {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_names_no_command_is_told_with_what_was_found() {
+    fn an_unknown_command_is_reported_with_what_was_found() {
         let error = page(program(), &["group", "leave"]).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_uncounted_and_order_is_kept(config in cell(), deeds in deeds(), seed in any::<u64>()) {
+    fn nothing_is_lost_uncounted_and_order_is_preserved(config in cell(), deeds in deeds(), seed in any::<u64>()) {
         let played = play(&config, seed, &deeds, Steps::One);
         let mut last: HashMap<(Node, Node, To, u32), u64> = HashMap::new();
         let mut at = Time::ZERO;

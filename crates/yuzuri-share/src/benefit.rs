@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_counts_from_the_next_look_on() {
+    fn a_bound_applies_from_the_next_tick() {
         let mut ledger = Ledger::default();
         let mut one = |srtt_us, bounded| {
             ledger.add(LOOK, [Point { rate_bps: 8e6, srtt_us, bounded }].into_iter());

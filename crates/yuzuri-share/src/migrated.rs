@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_kept_over_processes_and_not_over_boots() {
+    fn flows_are_stored_across_processes_and_not_across_boots() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run/share.migrated");
         let boot = boot_id().unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_told_with_its_place() {
+    fn what_cannot_be_stored_is_reported_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("share.migrated");
         std::fs::create_dir(&file).unwrap();

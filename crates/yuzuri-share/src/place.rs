@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_keys_are_kept() {
+    fn ids_and_keys_are_stored() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         assert_eq!(stored_node(Some(&state)), None);

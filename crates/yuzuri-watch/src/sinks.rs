@@ -281,7 +281,7 @@ mod tests {
     /// The account is the same for a stalled recording, a stalled user interface and a sink that
     /// keeps up.
     #[test]
-    fn a_slow_recording_is_in_the_one_account_and_a_slow_face_beside_it() {
+    fn a_slow_recording_is_in_the_account_and_a_slow_view_is_not() {
         let mut sinks = Sinks::default();
         let sinks_of = [For::Recording, For::View("the slow one"), For::View("the quick one")];
         let (mut gates, mut all) = (Vec::new(), Vec::new());

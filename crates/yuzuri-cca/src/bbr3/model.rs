@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_while_cruising_keep_seven_tenths() {
+    fn losses_while_cruising_leave_seven_tenths() {
         let mut w = Window::new(250, 1448, true);
         w.cwnd = 200;
         let mut bbr = Bbr3::new(1);

@@ -43,7 +43,7 @@ impl Member {
             self.start_over(now);
         }
         if is_news {
-            self.hand_out_to_all(now, &known, before.key.as_ref());
+            self.send_to_all_terminals(now, &known, before.key.as_ref());
         }
     }
 
@@ -93,7 +93,7 @@ impl Member {
 
     /// Sends the notices to all members heard recently. They still use the key that was ours until
     /// now.
-    fn hand_out_to_all(&mut self, now: Moment, known: &[(NodeId, SocketAddr)], before: Option<&Key>) {
+    fn send_to_all_terminals(&mut self, now: Moment, known: &[(NodeId, SocketAddr)], before: Option<&Key>) {
         let generation = |key: Option<&Key>| key.and_then(Key::membership).map(|it| it.generation);
         let (Some(now_at), Some(was_at)) = (generation(self.keys.keys.key.as_ref()), generation(before))
         else {

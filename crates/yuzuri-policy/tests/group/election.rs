@@ -146,7 +146,7 @@ fn a_leader_that_dies_is_replaced() {
 }
 
 #[test]
-fn a_leader_that_stops_or_leaves_hands_over() {
+fn a_leader_that_stops_or_leaves_is_replaced() {
     for leaves in [false, true] {
         for seed in 0..20 {
             let mut net = senders(seed, 6, 0.0);

@@ -268,7 +268,7 @@ mod tests {
 
     /// If connections fall silent, the information ends.
     #[test]
-    fn marks_of_long_ago_tell_nothing() {
+    fn old_marks_have_no_effect() {
         let mut wire = Wire::new(20.0);
         let mut under_way = UnderWay::default();
         for _ in 0..4 {
