@@ -18,8 +18,8 @@ FORMER = ["bic_5_6", "scalable_5_6", "veno_5_6", "yeah_5_6"]
 PACKET_BYTES = 1500
 
 
-def log_even(lot, low, high):
-    return low * (high / low) ** lot.random()
+def log_even(rng, low, high):
+    return low * (high / low) ** rng.random()
 
 
 def main():
@@ -29,7 +29,7 @@ def main():
     options.add_argument("--former", action="store_true", help="the controls that counted ACKs before Linux 5.7, as they were then")
     options.add_argument("--apple", action="store_true", help="CUBIC with Apple's constants instead of Linux's controls")
     given = options.parse_args()
-    lot = random.Random(given.seed)
+    rng = random.Random(given.seed)
     apple = " --apple" if given.apple else " --former" if given.former else ""
     controls = FORMER if given.former else CONTROLS
     print(f"# Made by: scripts/draw-paths.py --seed {given.seed} --paths {given.paths}{apple}")
@@ -44,11 +44,11 @@ def main():
         names = ", ".join(f'"{name}"' for name in controls)
         print(f'[sweep]\n"terminal.sender.control" = [{names}]\n')
     for number in range(1, given.paths + 1):
-        rate_mbps = round(log_even(lot, 1, 100), 1)
-        rtt_ms = round(log_even(lot, 10, 600))
+        rate_mbps = round(log_even(rng, 1, 100), 1)
+        rtt_ms = round(log_even(rng, 10, 600))
         bdp_packets = rate_mbps * 1e6 * rtt_ms / 1e3 / 8 / PACKET_BYTES
-        queue = max(4, round(bdp_packets * lot.uniform(0.3, 3)))
-        loss = float(f"{log_even(lot, 1e-5, 1e-3):.1e}") if lot.random() < 0.5 else 0
+        queue = max(4, round(bdp_packets * rng.uniform(0.3, 3)))
+        loss = float(f"{log_even(rng, 1e-5, 1e-3):.1e}") if rng.random() < 0.5 else 0
         values = f'"path.rate_mbps" = {rate_mbps}, "path.rtt_ms" = {rtt_ms}, "path.queue_packets" = {queue}, "path.loss" = {loss}'
         if given.apple:
             values += ', "terminal.sender.cubic" = { c = 0.4, beta = 0.8 }'

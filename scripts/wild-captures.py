@@ -151,14 +151,14 @@ def start(namespace, *words, ready=True):
     return process
 
 
-def one(lot, number, seed, folder, seconds):
-    kind, control = lot.choice(KINDS), lot.choice(CONTROLS)
-    rate_bps = int(4e6 * 5 ** lot.random())
-    delay_ms = int(10 * 8 ** lot.random())
-    queue_bytes = max(20_000, int(rate_bps / 8 * delay_ms / 1000 * lot.uniform(0.5, 2.0)))
-    part = lot.uniform(0.2, 0.7)
-    count = lot.randint(2, 4) if kind == "several" else 1
-    buffer_bytes = lot.choice([8, 16, 32]) << 10
+def one(rng, number, seed, folder, seconds):
+    kind, control = rng.choice(KINDS), rng.choice(CONTROLS)
+    rate_bps = int(4e6 * 5 ** rng.random())
+    delay_ms = int(10 * 8 ** rng.random())
+    queue_bytes = max(20_000, int(rate_bps / 8 * delay_ms / 1000 * rng.uniform(0.5, 2.0)))
+    part = rng.uniform(0.2, 0.7)
+    count = rng.randint(2, 4) if kind == "several" else 1
+    buffer_bytes = rng.choice([8, 16, 32]) << 10
     if kind in ("device", "application", "pacing", "receiver"):
         queue_bytes = 4_000_000
     name = f"{kind}_{control}_{seed}-{number}"
@@ -195,9 +195,9 @@ def main():
     options.add_argument("--out", type=pathlib.Path, required=True, help="folder for the captures")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    lot = random.Random(given.seed)
+    rng = random.Random(given.seed)
     for number in range(given.runs):
-        one(lot, number, given.seed, given.out, given.seconds)
+        one(rng, number, given.seed, given.out, given.seconds)
 
 
 if __name__ == "__main__":

@@ -207,11 +207,11 @@ def changed(change, name, header, packets):
     if change == "early":
         return [packet for packet in packets if packet[0] < begin_ns + EARLY_NS]
     if change.startswith("missed="):
-        part, lot = float(change.removeprefix("missed=")), random.Random(name + change)
-        return [packet for packet in packets if lot.random() >= part]
+        part, rng = float(change.removeprefix("missed=")), random.Random(name + change)
+        return [packet for packet in packets if rng.random() >= part]
     if change == "twice":
-        lot = random.Random(name + change)
-        copies = [(at_ns + lot.randint(*COPY_NS), head, frame) for at_ns, head, frame in packets]
+        rng = random.Random(name + change)
+        copies = [(at_ns + rng.randint(*COPY_NS), head, frame) for at_ns, head, frame in packets]
         return sorted(packets + [(at_ns, at(at_ns, head, header), frame) for at_ns, head, frame in copies], key=lambda packet: packet[0])
     if change == "untimed":
         if struct.unpack_from("<I", header, 20)[0] != ETHERNET:

@@ -17,9 +17,9 @@ const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Grants every wish that makes sense.
-struct Willing;
+struct AcceptsAll;
 
-impl Control for Willing {
+impl Control for AcceptsAll {
     fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
         assert_eq!(filter.to_string().parse(), Ok(filter));
         Ok(())
@@ -69,7 +69,7 @@ fn page() -> Page {
         let mono_ns = 5_000_000_000 + n * 1_000_000;
         model.apply(&Item::Event(Event { flow: FlowId(1), kind, mono_ns, ..Event::default() }));
     }
-    Page::new(Arc::new(Mutex::new(model)), Arc::new(Willing))
+    Page::new(Arc::new(Mutex::new(model)), Arc::new(AcceptsAll))
 }
 
 thread_local! {

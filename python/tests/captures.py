@@ -24,7 +24,7 @@ START_NS = 1_700_000_000_000_000_000
 class Reno:
     """Reno (RFC 5681)."""
 
-    kept = 0.5
+    beta = 0.5
 
     def lost(self, cwnd: float, now: float) -> None:
         pass
@@ -36,11 +36,11 @@ class Reno:
 class Cubic:
     """CUBIC (RFC 9438) without the Reno-friendly region."""
 
-    kept, c = 0.7, 0.4
+    beta, c = 0.7, 0.4
 
     def lost(self, cwnd: float, now: float) -> None:
         self.most, self.since = cwnd, now
-        self.k = (cwnd * (1 - self.kept) / self.c) ** (1 / 3)
+        self.k = (cwnd * (1 - self.beta) / self.c) ** (1 / 3)
 
     def grown(self, cwnd: float, now: float) -> float:
         target = self.c * (now - self.since - self.k) ** 3 + self.most
@@ -50,7 +50,7 @@ class Cubic:
 def download(cca: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: float = 800.0, queue: int = 40) -> list[tuple]:
     """Returns packets for `packet`. `rate`: bottleneck rate, segments/s; `queue`: its length,
     segments."""
-    lots = random.Random(1)
+    rng = random.Random(1)
     packets: list[tuple] = []
     events: list[tuple] = [(0.0, 0, "start", ())]
     count = 1
@@ -73,7 +73,7 @@ def download(cca: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: fl
         packets.append((now, True, segment, received, ()))
         # The queue always accepts retransmissions, so that no timeout occurs.
         if (free_at - now) * rate < queue or segment < following:
-            free_at = max(free_at, now) + (1 + lots.uniform(-0.05, 0.05)) / rate
+            free_at = max(free_at, now) + (1 + rng.uniform(-0.05, 0.05)) / rate
             put(free_at + rtt_s / 2, "data", (segment,))
         return now
 
@@ -99,7 +99,7 @@ def download(cca: Reno | Cubic, *, seconds: float, rtt_s: float = 0.05, rate: fl
                 if len(sacked) >= 3:
                     cca.lost(cwnd, now)
                     recover = following - 1
-                    cwnd = ssthresh = max(2.0, cwnd * cca.kept)
+                    cwnd = ssthresh = max(2.0, cwnd * cca.beta)
                 elif newly > 0 and cwnd < ssthresh:
                     cwnd += newly
                 elif newly > 0:
@@ -184,6 +184,6 @@ def write(path: Path, packets: list[tuple], rtt_s: float = 0.05) -> Path:
     shaken = [packet(-rtt_s, False, 0, 0, (), 2), packet(-rtt_s + 1e-5, True, 0, 0, (), 0x12), packet(-1e-5, False, 0, 0, ())]
     with gzip.open(path, "wb", 1) if path.suffix == ".gz" else path.open("wb") as file:
         file.write(struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 96, 101))
-        for at_ns, kept, length in shaken + [packet(*each) for each in packets]:
-            file.write(struct.pack("<IIII", at_ns // 10**9, at_ns % 10**9, len(kept), length) + kept)
+        for at_ns, beta, length in shaken + [packet(*each) for each in packets]:
+            file.write(struct.pack("<IIII", at_ns // 10**9, at_ns % 10**9, len(beta), length) + beta)
     return path

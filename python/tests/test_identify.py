@@ -88,7 +88,7 @@ def test_turns(flow: yuzuri.Flow) -> None:
         assert flow.rounds["start_ns"][reduction["round"]].as_py() >= reduction["at_ns"]
 
 
-def test_rounds_tell_their_limits(flow: yuzuri.Flow) -> None:
+def test_rounds_have_their_limits(flow: yuzuri.Flow) -> None:
     limits = flow.rounds["limits"].to_pylist()
     assert {word for words in limits for word in words} <= {"application", "receiver", "recovery"}
     assert sum("recovery" in words for words in limits) >= flow.losses

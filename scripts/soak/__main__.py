@@ -234,7 +234,7 @@ class Soak:
         try:
             account = self.page.look()[2]
             if account["seen"] != account["kept"] + account["lost"]:
-                self.fail("one account in all faces", f"the page, when all is quiet: seen {account['seen']}, kept {account['kept']}, lost {account['lost']}")
+                self.fail("one account everywhere", f"the page, when all is quiet: seen {account['seen']}, kept {account['kept']}, lost {account['lost']}")
         except OSError as error:
             self.fail("page answers", str(error))
         self.faults._end_recording()
@@ -298,7 +298,7 @@ class Soak:
         compared = self.counts.get("accounts compared", 0)
         lost = sum(self.notes.get("records lost in a recording", []))
         checks = (
-            ("one account in all faces", compared, f"{compared} recordings, {lost} records lost and told of", "equal"),
+            ("one account everywhere", compared, f"{compared} recordings, {lost} records lost and told of", "equal"),
             ("bounds end after a kill", number(BOUNDS), f"{number(BOUNDS)} kills, {most(BOUNDS):.2f} s at most", "2 s, and 1 s for the window to grow"),
             ("recordings of killed recorders", number(LOST), f"{number(LOST)} kills, the last {most(LOST):.2f} s are missing at most", "1 s, and 1 s for a busy machine"),
             ("answers under slow clients (status)", number(STATUS), f"{number(STATUS)} answers, {most(STATUS):.2f} s at most", "2 s"),

@@ -271,16 +271,16 @@ class Faults:
         """Checks that the last account on the terminal, the file and the exit code agree."""
         said = [match for match in map(ACCOUNT.search, process.lines) if match]
         if code is None or not said:
-            self.soak.fail("one account in all faces", f"{who} ended with {code} and said no account: {process.said()[-300:]}")
+            self.soak.fail("one account everywhere", f"{who} ended with {code} and said no account: {process.said()[-300:]}")
             return
         screen = [int(figure) for figure in said[-1].groups()]
         _, file = account_of(rows)
         self.soak.count("accounts compared")
         self.soak.note("records lost in a recording", screen[2])
         if screen[0] != screen[1] + screen[2]:
-            self.soak.fail("one account in all faces", f"{who}: seen {screen[0]} is not kept {screen[1]} + lost {screen[2]}")
+            self.soak.fail("one account everywhere", f"{who}: seen {screen[0]} is not kept {screen[1]} + lost {screen[2]}")
         if screen != file:
-            self.soak.fail("one account in all faces", f"{who}: seen, kept, lost {screen} on the screen, {file} in the file")
+            self.soak.fail("one account everywhere", f"{who}: seen, kept, lost {screen} on the screen, {file} in the file")
 
     def _next_recording(self):
         self.world.processes.remove(self.recorder)

@@ -26,7 +26,7 @@ class Slopes(unittest.TestCase):
             self.assertEqual(judge_slope(slope(*hour(0.2, 0.01, seed)), 1.0), "held")
             self.assertEqual(judge_slope(slope(*hour(5.0, 0.01, seed)), 1.0), "failed")
 
-    def test_what_cannot_be_told_is_not_told(self):
+    def test_a_slope_that_is_unclear_is_undecided(self):
         # A slope exactly at the limit, with noise: one in twenty confidence intervals misses the
         # true value.
         output = [judge_slope(slope(*hour(1.0, 2.0, seed)), 1.0) for seed in range(50)]

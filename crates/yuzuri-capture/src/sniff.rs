@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_what_people_give_by_mistake() {
+    fn files_given_by_mistake_are_recognised() {
         let tar = [&[b'a'; 257][..], b"ustar\0"].concat();
         for (beginning, packed, looks) in [
             (&b""[..], false, "is an empty file"),

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_checksums_apart() {
+    fn checksums_are_distinguished() {
         let addresses = [10, 0, 0, 1, 10, 0, 0, 2];
         let check = |tcp: &[u8], tcp_bytes: u32, change: fn(&mut IpPacket<'_>)| {
             let address_sum = checksum::sum(&addresses);

@@ -19,7 +19,7 @@ const IPV6: u8 = 41;
 const GRE: u8 = 47;
 
 /// A kind of tunnel, and the offset in its payload of the packet or frame that it carries.
-struct Door {
+struct TunnelKind {
     kind: Kind,
     at: usize,
     frame: bool,
@@ -87,9 +87,9 @@ fn not_tcp(skip: Skip) -> Skip {
 
 /// The tunnel that begins with the payload of a packet of this protocol; `None` if it is not a
 /// tunnel.
-fn door(protocol: u8, payload: &[u8]) -> Result<Option<Door>, Skip> {
+fn door(protocol: u8, payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
     match protocol {
-        IPV4 | IPV6 => Ok(Some(Door { kind: Kind::IpInIp, at: 0, frame: false })),
+        IPV4 | IPV6 => Ok(Some(TunnelKind { kind: Kind::IpInIp, at: 0, frame: false })),
         GRE => gre(payload),
         UDP => udp(payload),
         _ => Ok(None),
@@ -104,7 +104,7 @@ fn short(payload: &[u8], at: usize) -> Result<u16, Skip> {
     Ok(u16::from_be_bytes([byte(payload, at)?, byte(payload, at + 1)?]))
 }
 
-fn gre(payload: &[u8]) -> Result<Option<Door>, Skip> {
+fn gre(payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
     const CHECKSUM: u16 = 0x8000;
     const KEY: u16 = 0x2000;
     const SEQUENCE: u16 = 0x1000;
@@ -115,8 +115,8 @@ fn gre(payload: &[u8]) -> Result<Option<Door>, Skip> {
         return Ok(None);
     }
     let at = 4 + 4 * (flags & known).count_ones() as usize;
-    let plain = |frame| Door { kind: Kind::Gre, at, frame };
-    let erspan = |header_bytes| Door { kind: Kind::Erspan, at: at + header_bytes, frame: true };
+    let plain = |frame| TunnelKind { kind: Kind::Gre, at, frame };
+    let erspan = |header_bytes| TunnelKind { kind: Kind::Erspan, at: at + header_bytes, frame: true };
     Ok(match short(payload, 2)? {
         0x0800 | 0x86dd => Some(plain(false)),
         0x6558 => Some(plain(true)),
@@ -133,7 +133,7 @@ fn gre(payload: &[u8]) -> Result<Option<Door>, Skip> {
     })
 }
 
-fn udp(payload: &[u8]) -> Result<Option<Door>, Skip> {
+fn udp(payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
     const HEADER_BYTES: usize = 8;
     const GTP_U: u16 = 2152;
     let Some((header, payload)) = payload.split_at_checked(HEADER_BYTES) else { return Ok(None) };
@@ -147,10 +147,10 @@ fn udp(payload: &[u8]) -> Result<Option<Door>, Skip> {
         (GTP_U, _) | (_, GTP_U) => gtp_u(payload)?,
         _ => None,
     };
-    Ok(door.map(|door| Door { at: door.at + HEADER_BYTES, ..door }))
+    Ok(door.map(|door| TunnelKind { at: door.at + HEADER_BYTES, ..door }))
 }
 
-fn vxlan(payload: &[u8], names_next: bool) -> Result<Option<Door>, Skip> {
+fn vxlan(payload: &[u8], names_next: bool) -> Result<Option<TunnelKind>, Skip> {
     let flags = byte(payload, 0)?;
     if flags & 0x08 == 0 {
         return Ok(None);
@@ -160,10 +160,10 @@ fn vxlan(payload: &[u8], names_next: bool) -> Result<Option<Door>, Skip> {
         (true, 1 | 2) => false,
         _ => return Ok(None),
     };
-    Ok(Some(Door { kind: Kind::Vxlan, at: 8, frame }))
+    Ok(Some(TunnelKind { kind: Kind::Vxlan, at: 8, frame }))
 }
 
-fn geneve(payload: &[u8]) -> Result<Option<Door>, Skip> {
+fn geneve(payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
     let first = byte(payload, 0)?;
     if first >> 6 != 0 {
         return Ok(None);
@@ -173,10 +173,10 @@ fn geneve(payload: &[u8]) -> Result<Option<Door>, Skip> {
         0x0800 | 0x86dd => false,
         _ => return Ok(None),
     };
-    Ok(Some(Door { kind: Kind::Geneve, at: 8 + 4 * usize::from(first & 0x3f), frame }))
+    Ok(Some(TunnelKind { kind: Kind::Geneve, at: 8 + 4 * usize::from(first & 0x3f), frame }))
 }
 
-fn gtp_u(payload: &[u8]) -> Result<Option<Door>, Skip> {
+fn gtp_u(payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
     const G_PDU: u8 = 255;
     let flags = byte(payload, 0)?;
     // Version 1 and GTP, not GTP'.
@@ -203,5 +203,5 @@ fn gtp_u(payload: &[u8]) -> Result<Option<Door>, Skip> {
             return Err(Skip::TooDeep);
         }
     }
-    Ok(Some(Door { kind: Kind::GtpU, at, frame: false }))
+    Ok(Some(TunnelKind { kind: Kind::GtpU, at, frame: false }))
 }

@@ -122,7 +122,7 @@ proptest! {
 /// Wherever a file is cut, all complete packets before the cut are read, and the position of the
 /// cut is reported.
 #[test]
-fn every_cut_is_told() {
+fn every_truncation_is_reported() {
     for name in ["plain.pcap", "every-link-type.pcapng", "two-sections.pcapng"] {
         let bytes = odd::file(name);
         let (whole, _) = common::read(bytes);

@@ -139,7 +139,7 @@ const EXPECTED: [(&str, &str); 47] = [
 ];
 
 #[test]
-fn each_file_is_told_for_what_it_is() {
+fn each_file_is_recognised() {
     let files = odd::all();
     let captured: Vec<(&str, String)> = files.iter().map(|(name, bytes)| (*name, summary(bytes))).collect();
     for ((name, captured), (expected_name, expected)) in captured.iter().zip(EXPECTED) {
@@ -205,7 +205,7 @@ fn what_was_cut_does_not_change_the_rest() {
 }
 
 #[test]
-fn every_clock_tells_the_same_time() {
+fn every_clock_gives_the_same_time() {
     let times: Vec<i64> =
         of("resolutions.pcapng").iter().map(|segment| segment.time_ns % 10_000_000_000).collect();
     assert_eq!(times, [0, 500_000_000, 500_000_000, 500_000_000, 0, 500_000_000, 500_000_000]);

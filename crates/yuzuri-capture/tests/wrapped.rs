@@ -78,7 +78,7 @@ fn a_port_alone_makes_no_tunnel() {
 }
 
 #[test]
-fn snoop_and_erf_tell_what_pcap_does() {
+fn snoop_and_erf_give_the_same_as_pcap() {
     let plain = segments(odd::file("plain.pcap"));
     for (format, bytes, drops) in [(Format::Snoop, snoop(), Some(2)), (Format::Erf, erf(), None)] {
         let facts = common::read(&bytes).1;

@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_are_halved_large_ones_keep_four_fifths() {
+    fn small_windows_are_halved_and_beta_of_large_ones_is_four_fifths() {
         let mut w = Window::new(250, 1448, false);
         let mut bic = Bic::default();
-        for (cwnd, kept) in [(14, 7), (15, 11), (200, 159)] {
+        for (cwnd, expected) in [(14, 7), (15, 11), (200, 159)] {
             w.cwnd = cwnd;
-            assert_eq!(bic.ssthresh(&mut w), kept);
+            assert_eq!(bic.ssthresh(&mut w), expected);
         }
         w.cwnd = 150;
         bic.ssthresh(&mut w);

@@ -182,7 +182,9 @@ impl CongestionControl for Cubic {
         self.epoch_start = 0;
         let (cwnd, beta) = (u64::from(window.cwnd), u64::from(self.constants.beta_1024));
         self.last_max_cwnd = match self.constants.fast_convergence_2048 {
-            Some(kept) if window.cwnd < self.last_max_cwnd => (cwnd * u64::from(kept) / 2048) as u32,
+            Some(convergence_1024) if window.cwnd < self.last_max_cwnd => {
+                (cwnd * u64::from(convergence_1024) / 2048) as u32
+            }
             _ => window.cwnd,
         };
         ((cwnd * beta / SCALE) as u32).max(2)

@@ -126,7 +126,7 @@ impl Facts {
     }
 
     /// Whether one of its forms backs off at random times.
-    pub fn gives_way_by_lot(&self) -> bool {
+    pub fn backs_off_at_random(&self) -> bool {
         self.forms.iter().any(|form| matches!(form, Form::Randomized | Form::Unforeseen))
     }
 }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_kernel_gives_tells_the_kind_or_nothing() {
+    fn a_name_from_the_kernel_gives_the_kind_or_nothing() {
         let of = CcaKind::of;
         assert_eq!((of("cubic"), of("dctcp")), (Some(CcaKind::Grows), Some(CcaKind::Grows)));
         assert_eq!(

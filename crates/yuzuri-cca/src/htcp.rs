@@ -252,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_the_ratio_of_round_trip_times_within_bounds() {
+    fn beta_is_the_ratio_of_round_trip_times_within_bounds() {
         let mut w = Window::new(1000, 1448, false);
         w.cwnd = 100;
-        for (max_rtt, kept) in [(100, 79), (200, 63), (400, 50)] {
+        for (max_rtt, expected) in [(100, 79), (200, 63), (400, 50)] {
             let mut htcp = Htcp { adaptive: true, min_rtt: 128, max_rtt, ..Htcp::default() };
-            assert_eq!(htcp.ssthresh(&mut w), kept, "{max_rtt}");
+            assert_eq!(htcp.ssthresh(&mut w), expected, "{max_rtt}");
         }
         // If the throughput changed by more than a fifth, the factor is 0.5.
         let mut htcp = Htcp {

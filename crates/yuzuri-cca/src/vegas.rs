@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_to_four_segments_are_kept_in_the_queue() {
+    fn two_to_four_segments_stay_in_the_queue() {
         // At 50 ms and a window of 100, a queued segment adds 0.5 ms.
         for (queued_us, after) in [(400, 101), (1100, 100), (2200, 100), (2600, 99)] {
             let mut w = Window::new(250, 1448, false);

@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_of_three_halves_growth_and_what_is_kept() {
-        for (queued_us, per_round, kept) in [(500, 1.0, 0.8), (5000, 0.5, 0.5)] {
+    fn a_queue_of_three_halves_growth_and_sets_beta() {
+        for (queued_us, per_round, beta) in [(500, 1.0, 0.8), (5000, 0.5, 0.5)] {
             let mut veno = Veno::default();
             let mut w = Window::new(250, 1448, false);
             (w.cwnd, w.ssthresh, w.cwnd_limited) = (100, 50, true);
@@ -141,7 +141,7 @@ mod tests {
             let grown = f64::from(w.cwnd - 100) / 20.0;
             assert!((grown - per_round).abs() <= 0.1, "{queued_us} us: {grown} per round trip");
             w.cwnd = 100;
-            assert_eq!(f64::from(veno.ssthresh(&mut w)), 100.0 * kept);
+            assert_eq!(f64::from(veno.ssthresh(&mut w)), 100.0 * beta);
         }
     }
 }

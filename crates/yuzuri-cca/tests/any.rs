@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_law_panics_and_the_window_stays(
+    fn no_algorithm_panics_and_the_window_stays(
         cca in 0..Algorithm::ALL.len(),
         srtt_us in 1_u64..10_000_000,
         ecn in any::<bool>(),

@@ -183,7 +183,7 @@ fn cdg_backs_off_as_often_as_the_kernel() {
 
 /// Checks that the comparison is selective: another algorithm does not follow the trace.
 #[test]
-fn another_law_does_not_follow() {
+fn another_algorithm_does_not_follow() {
     for (cca, control) in [
         (Algorithm::Reno, "cubic"),
         (Algorithm::Cubic, "reno"),

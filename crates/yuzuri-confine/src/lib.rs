@@ -38,7 +38,7 @@ pub enum ConfineError {
     #[error(
         "giving up privileges: thread '{thread}' of this process keeps capabilities ({kept}); this is a bug"
     )]
-    Kept {
+    CapabilitiesLeft {
         /// The thread's name.
         thread: String,
         /// The line of its `status` file that lists the capability set.

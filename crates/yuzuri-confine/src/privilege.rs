@@ -60,8 +60,8 @@ pub fn keep_only(kept: &[Capability], identity: Option<Identity>) -> Result<(), 
 /// must have dropped their capabilities or be about to end.
 ///
 /// # Errors
-/// Returns the kernel's error if a step is refused, and [`ConfineError::Kept`] if a thread still
-/// has a capability after 10 s. The process must not continue after an error.
+/// Returns the kernel's error if a step is refused, and [`ConfineError::CapabilitiesLeft`] if a
+/// thread still has a capability after 10 s. The process must not continue after an error.
 pub fn give_up_privileges(identity: Option<Identity>) -> Result<(), ConfineError> {
     // Must precede the change of user, which removes CAP_SETPCAP.
     let _ = caps::clear(None, CapSet::Bounding);
@@ -73,7 +73,7 @@ pub fn give_up_privileges(identity: Option<Identity>) -> Result<(), ConfineError
     let until = Instant::now() + PATIENCE;
     while let Some((thread, kept)) = privileged_thread()? {
         if Instant::now() >= until {
-            return Err(ConfineError::Kept { thread, kept });
+            return Err(ConfineError::CapabilitiesLeft { thread, kept });
         }
         std::thread::sleep(Duration::from_millis(5));
     }

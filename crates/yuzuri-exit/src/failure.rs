@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let cause = || Some(io::Error::other("full"));
         assert_eq!(in_one_line(&TestError("writing", cause())), "writing: full");
         assert_eq!(in_one_line(&TestError("writing: full; make room", cause())), "writing: full; make room");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Signals within this time of the first one count as a single request, nanoseconds. A Ctrl-C
 /// reaches the whole foreground process group, and a script or `timeout` may forward it once more.
-const ONE_WISH_NS: i64 = 500_000_000;
+const SAME_REQUEST_NS: i64 = 500_000_000;
 
 /// Installs handlers and returns a flag that the first SIGINT, SIGTERM or SIGHUP sets. A further
 /// signal at least half a second later ends the process immediately with exit code 128 + signal
@@ -26,7 +26,7 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
         let (stop, first) = (stop.clone(), first.clone());
         let heard = move || {
             let earliest = first.fetch_min(now_ns(), Ordering::Relaxed);
-            if is_another_wish(earliest, now_ns()) {
+            if is_new_request(earliest, now_ns()) {
                 low_level::exit(128 + signal);
             }
             stop.store(true, Ordering::Relaxed);
@@ -40,8 +40,8 @@ pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
 
 /// Whether a signal received now is a request of its own; `i64::MAX` means that there was no first
 /// one.
-fn is_another_wish(first_ns: i64, now_ns: i64) -> bool {
-    now_ns.saturating_sub(first_ns) >= ONE_WISH_NS
+fn is_new_request(first_ns: i64, now_ns: i64) -> bool {
+    now_ns.saturating_sub(first_ns) >= SAME_REQUEST_NS
 }
 
 /// `CLOCK_MONOTONIC` time, nanoseconds. 0 if the clock cannot be read, which never ends the
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_at_once_is_one_wish() {
-        assert!(!is_another_wish(i64::MAX, 5), "the first");
-        assert!(!is_another_wish(5, 5 + ONE_WISH_NS - 1));
-        assert!(is_another_wish(5, 5 + ONE_WISH_NS));
+    fn simultaneous_changes_are_one_request() {
+        assert!(!is_new_request(i64::MAX, 5), "the first");
+        assert!(!is_new_request(5, 5 + SAME_REQUEST_NS - 1));
+        assert!(is_new_request(5, 5 + SAME_REQUEST_NS));
     }
 }

@@ -32,10 +32,10 @@ const MARK: u32 = 0x797a;
 /// Programs at a device; dropping it takes them away.
 pub(crate) struct Attached {
     pub(crate) device: String,
-    kept: Kept,
+    attachment: Attachment,
 }
 
-enum Kept {
+enum Attachment {
     Links { _links: [OwnedFd; 2] },
     Filters { _filters: Filters },
 }
@@ -61,22 +61,22 @@ impl Attached {
         is_ethernet(device)?;
         let failed = |why: String| GateError::Attach { device: device.to_owned(), why };
         let links = if may_tcx { tcx(index, down, up) } else { Err(libc_einval()) };
-        let kept = match links {
-            Ok(links) => Kept::Links { _links: links },
+        let attachment = match links {
+            Ok(links) => Attachment::Links { _links: links },
             // The error of a kernel before 6.6 for an unknown kind of link.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 let filters = Filters::attach(index, down, up).map_err(|e| failed(e.to_string()))?;
-                Kept::Filters { _filters: filters }
+                Attachment::Filters { _filters: filters }
             }
             Err(error) => return Err(failed(error.to_string())),
         };
-        Ok(Attached { device: device.to_owned(), kept })
+        Ok(Attached { device: device.to_owned(), attachment })
     }
 
     pub(crate) fn how(&self) -> How {
-        match self.kept {
-            Kept::Links { .. } => How::Tcx,
-            Kept::Filters { .. } => How::Clsact,
+        match self.attachment {
+            Attachment::Links { .. } => How::Tcx,
+            Attachment::Filters { .. } => How::Clsact,
         }
     }
 }

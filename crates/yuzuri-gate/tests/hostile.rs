@@ -22,7 +22,7 @@ fn gate(test: &str) -> Option<Gate> {
 }
 
 /// A simulated connection: the next segments of its ends.
-struct Played {
+struct SimulatedConnection {
     form: Form,
     n: u16,
     station_next: u32,
@@ -41,41 +41,41 @@ struct Played {
 }
 
 /// Frames for a connection.
-struct Player {
-    lot: Lot,
-    all: Vec<Played>,
+struct FrameSource {
+    rng: Rng,
+    all: Vec<SimulatedConnection>,
 }
 
-impl Player {
-    fn new(seed: u64) -> Player {
-        let mut lot = Lot::new(seed);
-        let all = (0..16).map(|n| Played {
-            form: lot.of(&FORMS),
+impl FrameSource {
+    fn new(seed: u64) -> FrameSource {
+        let mut rng = Rng::new(seed);
+        let all = (0..16).map(|n| SimulatedConnection {
+            form: rng.of(&FORMS),
             n,
-            station_next: lot.next() as u32,
+            station_next: rng.next() as u32,
             acked: 0,
             server_next: 0,
-            clock: lot.next() as u32,
-            stamps: lot.one_in(2),
+            clock: rng.next() as u32,
+            stamps: rng.one_in(2),
             opened: 0,
             by_station: true,
-            calm: lot.one_in(2),
+            calm: rng.one_in(2),
             sent: 0,
         });
         let all = all.collect();
-        Player { lot, all }
+        FrameSource { rng, all }
     }
 
     /// The options of a random SYN: mostly those of real stacks, sometimes invalid ones.
     fn offer(&mut self) -> Vec<u8> {
-        let lot = &mut self.lot;
-        let scale = if lot.one_in(6) { None } else { Some(lot.below(16) as u8) };
+        let rng = &mut self.rng;
+        let scale = if rng.one_in(6) { None } else { Some(rng.below(16) as u8) };
         let mut options = syn_options(scale);
-        match lot.below(80) {
+        match rng.below(80) {
             0 => options.extend([30, 12, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
             1 => options.extend([29, 4, 1, 1]),
             2 => options = vec![19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 2],
-            3 => options = lot.bytes(12),
+            3 => options = rng.bytes(12),
             4 => options.extend([3, 4, 7, 7]),
             5 => options.extend([35, 3, 9, 0]),
             6 => options = vec![1; 37],
@@ -97,42 +97,42 @@ impl Player {
         let what = match *opened {
             1 => 0,
             2 => 4,
-            _ => self.lot.below(1000),
+            _ => self.rng.below(1000),
         };
         let options = if what < 6 { self.offer() } else { Vec::new() };
-        let lot = &mut self.lot;
+        let rng = &mut self.rng;
         let c = &mut self.all[at];
-        c.clock = c.clock.wrapping_add(lot.below(3) as u32);
+        c.clock = c.clock.wrapping_add(rng.below(3) as u32);
         let plain = if c.stamps { stamps(c.clock, c.clock.wrapping_sub(1)) } else { Vec::new() };
         let (direction, tcp) = match what {
             0..=3 => {
                 // Mostly a new connection between the same ends, whose answer follows.
-                if c.opened == 1 || !lot.one_in(3) {
+                if c.opened == 1 || !rng.one_in(3) {
                     c.opened = 1;
-                    (c.station_next, c.server_next) = (lot.next() as u32, lot.next() as u32);
+                    (c.station_next, c.server_next) = (rng.next() as u32, rng.next() as u32);
                     c.acked = c.station_next.wrapping_add(1);
                     c.sent = c.acked;
                 }
                 // Mostly the station opens; of a repeated SYN the options may differ.
-                let up = !lot.one_in(6);
+                let up = !rng.one_in(6);
                 c.by_station = up;
                 let seq = if up { c.station_next } else { c.server_next };
-                let data = if lot.one_in(20) { lot.bytes(50) } else { Vec::new() };
-                let tcp = Tcp::new(SYN, seq, 0, lot.next() as u16).with(&options).carrying(data);
+                let data = if rng.one_in(20) { rng.bytes(50) } else { Vec::new() };
+                let tcp = Tcp::new(SYN, seq, 0, rng.next() as u16).with(&options).carrying(data);
                 (if up { Direction::Up } else { Direction::Down }, tcp)
             }
             4..=5 => {
-                let down = c.by_station != lot.one_in(10);
+                let down = c.by_station != rng.one_in(10);
                 let (seq, of) =
                     if down { (c.server_next, c.station_next) } else { (c.station_next, c.server_next) };
                 let ack =
-                    if lot.one_in(10) { lot.next() as u32 } else { of.wrapping_add(1 + lot.below(2) as u32) };
-                let tcp = Tcp::new(SYN | ACK, seq, ack, lot.next() as u16).with(&options);
+                    if rng.one_in(10) { rng.next() as u32 } else { of.wrapping_add(1 + rng.below(2) as u32) };
+                let tcp = Tcp::new(SYN | ACK, seq, ack, rng.next() as u16).with(&options);
                 (if down { Direction::Down } else { Direction::Up }, tcp)
             }
             6..=997 if c.calm => {
                 let under_way = c.sent.wrapping_sub(c.acked);
-                if under_way < 1400 * lot.below(20) as u32 && !lot.one_in(50) {
+                if under_way < 1400 * rng.below(20) as u32 && !rng.one_in(50) {
                     let mut tcp = Tcp::new(ACK, c.sent, c.server_next, 500).carrying(vec![7; 1400]);
                     tcp.options = plain;
                     c.sent = c.sent.wrapping_add(1400);
@@ -140,65 +140,65 @@ impl Player {
                 } else {
                     // Now and then one that must not be left out: the last, a duplicate, one of an
                     // opening window, a mark, SACK.
-                    let by = if lot.one_in(8) {
+                    let by = if rng.one_in(8) {
                         under_way
                     } else {
-                        under_way.min((1 + lot.below(3)) as u32 * 1400)
+                        under_way.min((1 + rng.below(3)) as u32 * 1400)
                     };
-                    c.acked = c.acked.wrapping_add(if lot.one_in(200) { 0 } else { by });
-                    let window = if lot.one_in(20) { lot.next() as u16 } else { 50_000 };
-                    let flags = if lot.one_in(200) { ACK | lot.next() as u8 & !(SYN | RST) } else { ACK };
+                    c.acked = c.acked.wrapping_add(if rng.one_in(200) { 0 } else { by });
+                    let window = if rng.one_in(20) { rng.next() as u16 } else { 50_000 };
+                    let flags = if rng.one_in(200) { ACK | rng.next() as u8 & !(SYN | RST) } else { ACK };
                     let mut tcp = Tcp::new(flags, c.server_next, c.acked, window);
                     tcp.options = plain;
-                    if lot.one_in(300) {
+                    if rng.one_in(300) {
                         tcp.options.extend([1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 9]);
                     }
                     (Direction::Down, tcp)
                 }
             }
             6..=655 => {
-                let by = if lot.one_in(1000) { lot.next() } else { lot.below(6) * 1448 };
+                let by = if rng.one_in(1000) { rng.next() } else { rng.below(6) * 1448 };
                 c.acked = c.acked.wrapping_add(by as u32);
                 // At times all that the station may send was sent, and is acknowledged.
-                if let Some(edge) = edge.filter(|_| lot.one_in(5)) {
-                    c.acked = edge.wrapping_sub(lot.below(5000) as u32);
+                if let Some(edge) = edge.filter(|_| rng.one_in(5)) {
+                    c.acked = edge.wrapping_sub(rng.below(5000) as u32);
                 }
-                let back = if lot.one_in(10) { lot.below(3000) as u32 } else { 0 };
-                let window = if lot.one_in(30) { 0 } else { lot.next() as u16 };
-                let flags = if lot.one_in(20) { lot.next() as u8 & !(SYN | RST) } else { ACK };
-                let data = if lot.one_in(8) { lot.bytes(100) } else { Vec::new() };
+                let back = if rng.one_in(10) { rng.below(3000) as u32 } else { 0 };
+                let window = if rng.one_in(30) { 0 } else { rng.next() as u16 };
+                let flags = if rng.one_in(20) { rng.next() as u8 & !(SYN | RST) } else { ACK };
+                let data = if rng.one_in(8) { rng.bytes(100) } else { Vec::new() };
                 let mut tcp =
                     Tcp::new(flags, c.server_next, c.acked.wrapping_sub(back), window).carrying(data);
                 tcp.options = plain;
                 (Direction::Down, tcp)
             }
             656..=979 => {
-                let end = c.acked.wrapping_add(lot.below(100_000) as u32);
-                let size = lot.below(1400) as usize;
-                let mut tcp = Tcp::new(ACK, end, c.server_next, lot.next() as u16).carrying(lot.bytes(size));
+                let end = c.acked.wrapping_add(rng.below(100_000) as u32);
+                let size = rng.below(1400) as usize;
+                let mut tcp = Tcp::new(ACK, end, c.server_next, rng.next() as u16).carrying(rng.bytes(size));
                 tcp.options = plain;
                 (Direction::Up, tcp)
             }
             _ => {
-                let flags = if lot.one_in(2) { RST | ACK } else { lot.next() as u8 };
-                let seq = lot.next() as u32;
-                (lot.of(&[Direction::Down, Direction::Up]), Tcp::new(flags, seq, seq, lot.next() as u16))
+                let flags = if rng.one_in(2) { RST | ACK } else { rng.next() as u8 };
+                let seq = rng.next() as u32;
+                (rng.of(&[Direction::Down, Direction::Up]), Tcp::new(flags, seq, seq, rng.next() as u16))
             }
         };
         let mut made = frame(c.form, direction, c.n, &tcp);
-        if lot.one_in(20) {
-            made.resize(made.len() + lot.below(20) as usize, 0);
+        if rng.one_in(20) {
+            made.resize(made.len() + rng.below(20) as usize, 0);
         }
-        let damaged = lot.one_in(if c.calm { 100 } else { 8 });
+        let damaged = rng.one_in(if c.calm { 100 } else { 8 });
         if damaged {
-            for _ in 0..=lot.below(4) {
+            for _ in 0..=rng.below(4) {
                 // Mostly the headers.
-                let most = if lot.one_in(4) { made.len() } else { made.len().min(80) };
-                let place = lot.below(most as u64) as usize;
-                made[place] = lot.next() as u8;
+                let most = if rng.one_in(4) { made.len() } else { made.len().min(80) };
+                let place = rng.below(most as u64) as usize;
+                made[place] = rng.next() as u8;
             }
-            if lot.one_in(4) {
-                made.truncate(15 + lot.below(made.len() as u64 - 15) as usize);
+            if rng.one_in(4) {
+                made.truncate(15 + rng.below(made.len() as u64 - 15) as usize);
             }
         }
         (direction, made, damaged)
@@ -308,17 +308,17 @@ fn the_kernel_does_what_the_model_does() {
     let (mut lowered, mut flows, mut sums, mut refused) = (0u64, 0, 0u64, 0u64);
     let (mut edges, mut rounded, mut thinned, mut needless) = (0, 0, 0u64, 0u64);
     for round in 0..cases.div_ceil(ROUND) {
-        let mut player = Player::new(seed.wrapping_add(round));
+        let mut player = FrameSource::new(seed.wrapping_add(round));
         let mut model = Model::default();
         let mut witness = Witness::default();
         let began = std::time::Instant::now();
         for case in 0..ROUND {
-            let at = player.lot.below(player.all.len() as u64) as usize;
+            let at = player.rng.below(player.all.len() as u64) as usize;
             let (form, n) = (player.all[at].form, player.all[at].n);
-            if player.lot.one_in(30) {
-                let most = player.lot.of(&[5_000, 50_000, 5_000_000, u32::MAX.into()]);
-                let bytes = player.lot.below(most) as u32;
-                let thin_bytes = player.lot.of(&[0, 2800, 11_200, u32::MAX]);
+            if player.rng.one_in(30) {
+                let most = player.rng.of(&[5_000, 50_000, 5_000_000, u32::MAX.into()]);
+                let bytes = player.rng.below(most) as u32;
+                let thin_bytes = player.rng.of(&[0, 2800, 11_200, u32::MAX]);
                 let bound = Bound { bytes, thin_bytes };
                 gate.bound(&[(key(form, n), bound)], LONG).unwrap();
                 model.bounds.insert(key(form, n), bound);

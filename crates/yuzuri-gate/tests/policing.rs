@@ -132,8 +132,8 @@ fn a_rate_expires_and_other_stations_and_directions_have_none() {
 }
 
 #[test]
-fn only_what_carries_data_is_kept_to_it() {
-    let Some(mut gate) = gate("only_what_carries_data_is_kept_to_it") else { return };
+fn only_segments_with_data_are_limited() {
+    let Some(mut gate) = gate("only_segments_with_data_are_limited") else { return };
     assert!(goes(&gate, &other(Form::V4, 0, UDP)));
     gate.police(&[(MAC, 8000)], LONG).unwrap();
     for form in [Form::V4, Form::V6, Form::V4VlanPppoe] {
@@ -206,8 +206,8 @@ fn who_understands_marks_is_marked_before_it_is_dropped() {
 
 /// A call of 100 kbit/s beside an upload of ten times the rate, of one station, with real sockets.
 #[test]
-fn a_call_loses_nothing_beside_an_upload_that_is_kept_to_its_rate() {
-    let test = "a_call_loses_nothing_beside_an_upload_that_is_kept_to_its_rate";
+fn a_call_loses_nothing_beside_an_upload_limited_to_its_rate() {
+    let test = "a_call_loses_nothing_beside_an_upload_limited_to_its_rate";
     let Some(net) = AccessPoint::or_skip(test, 1) else { return };
     let Some(mut gate) = gate(test) else { return };
     const STATION: Host = Host::Station(0);

@@ -184,7 +184,7 @@ pub fn run(
         let mut waiting = BTreeMap::new();
         let mut awaited = 0;
         let mut result = Ok(());
-        let mut hand_on = |place: usize, outcome, totals: &mut Totals| {
+        let mut deliver = |place: usize, outcome, totals: &mut Totals| {
             let folder = plan.entries[place].folder;
             match (outcome, folder) {
                 (Outcome::Read(report), folder) => {
@@ -208,7 +208,7 @@ pub fn run(
             waiting.insert(place, outcome);
             while let Some(outcome) = waiting.remove(&awaited) {
                 if result.is_ok() {
-                    result = hand_on(awaited, outcome, &mut totals);
+                    result = deliver(awaited, outcome, &mut totals);
                 }
                 awaited += 1;
                 release(awaited);
@@ -225,7 +225,7 @@ pub fn run(
         // After a stop, files in between may be missing.
         for (place, outcome) in waiting {
             if result.is_ok() {
-                result = hand_on(place, outcome, &mut totals);
+                result = deliver(place, outcome, &mut totals);
             }
             awaited += 1;
         }

@@ -174,7 +174,7 @@ impl Tables {
             None,
         );
         Ok(Tables {
-            flows: Table::new(folder.join(FLOWS), &flow_row("", 0, &flow, &Words::of(&flow)))?,
+            flows: Table::new(folder.join(FLOWS), &flow_row("", 0, &flow, &RowTexts::of(&flow)))?,
             rounds: Table::new(folder.join(ROUNDS), &round_row("", 0, 0, &Round::default(), None))?,
         })
     }
@@ -182,7 +182,7 @@ impl Tables {
     /// Adds a file.
     pub fn add(&mut self, report: &FileReport) -> Result<(), IdentifyError> {
         for (number, flow) in (0..).zip(&report.flows) {
-            self.flows.push(flow_row(&report.path, number, flow, &Words::of(flow)))?;
+            self.flows.push(flow_row(&report.path, number, flow, &RowTexts::of(flow)))?;
             let verdict = &flow.verdict;
             for (place, round) in (0..).zip(&verdict.window_trace.rounds) {
                 let predicted = verdict.predicted.get(place as usize).copied();
@@ -200,7 +200,7 @@ impl Tables {
 }
 
 /// Texts of a row that are made for it.
-struct Words {
+struct RowTexts {
     from: String,
     to: String,
     set: String,
@@ -208,20 +208,20 @@ struct Words {
     notes: String,
 }
 
-impl Words {
-    fn of(flow: &FlowReport) -> Words {
+impl RowTexts {
+    fn of(flow: &FlowReport) -> RowTexts {
         let set = match &flow.verdict.answer {
             Answer::Named { set, .. } => set.join(","),
             Answer::Unknown { .. } => String::new(),
         };
         let (evidence, notes) = (flow.verdict.evidence.join("\n"), flow.verdict.notes.join("\n"));
-        Words { from: flow.from(), to: flow.to(), set, evidence, notes }
+        RowTexts { from: flow.from(), to: flow.to(), set, evidence, notes }
     }
 }
 
 type Row<'a> = Vec<(&'static str, &'static str, Value<'a>)>;
 
-fn flow_row<'a>(file: &'a str, number: u32, flow: &'a FlowReport, words: &'a Words) -> Row<'a> {
+fn flow_row<'a>(file: &'a str, number: u32, flow: &'a FlowReport, words: &'a RowTexts) -> Row<'a> {
     let verdict = &flow.verdict;
     let (constants, window_trace, summary) = (&verdict.constants, &verdict.window_trace, &flow.summary);
     let because = match &verdict.answer {

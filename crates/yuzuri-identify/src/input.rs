@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_reads_a_file_again_sees_the_same_and_is_not_told_of() {
+    fn reading_a_file_again_shows_the_same_and_is_not_reported() {
         let bytes: Vec<u8> = (0..2 * RAW_BYTES).map(|n| (n % 251) as u8).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bytes).unwrap();

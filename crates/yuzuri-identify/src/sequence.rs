@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_told_to_be_missing() {
+    fn what_finds_no_room_is_reported_missing() {
         let (mut both, mut room) = (Sequences::default(), 2);
         for n in 0..3 {
             both.add(&segment(n.into(), End::Lower, n * 1000, 0, 1000), &mut room);

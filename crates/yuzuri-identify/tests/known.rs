@@ -118,7 +118,7 @@ fn window_traces_agree() {
 }
 
 #[test]
-fn without_a_clock_the_socket_s_own_is_taken_or_the_lack_told() {
+fn without_a_clock_the_sockets_own_is_used_or_its_lack_reported() {
     let folder = tempfile::tempdir().unwrap();
     let run = run(Algorithm::Reno, Line { seconds: 10, ..LINE });
     let path = folder.path().join("ss");

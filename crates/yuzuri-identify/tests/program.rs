@@ -258,7 +258,7 @@ fn the_flows_of_a_capture_on_many_threads_are_what_they_are_on_one() {
 }
 
 #[test]
-fn files_that_are_none_are_told_and_the_others_read() {
+fn files_of_other_kinds_are_reported_and_the_rest_is_read() {
     let folder = with_capture();
     let here = folder.path();
     std::fs::write(here.join("empty"), "").unwrap();
@@ -375,7 +375,7 @@ fn standard_input_is_read_and_words_are_checked() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_told() {
+fn an_output_that_cannot_be_written_is_reported() {
     let folder = with_capture();
     for words in [["--html", "missing/page.html"], ["--parquet", "cubic.pcap/x"]] {
         let out = identify(folder.path(), &[&words[..], &["cubic.pcap"]].concat());
@@ -443,7 +443,7 @@ fn the_document_is_the_same_whether_flows_were_written_away() {
 }
 
 #[test]
-fn a_temporary_file_that_cannot_be_made_is_told() {
+fn a_temporary_file_that_cannot_be_created_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     // Enough flows for more than a block.
     let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 128).unwrap();

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_tell_the_standard_error_of_a_mean() {
+    fn halves_give_the_standard_error_of_a_mean() {
         // Of a power of two of values Walsh's halves tell it exactly.
         let values = [1.0, 2.0, 4.0, 7.0, 11.0, 3.0, 0.0, 5.0];
         let mean = |of: &dyn Fn(usize) -> bool| {

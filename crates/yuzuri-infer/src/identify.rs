@@ -22,9 +22,9 @@ const MIN_LOSSES: usize = 3;
 /// An algorithm with at least this fraction of the best one's probability is not distinguished from
 /// it. A common algorithm, whose prior is six times higher, then does not hide one that explains
 /// the windows about as well.
-const NOT_TOLD_APART: f64 = 0.1;
+const INDISTINGUISHABLE: f64 = 0.1;
 /// The same for a flight that follows no algorithm, whose prior is that of the less common ones.
-const NONE_NOT_TOLD_APART: f64 = 0.2;
+const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// The flight must have followed at least one in this many decisions of an algorithm that may hold
 /// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.
 /// Where something else held the flight, it followed none to 12 %.
@@ -129,7 +129,7 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
         ));
     }
     if best.score.is_other_beta() {
-        let more = if best.score.kept_off > 0.0 { "more" } else { "less" };
+        let more = if best.score.beta_off > 0.0 { "more" } else { "less" };
         return Some(format!(
             "none of the known algorithms: {} comes nearest, but keeps {more} of the window after losses than was kept",
             best.name
@@ -145,8 +145,9 @@ fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
     }
     // Their reductions are random. The replay does not predict the windows after them, it follows
     // the observed ones.
-    let by_lot = Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().gives_way_by_lot());
-    if by_lot && window_trace.unseen.is_none() {
+    let at_random =
+        Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().backs_off_at_random());
+    if at_random && window_trace.unseen.is_none() {
         return None;
     }
     best.score.is_beyond_noise(temperature(window_trace)).then(|| {
@@ -270,14 +271,14 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<S
         Growth::ByAddition => format!("grows by {:.2} segments a round", none.step),
         Growth::ByFactor => format!("grows by {:.1} % a round", none.step * 100.0),
     };
-    let keeps = if none.score.reductions > 0 {
-        format!(" and keeps {:.2} of the window after losses", none.kept)
+    let beta_text = if none.score.reductions > 0 {
+        format!(" and keeps {:.2} of the window after losses", none.beta)
     } else {
         String::new()
     };
     let how = if none.probability > best.probability {
         "comes nearer"
-    } else if none.probability >= NONE_NOT_TOLD_APART * best.probability {
+    } else if none.probability >= NONE_INDISTINGUISHABLE * best.probability {
         "is not told apart from it"
     } else {
         return None;
@@ -289,7 +290,7 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<S
         ));
     }
     Some(format!(
-        "none of the known algorithms: {} comes nearest, but a flight that just {grows}{keeps} {how}",
+        "none of the known algorithms: {} comes nearest, but a flight that just {grows}{beta_text} {how}",
         best.name
     ))
 }
@@ -336,7 +337,7 @@ fn steady(window_trace: &WindowTrace, best: &Ranked) -> String {
 fn named(ranked: &[Ranked]) -> Answer {
     let best = ranked.first().map_or(0.0, |best| best.probability);
     let set: Vec<String> =
-        ranked.iter().filter(|r| r.probability >= NOT_TOLD_APART * best).map(|r| r.name.clone()).collect();
+        ranked.iter().filter(|r| r.probability >= INDISTINGUISHABLE * best).map(|r| r.name.clone()).collect();
     if set.len() > MAX_NAMES {
         return Answer::Unknown { because: format!("{} algorithms explain the window alike", set.len()) };
     }
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_answer_tells_what_held_the_flow() {
+    fn an_unknown_answer_states_what_limited_the_flow() {
         let stood = |limited_by, receiver| trace(std::iter::repeat_n(4.0, 20), limited_by, receiver);
         let of = |limited_by, receiver| thin(&stood(limited_by, receiver), &[f32::NAN; 20], None);
         let begin = "the flow never left its initial window (4 segments)";

@@ -30,7 +30,7 @@ pub struct NoneOfThese {
     /// Segments, or fraction, per round.
     pub step: f64,
     /// The fraction of the window that remains after a loss.
-    pub kept: f64,
+    pub beta: f64,
     /// Its agreement.
     pub score: Score,
 }
@@ -165,12 +165,12 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
         .map(|unmodelled| {
             let score = score(&unmodelled.replay, Algorithm::Reno);
             let constant = fitted(1.0, &score, temperature);
-            let kept = if unmodelled.keeps() { constant } else { 0.0 };
+            let beta = if unmodelled.has_beta() { constant } else { 0.0 };
             let step = if unmodelled.steps() { unmodelled.step_cost(temperature).max(constant) } else { 0.0 };
             let among_losses = unmodelled.is_by_rate_among_losses().then_some(Algorithm::Bbr);
-            let prior = none_prior(among_losses) - kept - step;
-            let Unmodelled { growth, step, kept, .. } = unmodelled;
-            (NoneOfThese { probability: 0.0, growth, step, kept, score }, prior)
+            let prior = none_prior(among_losses) - beta - step;
+            let Unmodelled { growth, step, beta, .. } = unmodelled;
+            (NoneOfThese { probability: 0.0, growth, step, beta, score }, prior)
         })
         .max_by(|a, b| {
             let of = |(none, prior): &(NoneOfThese, f64)| none.score.windows() / temperature + prior;
@@ -326,7 +326,7 @@ mod tests {
 
     /// Rounds of 100 ms, 50 ms of which are queue, and a constant window.
     #[test]
-    fn a_former_round_trip_time_tells_an_algorithm_of_the_queue_that_it_finds() {
+    fn an_earlier_rtt_lets_an_algorithm_see_the_queue() {
         use crate::window_trace::Round;
         let rounds = (0..40).map(|n| Round {
             start_ns: n * 100_000_000,

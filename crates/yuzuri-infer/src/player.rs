@@ -118,7 +118,7 @@ impl<'a> Player<'a> {
 
     /// The part of a window that the algorithm would keep after a reduction with an unseen cause:
     /// congestion of the sender's own device, a loss that the capture lacks.
-    pub(crate) fn keeps(&self, before: f32) -> f32 {
+    pub(crate) fn reduced_from(&self, before: f32) -> f32 {
         reduces(self.cca.copied().as_mut(), &mut self.window.clone(), before)
     }
 

@@ -73,7 +73,7 @@ pub struct Cut {
     pub before: f32,
     /// The algorithm's window if this was a reduction with an unseen loss, segments; `None` if it
     /// predicted the fall itself, or if its falls are random.
-    pub kept: Option<f32>,
+    pub if_reduced: Option<f32>,
 }
 
 /// A replay.
@@ -191,8 +191,8 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         let (cwnd, most) = (player.window.cwnd, player.most);
         player.round(round, repair.map(|(_, reduction)| reduction), place);
         let fell = round.is_cwnd_limited() && round.window < former * CUT;
-        let foreseen = (player.flight(round) - round.window).abs() <= CUT_SEGMENTS;
-        if fell && !foreseen && !starting && !rules_all && place >= held_up_until {
+        let is_predicted = (player.flight(round) - round.window).abs() <= CUT_SEGMENTS;
+        if fell && !is_predicted && !starting && !rules_all && place >= held_up_until {
             let next = reductions.peek().map_or(usize::MAX, |(_, (_, begin))| *begin);
             let back = back_at_once(&window_trace.rounds, place, former).filter(|back| *back < next);
             done.held_up += u32::from(back.is_some());
@@ -230,9 +230,9 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             }
         } else if fell && !rules_all && (chances.randomized || former - round.window > CUT_SEGMENTS) {
             let predicted = player.flight(round);
-            let foreseen = (predicted - round.window).abs() <= CUT_SEGMENTS;
-            let kept = (!foreseen && !chances.randomized).then(|| player.keeps(former));
-            let cut = Cut { round: place, predicted, seen: round.window, before: former, kept };
+            let is_predicted = (predicted - round.window).abs() <= CUT_SEGMENTS;
+            let if_reduced = (!is_predicted && !chances.randomized).then(|| player.reduced_from(former));
+            let cut = Cut { round: place, predicted, seen: round.window, before: former, if_reduced };
             done.cuts.push(cut);
             starting = false;
             epoch += 1;

@@ -70,7 +70,7 @@ pub struct Score {
     /// of the noise of such a window: above 0 the algorithm keeps more. 0 if that is random (CDG)
     /// or the algorithm is rate-based.
     #[serde(default)]
-    pub kept_off: f64,
+    pub beta_off: f64,
 }
 
 impl Score {
@@ -90,7 +90,7 @@ impl Score {
     /// Student's t with three degrees of freedom varies by 1.36 / √n.
     pub fn is_other_beta(&self) -> bool {
         let strays = BEYOND_NOISE * 1.36 / f64::from(self.reductions.max(1)).sqrt();
-        self.kept_off.abs() > strays.max(1.0)
+        self.beta_off.abs() > strays.max(1.0)
     }
 
     /// Whether the replay is off by more than noise explains, given how many observations count as
@@ -238,7 +238,7 @@ pub(crate) fn off_by_fall(predicted: f32, seen: f32, _before: f32) -> f64 {
 /// algorithm's prediction.
 pub(crate) fn is_reduction(cut: &Cut) -> bool {
     let of = |predicted: f32| off_by_fall(predicted, cut.seen, cut.before);
-    cut.kept.is_some_and(|kept| of(kept) + UNSEEN_LOSS > of(cut.predicted))
+    cut.if_reduced.is_some_and(|if_reduced| of(if_reduced) + UNSEEN_LOSS > of(cut.predicted))
 }
 
 /// The distribution of a rate-based algorithm's flight around its flight without probing.
@@ -442,19 +442,19 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         let mut off: Vec<f32> =
             replay.backoff.iter().map(|b| (b.predicted - b.seen) / unit(BETA_NOISE, b.before)).collect();
         let middle = off.len() / 2;
-        score.kept_off = f64::from(*off.select_nth_unstable_by(middle, f32::total_cmp).1);
+        score.beta_off = f64::from(*off.select_nth_unstable_by(middle, f32::total_cmp).1);
     }
     let mut falls = 0.0;
     for cut in &replay.cuts {
         let of = |predicted: f32| off_by_fall(predicted, cut.seen, cut.before);
         // The fit, and the probability of the assumption.
-        let unseen = cut.kept.map(|kept| (of(kept), UNSEEN_LOSS));
-        let by_lot = match algorithm {
+        let unseen = cut.if_reduced.map(|if_reduced| (of(if_reduced), UNSEEN_LOSS));
+        let at_random = match algorithm {
             Algorithm::Cdg => Some((of(cut.before * CDG_BETA), 0.0)),
             Algorithm::Lp => Some((of(cut.before * LP_BETA).max(of(MIN_LP_WINDOW)), LP_FALLS)),
             _ => None,
         };
-        let ways = [Some((of(cut.predicted), 0.0)), unseen, by_lot].into_iter().flatten();
+        let ways = [Some((of(cut.predicted), 0.0)), unseen, at_random].into_iter().flatten();
         let best = ways.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
         let (fit, chance) = best.unwrap_or_default();
         score.cuts += fit + chance;
@@ -478,7 +478,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_law_by_rate_that_never_probes_is_none() {
+    fn a_rate_based_algorithm_that_never_probes_is_none() {
         let of = |count, rounds, rtt_s, algorithm| probes(count, rounds, rtt_s, algorithm);
         assert_eq!(of(50, 400, 0.1, Algorithm::Bbr), 0.0);
         assert!(of(0, 400, 0.1, Algorithm::Bbr) < -200.0);

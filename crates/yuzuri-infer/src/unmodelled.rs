@@ -36,7 +36,7 @@ pub(crate) struct Unmodelled {
     spread: f64,
     epochs: f64,
     /// The fraction of the window that remains after a loss.
-    pub(crate) kept: f64,
+    pub(crate) beta: f64,
     pub(crate) replay: Replay,
 }
 
@@ -51,7 +51,7 @@ const GIVES_NO_WAY: f64 = 0.8;
 
 impl Unmodelled {
     /// Whether the remaining fraction was fitted.
-    pub(crate) fn keeps(&self) -> bool {
+    pub(crate) fn has_beta(&self) -> bool {
         !self.replay.backoff.is_empty() || !self.replay.cuts.is_empty()
     }
 
@@ -63,7 +63,7 @@ impl Unmodelled {
     /// Whether it may be a rate-based algorithm in a queue that is too short for it: it always
     /// loses and yields to no loss, so its flight is constant except for repairs.
     pub(crate) fn is_by_rate_among_losses(&self) -> bool {
-        self.growth == Growth::Stands && self.replay.backoff.len() >= MANY_LOSSES && self.kept >= GIVES_NO_WAY
+        self.growth == Growth::Stands && self.replay.backoff.len() >= MANY_LOSSES && self.beta >= GIVES_NO_WAY
     }
 
     /// The cost of fitting the step: the fraction of its prior (Cauchy's distribution) that
@@ -82,7 +82,7 @@ impl Unmodelled {
 
 /// The remaining fraction that best explains the windows after losses, given the likelihood of an
 /// error.
-fn kept_part(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f32, f32, f32) -> f64) -> f64 {
+fn fitted_beta(windows: impl Iterator<Item = (f32, f32)> + Clone, off: impl Fn(f32, f32, f32) -> f64) -> f64 {
     if windows.clone().next().is_none() {
         return 1.0;
     }
@@ -120,9 +120,11 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
     let read = |backoff: &Backoff| {
         window_trace.reductions.get(backoff.reduction).is_some_and(|reduction| reduction.before > 0.0)
     };
-    let kept =
-        kept_part(of.backoff.iter().filter(|b| read(b)).map(|b| (b.seen, b.before)), score::off_by_reduction);
-    let fallen = kept_part(of.cuts.iter().map(|c| (c.seen, c.before)), score::off_by_fall);
+    let beta = fitted_beta(
+        of.backoff.iter().filter(|b| read(b)).map(|b| (b.seen, b.before)),
+        score::off_by_reduction,
+    );
+    let fallen = fitted_beta(of.cuts.iter().map(|c| (c.seen, c.before)), score::off_by_fall);
     let epochs = additions.len() as f64;
     let spread = [0.0, median(spreads.0).unwrap_or(1.0), median(spreads.1).unwrap_or(1.0)];
     let (addition, factor) = (median(additions).unwrap_or(0.0), median(factors).unwrap_or(0.0));
@@ -143,7 +145,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
             for f in replay.rounds.iter_mut() {
                 while let Some(cut) = cuts.next_if(|cut| cut.round <= f.round) {
                     cut.predicted = if epoch.is_some() { at(from, since) as f32 } else { cut.before };
-                    cut.kept = Some(cut.before * fallen as f32);
+                    cut.if_reduced = Some(cut.before * fallen as f32);
                 }
                 if !f.counts {
                     continue;
@@ -159,10 +161,10 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
                 // For a reduction upon a reduction the window before it was not seen: it is the one
                 // that the previous reduction left.
                 let before = if read(backoff) { backoff.before } else { left.unwrap_or(backoff.before) };
-                backoff.predicted = before * kept as f32;
+                backoff.predicted = before * beta as f32;
                 left = Some(backoff.seen);
             }
-            Unmodelled { growth, step, spread, epochs, kept, replay }
+            Unmodelled { growth, step, spread, epochs, beta, replay }
         })
         .collect()
 }
@@ -284,11 +286,11 @@ mod tests {
                 let begin = 3 + epoch * 21 + from;
                 reno.rounds[begin].idle_us = idle_us;
                 for (since, round) in reno.rounds[begin..3 + (epoch + 1) * 21].iter_mut().enumerate() {
-                    let kept = 20.0 + (from as f32 * 0.75).floor();
+                    let beta = 20.0 + (from as f32 * 0.75).floor();
                     round.window = match since {
                         0 => 10.0,
                         1 => 20.0,
-                        _ => kept + since as f32 - 2.0,
+                        _ => beta + since as f32 - 2.0,
                     };
                     round.acked = round.window;
                     (round.acks, round.sent) = (round.window as u32, round.window as u32);
@@ -334,10 +336,10 @@ mod tests {
 
     #[test]
     fn a_flight_that_gives_way_to_no_loss_may_go_by_a_rate() {
-        let of = |growth, kept, losses| {
+        let of = |growth, beta, losses| {
             let loss = Backoff { reduction: 0, predicted: 13.0, seen: 13.0, before: 14.0 };
             let replay = Replay { backoff: vec![loss; losses], ..Replay::default() };
-            Unmodelled { growth, kept, replay, ..Unmodelled::default() }.is_by_rate_among_losses()
+            Unmodelled { growth, beta, replay, ..Unmodelled::default() }.is_by_rate_among_losses()
         };
         assert!(of(Growth::Stands, 0.87, 47) && of(Growth::Stands, 1.0, 8));
         assert!(!of(Growth::Stands, 0.5, 47), "it gives way");
@@ -350,6 +352,6 @@ mod tests {
         // Three segments a round, and a quarter remains.
         let none = rank(&trace(12, 21, |n| 20.0 + 3.0 * n as f32), &candidates()).none;
         assert!(none.probability > 0.9 && (none.step - 3.0).abs() < 0.01, "{none:?}");
-        assert!((none.kept - 0.25).abs() < 0.02, "{none:?}");
+        assert!((none.beta - 0.25).abs() < 0.02, "{none:?}");
     }
 }

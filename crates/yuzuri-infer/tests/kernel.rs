@@ -27,7 +27,7 @@ fn all() -> Vec<String> {
 }
 
 #[test]
-fn every_law_is_named() {
+fn every_algorithm_is_named() {
     let names = all();
     assert_eq!(names.len(), 20, "{names:?}");
     for name in names {

@@ -201,7 +201,7 @@ fn pairs_at_the_receiver(by_clock: bool) -> LimitTimes {
 }
 
 #[test]
-fn what_a_clock_of_the_sender_draws_is_told_from_a_window_that_is_as_evenly_spaced() {
+fn a_clocked_sender_is_distinguished_from_an_evenly_spaced_window() {
     let clock = pairs_at_the_receiver(true);
     assert!(clock.share(Limit::SenderRate) > 0.9, "{:?}", clock.ranked());
     let window = pairs_at_the_receiver(false);
@@ -210,7 +210,7 @@ fn what_a_clock_of_the_sender_draws_is_told_from_a_window_that_is_as_evenly_spac
 }
 
 #[test]
-fn a_window_that_doubles_is_slow_start_and_one_that_stays_is_not_told() {
+fn a_window_that_doubles_is_slow_start_and_a_constant_one_is_unknown() {
     let doubles = flights(|flight| 2 << flight.min(5), 1000, 65_535, 50_000);
     assert_eq!(doubles.rounds.get(2), Some(&Limit::SlowStart), "{:?}", doubles.rounds);
     let stays = flights(|_| 10, 1000, 65_535, 50_000);

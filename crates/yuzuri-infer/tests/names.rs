@@ -7,22 +7,22 @@ use yuzuri_infer::window_trace::{Cause, Reduction, Round, WindowTrace};
 
 const RTT_MS: i64 = 50;
 
-/// A transfer that grows from round to round by `grow`, and keeps the result of `keep` for a window
-/// above the maximum.
-struct Made {
+/// A transfer that grows from round to round by `grow`, and keeps the result of `reduced_from` for
+/// a window above the maximum.
+struct SyntheticTrace {
     window_trace: WindowTrace,
     at_ms: i64,
 }
 
-impl Made {
-    fn new() -> Made {
+impl SyntheticTrace {
+    fn new() -> SyntheticTrace {
         let window_trace = WindowTrace {
             mss_bytes: 1448,
             min_rtt_us: RTT_MS as u32 * 1000,
             handshake_rtt_us: Some(RTT_MS as u32 * 1000),
             ..WindowTrace::default()
         };
-        let mut made = Made { window_trace, at_ms: 0 };
+        let mut made = SyntheticTrace { window_trace, at_ms: 0 };
         // Slow start, which is not judged.
         for window in [10, 20, 40, 80] {
             made.round(window);
@@ -63,19 +63,19 @@ impl Made {
     }
 
     /// Epochs of `rounds` rounds: an acknowledgement of two segments counts as `counted`, `per` of
-    /// them add a segment, and a loss keeps the result of `keep`.
+    /// them add a segment, and a loss keeps the result of `reduced_from`.
     fn epochs(
         mut self,
         epochs: u32,
         rounds: u32,
         counted: u32,
         per: impl Fn(u32) -> u32,
-        keep: fn(u32) -> u32,
-    ) -> Made {
+        reduced_from: fn(u32) -> u32,
+    ) -> SyntheticTrace {
         let mut window = 80;
         for _ in 0..epochs {
-            self.reduction(window, keep(window));
-            window = keep(window);
+            self.reduction(window, reduced_from(window));
+            window = reduced_from(window);
             let mut count = 0;
             for _ in 0..rounds {
                 self.round(window);
@@ -108,8 +108,9 @@ fn scalable_is_known_by_either_count() {
     // Before Linux 5.7 a segment of growth took fifty acknowledgements, since then a hundred
     // segments.
     for (counted, most) in [(1, 50), (2, 100)] {
-        let keep = |window| window - (window >> 3);
-        let verdict = Made::new().epochs(12, 25, counted, |window| window.min(most), keep).verdict();
+        let reduced_from = |window| window - (window >> 3);
+        let verdict =
+            SyntheticTrace::new().epochs(12, 25, counted, |window| window.min(most), reduced_from).verdict();
         assert!(set(&verdict).contains(&"scalable".to_owned()), "{counted}: {:?}", verdict.answer);
         assert!(!set(&verdict).contains(&"reno".to_owned()));
     }
@@ -118,7 +119,7 @@ fn scalable_is_known_by_either_count() {
 #[test]
 fn reno_stays_reno_where_a_loss_was_not_seen() {
     let halves = |unseen: bool| {
-        let mut made = Made::new().epochs(3, 40, 2, |window| window, |window| window / 2);
+        let mut made = SyntheticTrace::new().epochs(3, 40, 2, |window| window, |window| window / 2);
         if unseen {
             let before = made.window_trace.rounds.last().map_or(0, |round| round.window as u32 + 1);
             for more in 0..40 {
@@ -135,7 +136,7 @@ fn reno_stays_reno_where_a_loss_was_not_seen() {
 #[test]
 fn what_no_algorithm_does_is_none_of_them() {
     // It keeps a third, and jumps by a quarter each tenth round.
-    let mut made = Made::new();
+    let mut made = SyntheticTrace::new();
     for _ in 0..12 {
         made.reduction(90, 30);
         let mut window = 30;
@@ -154,7 +155,7 @@ fn what_no_algorithm_does_is_none_of_them() {
 
 #[test]
 fn a_flight_that_stands_still_names_nobody() {
-    let mut made = Made::new();
+    let mut made = SyntheticTrace::new();
     for round in 0..400 {
         made.round(if round < 200 { 80 } else { 84 });
     }
@@ -167,13 +168,13 @@ fn a_flight_that_stands_still_names_nobody() {
 }
 
 #[test]
-fn who_keeps_another_part_of_the_window_is_none_of_them() {
+fn an_algorithm_with_another_beta_is_none_of_them() {
     // It grows as Reno, and keeps a third.
-    let verdict = Made::new().epochs(12, 40, 2, |window| window, |window| window / 3).verdict();
+    let verdict = SyntheticTrace::new().epochs(12, 40, 2, |window| window, |window| window / 3).verdict();
     let best = verdict.ranked.first().expect("a candidate");
     assert!(best.score.is_other_beta(), "{:?}", best.score);
     assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
-    let reno = Made::new().epochs(12, 40, 2, |window| window, |window| window / 2).verdict();
+    let reno = SyntheticTrace::new().epochs(12, 40, 2, |window| window, |window| window / 2).verdict();
     let best = reno.ranked.first().expect("a candidate");
     assert!(!best.score.is_other_beta() && set(&reno).contains(&"reno".to_owned()), "{:?}", best.score);
 }
@@ -181,8 +182,8 @@ fn who_keeps_another_part_of_the_window_is_none_of_them() {
 /// Veno keeps four fifths or half of its window, depending on the measurement of the last
 /// acknowledgement before a loss: here the queue comes and goes within each round.
 #[test]
-fn veno_is_known_where_the_last_acknowledgement_before_a_loss_tells_of_a_queue() {
-    let mut made = Made::new();
+fn veno_is_identified_where_the_last_ack_before_a_loss_shows_a_queue() {
+    let mut made = SyntheticTrace::new();
     let mut window = 80;
     for _ in 0..8 {
         made.reduction(window, window / 2);

@@ -165,7 +165,7 @@ fn without_selective_acknowledgements_duplicates_count() {
 /// A receiver may answer several segments with one duplicate, whose blocks cover all of them. A
 /// capture may lack the blocks.
 #[test]
-fn selective_acknowledgements_that_the_capture_lacks_told_of_all_but_the_hole() {
+fn missing_sack_blocks_reported_all_but_the_hole() {
     for duplicates in [3, 9] {
         assert_eq!(repaired(duplicates, true, false), [(401, 1.0, 10.0)], "{duplicates}");
     }

@@ -87,12 +87,12 @@ impl Part for Notes {
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// One thread reads and distributes.
-    HandedOn,
+    PassedOn,
     /// Each thread reads.
     ReadByEach,
 }
 
-const WAYS: [Way; 2] = [Way::HandedOn, Way::ReadByEach];
+const WAYS: [Way; 2] = [Way::PassedOn, Way::ReadByEach];
 
 impl Way {
     fn go<P: Part>(self, reader: impl Read + Clone + Send, parts: &mut [P]) -> Result<(), ReadError> {
@@ -101,7 +101,7 @@ impl Way {
             Capture::new(reader.clone(), "made up", &options).unwrap()
         };
         match self {
-            Way::HandedOn => spread(&mut capture(Partition::ALL), parts),
+            Way::PassedOn => spread(&mut capture(Partition::ALL), parts),
             Way::ReadByEach => {
                 let mut captures: Vec<_> = Partition::each(parts.len() as u32).map(capture).collect();
                 read_each(&mut captures, parts)
@@ -127,7 +127,7 @@ fn logs(reader: impl Read + Clone + Send, way: Way, parts: usize) -> (Vec<Log>, 
 #[test]
 fn each_flow_comes_whole_and_in_order_to_one_part() {
     let bytes = capture();
-    let (alone, read) = logs(&bytes[..], Way::HandedOn, 1);
+    let (alone, read) = logs(&bytes[..], Way::PassedOn, 1);
     read.unwrap();
     assert_eq!(alone.len(), 2 * usize::from(CLIENTS), "each client had two connections");
     assert_eq!(
@@ -159,7 +159,7 @@ impl Read for Failing<'_> {
 fn what_was_read_before_an_error_comes() {
     let bytes = capture();
     let half = &bytes[..bytes.len() / 2];
-    let (alone, read) = logs(half, Way::HandedOn, 1);
+    let (alone, read) = logs(half, Way::PassedOn, 1);
     read.unwrap();
     for (way, parts) in WAYS.into_iter().flat_map(|way| [1, 2, 3].map(|parts| (way, parts))) {
         let (logs, read) = logs(Failing(half), way, parts);

@@ -66,7 +66,7 @@ fn reno() -> u32 {
 }
 
 #[test]
-fn how_long_a_window_takes_to_the_next_loss_tells_the_algorithm() {
+fn the_time_to_the_next_loss_identifies_the_algorithm() {
     let verdict = at_receiver(&[400, reno(), reno(), reno(), reno(), reno()]);
     assert_eq!(set(&verdict), ["reno", "lp"], "{:?}", verdict.ranked);
     let seen: Vec<f32> = verdict.window_trace.reductions.iter().map(|reduction| reduction.before).collect();

@@ -382,9 +382,9 @@ static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
 
 static __always_inline u32 reduced(u32 cwnd)
 {
-	u32 kept = cwnd * beta_1024 / 1024;
+	u32 cwnd_after = cwnd * beta_1024 / 1024;
 
-	return kept > 2 ? kept : 2;
+	return cwnd_after > 2 ? cwnd_after : 2;
 }
 
 static __always_inline void repair(struct tcp_sock *tp, struct cubic *ca)

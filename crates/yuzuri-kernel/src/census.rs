@@ -6,7 +6,7 @@
 
 use crate::diag::{Diag, Socket};
 use crate::sampled::Scope;
-use crate::worker::{Given, Worker};
+use crate::worker::{Cancellation, Worker};
 use crate::{clock, netns, sampled};
 use std::collections::HashSet;
 use std::path::Path;
@@ -54,7 +54,7 @@ impl Census {
     /// # Errors
     /// If the system has no room for a thread.
     pub(crate) fn new() -> std::io::Result<Census> {
-        let worker = Worker::new("yuzuri-census", |order: Order, given: &Given| count(&order, given))?;
+        let worker = Worker::new("yuzuri-census", |order: Order, given: &Cancellation| count(&order, given))?;
         Ok(Census { worker, number: 0, next: None })
     }
 
@@ -112,9 +112,9 @@ pub(crate) fn hook() -> Hook {
     Hook { name: "sock_diag".into(), provides: provides.into(), state }
 }
 
-fn count(order: &Order, given: &Given) -> Counted {
+fn count(order: &Order, given: &Cancellation) -> Counted {
     let mut counted = Counted { number: order.number, mono_ns: 0, flows: Vec::new(), gone: Vec::new() };
-    let mut there = There::default();
+    let mut there = ListedSockets::default();
     // A group that was removed since the filter was set selects nothing.
     if let Ok(scope) = Scope::new(&order.filter) {
         let place = Place::named(sampled::PLACE);
@@ -145,19 +145,19 @@ fn count(order: &Order, given: &Given) -> Counted {
 }
 
 /// The existing sockets, as far as they were listed.
-struct There {
+struct ListedSockets {
     spaces: HashSet<u32>,
     cookies: HashSet<u64>,
     all_looked_at: bool,
 }
 
-impl Default for There {
-    fn default() -> There {
-        There { spaces: HashSet::new(), cookies: HashSet::new(), all_looked_at: true }
+impl Default for ListedSockets {
+    fn default() -> ListedSockets {
+        ListedSockets { spaces: HashSet::new(), cookies: HashSet::new(), all_looked_at: true }
     }
 }
 
-impl There {
+impl ListedSockets {
     fn add(&mut self, space: u32, sockets: &[Socket]) {
         self.spaces.insert(space);
         self.cookies.extend(sockets.iter().map(|socket| socket.cookie));

@@ -3,7 +3,7 @@
 //! for it.
 
 use crate::helper;
-use crate::worker::{Given, Worker};
+use crate::worker::{Cancellation, Worker};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Owners {
 
     /// As [`Owners::new`] with another search function.
     pub(crate) fn found_by(
-        search: impl FnMut(HashSet<u64>, &Given) -> Found + Send + 'static,
+        search: impl FnMut(HashSet<u64>, &Cancellation) -> Found + Send + 'static,
     ) -> std::io::Result<Owners> {
         Ok(Owners { worker: Worker::new("yuzuri-owners", search)?, asked: Vec::new() })
     }

@@ -211,7 +211,7 @@ ffffffff8202c600 T last
     }
 
     #[test]
-    fn local_congestion_and_ecn_are_told_apart() {
+    fn local_congestion_and_ecn_are_distinguished() {
         let local = ["tcp_set_ca_state", "__tcp_transmit_skb", "tcp_write_xmit", "tcp_tsq_handler"];
         let in_ack = ["tcp_set_ca_state", "__tcp_transmit_skb", "tcp_write_xmit", "tcp_ack"];
         let ecn = ["tcp_set_ca_state", "tcp_enter_cwr", "tcp_try_to_open", "tcp_ack"];
@@ -227,7 +227,7 @@ ffffffff8202c600 T last
     }
 
     #[test]
-    fn retransmissions_are_told_apart() {
+    fn retransmissions_are_distinguished() {
         let probe = ["__tcp_retransmit_skb", "tcp_send_loss_probe", "tcp_write_timer_handler"];
         let fast = ["__tcp_retransmit_skb", "tcp_retransmit_skb", "tcp_xmit_retransmit_queue", "tcp_ack"];
         assert_eq!(retransmit_reason(CaState::Open, &probe, false), Reason::TailLossProbe);

@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_census_tells_of_no_flow_that_spoke_or_closed_meanwhile() {
+    fn a_census_skips_flows_that_sent_or_closed_meanwhile() {
         let (mut reader, _go, _) = slow("");
         let mut out = Vec::new();
         reader.expect_census();

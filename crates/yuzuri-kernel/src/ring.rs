@@ -71,7 +71,7 @@ unsafe impl Send for Rings {}
 
 /// The reader returns room after this many records, so that a long drain does not keep the ring
 /// buffer full.
-const HAND_BACK: u64 = 256;
+const RELEASE_EVERY: u64 = 256;
 
 impl Rings {
     /// Maps the ring buffers of `cpus` CPUs, `slots_per_cpu` (a power of two) records each.
@@ -136,7 +136,7 @@ impl Rings {
         Some(record)
     }
 
-    fn hand_back(&self, cpu: usize) {
+    fn release_space(&self, cpu: usize) {
         // SAFETY: `tail` is an aligned u64 that only we write.
         let tail = unsafe { AtomicU64::from_ptr(&raw mut (*self.control(cpu).as_ptr()).tail) };
         tail.store(self.rings[cpu].tail, Ordering::Release);
@@ -156,8 +156,8 @@ impl Rings {
             loop {
                 if let Some(record) = self.pop(cpu) {
                     take(cpu as u16, &record);
-                    if self.rings[cpu].tail.is_multiple_of(HAND_BACK) {
-                        self.hand_back(cpu);
+                    if self.rings[cpu].tail.is_multiple_of(RELEASE_EVERY) {
+                        self.release_space(cpu);
                     }
                 }
                 match self.peek(cpu) {
@@ -171,7 +171,7 @@ impl Rings {
             }
         }
         for cpu in 0..self.rings.len() {
-            self.hand_back(cpu);
+            self.release_space(cpu);
         }
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Passed to a job: whether the caller has given up on the answer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Given(Arc<AtomicBool>);
+pub(crate) struct Cancellation(Arc<AtomicBool>);
 
-impl Given {
+impl Cancellation {
     /// Whether to return immediately, with any answer.
     pub(crate) fn up(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -23,22 +23,22 @@ pub(crate) struct Worker<J, A> {
     jobs: Option<SyncSender<J>>,
     answers: Receiver<A>,
     away: bool,
-    given: Given,
+    given: Cancellation,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
-    /// Starts the thread. `run` does a job; it checks [`Given::up`] now and then.
+    /// Starts the thread. `run` does a job; it checks [`Cancellation::up`] now and then.
     ///
     /// # Errors
     /// If the system has no room for a thread.
     pub(crate) fn new(
         name: &str,
-        mut run: impl FnMut(J, &Given) -> A + Send + 'static,
+        mut run: impl FnMut(J, &Cancellation) -> A + Send + 'static,
     ) -> std::io::Result<Worker<J, A>> {
         let (jobs, to_do) = sync_channel::<J>(1);
         let (done, answers) = sync_channel(1);
-        let given = Given::default();
+        let given = Cancellation::default();
         let for_thread = given.clone();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             helper::drop_capabilities_of_thread();
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn it_comes_home_when_dropped() {
         let (left, gone) = channel();
-        let mut worker = Worker::new("test", move |(), given: &Given| {
+        let mut worker = Worker::new("test", move |(), given: &Cancellation| {
             while !given.up() {
                 std::thread::yield_now();
             }

@@ -11,7 +11,7 @@ use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{CaState, Density, Kind};
 
 #[test]
-fn each_is_there_while_it_lives_and_keeps_of_its_window_what_linux_5_6_kept() {
+fn each_exists_while_in_use_and_has_the_beta_of_linux_5_6() {
     let test = "each_is_there_while_it_lives";
     let Some(net) = Net::or_skip(test) else { return };
     let controls = match Before57::register(&NAMES) {

@@ -109,8 +109,8 @@ fn the_devices_own_full_queue_is_local_congestion() {
 
 /// Both at the same time in one namespace, on separate paths.
 #[test]
-fn ecn_and_local_congestion_side_by_side_are_told_apart() {
-    const TEST: &str = "ecn_and_local_congestion_side_by_side_are_told_apart";
+fn simultaneous_ecn_and_local_congestion_are_distinguished() {
+    const TEST: &str = "simultaneous_ecn_and_local_congestion_are_distinguished";
     let Some(net) = prepared(TEST, "1") else { return };
     let Some(relay) = Relay::or_skip(&net, TEST) else { return };
     net.shape(Side::A, 20, 20_000).unwrap();

@@ -60,8 +60,8 @@ fn reductions(events: &[Event]) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn a_reduction_keeps_what_the_law_says() {
-    const TEST: &str = "a_reduction_keeps_what_the_law_says";
+fn a_reduction_leaves_the_algorithms_beta() {
+    const TEST: &str = "a_reduction_leaves_the_algorithms_beta";
     for (what, beta, no_decrease) in [("l", 717.0 / 1024.0, false), ("i", 0.8, false), ("n", 0.7, true)] {
         exactly(TEST, || {
             let cubic =

@@ -161,7 +161,7 @@ fn after_losses_the_open_flows_are_those_that_the_kernel_has() {
 }
 
 #[test]
-fn a_stack_that_finds_no_room_is_counted_and_its_record_kept() {
+fn a_stack_without_room_is_counted_and_its_record_remains() {
     let Some(net) = Net::or_skip("a_stack_that_finds_no_room_is_counted") else { return };
     net.shape(Side::A, 20, 25_000).unwrap();
     let filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();

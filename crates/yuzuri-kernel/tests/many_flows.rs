@@ -187,8 +187,8 @@ fn a_program_with_20000_flows_is_seen_whole() {
 }
 
 #[test]
-fn what_a_full_table_of_owners_keeps_away_is_counted_and_comes_later() {
-    const TEST: &str = "what_a_full_table_of_owners_keeps_away_is_counted_and_comes_later";
+fn what_a_full_table_of_owners_rejects_is_counted_and_comes_later() {
+    const TEST: &str = "what_a_full_table_of_owners_rejects_is_counted_and_comes_later";
     const FLOWS: usize = 1000;
     const ROOM: u32 = 100;
     let Some(net) = Net::or_skip(TEST) else { return };

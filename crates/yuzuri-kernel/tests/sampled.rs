@@ -83,7 +83,7 @@ fn as_nobody() {
 }
 
 #[test]
-fn nobody_may_sample_and_is_told_what_to_do_for_more() {
+fn an_unprivileged_user_may_sample_and_learns_how_to_get_more() {
     if !nix::unistd::geteuid().is_root() {
         println!("nobody_may_sample: skipped: only root can become another user");
         return;

@@ -329,7 +329,7 @@ fn a_bbr_flow_is_migrated_and_migrated_back() {
 }
 
 #[test]
-fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next() {
+fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
     const TEST: &str = "while_nothing_happens_walks_are_left_out";
     const RESTS_AFTER: u16 = 3;
     const LEFT_OUT: u32 = Steering::MAX_NOT_WALKED;
@@ -409,7 +409,7 @@ fn while_nothing_happens_walks_are_left_out_and_what_happens_is_told_by_the_next
 }
 
 #[test]
-fn a_walk_longer_than_the_kernels_buffer_tells_of_each_flow_once_and_of_none_that_rests() {
+fn a_walk_longer_than_the_kernels_buffer_reports_each_active_flow_once() {
     const TEST: &str = "a_walk_longer_than_the_kernels_buffer";
     /// Several times the kernel's buffer: each time it is full, the walk visits one flow twice.
     const FLOWS: usize = 600;

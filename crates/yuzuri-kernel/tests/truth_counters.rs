@@ -101,7 +101,7 @@ fn check(events: &[&Event], counters: &Counters) -> Result<(), String> {
 }
 
 /// A relayed connection in trouble.
-struct Trouble {
+struct LossyRelay {
     relay: Relay,
     pair: Pair,
 }
@@ -112,7 +112,7 @@ fn trouble(
     control: &str,
     v6: bool,
     prepare: impl Fn(&Net),
-    run: impl Fn(&Trouble),
+    run: impl Fn(&LossyRelay),
 ) -> Option<(Vec<Event>, Counters)> {
     common::exactly(test, || {
         let net = Net::or_skip(test)?;
@@ -124,10 +124,10 @@ fn trouble(
         let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
         let before = Counters::read(&net);
         let to = if v6 { relay.v6(Side::B) } else { relay.v4(Side::B) };
-        let trouble = Trouble { pair: Pair::new(&net, Side::A, to, control), relay };
+        let trouble = LossyRelay { pair: Pair::new(&net, Side::A, to, control), relay };
         run(&trouble);
         trouble.relay.decide(|_| Verdict::Pass);
-        let Trouble { pair, relay: _relay } = trouble;
+        let LossyRelay { pair, relay: _relay } = trouble;
         pair.settle();
         // Further segments: their records show the effect of the last ACK.
         for _ in 0..3 {

@@ -106,8 +106,8 @@ fn a_flow_in_trouble_equals_tcp_info() {
 /// A writer that waits for room in the send buffer is reported, and requests that wait for their
 /// answers are not mistaken for one.
 #[test]
-fn a_writer_that_waits_is_told() {
-    let Some(net) = Net::or_skip("a_writer_that_waits_is_told") else { return };
+fn a_writer_that_waits_is_reported() {
+    let Some(net) = Net::or_skip("a_writer_that_waits_is_reported") else { return };
     // The queue is larger than the send buffer: nothing stays unsent.
     net.shape(Side::A, 20, 200_000).unwrap();
     let watched = Watched::of(&net, Side::A, Density::EveryAck);

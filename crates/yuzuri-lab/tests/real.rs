@@ -73,8 +73,8 @@ fn two_terminals_share_the_cell() {
 
 /// A sender that always has more to send, a program that asks and waits, and a receiver.
 #[test]
-fn the_report_tells_what_limited_each_terminal() {
-    const TEST: &str = "the_report_tells_what_limited_each_terminal";
+fn the_report_shows_what_limited_each_terminal() {
+    const TEST: &str = "the_report_shows_what_limited_each_terminal";
     if !nix::unistd::geteuid().is_root() {
         return println!("{TEST}: skipped: network namespaces need root");
     }

@@ -16,7 +16,7 @@ const OBSERVATIONS: u32 = 20;
 
 /// The last distinct state of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Was {
+enum PreviousState {
     /// Full but for less than a segment: a writer with more has to wait (`sk_stream_memory_free`).
     Full,
     /// So empty that a waiting writer has been woken.
@@ -28,14 +28,14 @@ enum Was {
 /// Follows the memory of the send queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
-    was: Was,
+    was: PreviousState,
     since_us: u64,
     observations: u32,
 }
 
 impl Default for Buffer {
     fn default() -> Self {
-        Buffer { was: Was::Unseen, since_us: 0, observations: 0 }
+        Buffer { was: PreviousState::Unseen, since_us: 0, observations: 0 }
     }
 }
 
@@ -47,11 +47,11 @@ impl Buffer {
         };
         // A segment's memory is nearly twice its data.
         let is = if memory_bytes + 2 * u64::from(now.mss_bytes) >= buffer_bytes {
-            Was::Full
+            PreviousState::Full
         } else if memory_bytes < wakes_writer_below(buffer_bytes) {
-            Was::Woken
+            PreviousState::Woken
         } else if self.observations == 0 {
-            Was::Unseen
+            PreviousState::Unseen
         } else {
             self.observations = self.observations.saturating_add(1);
             return;
@@ -67,9 +67,9 @@ impl Buffer {
         match self.was {
             // Between both states for longer than a waiting writer leaves it there.
             _ if long => Some(false),
-            Was::Full => Some(true),
-            Was::Woken => Some(false),
-            Was::Unseen => None,
+            PreviousState::Full => Some(true),
+            PreviousState::Woken => Some(false),
+            PreviousState::Unseen => None,
         }
     }
 }

@@ -55,7 +55,7 @@ fn steady(of: impl Fn(u64) -> Observation) -> Limit {
 }
 
 #[test]
-fn a_full_receivers_window_is_told_by_what_it_was_before() {
+fn a_full_receive_window_is_classified_by_its_history() {
     let full = |bytes| move |t| Observation { receive_window_bytes: Some(bytes), ..roomy(t) };
     assert_eq!(steady(full(20 * 1448)), Limit::ReceiverWindow);
     let mut observations = vec![roomy(0)];
@@ -96,7 +96,7 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
 /// For any observer, at each ACK or by polls, and from the middle: a program that does not read
 /// immediately shrinks the window at times, and one that does advertises the same window each time.
 #[test]
-fn a_slow_reader_is_told_by_windows_that_shrink() {
+fn a_slow_reader_is_recognised_by_windows_that_shrink() {
     let last = |moment, shrinks: &dyn Fn(u64) -> bool| {
         let of = |n: u64| Observation {
             moment,
@@ -148,7 +148,7 @@ fn of_two_full_windows_the_smaller_one_limits() {
 }
 
 #[test]
-fn an_application_with_nothing_to_send_is_told_from_a_full_send_buffer() {
+fn an_idle_application_is_distinguished_from_a_full_send_buffer() {
     let sent = |memory, buffer| {
         move |t| Observation {
             unsent_bytes: Some(0),
@@ -190,7 +190,7 @@ fn a_silence_is_the_applications_until_a_round_trip_before_the_next_ack() {
 }
 
 #[test]
-fn a_full_congestion_window_is_told_by_what_holds_it() {
+fn a_full_congestion_window_is_classified_by_what_holds_it() {
     assert_eq!(steady(|t| Observation { ssthresh_segments: None, ..full_cwnd(t) }), Limit::SlowStart);
     assert_eq!(steady(full_cwnd), Limit::CongestionAvoidance);
     assert_eq!(steady(|t| Observation { srtt_us: Some(60_000), ..full_cwnd(t) }), Limit::Path);
@@ -330,7 +330,7 @@ fn seen_in_packets(seen: Observation) -> Observation {
 }
 
 #[test]
-fn from_the_middle_a_small_window_is_told_from_a_slow_reader_by_how_the_receiver_reads() {
+fn from_the_middle_reads_distinguish_a_small_window_from_a_slow_reader() {
     let of = |reads_at_once| {
         let full =
             |t| Observation { receive_window_bytes: Some(20 * 1448), acked_bytes: 1 << 30, ..roomy(t) };
@@ -342,7 +342,7 @@ fn from_the_middle_a_small_window_is_told_from_a_slow_reader_by_how_the_receiver
 }
 
 #[test]
-fn recovery_and_timeouts_are_told_by_the_state() {
+fn recovery_and_timeouts_follow_the_state() {
     assert_eq!(steady(|t| Observation { state: CaState::Recovery, ..roomy(t) }), Limit::Recovery);
     assert_eq!(steady(|t| Observation { state: CaState::Loss, ..roomy(t) }), Limit::Timeout);
     let expired = Observation { moment: Moment::Timeout, state: CaState::Open, ..full_cwnd(250_000) };
@@ -455,7 +455,7 @@ fn a_full_window_that_does_not_grow_is_at_a_bound_only_where_there_are_bounds() 
 }
 
 #[test]
-fn what_the_control_tells_of_its_bound_needs_no_rule() {
+fn a_bound_reported_by_the_control_needs_no_rule() {
     let bounded = |at_bound, cwnd_segments| {
         move |t| Observation {
             cca: Some(CcaKind::Bounded),
@@ -481,7 +481,7 @@ fn what_the_control_tells_of_its_bound_needs_no_rule() {
 }
 
 #[test]
-fn a_device_that_is_full_is_told_by_the_memory_in_it() {
+fn a_full_device_is_recognised_by_the_memory_in_it() {
     let polled = |device_memory_bytes| {
         move |t| Observation {
             moment: Moment::Polled,

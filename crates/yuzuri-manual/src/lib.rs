@@ -40,7 +40,7 @@ pub enum ManualError {
 
 /// A manual page in roff with the macros of man(7).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
+pub struct ManPage {
     /// File name, such as `yuzuri-share-run.1`.
     pub file_name: String,
     /// The roff source.
@@ -70,7 +70,7 @@ fn with_hyphens_in_one_way(script: Vec<u8>, name: &str) -> Vec<u8> {
 ///
 /// # Errors
 /// Returns [`ManualError::UnknownCommand`] if an element of `path` names no subcommand.
-pub fn page<S: AsRef<str>>(command: Command, path: &[S]) -> Result<Page, ManualError> {
+pub fn page<S: AsRef<str>>(command: Command, path: &[S]) -> Result<ManPage, ManualError> {
     let root = built(command);
     let mut found = &root;
     for word in path.iter().map(AsRef::as_ref) {
@@ -85,8 +85,8 @@ pub fn page<S: AsRef<str>>(command: Command, path: &[S]) -> Result<Page, ManualE
 /// Generates the pages of the program and of all its subcommands, except hidden ones and those
 /// listed in `without`.
 #[must_use]
-pub fn pages(command: Command, without: &[&str]) -> Vec<Page> {
-    fn collect(command: &Command, root: &Command, without: &[&str], pages: &mut Vec<Page>) {
+pub fn pages(command: Command, without: &[&str]) -> Vec<ManPage> {
+    fn collect(command: &Command, root: &Command, without: &[&str], pages: &mut Vec<ManPage>) {
         pages.push(rendered(command, root));
         for below in command.get_subcommands() {
             if !below.is_hide_set() && !without.contains(&below.get_name()) {
@@ -108,21 +108,21 @@ fn built(command: Command) -> Command {
     command
 }
 
-fn rendered(command: &Command, root: &Command) -> Page {
+fn rendered(command: &Command, root: &Command) -> ManPage {
     let name = root.get_name();
     let man = Man::new(command.clone())
         .source(format!("{name} {}", root.get_version().unwrap_or_default()).trim_end())
         .manual("Yuzuri");
     let mut roff = Vec::new();
     man.render(&mut roff).expect("memory takes all that is written");
-    Page { file_name: man.get_filename(), roff }
+    ManPage { file_name: man.get_filename(), roff }
 }
 
 /// Writes the pages to `folder`, which is created if it does not exist.
 ///
 /// # Errors
 /// Returns [`ManualError::File`] if the folder cannot be created or a file cannot be written.
-pub fn write(pages: &[Page], folder: &Path) -> Result<(), ManualError> {
+pub fn write(pages: &[ManPage], folder: &Path) -> Result<(), ManualError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         |source| ManualError::File { path, source }
@@ -141,7 +141,7 @@ pub fn write(pages: &[Page], folder: &Path) -> Result<(), ManualError> {
 /// # Errors
 /// Returns [`ManualError::Output`] if standard output cannot be written and [`ManualError::Viewer`]
 /// if `man` fails.
-pub fn show(page: &Page) -> Result<(), ManualError> {
+pub fn show(page: &ManPage) -> Result<(), ManualError> {
     if io::stdout().is_terminal() && shown_by_man(page)? {
         return Ok(());
     }
@@ -158,7 +158,7 @@ pub fn print(bytes: &[u8]) -> Result<(), ManualError> {
 }
 
 /// Shows the page with `man`. Returns `false` if `man` is not installed.
-fn shown_by_man(page: &Page) -> Result<bool, ManualError> {
+fn shown_by_man(page: &ManPage) -> Result<bool, ManualError> {
     let viewer_failed = |error: io::Error| ManualError::Viewer(error.to_string());
     let mut man = match std::process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_names_no_command_is_told_with_what_was_found() {
+    fn an_unknown_command_is_reported_with_what_was_found() {
         let error = page(program(), &["group", "leave"]).unwrap_err();
         assert_eq!(
             error.to_string(),

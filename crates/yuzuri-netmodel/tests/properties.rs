@@ -46,7 +46,7 @@ fn is_voice(to: To) -> bool {
 
 /// An operation on a cell.
 #[derive(Clone, Debug)]
-enum Deed {
+enum Operation {
     Send { from: Node, to: To, count: u8, bytes: u32, ecn: bool },
     Leave(u16),
     Join(Phy),
@@ -119,18 +119,18 @@ fn node() -> impl Strategy<Value = Node> {
     prop_oneof![2 => Just(Node::Ap), 5 => (0_u16..8).prop_map(Node::Station)]
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = Operation> {
     let to = prop_oneof![6 => node().prop_map(To::One), 1 => Just(To::Group)];
     prop_oneof![
         20 => (node(), to, 1_u8..40, prop_oneof![Just(66_u32), Just(1514), 60_u32..1600], any::<bool>())
-            .prop_map(|(from, to, count, bytes, ecn)| Deed::Send { from, to, count, bytes, ecn }),
-        1 => (0_u16..8).prop_map(Deed::Leave),
-        1 => phy().prop_map(Deed::Join),
-        1 => (0_u16..8, phy()).prop_map(|(station, phy)| Deed::SetPhy(station, phy)),
+            .prop_map(|(from, to, count, bytes, ecn)| Operation::Send { from, to, count, bytes, ecn }),
+        1 => (0_u16..8).prop_map(Operation::Leave),
+        1 => phy().prop_map(Operation::Join),
+        1 => (0_u16..8, phy()).prop_map(|(station, phy)| Operation::SetPhy(station, phy)),
     ]
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(u64, Deed)>> {
+fn deeds() -> impl Strategy<Value = Vec<(u64, Operation)>> {
     // Pauses range from none to longer than any exchange.
     prop::collection::vec((prop_oneof![Just(0), 1..50_000_u64, 1..5_000_000_u64], deed()), 1..60)
 }
@@ -147,7 +147,7 @@ enum Steps {
 }
 
 /// Performs all operations and checks the statistics after each step.
-fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> Played {
+fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Operation)], steps: Steps) -> Played {
     let mut cell = Cell::new(config, seed).expect("a valid cell");
     let mut arrivals = Vec::new();
     let mut now = Time::ZERO;
@@ -186,7 +186,7 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
         walk(&mut cell, now, then, &mut arrivals);
         now = then;
         match deed {
-            Deed::Send { from, to, count, bytes, ecn } => {
+            Operation::Send { from, to, count, bytes, ecn } => {
                 for _ in 0..*count {
                     number += 1;
                     let rate_changes = if is_voice(*to) { changes } else { 0 };
@@ -194,12 +194,12 @@ fn play(config: &CellConfig, seed: u64, deeds: &[(u64, Deed)], steps: Steps) -> 
                     cell.send(now, *from, *to, packet);
                 }
             }
-            Deed::Leave(station) => cell.leave(now, *station),
-            Deed::Join(phy) => {
+            Operation::Leave(station) => cell.leave(now, *station),
+            Operation::Join(phy) => {
                 // Rejected if the band does not have the rate.
                 let _ = cell.join(now, &StationConfig::new(*phy));
             }
-            Deed::SetPhy(station, phy) => {
+            Operation::SetPhy(station, phy) => {
                 // Rejected if the station does not exist.
                 changes += u32::from(cell.set_phy(now, *station, *phy).is_ok());
             }
@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_uncounted_and_order_is_kept(config in cell(), deeds in deeds(), seed in any::<u64>()) {
+    fn nothing_is_lost_uncounted_and_order_is_preserved(config in cell(), deeds in deeds(), seed in any::<u64>()) {
         let played = play(&config, seed, &deeds, Steps::One);
         let mut last: HashMap<(Node, Node, To, u32), u64> = HashMap::new();
         let mut at = Time::ZERO;

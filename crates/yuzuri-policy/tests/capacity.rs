@@ -77,7 +77,7 @@ fn equal_members_share_evenly_and_a_newcomer_is_counted_at_once() {
 /// Who was suspended, or comes from plain congestion control, fills the path already. No summary
 /// has told it anything, so what windows hold as they were told says nothing of its rate.
 #[test]
-fn a_newcomer_that_fills_the_path_is_not_held_by_what_others_were_told() {
+fn a_new_sender_that_fills_the_path_is_not_limited_by_earlier_announcements() {
     let mut capacity = Capacity::new(Objective::Balanced);
     group(&mut capacity, 0.0, 10.0, &[report(5e6, 0.0)]);
     let queued = |rate| Report { queue_us: 150_000, srtt_us: BASE_US + 150_000, ..report(rate, 0.0) };
@@ -108,7 +108,7 @@ fn slow_radios_get_their_part_of_the_air_and_no_more() {
 }
 
 #[test]
-fn a_wire_is_told_from_the_air_that_nobody_takes() {
+fn a_wire_is_distinguished_from_idle_air() {
     let mut capacity = Capacity::new(Objective::Balanced);
     let cell = [report(30e6, 280e6), report(30e6, 280e6), report(5e6, 52e6), report(5e6, 52e6)];
     let said = group(&mut capacity, 0.0, 8.0, &cell);

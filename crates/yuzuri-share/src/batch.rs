@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_keeps_nobody_from_his_work() {
+    fn a_flood_does_not_hinder_other_clients() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..200 {
             socket.send_to(&[1], socket.local_addr().unwrap()).unwrap();

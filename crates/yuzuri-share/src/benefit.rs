@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Ticks kept from before sharing: half a minute.
-const KEPT: usize = 60;
+const MAX_TICKS: usize = 60;
 /// Ticks from which on a mean is reported. A shorter pause between two bounds is not a new
 /// beginning.
 const MIN_TICKS: usize = 10;
@@ -128,7 +128,7 @@ impl Ledger {
         }
         if in_force == InForce::Nothing {
             self.without.push_back(sum);
-            if self.without.len() > KEPT {
+            if self.without.len() > MAX_TICKS {
                 self.without.pop_front();
             }
             return;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_counts_from_the_next_look_on() {
+    fn a_bound_applies_from_the_next_tick() {
         let mut ledger = Ledger::default();
         let mut one = |srtt_us, bounded| {
             ledger.add(LOOK, [Point { rate_bps: 8e6, srtt_us, bounded }].into_iter());
@@ -223,7 +223,7 @@ mod tests {
             (measured_benefit.before.srtt_us, measured_benefit.since.srtt_us, measured_benefit.since.seconds),
             (100_000.0, 40_000.0, 10.5)
         );
-        look(&mut ledger, KEPT + 20, 4e6, 200_000, false);
+        look(&mut ledger, MAX_TICKS + 20, 4e6, 200_000, false);
         look(&mut ledger, MIN_TICKS, 5e6, 50_000, true);
         let measured_benefit = ledger.benefit().unwrap();
         assert_eq!(

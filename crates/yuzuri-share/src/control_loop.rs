@@ -446,7 +446,7 @@ impl ControlLoop {
     /// Reports that the record of restored flows was not written. The next process will then assume
     /// that their programs chose the congestion control.
     fn report_not_written(&mut self) {
-        if let Some(error) = self.enforcer.not_kept.take() {
+        if let Some(error) = self.enforcer.not_stored.take() {
             (self.report)(&Event::Problem(error.to_string()));
         }
     }

@@ -54,7 +54,7 @@ pub(crate) struct Enforcer {
     pub(crate) refused: u64,
     migrated: MigratedFlows,
     /// Why the record of restored flows was not written.
-    pub(crate) not_kept: Option<ShareError>,
+    pub(crate) not_stored: Option<ShareError>,
 }
 
 impl Enforcer {
@@ -97,7 +97,7 @@ impl Enforcer {
             refused_in_a_row: 0,
             refused: 0,
             migrated: MigratedFlows::default(),
-            not_kept: None,
+            not_stored: None,
         }
     }
 
@@ -240,7 +240,7 @@ impl Enforcer {
         Some(match backend {
             Backend::Own(sockets) => Ok((sockets.release(), 0)),
             Backend::Kernel(steering) => steering.leave().map(|left| {
-                self.not_kept = self.migrated.keep(&left.migrated_back).err();
+                self.not_stored = self.migrated.store(&left.migrated_back).err();
                 (left.migrated_back.len(), left.stay.len())
             }),
         })

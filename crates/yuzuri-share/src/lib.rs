@@ -77,8 +77,8 @@ pub use flows::destination;
 pub use fuzz::fuzz_kernel_answers;
 pub use own::OwnSockets;
 pub use place::{
-    Places, Sole, default_control_name, keep_node, keep_notice, kept_node, kept_notice, new_key_file,
-    new_node,
+    InstanceLock, Places, default_control_name, new_key_file, new_node, store_node, store_notice,
+    stored_node, stored_notice,
 };
 pub use privilege::{drop_privileges, give_back_memory};
 pub use relay::Relay;

@@ -31,8 +31,8 @@ impl MigratedFlows {
 
     /// All recorded flows, the latest last.
     pub(crate) fn before(&self) -> Vec<FlowId> {
-        let kept = self.file.as_deref().map(|file| kept(file, boot_id().as_deref())).unwrap_or_default();
-        joined(kept, &OF_THIS_PROCESS.lock()).0
+        let stored = self.file.as_deref().map(|file| stored(file, boot_id().as_deref())).unwrap_or_default();
+        joined(stored, &OF_THIS_PROCESS.lock()).0
     }
 
     /// Records flows that were restored.
@@ -40,7 +40,7 @@ impl MigratedFlows {
     /// # Errors
     /// If the file cannot be written: the next process will leave these flows alone, this process
     /// will not. If there is no room for all flows: the next process will leave the oldest alone.
-    pub(crate) fn keep(&self, given_back: &[FlowId]) -> Result<(), ShareError> {
+    pub(crate) fn store(&self, given_back: &[FlowId]) -> Result<(), ShareError> {
         if given_back.is_empty() {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl MigratedFlows {
         let Some(file) = &self.file else { return Ok(()) };
         let written =
             boot_id().ok_or_else(|| std::io::Error::new(ErrorKind::NotFound, BOOT_ID)).and_then(|boot| {
-                let (flows, left_out) = joined(kept(file, Some(&boot)), given_back);
+                let (flows, left_out) = joined(stored(file, Some(&boot)), given_back);
                 let lines: String = flows.iter().map(|flow| format!("{}\n", flow.0)).collect();
                 folder::replace(file, &format!("{boot}\n{lines}")).map(|()| left_out)
             });
@@ -74,7 +74,7 @@ fn boot_id() -> Option<String> {
 
 /// Reads the flows of this boot from a file: the boot ID, then one cookie per line. A missing or
 /// invalid file gives no flows; the only cost is that a few flows are left alone.
-fn kept(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
+fn stored(file: &Path, boot: Option<&str>) -> Vec<FlowId> {
     let text = folder::read(file).unwrap_or_default();
     let mut lines = text.lines();
     if boot.is_none() || lines.next() != boot {
@@ -105,32 +105,32 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_kept_over_processes_and_not_over_boots() {
+    fn flows_are_stored_across_processes_and_not_across_boots() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run/share.migrated");
         let boot = boot_id().unwrap();
         let migrated = MigratedFlows::new(Some(file.clone()));
-        assert_eq!(kept(&file, Some(&boot)), []);
-        migrated.keep(&flows([u64::MAX, 7])).unwrap();
-        migrated.keep(&[]).unwrap();
-        migrated.keep(&flows([8, u64::MAX])).unwrap();
-        assert_eq!(kept(&file, Some(&boot)), flows([7, 8, u64::MAX]));
-        assert_eq!(kept(&file, Some("another")), []);
-        assert_eq!(kept(&file, None), []);
+        assert_eq!(stored(&file, Some(&boot)), []);
+        migrated.store(&flows([u64::MAX, 7])).unwrap();
+        migrated.store(&[]).unwrap();
+        migrated.store(&flows([8, u64::MAX])).unwrap();
+        assert_eq!(stored(&file, Some(&boot)), flows([7, 8, u64::MAX]));
+        assert_eq!(stored(&file, Some("another")), []);
+        assert_eq!(stored(&file, None), []);
         // The same process knows them without a file.
         let known = MigratedFlows::default().before();
         assert!(flows([7, 8, u64::MAX]).iter().all(|flow| known.contains(flow)), "{known:?}");
         // A full disk has truncated the file.
         std::fs::write(&file, format!("{boot}\n7\n8x\n9\n")).unwrap();
-        assert_eq!(kept(&file, Some(&boot)), flows([7]));
+        assert_eq!(stored(&file, Some(&boot)), flows([7]));
     }
 
     #[test]
-    fn what_cannot_be_kept_is_told_with_its_place() {
+    fn what_cannot_be_stored_is_reported_with_its_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("share.migrated");
         std::fs::create_dir(&file).unwrap();
-        let error = MigratedFlows::new(Some(file)).keep(&flows([11])).unwrap_err().to_string();
+        let error = MigratedFlows::new(Some(file)).store(&flows([11])).unwrap_err().to_string();
         assert!(error.contains("share.migrated which flows were given back"), "{error}");
         assert!(MigratedFlows::default().before().contains(&FlowId(11)));
     }

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_the_cookie() {
+    fn the_kernel_gives_the_cookie() {
         // The cookie needs Linux 5.14; sharing needs 5.19.
         assert_ne!(cookie().unwrap(), 0);
     }

@@ -75,7 +75,7 @@ impl Places {
     ///
     /// # Errors
     /// If another instance holds the lock, with its process ID; or if the folder cannot be created.
-    pub fn take(&self) -> Result<Sole, ShareError> {
+    pub fn take(&self) -> Result<InstanceLock, ShareError> {
         let doing = |what: &str, path: &Path| format!("{what} {}", path.display());
         let folder = Folder::make(&self.runtime)
             .map_err(|e| ShareError::system(doing("making the folder", &self.runtime), e))?;
@@ -89,7 +89,7 @@ impl Places {
                 let written =
                     lock.set_len(0).and_then(|()| lock.rewind()).and_then(|()| writeln!(lock, "{pid}"));
                 written.map_err(|e| ShareError::system(doing("writing the lock", &path), e))?;
-                Ok(Sole { _lock: lock })
+                Ok(InstanceLock { _lock: lock })
             }
             Err((mut file, Errno::EWOULDBLOCK)) => {
                 let mut pid = String::new();
@@ -105,12 +105,12 @@ impl Places {
 
 /// Proof that no other instance uses the same files.
 #[derive(Debug)]
-pub struct Sole {
+pub struct InstanceLock {
     _lock: Flock<File>,
 }
 
 /// The stored node ID, from `/var/lib/yuzuri` or the given folder.
-pub fn kept_node(state: Option<&Path>) -> Option<NodeId> {
+pub fn stored_node(state: Option<&Path>) -> Option<NodeId> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
     let text = folder::read(&path).ok()?;
     u64::from_str_radix(text.trim(), 16).ok().filter(|node| *node != 0).map(NodeId)
@@ -129,14 +129,14 @@ pub fn new_node() -> Result<NodeId, ShareError> {
 /// # Errors
 /// If the file cannot be written. The next start then draws a new ID; only the continuity of logs
 /// is lost.
-pub fn keep_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
+pub fn store_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
     folder::replace(&path, &format!("{node}\n"))
         .map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
 }
 
 /// The stored group key notice.
-pub fn kept_notice(state: Option<&Path>) -> Option<Notice> {
+pub fn stored_notice(state: Option<&Path>) -> Option<Notice> {
     let path = state.unwrap_or(Path::new(STATE)).join("notice");
     let text = folder::read(&path).ok()?;
     Some(Notice::from_bytes(&from_hex(text.trim())?))
@@ -146,7 +146,7 @@ pub fn kept_notice(state: Option<&Path>) -> Option<Notice> {
 ///
 /// # Errors
 /// If the file cannot be written. After the next start another member has to send the notice again.
-pub fn keep_notice(state: Option<&Path>, notice: &Notice) -> Result<(), ShareError> {
+pub fn store_notice(state: Option<&Path>, notice: &Notice) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("notice");
     folder::replace(&path, &format!("{}\n", to_hex(&notice.to_bytes())))
         .map_err(|e| ShareError::system(format!("keeping the group's key in {}", path.display()), e))
@@ -208,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_keys_are_kept() {
+    fn ids_and_keys_are_stored() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
-        assert_eq!(kept_node(Some(&state)), None);
-        keep_node(Some(&state), NodeId(0xfe)).unwrap();
-        assert_eq!(kept_node(Some(&state)), Some(NodeId(0xfe)));
+        assert_eq!(stored_node(Some(&state)), None);
+        store_node(Some(&state), NodeId(0xfe)).unwrap();
+        assert_eq!(stored_node(Some(&state)), Some(NodeId(0xfe)));
         let file = folder.path().join("key");
         new_key_file(&file).unwrap();
         let found = file.metadata().unwrap();
@@ -228,9 +228,9 @@ mod tests {
         assert!(load() == key);
         let authority = yuzuri_policy::Authority::from_bytes([1; 32]);
         let notice = authority.notice(2, 3).unwrap();
-        assert_eq!(kept_notice(Some(&state)), None);
-        keep_notice(Some(&state), &notice).unwrap();
-        assert_eq!(kept_notice(Some(&state)), Some(notice));
+        assert_eq!(stored_notice(Some(&state)), None);
+        store_notice(Some(&state), &notice).unwrap();
+        assert_eq!(stored_notice(Some(&state)), Some(notice));
     }
 
     #[test]

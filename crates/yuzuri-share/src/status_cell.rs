@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_flows_are_kept_for_those_only_who_wait() {
+    fn all_flows_are_prepared_only_for_clients_that_wait() {
         let status_cell = StatusCell::default();
         status_cell.write_all(Status::default());
         assert!(status_cell.0.all.lock().status.is_none(), "nobody asked");

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_tells_of_a_station_s_air() {
+    fn what_a_driver_reports_of_a_stations_airtime() {
         let parsed = |parsed: &[Vec<u8>]| heard(&entry(parsed));
         let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
         let time = |kind: u16, us: u64| attribute(kind, &us.to_ne_bytes());

@@ -14,8 +14,8 @@ fn policy(name: PolicyName) -> PolicyConfig {
 
 /// A queue of about 60 ms that CUBIC fills, and that bounds do not.
 #[test]
-fn before_and_since_are_measured_and_told() {
-    const TEST: &str = "before_and_since_are_measured_and_told";
+fn before_and_since_are_measured_and_reported() {
+    const TEST: &str = "before_and_since_are_measured_and_reported";
     let Some(cell) = Cell::or_skip(TEST, 2) else { return };
     let config = ShareConfig { policy: policy(PolicyName::Off), ..keyed(12) };
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, config) else { return };

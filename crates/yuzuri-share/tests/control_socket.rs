@@ -3,7 +3,7 @@
 
 mod slow;
 
-use slow::{Crowd, raise_open_files};
+use slow::{SlowClients, raise_open_files};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -65,7 +65,7 @@ fn times(mut call: impl FnMut()) -> Vec<Duration> {
 
 /// The socket of a daemon that only reports its status.
 #[test]
-fn a_status_that_is_a_text_is_told_and_orders_are_refused() {
+fn a_status_that_is_a_text_is_reported_and_orders_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("ap.sock");
     let text = TextCell::default();
@@ -92,10 +92,10 @@ fn a_status_that_is_a_text_is_told_and_orders_are_refused() {
 }
 
 #[test]
-fn a_thousand_slow_clients_on_each_listener_keep_nobody_waiting() {
+fn a_thousand_slow_clients_on_each_listener_delay_nobody() {
     raise_open_files();
     let open = open();
-    let crowds = [Crowd::at_socket(&open.socket, CLIENTS), Crowd::at_port(open.metrics, CLIENTS)];
+    let crowds = [SlowClients::at_socket(&open.socket, CLIENTS), SlowClients::at_port(open.metrics, CLIENTS)];
     assert!(eventually(|| crowds.iter().all(|crowd| crowd.connected() == CLIENTS)));
     let asked = times(|| {
         assert!(matches!(ask(&open.socket, Question::Status).unwrap(), Answer::Status(_)));
@@ -202,7 +202,7 @@ fn requests_are_answered_by_what_they_are() {
 }
 
 #[test]
-fn a_question_that_is_not_understood_is_told_so() {
+fn an_unknown_question_is_answered_as_such() {
     let open = open();
     let answer = |question: &[u8]| {
         let mut stream = UnixStream::connect(&open.socket).unwrap();
@@ -222,7 +222,7 @@ fn a_question_that_is_not_understood_is_told_so() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_told_of_within_a_few_seconds() {
+fn a_daemon_that_does_not_answer_is_reported_within_a_few_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("share.sock");
     let address = socket2::SockAddr::unix(&path).unwrap();

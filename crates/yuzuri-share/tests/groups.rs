@@ -251,8 +251,8 @@ fn each_interface_has_a_group_and_the_flows_of_its_addresses() {
 }
 
 #[test]
-fn the_gateways_link_address_tells_the_group_and_another_one_another() {
-    const TEST: &str = "the_gateways_link_address_tells_the_group_and_another_one_another";
+fn the_gateways_link_address_determines_the_group() {
+    const TEST: &str = "the_gateways_link_address_determines_the_group";
     let Some(cell) = Cell::or_skip(TEST, 2) else { return };
     let server = cell.name(0);
     ip(&format!("-n {server} link set br0 address 02:00:00:00:00:07"));

@@ -21,7 +21,7 @@ fn steered(seed: u64, steer: &mut dyn Steer) -> Results {
 }
 
 #[test]
-fn sharing_terminals_keep_most_of_an_equal_share_next_to_outsiders() {
+fn sharing_terminals_get_most_of_an_equal_share_next_to_outsiders() {
     for (outside, seed) in [(4, 1), (4, 2), (4, 3), (1, 1)] {
         let hint = hint_of(Phy::n(20, 1, 7));
         let radios: Vec<_> = (0..TERMINALS).map(|n| (n < TERMINALS - outside).then_some(hint)).collect();

@@ -6,7 +6,7 @@ mod mouse;
 use crate::chart_view::ChartView;
 use crate::clock::Clock;
 use crate::edit::Edit;
-use crate::look::{self, Entry, Line, Look};
+use crate::look::{self, Entry, FrameData, Line};
 use crate::names::Names;
 use crate::theme::Theme;
 use crate::totals::{By, Total, totals};
@@ -103,7 +103,7 @@ pub(crate) struct App {
     /// The live screen is frozen; monitoring continues.
     pub(crate) frozen: bool,
     pub(crate) replay: Option<Replay>,
-    pub(crate) look: Option<Look>,
+    pub(crate) look: Option<FrameData>,
     /// Indices of the visible lines in `look.lines`, in display order.
     pub(crate) shown: Vec<usize>,
     /// The flow that the user selected; `None` while the marker is on the first row by default.
@@ -205,7 +205,7 @@ impl App {
             let model = model.lock();
             if !self.frozen || self.look.is_none() {
                 let log = self.look.take().map(|look| look.log).unwrap_or_default();
-                self.look = Some(Look::at(&model, log));
+                self.look = Some(FrameData::at(&model, log));
             }
             self.copy_chart(&model);
         }

@@ -9,7 +9,7 @@ mod totals;
 
 use crate::app::{App, Events, Input, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
-use crate::look::Look;
+use crate::look::FrameData;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -73,16 +73,16 @@ fn too_small(area: Rect, buffer: &mut Buffer, app: &App) {
 }
 
 /// Writes pieces of text side by side.
-pub(crate) struct Pen<'a> {
+pub(crate) struct LineWriter<'a> {
     buffer: &'a mut Buffer,
     x: u16,
     y: u16,
     right: u16,
 }
 
-impl<'a> Pen<'a> {
-    pub(crate) fn new(buffer: &'a mut Buffer, area: Rect, y: u16) -> Pen<'a> {
-        Pen { buffer, x: area.x, y, right: area.right() }
+impl<'a> LineWriter<'a> {
+    pub(crate) fn new(buffer: &'a mut Buffer, area: Rect, y: u16) -> LineWriter<'a> {
+        LineWriter { buffer, x: area.x, y, right: area.right() }
     }
 
     /// Free cells on the line.
@@ -167,7 +167,7 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
     let Some(look) = &app.look else { return };
     let session = &look.session;
 
-    let mut pen = Pen::new(buffer, area, area.y);
+    let mut pen = LineWriter::new(buffer, area, area.y);
     pen.put_right(&app.clock.seconds(look.unix_ns(look.now_ns)), Style::new());
     match app.replay {
         Some(replay) => {
@@ -188,7 +188,7 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
     let kernel = if width(&session.kernel) <= pen.room() { &session.kernel } else { release };
     pen.put(kernel, theme.dim());
 
-    let mut pen = Pen::new(buffer, area, area.y + 1);
+    let mut pen = LineWriter::new(buffer, area, area.y + 1);
     let closed = look.lines.iter().filter(|line| line.closed_ns.is_some()).count();
     let mut flows = format!("{} flows", look.lines.len());
     if closed > 0 {
@@ -205,12 +205,12 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
         pen.skip(2).put_whole(&format!("{} older flows forgotten", look.forgotten), theme.dim());
     }
 
-    account(Pen::new(buffer, area, area.y + 2), look, app);
+    account(LineWriter::new(buffer, area, area.y + 2), look, app);
 }
 
 /// `seen = kept + lost`, plus the events still in transit if there are any, so that the sum is
 /// always correct.
-fn account(mut pen: Pen, look: &Look, app: &App) {
+fn account(mut pen: LineWriter, look: &FrameData, app: &App) {
     let theme = app.theme;
     let Some(account) = &look.account else {
         pen.put("no account yet", theme.dim());
@@ -243,7 +243,7 @@ fn footer(area: Rect, buffer: &mut Buffer, app: &App) {
     if let Some(input) = &app.input {
         return draw_input(area, buffer, input, app);
     }
-    let mut pen = Pen::new(buffer, area, area.y);
+    let mut pen = LineWriter::new(buffer, area, area.y);
     if let Some(message) = &app.message {
         if message.is_error {
             pen.put(" ! ", theme.badge()).skip(1).put(&message.text, theme.warning());
@@ -294,7 +294,7 @@ fn footer(area: Rect, buffer: &mut Buffer, app: &App) {
 
 fn draw_input(area: Rect, buffer: &mut Buffer, input: &Input, app: &App) {
     let theme = app.theme;
-    let mut pen = Pen::new(buffer, area, area.y);
+    let mut pen = LineWriter::new(buffer, area, area.y);
     if input.error.is_none() {
         let state = match input.purpose {
             Purpose::Find => format!("{} of {}", app.shown.len(), app.total()),
@@ -324,7 +324,7 @@ fn draw_input(area: Rect, buffer: &mut Buffer, input: &Input, app: &App) {
             let y = first + n as u16;
             let whole = Rect { y, height: 1, ..area };
             ratatui::widgets::Widget::render(ratatui::widgets::Clear, whole, buffer);
-            let mut pen = Pen::new(buffer, area, y);
+            let mut pen = LineWriter::new(buffer, area, y);
             pen.put(if n == 0 { " ! " } else { "   " }, theme.badge()).skip(1).put(line, theme.warning());
         }
     }

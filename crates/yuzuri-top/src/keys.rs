@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_background_is_told_apart_from_keys() {
+    fn the_background_is_distinguished_from_keys() {
         let read = |bytes: &[u8]| {
             let mut parser = Parser::default();
             let mut keys = Vec::new();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn presses_and_the_wheel_are_told_and_releases_are_not() {
+    fn presses_and_the_wheel_are_reported_and_releases_are_not() {
         let mut parser = Parser::default();
         let mut keys = Vec::new();
         parser.feed(

@@ -156,7 +156,7 @@ impl Log {
 
 /// The model data of one frame, except the chart.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct FrameData {
     pub(crate) session: Arc<Session>,
     pub(crate) filter: String,
     pub(crate) density: Density,
@@ -169,12 +169,12 @@ pub(crate) struct Look {
     pub(crate) log: Log,
 }
 
-impl Look {
+impl FrameData {
     /// Copies the model; `log` continues the previous frame's log.
-    pub(crate) fn at(model: &LiveModel, mut log: Log) -> Look {
+    pub(crate) fn at(model: &LiveModel, mut log: Log) -> FrameData {
         log.update(model);
         let now_ns = model.now_ns();
-        Look {
+        FrameData {
             session: model.session().clone(),
             filter: model.filter().to_owned(),
             density: model.density(),

@@ -17,7 +17,8 @@ pub enum LossReason {
     Recording,
     /// A user interface (page, screen) did not keep up. Only in older recordings: what an interface
     /// does not show is now counted outside the account, which is the same for all.
-    Face,
+    #[serde(rename = "face")]
+    UserInterface,
     /// The filter asks for a process, and the flow's owner was unknown, or not known yet. Records
     /// of flows that turn out to be others' are subtracted again.
     OwnerUnknown,
@@ -33,7 +34,7 @@ impl LossReason {
         LossReason::Nested,
         LossReason::NoMemory,
         LossReason::Recording,
-        LossReason::Face,
+        LossReason::UserInterface,
         LossReason::OwnerUnknown,
         LossReason::StackTable,
     ];
@@ -45,7 +46,7 @@ impl LossReason {
             LossReason::Nested => "nested",
             LossReason::NoMemory => "no-memory",
             LossReason::Recording => "recording",
-            LossReason::Face => "face",
+            LossReason::UserInterface => "face",
             LossReason::OwnerUnknown => "owner-unknown",
             LossReason::StackTable => "stack-table",
         }

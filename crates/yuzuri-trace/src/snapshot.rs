@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_told_as_missing_where_the_list_has_a_word_for_it() {
+    fn unknown_values_are_missing_where_the_list_has_a_word_for_it() {
         let event = Event { snapshot: Snapshot::UNKNOWN, ..Event::default() };
         for (name, value) in event.numbers() {
             let column = crate::recording::COLUMNS.iter().find(|column| column.name == name);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_set_are_told() {
+    fn numbers_that_are_set_are_listed() {
         let mut event = Event::default();
         event.set_numbers(|name| name.len() as u64);
         assert_eq!(event.snapshot.cwnd, 4);

@@ -279,7 +279,7 @@ fn a_full_disk_leaves_a_readable_file_and_recording_goes_on_when_there_is_room()
 }
 
 #[test]
-fn a_disk_that_stays_full_leaves_a_finished_file_that_tells_what_it_lacks() {
+fn a_full_disk_leaves_a_finished_file_that_reports_what_is_missing() {
     on_a_small_disk(512 << 10, |folder| {
         // Another program takes the remaining room once recording has begun.
         let path = folder.join("a.arrows");
@@ -345,7 +345,7 @@ fn a_writer_under_a_limit() {
 
 /// A write beyond `ulimit -f` would raise SIGXFSZ, which ends a process.
 #[test]
-fn a_limit_on_file_sizes_leaves_a_finished_file_that_tells_what_it_lacks() {
+fn a_limit_on_file_sizes_leaves_a_finished_file_that_reports_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "a_writer_under_a_limit", "--ignored", "--nocapture"]);

@@ -130,7 +130,7 @@ fn a_request_of_another_version_is_answered() {
 /// A receiver from before this request reads it as data, and closes once the other end has closed
 /// its direction.
 #[test]
-fn an_older_receiver_and_other_programs_are_told_apart() {
+fn an_older_receiver_and_other_programs_are_distinguished() {
     let older = Sink::new("127.0.0.1", 1, read_all);
     let error = fetched(&options(older.address)).0.unwrap_err();
     assert_eq!(error.kind(), FailureKind::NotReversed);

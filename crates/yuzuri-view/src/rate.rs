@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_the_first_look_does_not_count() {
+    fn what_was_sent_before_the_first_tick_does_not_count() {
         let mut meter = RateMeter::default();
         meter.record(5_000_000_000, 1_000_000_000);
         assert_eq!(meter.rate_bps(5_050_000_000), 0.0);

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_one_queue_are_told_and_that_of_another_is_not() {
+    fn flows_of_one_queue_are_found_and_that_of_another_is_not() {
         let mut chance = Chance(1);
         let (one, other) = (queue(&mut chance, 500), queue(&mut chance, 500));
         let flows =
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_has_no_queue_or_no_time_in_common_is_not_told() {
+    fn short_flows_and_those_without_a_queue_or_common_time_are_not_reported() {
         let mut chance = Chance(2);
         let short = queue(&mut chance, 100);
         let empty = vec![0.0; 500];
@@ -283,7 +283,7 @@ mod tests {
     /// Pairs of different queues are hardly ever reported, whatever their periods: at most 1e-3 of
     /// the pairs by the rule.
     #[test]
-    fn chance_is_told_as_rarely_as_it_should_be() {
+    fn chance_is_reported_as_rarely_as_it_should_be() {
         let mut pairs_found = 0;
         for seed in 0..400 {
             let mut chance = Chance(seed * 7 + 1);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_window_is_told_with_the_rate_it_allows_and_the_one_for_more() {
+    fn a_small_window_is_reported_with_its_rate_and_the_next_limit() {
         let why = Why::of(&flow(small_window), "cubic").unwrap();
         assert_eq!((why.limit, why.share), (Limit::ReceiverWindow, 1.0));
         assert_eq!(why.sentence, "the receiver's window: 20.0 kB over 41.0 ms allow 3.90 Mbit/s");

@@ -117,7 +117,7 @@ mod tests {
     const STREAM: &str = "PCI\r\n\u{1e}booted 1.25\u{1f}a ... \u{1e}time 2.5\u{1f}ök\r\n\u{1e}ended 3.0 101\u{1f}\u{1e}copied 0\u{1f}[down]";
 
     #[test]
-    fn text_and_frames_are_told_apart_wherever_the_pieces_break() {
+    fn text_and_frames_are_distinguished_wherever_the_pieces_break() {
         let bytes = STREAM.as_bytes();
         for cut in 0..bytes.len() {
             let mut console = Console::default();

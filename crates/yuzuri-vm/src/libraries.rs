@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_needs_nothing_and_a_broken_file_is_told() {
+    fn a_script_needs_nothing_and_a_broken_file_is_an_error() {
         assert_eq!(needs(b"#!/bin/sh\n").unwrap(), None);
         assert!(needs(b"\x7fELF\x02\x01").is_err());
     }

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repositorys_lock_has_all_kernels_and_keeps_its_form() {
+    fn the_repositorys_lock_has_all_kernels_and_its_form() {
         let lock = Lock::pinned().unwrap();
         for kernel in Kernel::ALL {
             let packages = lock.of(kernel, Equipment::Plain).unwrap();

@@ -120,8 +120,8 @@ fn a_program_for_another_architecture_is_refused_before_anything_boots() {
 
 #[test]
 #[ignore = "boots two guests: make test-kernels"]
-fn a_panic_and_a_full_memory_are_told() {
-    if !ready("a_panic_and_a_full_memory_are_told", KERNEL) {
+fn a_panic_and_a_full_memory_are_reported() {
+    if !ready("a_panic_and_a_full_memory_are_reported", KERNEL) {
         return;
     }
     let panic = Guest::new(KERNEL).program(["sh", "-c", "echo dying; echo c > /proc/sysrq-trigger; sleep 9"]);

@@ -78,10 +78,10 @@ impl<'a> Pump<'a> {
                 && !sinks.failed()
                 && until.is_none_or(|until| Instant::now() < until)
         };
-        let mut handed_on = Instant::now();
+        let mut passed_on = Instant::now();
         let take = |items: &mut Vec<Item>| {
-            if !items.is_empty() && handed_on.elapsed() >= gather {
-                handed_on = Instant::now();
+            if !items.is_empty() && passed_on.elapsed() >= gather {
+                passed_on = Instant::now();
                 sinks.give(&Arc::new(std::mem::take(items)));
             }
         };

@@ -62,7 +62,7 @@ pub enum For {
     /// Records: what it does not take is lost, and the account counts it.
     Recording,
     /// Shows; with its name.
-    Face(&'static str),
+    View(&'static str),
 }
 
 enum Job {
@@ -116,9 +116,9 @@ impl Sinks {
     pub fn give(&self, batch: &Batch) {
         let lost = self.lost_to_recording();
         if lost > 0 && batch.iter().any(|item| matches!(item, Item::Account(_))) {
-            self.hand_out(&Arc::new(with_loss(batch, lost)));
+            self.distribute(&Arc::new(with_loss(batch, lost)));
         } else {
-            self.hand_out(batch);
+            self.distribute(batch);
         }
     }
 
@@ -127,7 +127,7 @@ impl Sinks {
         self.flows.load(Ordering::Relaxed)
     }
 
-    fn hand_out(&self, batch: &Batch) {
+    fn distribute(&self, batch: &Batch) {
         let flows = batch.iter().filter(|item| matches!(item, Item::Flow(_))).count() as u64;
         self.flows.fetch_add(flows, Ordering::Relaxed);
         for worker in &self.workers {
@@ -169,7 +169,7 @@ impl Sinks {
             }
         }
         account = self.with_losses(account);
-        self.hand_out(&Arc::new(vec![Item::Account(Arc::new(account.clone()))]));
+        self.distribute(&Arc::new(vec![Item::Account(Arc::new(account.clone()))]));
         account
     }
 
@@ -186,7 +186,7 @@ impl Sinks {
             drop(worker.queue);
             let ended = worker.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             result = result.and(ended);
-            if let (For::Face(name), missed @ 1..) = (worker.what, worker.missing.all()) {
+            if let (For::View(name), missed @ 1..) = (worker.what, worker.missing.all()) {
                 eprintln!("yuzuri: {name} was too slow: {missed} records are not in it");
             }
         }
@@ -281,9 +281,9 @@ mod tests {
     /// The account is the same for a stalled recording, a stalled user interface and a sink that
     /// keeps up.
     #[test]
-    fn a_slow_recording_is_in_the_one_account_and_a_slow_face_beside_it() {
+    fn a_slow_recording_is_in_the_account_and_a_slow_view_is_not() {
         let mut sinks = Sinks::default();
-        let sinks_of = [For::Recording, For::Face("the slow one"), For::Face("the quick one")];
+        let sinks_of = [For::Recording, For::View("the slow one"), For::View("the quick one")];
         let (mut gates, mut all) = (Vec::new(), Vec::new());
         for what in sinks_of {
             let (go, wait) = sync_channel(1000);

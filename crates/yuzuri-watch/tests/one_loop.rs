@@ -14,9 +14,9 @@ use yuzuri_view::Control;
 use yuzuri_watch::{Ended, For, Live, Pump, Recorder, RecordingObserver, Remote, Sinks, model, source};
 
 /// Keeps how the recording ended.
-struct Kept(mpsc::Sender<Ended>);
+struct EndSender(mpsc::Sender<Ended>);
 
-impl RecordingObserver for Kept {
+impl RecordingObserver for EndSender {
     fn write_failed(&mut self, error: &yuzuri_trace::recording::RecordError) {
         panic!("{error}");
     }
@@ -80,9 +80,9 @@ fn recording_model_and_account_agree_while_the_filter_changes() {
     let file = folder.path().join("all.arrows");
     let (sender, ended) = mpsc::channel();
     let mut sinks = Sinks::default();
-    sinks.add(Recorder::create(&file, &session, false, Kept(sender)).unwrap(), For::Recording);
+    sinks.add(Recorder::create(&file, &session, false, EndSender(sender)).unwrap(), For::Recording);
     let live = model(&session);
-    sinks.add(Live::now(live.clone()), For::Face("the model"));
+    sinks.add(Live::now(live.clone()), For::View("the model"));
     let (remote, requests) = Remote::new();
     let stop = AtomicBool::new(false);
     let accounts = AtomicU64::new(0);

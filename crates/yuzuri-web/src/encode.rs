@@ -131,7 +131,7 @@ pub(crate) fn status(
     model: &LiveModel,
     replay: Option<Replay>,
     epoch: u64,
-    face_lost: u64,
+    not_shown: u64,
     browsers: usize,
 ) -> String {
     let base = TimeBase::of(model);
@@ -150,7 +150,7 @@ pub(crate) fn status(
         "lost": account.map(|a| a.lost()),
         "thinned": account.map(|a| a.thinned()),
         "reasons": reasons,
-        "face_lost": face_lost,
+        "not_shown": not_shown,
         "forgotten": model.forgotten(),
         "filter": model.filter(),
         "interval_us": interval_us(model.density()),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn only_subscribed_flows_are_kept_and_each_bucket_is_handed_on_once() {
+    fn only_subscribed_flows_are_held_and_each_bucket_is_passed_on_once() {
         let mut feed = Feed::default();
         feed.subscribe(&[FlowId(1)], |_| FlowLimits::default());
         feed.subscribe(&[FlowId(1)], |_| FlowLimits::default());

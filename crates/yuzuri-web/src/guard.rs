@@ -63,10 +63,10 @@ pub(crate) enum Passed {
 }
 
 /// A refused request.
-pub(crate) type Turned = (StatusCode, String);
+pub(crate) type Rejection = (StatusCode, String);
 
 impl Guard {
-    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Turned> {
+    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Rejection> {
         let host = self.check_host(uri, headers)?;
         check_site(method, uri, headers, &host)?;
         if *method == Method::POST {
@@ -81,7 +81,7 @@ impl Guard {
         self.check_token(uri, headers)
     }
 
-    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, Turned> {
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, Rejection> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = match (uri.authority(), hosts.next(), hosts.next()) {
             (Some(authority), _, None) => authority.to_string(),
@@ -110,7 +110,7 @@ impl Guard {
     /// loaded them: the token is in the address's fragment, which is not sent. It is not a cookie,
     /// since a browser sends the cookies of one port to all ports of the same host, and so to
     /// servers of other users of this machine.
-    fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Turned> {
+    fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Rejection> {
         let Some(token) = &self.token else { return Ok(Passed::Proved) };
         let in_query =
             uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("token="));
@@ -130,12 +130,12 @@ impl Guard {
     }
 }
 
-fn turned(status: StatusCode, why: &str) -> Turned {
+fn turned(status: StatusCode, why: &str) -> Rejection {
     (status, why.to_string())
 }
 
 /// Browsers state the origin of a request; requests from other sites are refused.
-fn check_site(method: &Method, uri: &Uri, headers: &HeaderMap, host: &str) -> Result<(), Turned> {
+fn check_site(method: &Method, uri: &Uri, headers: &HeaderMap, host: &str) -> Result<(), Rejection> {
     let other = || turned(StatusCode::FORBIDDEN, "requests from other sites are refused");
     if method != Method::GET
         && method != Method::HEAD

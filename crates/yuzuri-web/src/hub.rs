@@ -47,7 +47,7 @@ impl Hub {
         self.missed = events;
     }
 
-    pub(crate) fn face_lost(&self) -> u64 {
+    pub(crate) fn not_shown(&self) -> u64 {
         self.browsers_lost + self.missed
     }
 
@@ -330,11 +330,11 @@ pub(crate) fn send_status(shared: &Shared) {
         return;
     }
     let replay = shared.control.replay();
-    let (epoch, face_lost, browsers) = {
+    let (epoch, not_shown, browsers) = {
         let hub = shared.hub.lock();
-        (hub.epoch, hub.face_lost(), hub.len())
+        (hub.epoch, hub.not_shown(), hub.len())
     };
-    let data = message("status", &encode::status(&shared.model.lock(), replay, epoch, face_lost, browsers));
+    let data = message("status", &encode::status(&shared.model.lock(), replay, epoch, not_shown, browsers));
     for client in &mut shared.hub.lock().clients {
         client.send(data.clone());
     }

@@ -73,8 +73,8 @@ impl Page {
 
     /// Records missing in some browser: those of [`Page::browsers_lost`], and those that never
     /// reached the page.
-    pub fn face_lost(&self) -> u64 {
-        self.shared.hub.lock().face_lost()
+    pub fn not_shown(&self) -> u64 {
+        self.shared.hub.lock().not_shown()
     }
 
     /// Records (rows, buckets, events) that were due to a browser and skipped because it did not

@@ -75,9 +75,9 @@ fn limit_index(limit: Option<Limit>) -> i32 {
 }
 
 /// A time, or `null`.
-struct MaybeUs(Option<i64>);
+struct OptionalMicros(Option<i64>);
 
-impl std::fmt::Display for MaybeUs {
+impl std::fmt::Display for OptionalMicros {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(us) => us.fmt(f),
@@ -109,7 +109,7 @@ pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
     "PACING" "pacing rate, bit/s; 0: does not limit": "{}" pacing_bps(row.last.snapshot.pacing_rate_bps);
     "TOTAL_RETRANS" "segments": "{}" row.last.snapshot.total_retrans;
     "STATE" "index into STATES": "{}" row.last.ca_state as u8;
-    "CLOSED" "time, µs; null: open": "{}" MaybeUs(row.closed_ns.map(|closed| at.us(closed)));
+    "CLOSED" "time, µs; null: open": "{}" OptionalMicros(row.closed_ns.map(|closed| at.us(closed)));
     "TIMEOUTS" "retransmission timeouts since watching began": "{}" row.tally.timeouts;
     "DUP_ACKS" "duplicate ACKs since watching began": "{}" row.tally.dup_acks;
     "DSACKS" "DSACKs since watching began": "{}" row.tally.dsacks;
@@ -117,7 +117,7 @@ pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
     "APP_LIMITED" "1: the application had nothing to send": "{}" u8::from(row.last.marks.contains(Marks::APP_LIMITED));
     "ACKED" "bytes_acked": "{}" row.last.snapshot.bytes_acked;
     "BYTES_RECEIVED" "bytes_received": "{}" row.last.snapshot.bytes_received;
-    "UNWATCHED" "since when the filter no longer selects it, µs; null: it is watched": "{}" MaybeUs(row.unwatched_ns.map(|since| at.us(since)));
+    "UNWATCHED" "since when the filter no longer selects it, µs; null: it is watched": "{}" OptionalMicros(row.unwatched_ns.map(|since| at.us(since)));
     "LIMIT" "what limited it for most of the last two seconds, index into LIMITS; -1: unknown": "{}" limit_index(row.limited_by(at.now_ns).map(|(limit, _)| limit));
     "LIMIT_PART" "for which part of that time, per cent; 0: unknown": "{:.0}" row.limited_by(at.now_ns).map_or(0.0, |(_, part)| part * 100.0);
 };

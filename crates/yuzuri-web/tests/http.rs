@@ -444,7 +444,7 @@ proptest! {
 }
 
 #[test]
-fn a_browser_is_told_rows_then_changes_buckets_and_events() {
+fn a_browser_receives_rows_then_changes_buckets_and_events() {
     let fixture = fixture();
     fixture.feed(&[flow(0x2a, "curl \"<b>\""), sample(0x2a, 1, 10)]);
     let mut stream = Stream::open(&fixture, "2a");
@@ -518,7 +518,7 @@ fn a_browser_is_told_rows_then_changes_buckets_and_events() {
 }
 
 #[test]
-fn history_tells_the_extremes_as_json_and_csv() {
+fn history_gives_the_extremes_as_json_and_csv() {
     let fixture = fixture();
     let items: Vec<Item> = (0..5000).map(|ms| sample(1, ms, if ms == 777 { 999 } else { 20 })).collect();
     fixture.feed(&items);
@@ -534,7 +534,7 @@ fn history_tells_the_extremes_as_json_and_csv() {
 }
 
 #[test]
-fn every_number_of_a_record_is_told_with_its_unit() {
+fn every_number_of_a_record_is_shown_with_its_unit() {
     let fixture = fixture();
     fixture.feed(&[sample(1, 5, 20)]);
     let answer = fixture.get("/api/flows/1");
@@ -548,7 +548,7 @@ fn every_number_of_a_record_is_told_with_its_unit() {
 }
 
 #[test]
-fn a_wish_reaches_the_control_and_its_refusal_comes_back() {
+fn a_request_reaches_the_control_and_its_refusal_is_returned() {
     struct Picky(Mutex<Vec<String>>);
     impl Control for Picky {
         fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
@@ -586,7 +586,7 @@ fn the_thirty_third_browser_is_refused_and_a_stuck_one_hurts_nobody() {
     let mut reader = streams.pop().unwrap();
     let start = Instant::now();
     let mut ms = 0;
-    while fixture.page.face_lost() == 0 {
+    while fixture.page.not_shown() == 0 {
         assert!(start.elapsed() < Duration::from_secs(60), "nothing was skipped");
         ms += 1;
         let items: Vec<Item> = (1..=400).map(|id| sample(id, ms, ms as u32)).collect();

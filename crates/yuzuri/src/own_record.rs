@@ -18,7 +18,7 @@ use yuzuri_watch::{Ended, For, Pump, Recorder, RecordingObserver, Sinks};
 
 /// The interval at which records are passed on: waking another thread at each poll costs more than
 /// the poll.
-const HAND_ON: Duration = Duration::from_millis(50);
+const BATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A recording made during a transfer.
 pub struct OwnRecord {
@@ -38,14 +38,14 @@ impl OwnRecord {
     fn try_start(path: &Path, overwrite: bool, voice: Voice) -> anyhow::Result<OwnRecord> {
         let own = Own::default();
         let poller = Poller::of_own(own.clone(), Density::default())?;
-        let observer = Spoken { voice, failed: false };
+        let observer = FileReports { voice, failed: false };
         let recorder = Recorder::create(path, poller.session(), overwrite, observer)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().spawn(move || {
             let mut sinks = Sinks::default();
             sinks.add(recorder, For::Recording);
-            Pump::new(&sinks, &stopped).gathering(HAND_ON).run(Box::new(poller));
+            Pump::new(&sinks, &stopped).gathering(BATCH_INTERVAL).run(Box::new(poller));
             sinks.finish()
         })?;
         Ok(OwnRecord { own, stop, thread })
@@ -67,12 +67,12 @@ impl OwnRecord {
 }
 
 /// Reports about the file. A failure is reported once.
-struct Spoken {
+struct FileReports {
     voice: Voice,
     failed: bool,
 }
 
-impl RecordingObserver for Spoken {
+impl RecordingObserver for FileReports {
     fn write_failed(&mut self, error: &RecordError) {
         if !std::mem::replace(&mut self.failed, true) {
             self.voice.warn(WarningKind::Recording, &format!("{error}; the transfer continues"));

@@ -287,13 +287,13 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let sole = places.take()?;
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
-    share.known_notice = yuzuri_share::kept_notice(state.as_deref());
+    share.known_notice = yuzuri_share::stored_notice(state.as_deref());
     share.migrated_file = Some(places.migrated_file());
     let log = move |event: &Event| {
         say(&event.to_string());
         let kept = match event {
-            Event::Redrawn(node) => yuzuri_share::keep_node(state.as_deref(), *node),
-            Event::Notice(notice) => yuzuri_share::keep_notice(state.as_deref(), notice),
+            Event::Redrawn(node) => yuzuri_share::store_node(state.as_deref(), *node),
+            Event::Notice(notice) => yuzuri_share::store_notice(state.as_deref(), notice),
             _ => Ok(()),
         };
         if let Err(error) = kept {
@@ -342,11 +342,11 @@ fn work(args: &RunArgs, share: &mut ControlLoop, signals: &Signals) -> anyhow::R
 
 /// The id that was kept, or a new one.
 fn node(state: Option<&Path>) -> anyhow::Result<NodeId> {
-    if let Some(node) = yuzuri_share::kept_node(state) {
+    if let Some(node) = yuzuri_share::stored_node(state) {
         return Ok(node);
     }
     let node = yuzuri_share::new_node()?;
-    if let Err(error) = yuzuri_share::keep_node(state, node) {
+    if let Err(error) = yuzuri_share::store_node(state, node) {
         // It works with a new one each time.
         say(&error.to_string());
     }

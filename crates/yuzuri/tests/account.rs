@@ -443,7 +443,7 @@ fn a_kill_leaves_an_account_that_adds_up_and_no_end() {
 /// A recording made before end marks existed: nothing is known about its end, and nothing is
 /// claimed.
 #[test]
-fn an_older_recording_does_not_tell_whether_it_is_complete() {
+fn an_older_recording_does_not_state_whether_it_is_complete() {
     let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-trace/tests/golden/v1.arrows");
     let recorded = Recorded::of(Path::new(old));
     assert_eq!((recorded.complete, recorded.convert_code), (Value::Null, Some(0)));

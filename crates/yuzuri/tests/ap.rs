@@ -279,8 +279,8 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
 }
 
 #[test]
-fn a_dry_run_tells_and_touches_nothing() {
-    let test = "a_dry_run_tells_and_touches_nothing";
+fn a_dry_run_reports_and_changes_nothing() {
+    let test = "a_dry_run_reports_and_changes_nothing";
     let Some(net) = network(test, STATIONS) else { return };
     if !can(test, &net) {
         return;

@@ -198,7 +198,7 @@ fn every_help_text_is_there() {
 }
 
 #[test]
-fn a_receiver_listens_where_it_is_told_and_ends_at_its_limit() {
+fn a_receiver_listens_at_the_given_address_and_ends_at_its_limit() {
     let help = text(&yuzuri(&["receive", "--help"]).stdout);
     for limit in ["[default: 100GB]", "[default: 1TB]", "[default: 100000]", "`none` means no limit"] {
         assert!(help.contains(limit), "{help}");
@@ -445,7 +445,7 @@ fn without_privilege_it_steps_down_and_says_so() {
 }
 
 #[test]
-fn a_filter_that_matches_nothing_is_told() {
+fn a_filter_without_a_match_is_reported() {
     for (filter, shown) in
         [(&["name:no-such-name"][..], "name:no-such-name"), (&["host", "localhost", "1"], "port:1 addr:")]
     {

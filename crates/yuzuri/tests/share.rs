@@ -9,7 +9,7 @@ mod slow;
 use cell::{Cell, Traffic, control_name};
 use parking_lot::Mutex;
 use serde_json::Value;
-use slow::{Crowd, raise_open_files};
+use slow::{SlowClients, raise_open_files};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -576,8 +576,10 @@ fn a_daemon_under_slow_clients_answers_and_ends_at_once() {
     let all = daemon.all();
     let metrics = all.split("http://").nth(1).unwrap().split("/metrics").next().unwrap().parse().unwrap();
     let _crowds = cell.inside(1, || {
-        let crowds =
-            [Crowd::at_socket(&daemon.runtime.join("share.sock"), CLIENTS), Crowd::at_port(metrics, CLIENTS)];
+        let crowds = [
+            SlowClients::at_socket(&daemon.runtime.join("share.sock"), CLIENTS),
+            SlowClients::at_port(metrics, CLIENTS),
+        ];
         assert!(eventually(|| crowds.iter().all(|crowd| crowd.connected() == CLIENTS)));
         crowds
     });

@@ -152,9 +152,9 @@ fn a_pacing_rate_is_pacing_with_its_rate() {
 }
 
 #[test]
-fn polling_tells_the_same() {
+fn polling_gives_the_same_limit() {
     let fault = Fault::ReceiveBuffer(8_192);
-    let Some(answer) = answer("polling_tells_the_same", fault, false, &["--poll"]) else { return };
+    let Some(answer) = answer("polling_gives_the_same_limit", fault, false, &["--poll"]) else { return };
     assert_eq!(answer["limit"], "receiver-window");
     // A busy machine polls late, and the time between polls is unknown.
     let known = 1.0 - share(&answer, "unknown");
@@ -164,8 +164,8 @@ fn polling_tells_the_same() {
 /// The kernel's own chronograph measures for how long the receiver's window was full; it is
 /// independent of our rules.
 #[test]
-fn a_recording_tells_the_same_as_the_kernels_chronograph() {
-    let Some(net) = Net::or_skip("a_recording_tells_the_same") else { return };
+fn a_recording_agrees_with_the_kernels_chronograph() {
+    let Some(net) = Net::or_skip("a_recording_gives_the_same_limit") else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.arrows");
     let file = file.to_str().unwrap();
@@ -213,8 +213,8 @@ impl Drop for Capturing {
 }
 
 #[test]
-fn a_capture_tells_the_same() {
-    let test = "a_capture_tells_the_same";
+fn a_capture_gives_the_same_limit() {
+    let test = "a_capture_gives_the_same_limit";
     let Some(net) = Net::or_skip(test) else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut captures = Vec::new();
@@ -266,7 +266,7 @@ fn ctrl_c_ends_it_early_with_the_answer_so_far() {
 }
 
 #[test]
-fn what_cannot_be_told_has_its_exit_code() {
+fn no_answer_has_its_own_exit_code() {
     let refused = yuzuri(&["why", "prot:80"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("unknown kind 'prot'"));

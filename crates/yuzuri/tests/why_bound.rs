@@ -51,8 +51,8 @@ fn as_before(file: &Path, older: &Path) {
 /// Two daemons share a link, and each daemon's bound moves. The explanation of one flow is compared
 /// with the daemon's own bound and the window that the kernel reports.
 #[test]
-fn a_bound_that_moves_is_told_as_such() {
-    const TEST: &str = "a_bound_that_moves_is_told_as_such";
+fn a_bound_that_changes_is_reported() {
+    const TEST: &str = "a_bound_that_changes_is_reported";
     let Some(cell) = Cell::or_skip(TEST, 3) else { return };
     // The queue is in the network, so no sender's own device holds segments: only the window holds
     // a sender.

@@ -94,9 +94,9 @@ impl Bbr3 {
         if self.bounds.inflight_lo == UNBOUNDED {
             self.bounds.inflight_lo = window.cwnd;
         }
-        let kept = (u64::from(self.bounds.inflight_lo) * LOSS_BETA_256) >> 8;
+        let reduced = (u64::from(self.bounds.inflight_lo) * LOSS_BETA_256) >> 8;
         self.bounds.bw_lo = self.bw_latest.max(self.bounds.bw_lo * LOSS_BETA_256 as f64 / 256.0);
-        self.bounds.inflight_lo = self.inflight_latest.max(kept as u32);
+        self.bounds.inflight_lo = self.inflight_latest.max(reduced as u32);
     }
 
     pub(super) fn reset_short_term_bounds(&mut self) {
@@ -210,8 +210,8 @@ impl Bbr3 {
         self.samples_of_probe = false;
         if !sample.app_limited {
             let target = self.target_inflight(window);
-            let kept = (u64::from(target) * LOSS_BETA_256) >> 8;
-            self.bounds.inflight_hi = sample.tx_in_flight.max(kept as u32);
+            let reduced = (u64::from(target) * LOSS_BETA_256) >> 8;
+            self.bounds.inflight_hi = sample.tx_in_flight.max(reduced as u32);
         }
         if self.mode == Mode::ProbeBw && self.phase == super::Phase::Up {
             self.start_down(window);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_while_cruising_keep_seven_tenths() {
+    fn losses_while_cruising_leave_seven_tenths() {
         let mut w = Window::new(250, 1448, true);
         w.cwnd = 200;
         let mut bbr = Bbr3::new(1);

@@ -74,14 +74,14 @@ pub fn replay(algorithm: Algorithm, trace: &Trace) -> Outcome {
         }
         let before = window.state;
         let reduces = ack.state >= CaState::Cwr && before <= CaState::Disorder;
-        let law_cwnd = window.cwnd;
+        let algorithm_cwnd = window.cwnd;
         let threshold = replay.acknowledge(ack, following, start_us);
         outcome.wishes += u32::from(std::mem::take(&mut replay.window.cwr_wanted));
         if reduces {
             outcome.epochs.push(Epoch {
                 start_s: path.start_s,
                 end_s: ack.t_us as f64 / 1e6,
-                ours: law_cwnd,
+                ours: algorithm_cwnd,
                 theirs: ack.cwnd,
                 most: path.most,
                 mean: path.sum / f64::from(path.count.max(1)),

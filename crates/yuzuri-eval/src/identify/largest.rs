@@ -7,7 +7,7 @@ use yuzuri_infer::packets::{Ended, Tracker};
 
 /// How a capture would look on a host that is set otherwise.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Otherwise {
+pub struct OtherSettings {
     /// Segments that immediately follow in sequence become one super-segment, as if the device
     /// split (TSO) or merged (GRO) them.
     pub merged: bool,
@@ -57,7 +57,7 @@ impl Merge {
 
 /// The flow of a capture with most data acknowledged, as its first `max_packets` segments show it;
 /// `None` without flows.
-pub fn largest(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Option<Ended>> {
+pub fn largest(path: &Path, max_packets: u64, otherwise: OtherSettings) -> Result<Option<Ended>> {
     let mut capture = Capture::open(path, &Options::default())?;
     let mut tracker = Tracker::new();
     let mut merge = Merge::default();

@@ -2,7 +2,7 @@
 //! parts that are right, the calibration of the probabilities, and how far the windows are from the
 //! kernel's own.
 
-use super::largest::{Otherwise, largest};
+use super::largest::{OtherSettings, largest};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<()> {
         find(folder, &mut runs)?;
     }
     let mut otherwise =
-        Otherwise { merged: args.merged, without_timestamps: args.without_timestamps, away_ns: 0 };
+        OtherSettings { merged: args.merged, without_timestamps: args.without_timestamps, away_ns: 0 };
     runs.sort();
     let mut tally = Tally::default();
     for run in &runs {
@@ -110,7 +110,7 @@ fn truth(run: &Path) -> Result<Truth> {
 /// Packets of a flow that has just opened: handshake, initial window, its acknowledgements.
 const OPENING_PACKETS: u64 = 24;
 
-fn verdict(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Option<Verdict>> {
+fn verdict(path: &Path, max_packets: u64, otherwise: OtherSettings) -> Result<Option<Verdict>> {
     let Some(ended) = largest(path, max_packets, otherwise)? else { return Ok(None) };
     let window_trace = ended.main().map(|(_, window_trace)| window_trace.clone());
     Ok(window_trace.map(|window_trace| identify(window_trace, Some(ended.seen), None, None)))
@@ -118,7 +118,7 @@ fn verdict(path: &Path, max_packets: u64, otherwise: Otherwise) -> Result<Option
 
 /// Most of the way on which a capture is moved: a third of the least round-trip time.
 fn away_ns(path: &Path, at_sender: bool) -> Result<i64> {
-    let Some(ended) = largest(path, u64::MAX, Otherwise::default())? else { return Ok(0) };
+    let Some(ended) = largest(path, u64::MAX, OtherSettings::default())? else { return Ok(0) };
     let third_ns = ended.main().map_or(0, |(_, window_trace)| i64::from(window_trace.min_rtt_us) * 1000 / 3);
     Ok(if at_sender { third_ns } else { -third_ns })
 }

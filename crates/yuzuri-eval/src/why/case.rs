@@ -4,14 +4,14 @@ use std::time::Duration;
 use yuzuri_limits::Limit;
 
 /// SplitMix64: the same seed draws the same cases.
-pub struct Lot(u64);
+pub struct Rng(u64);
 
-impl Lot {
-    pub fn new(seed: u64, number: u64) -> Lot {
-        let mut lot =
-            Lot(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03));
-        lot.next();
-        lot
+impl Rng {
+    pub fn new(seed: u64, number: u64) -> Rng {
+        let mut rng =
+            Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03));
+        rng.next();
+        rng
     }
 
     pub fn next(&mut self) -> u64 {
@@ -130,28 +130,28 @@ impl Case {
     }
 
     /// Draws a case.
-    pub fn draw(kind: &'static str, lot: &mut Lot) -> Case {
+    pub fn draw(kind: &'static str, rng: &mut Rng) -> Case {
         let mut case = Case {
             kind,
-            control: lot.one_of(&["cubic", "cubic", "reno"]),
-            rate_bps: lot.log_between(5e6, 40e6),
-            rtt: Duration::from_secs_f64(lot.log_between(0.01, 0.1)),
+            control: rng.one_of(&["cubic", "cubic", "reno"]),
+            rate_bps: rng.log_between(5e6, 40e6),
+            rtt: Duration::from_secs_f64(rng.log_between(0.01, 0.1)),
             queue_bytes: 0.0,
             loss: 0.0,
             receive_buffer: None,
             send_buffer: None,
             device: None,
             bound: None,
-            gso: lot.part() < 0.5,
-            begins: lot.part() < 0.5,
+            gso: rng.part() < 0.5,
+            begins: rng.part() < 0.5,
             warm_up: Duration::from_secs(3),
             waits_for_loss: false,
             phases: Vec::new(),
         };
-        case.queue_bytes = (case.bdp_bytes() * lot.between(1.0, 2.0)).max(50_000.0);
-        let part = lot.between(0.1, 0.6);
+        case.queue_bytes = (case.bdp_bytes() * rng.between(1.0, 2.0)).max(50_000.0);
+        let part = rng.between(0.1, 0.6);
         let rate = case.rate_bps / 8.0;
-        let tick = Duration::from_secs_f64(lot.log_between(0.002, 0.05));
+        let tick = Duration::from_secs_f64(rng.log_between(0.002, 0.05));
         let bytes = case.bdp_bytes() * part;
         let phase = match kind {
             "receiver-window" => {
@@ -159,11 +159,11 @@ impl Case {
                 // SO_RCVBUF.
                 case.rtt = case.rtt.max(Duration::from_secs_f64(8_000.0 / rate));
                 case.receive_buffer =
-                    Some(lot.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
+                    Some(rng.log_between(4_096.0, bytes.clamp(5_000.0, 200_000.0)) as usize);
                 Phase::of(&[Limit::ReceiverWindow])
             }
             "slow-reader" => {
-                let buffer = lot.log_between(32e3, 256e3);
+                let buffer = rng.log_between(32e3, 256e3);
                 case.receive_buffer = Some(buffer as usize);
                 let reads = Rhythm::at_rate((rate * part).min(case.half_of(buffer)), tick);
                 Phase { reads, ..Phase::of(&[Limit::SlowReader]) }
@@ -173,24 +173,24 @@ impl Case {
             }
             "application-bursts" => {
                 // At most the initial window, from which an idle connection restarts.
-                let bytes = lot.log_between(500.0, 10.0 * MSS) as usize;
-                let every = Duration::from_secs_f64(lot.log_between(0.05, 0.7));
+                let bytes = rng.log_between(500.0, 10.0 * MSS) as usize;
+                let every = Duration::from_secs_f64(rng.log_between(0.05, 0.7));
                 Phase { writes: Rhythm { bytes, every }, ..Phase::of(&[Limit::Application]) }
             }
             "send-buffer" => {
                 // The kernel doubles the buffer and charges its own overhead to it. From a larger
                 // write it accepts a whole large segment (64 kB) whatever the limit is, and that
                 // segment would fill the window.
-                let buffer = lot.log_between(2_304.0, bytes.clamp(5_000.0, 200_000.0));
+                let buffer = rng.log_between(2_304.0, bytes.clamp(5_000.0, 200_000.0));
                 case.send_buffer = Some(buffer as usize);
-                let bytes = lot.log_between(1e3, buffer * 2.0) as usize;
+                let bytes = rng.log_between(1e3, buffer * 2.0) as usize;
                 Phase { writes: Rhythm { bytes, every: Duration::ZERO }, ..Phase::of(&[Limit::SendBuffer]) }
             }
             "pacing" => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
             "loss" => {
-                case.loss = lot.log_between(1e-4, 1e-2);
+                case.loss = rng.log_between(1e-4, 1e-2);
                 case.rate_bps = 150e6;
-                case.rtt = Duration::from_secs_f64(lot.log_between(0.02, 0.08));
+                case.rtt = Duration::from_secs_f64(rng.log_between(0.02, 0.08));
                 case.queue_bytes = 4e6;
                 // CUBIC's and Reno's windows at this loss (RFC 9438 section 5.2, RFC 3649) fill
                 // less than half the path.
@@ -206,7 +206,7 @@ impl Case {
             "short-queue" => {
                 // Delays segments for less than RFC 9406's threshold for a queue.
                 let least = (case.rtt.as_secs_f64() / 8.0).clamp(0.004, 0.016);
-                let part = lot.between(0.2, 0.6);
+                let part = rng.between(0.2, 0.6);
                 // A queue of less than four segments would drop every burst. One of four is short
                 // only on a fast path.
                 let rate = rate.max(4.0 * 1500.0 / (least * part));
@@ -219,8 +219,8 @@ impl Case {
                 Phase::of(&[Limit::Loss, Limit::Recovery, Limit::Timeout])
             }
             "bufferbloat" => {
-                case.rate_bps = lot.log_between(3e6, 12e6);
-                case.queue_bytes = case.rate_bps / 8.0 * lot.log_between(0.1, 0.6);
+                case.rate_bps = rng.log_between(3e6, 12e6);
+                case.queue_bytes = case.rate_bps / 8.0 * rng.log_between(0.1, 0.6);
                 case.warm_up = Duration::from_secs(6);
                 Phase::of(&[Limit::Path, Limit::Recovery, Limit::Timeout])
             }
@@ -250,8 +250,8 @@ impl Case {
                     _ => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
                 };
                 case.receive_buffer = Some(100_000);
-                let first = lot.next() % 3;
-                let second = (first + 1 + lot.next() % 2) % 3;
+                let first = rng.next() % 3;
+                let second = (first + 1 + rng.next() % 2) % 3;
                 let names = ["application", "slow-reader", "pacing"];
                 case.phases.push(of(names[first as usize]));
                 of(names[second as usize])

@@ -1,7 +1,7 @@
 //! Makes the transfers and stores the observations.
 
 use super::Make as Args;
-use super::case::{Case, KINDS, Lot};
+use super::case::{Case, KINDS, Rng};
 use super::transfer::{Transfer, path};
 use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
@@ -35,7 +35,7 @@ pub fn all(args: &Args) {
                 continue;
             }
             let number = round * KINDS.len() as u64 + number as u64;
-            let case = Case::draw(kind, &mut Lot::new(args.seed, number));
+            let case = Case::draw(kind, &mut Rng::new(args.seed, number));
             let name = format!("{}-{number}", args.seed);
             println!("{name} {kind}: {}", case.text());
             one(args, &case, &name, folder, args.seed.wrapping_add(number));

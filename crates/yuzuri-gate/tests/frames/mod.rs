@@ -12,11 +12,11 @@ pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 
 /// A generator of its own, so that a seed repeats a case on every machine (xorshift64*).
-pub struct Lot(u64);
+pub struct Rng(u64);
 
-impl Lot {
-    pub fn new(seed: u64) -> Lot {
-        Lot(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub fn next(&mut self) -> u64 {

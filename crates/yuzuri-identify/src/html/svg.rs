@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thinned_rounds_keep_the_extremes_in_order() {
+    fn thinned_rounds_include_the_extremes_in_order() {
         let rounds: Vec<Round> = (0..50_000)
             .map(|n| Round { window: if n == 777 { 1e6 } else { (n % 97) as f32 }, ..Round::default() })
             .collect();

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_told_from_other_tables() {
+    fn headers_are_distinguished_from_other_tables() {
         assert!(probe_csv::is_header(CSV));
         assert!(probe_csv::is_header("time, snd_una ,cwnd,snd_nxt"));
         assert!(!probe_csv::is_header("time,cwnd,rtt"));

@@ -4,7 +4,7 @@ use super::capture_point::capture_point;
 use super::copies::Copies;
 use super::half::Half;
 use super::limits::{PacketLimits, packet_limits};
-use super::look::Looks;
+use super::look::SenderSigns;
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
@@ -96,7 +96,7 @@ pub struct Ended {
     /// By end, lower first: the window trace of its data; `None` if it sent none.
     pub window_traces: [Option<WindowTrace>; 2],
     /// By end: observations of each round of the window trace beside its flight.
-    pub looks: [Looks; 2],
+    pub looks: [SenderSigns; 2],
 }
 
 impl Flow {
@@ -236,7 +236,7 @@ impl Flow {
     }
 
     pub(super) fn finish(self) -> Ended {
-        let mut looks = [Looks::default(), Looks::default()];
+        let mut looks = [SenderSigns::default(), SenderSigns::default()];
         let mut window_traces = [None, None];
         for (end, half) in self.halves.into_iter().enumerate() {
             if let Some(half) = half.filter(|half| half.has_data()) {

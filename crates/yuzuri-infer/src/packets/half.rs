@@ -9,7 +9,7 @@ mod acknowledged;
 mod sent;
 
 use super::capture_point::{Delays, as_sent};
-use super::look::{Looker, Looks};
+use super::look::{SenderSigns, SignObserver};
 use super::scoreboard::Scoreboard;
 use super::sender_clock::{SenderClock, TickTally};
 use super::unseen::Collector;
@@ -113,7 +113,7 @@ pub(super) struct Half {
     fin: bool,
     /// Size of the last segment, bytes, and how many consecutive ones had the same.
     alike: (u32, u8),
-    looks: Looker,
+    looks: SignObserver,
     /// When the acknowledgement that last took effect passed the capture, and whether it had no
     /// data.
     acted_passed: (i64, bool),
@@ -164,7 +164,7 @@ impl Half {
     }
 
     /// The window trace, at the end of the capture.
-    pub(super) fn finish(mut self) -> (WindowTrace, Looks) {
+    pub(super) fn finish(mut self) -> (WindowTrace, SenderSigns) {
         self.read_after();
         self.window_trace.capture_point = self.capture_point;
         self.window_trace.unseen = self.unseen.take().map(|unseen| Box::new(unseen.finish()));

@@ -1,6 +1,6 @@
 //! Determines what limited a sender from its packets, with the terms and rules of `yuzuri-limits`.
 
-use super::look::{Look, Looks};
+use super::look::{RoundSigns, SenderSigns};
 use super::runs::{MIN_RUNS, Runs};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
@@ -59,10 +59,10 @@ pub struct PacketLimits {
 
 /// Determines what limited the sender of a trace. `looks` come from the tracker, for the same
 /// rounds.
-pub fn packet_limits(trace: &WindowTrace, looks: &Looks) -> PacketLimits {
+pub fn packet_limits(trace: &WindowTrace, looks: &SenderSigns) -> PacketLimits {
     let mut limits = PacketLimits::default();
     let Some(first) = trace.rounds.first() else { return limits };
-    let mut teller = Teller::new(trace, looks);
+    let mut teller = LimitRules::new(trace, looks);
     let mut classifier = Classifier::default();
     let mut stretches = Vec::new();
     let mut observe = |now: Observation| {
@@ -70,9 +70,9 @@ pub fn packet_limits(trace: &WindowTrace, looks: &Looks) -> PacketLimits {
         limits.observations.push(now);
         classifier.limit()
     };
-    observe(teller.idle(first.start_ns, &Look::default()));
+    observe(teller.idle(first.start_ns, &RoundSigns::default()));
     let mut rounds = Vec::with_capacity(trace.rounds.len());
-    let mut before: Option<(&Round, &Look)> = None;
+    let mut before: Option<(&Round, &RoundSigns)> = None;
     for (round, look) in trace.rounds.iter().zip(&looks.rounds) {
         if let Some((last, last_look)) = before
             && round.start_ns > last.end_ns
@@ -85,7 +85,7 @@ pub fn packet_limits(trace: &WindowTrace, looks: &Looks) -> PacketLimits {
     PacketLimits { rounds, stretches, ..limits }
 }
 
-struct Teller<'a> {
+struct LimitRules<'a> {
     trace: &'a WindowTrace,
     scale: u32,
     knows_scale: bool,
@@ -110,9 +110,9 @@ struct Teller<'a> {
     ssthresh: u32,
 }
 
-impl<'a> Teller<'a> {
-    fn new(trace: &'a WindowTrace, looks: &Looks) -> Teller<'a> {
-        Teller {
+impl<'a> LimitRules<'a> {
+    fn new(trace: &'a WindowTrace, looks: &SenderSigns) -> LimitRules<'a> {
+        LimitRules {
             trace,
             scale: looks.scale.map_or_else(|| least_scale(&looks.rounds), |scale| u32::from(scale.min(14))),
             knows_scale: looks.scale.is_some() || shows_scale(trace, &looks.rounds),
@@ -135,7 +135,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Nothing was outstanding until now.
-    fn idle(&self, now_ns: i64, look: &Look) -> Observation {
+    fn idle(&self, now_ns: i64, look: &RoundSigns) -> Observation {
         Observation {
             time_us: time_us(now_ns),
             begins: self.acked_bytes == 0,
@@ -149,7 +149,7 @@ impl<'a> Teller<'a> {
     }
 
     /// A round's observation, in terms of the kernel's variables.
-    fn round(&mut self, round: &Round, look: &Look) -> Observation {
+    fn round(&mut self, round: &Round, look: &RoundSigns) -> Observation {
         let mss_bytes = self.trace.mss_bytes.max(1);
         let flight = f64::from(round.window).max(1.0);
         self.acked_bytes += (f64::from(round.acked) * f64::from(mss_bytes)) as u64;
@@ -232,7 +232,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Whether the receiver's window was full.
-    fn receiver_full(&self, look: &Look, window_bytes: u64) -> bool {
+    fn receiver_full(&self, look: &RoundSigns, window_bytes: u64) -> bool {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
         let room_bytes = window_bytes.saturating_sub(look.used_bytes);
         look.window > 0 && room_bytes < mss_bytes && self.knows_scale
@@ -273,7 +273,7 @@ impl<'a> Teller<'a> {
         rounds > 0.57 * flight + 2.0
     }
 
-    fn follow(&mut self, round: &Round, look: &Look, flight: f64, reduced: bool) {
+    fn follow(&mut self, round: &Round, look: &RoundSigns, flight: f64, reduced: bool) {
         let grows = self.flight > 0.0 && flight >= self.flight * SLOW_START_GROWTH;
         if reduced || (self.flight > 0.0 && !grows) {
             self.slow_start_over = true;
@@ -308,7 +308,7 @@ impl<'a> Teller<'a> {
 
     /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
     /// each run has that size, and follows an acknowledgement. `None`: possibly.
-    fn refills(&self, look: &Look, emptied: bool) -> Option<bool> {
+    fn refills(&self, look: &RoundSigns, emptied: bool) -> Option<bool> {
         let runs = f64::from(look.runs.max(1));
         let part = f64::from(look.refilled) / runs;
         let segments = f64::from(look.segments) / runs;
@@ -364,7 +364,7 @@ impl<'a> Teller<'a> {
     /// from the sender's timestamp to the capture shows a queue. In the middle of the path, for a
     /// flow observed from its middle, it is unknown whether that queue is in the sender's own
     /// device.
-    fn least_rtt(&self, round: &Round, look: &Look, queue_us: i64) -> (u32, bool) {
+    fn least_rtt(&self, round: &Round, look: &RoundSigns, queue_us: i64) -> (u32, bool) {
         let point = self.trace.capture_point;
         if point == CapturePoint::Sender || look.passage_us.is_none() {
             return (round.rtt_min_us, false);
@@ -399,14 +399,14 @@ impl<'a> Teller<'a> {
 /// The scale of a receiver whose SYN was not seen: the smallest that allowed all outstanding data.
 /// If a window was ever full, it is the right one; a window of another scale is as full by chance
 /// only once in as many times as it has segments.
-fn least_scale(looks: &[Look]) -> u32 {
+fn least_scale(looks: &[RoundSigns]) -> u32 {
     let fits = |scale: u32| looks.iter().all(|look| look.used_bytes <= u64::from(look.window) << scale);
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
 /// Whether windows show their scale: full windows are full to the last byte, or have many segments,
 /// or there are several. A steady flight may be a segment below a single window by chance.
-fn shows_scale(trace: &WindowTrace, looks: &[Look]) -> bool {
+fn shows_scale(trace: &WindowTrace, looks: &[RoundSigns]) -> bool {
     let scale = least_scale(looks);
     let mss_bytes = u64::from(trace.mss_bytes.max(1));
     let mut several = std::collections::BTreeSet::new();

@@ -15,7 +15,7 @@ const TICK_NS: i64 = 1_000_000;
 
 /// Observations of a round beside its flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Look {
+pub struct RoundSigns {
     /// The number of runs: segments sent together.
     pub runs: u32,
     /// Runs that end with a segment that is not full, or consist of one segment with PSH: after it
@@ -88,16 +88,16 @@ pub struct Clocked {
 
 /// All observations of a sender.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Looks {
+pub struct SenderSigns {
     /// The scale of the receiver's window; `None` if its SYN was not seen.
     pub scale: Option<u8>,
     /// By round, as in the window trace.
-    pub rounds: Vec<Look>,
+    pub rounds: Vec<RoundSigns>,
 }
 
-impl Default for Look {
-    fn default() -> Look {
-        Look {
+impl Default for RoundSigns {
+    fn default() -> RoundSigns {
+        RoundSigns {
             runs: 0,
             emptied: 0,
             rests_ms: (0.0, 0.0),
@@ -197,8 +197,8 @@ impl Gaps {
 
 /// Observes a sender.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Looker {
-    look: Look,
+pub(super) struct SignObserver {
+    look: RoundSigns,
     run: Option<Run>,
     /// The last run.
     last_run: Option<Run>,
@@ -215,10 +215,10 @@ pub(super) struct Looker {
     first_passage_ns: Option<i64>,
     /// The least time from an acknowledgement to the data sent in response: none at the sender.
     least_back_ns: Option<i64>,
-    done: Vec<Look>,
+    done: Vec<RoundSigns>,
 }
 
-impl Looker {
+impl SignObserver {
     /// Processes new data. `acted_ns`: when the latest acknowledgement known to the sender passed
     /// the capture.
     pub(super) fn sent(
@@ -434,7 +434,7 @@ impl Looker {
     }
 
     /// `scale`: of the receiver's window, if its SYN was seen.
-    pub(super) fn finish(self, scale: Option<u8>) -> Looks {
-        Looks { scale, rounds: self.done }
+    pub(super) fn finish(self, scale: Option<u8>) -> SenderSigns {
+        SenderSigns { scale, rounds: self.done }
     }
 }

@@ -17,7 +17,7 @@ mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};
 pub use limits::{PacketLimits, packet_limits};
-pub use look::{Look, Looks};
+pub use look::{RoundSigns, SenderSigns};
 pub use readers::{MAX_READERS, read_each};
 pub use spread::{Part, spread};
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_kept_as_segments_ends_as_one_that_was_followed() {
+    fn a_flow_stored_as_segments_ends_like_one_that_was_followed() {
         for count in 1..=3 * YOUNG as u32 {
             let (mut tracker, mut flow) = (Tracker::new(), Flow::new());
             for segment in (0..count).map(segment) {

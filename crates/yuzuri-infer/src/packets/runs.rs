@@ -1,7 +1,7 @@
 //! What causes a sender's runs: acknowledgements, or a clock (pacing, its device, a full path, a
 //! program's rhythm).
 
-use super::look::{Look, WAKES_NS};
+use super::look::{RoundSigns, WAKES_NS};
 use crate::window_trace::Round;
 
 /// With fewer runs it is not clear whether they are evenly spaced. They are if the variance of
@@ -89,7 +89,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn add(&mut self, round: &Round, look: &Look) {
+    pub(super) fn add(&mut self, round: &Round, look: &RoundSigns) {
         self.rounds += 1;
         self.forgets = (f64::from(look.runs) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
         // A mean from the first round on.

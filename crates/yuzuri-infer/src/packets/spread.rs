@@ -125,7 +125,7 @@ impl Part for Lines {
     }
 
     fn finish(&mut self) {
-        self.0.iter_mut().for_each(Line::hand_over);
+        self.0.iter_mut().for_each(Line::send_batch);
     }
 }
 
@@ -136,12 +136,12 @@ struct Shared<'a, P> {
 }
 
 /// The part that a flow belongs to, of two, and its slot there.
-enum Whose {
+enum HalfOf {
     Own(FlowSlot),
     Others(FlowSlot),
 }
 
-impl Whose {
+impl HalfOf {
     fn is(flow: FlowSlot) -> Self {
         let round = flow.index() / READERS;
         if flow.index().is_multiple_of(READERS) {
@@ -154,29 +154,29 @@ impl Whose {
 
 impl<P: Part> Part for Shared<'_, P> {
     fn begin(&mut self, flow: FlowSlot, key: FlowKey) {
-        match Whose::is(flow) {
-            Whose::Own(slot) => self.own.begin(slot, key),
-            Whose::Others(slot) => self.other.push(Message::Begin(slot, Box::new(key))),
+        match HalfOf::is(flow) {
+            HalfOf::Own(slot) => self.own.begin(slot, key),
+            HalfOf::Others(slot) => self.other.push(Message::Begin(slot, Box::new(key))),
         }
     }
 
     #[inline(always)]
     fn segment(&mut self, segment: &Segment) {
-        match Whose::is(segment.flow) {
-            Whose::Own(flow) => self.own.segment(&Segment { flow, ..*segment }),
-            Whose::Others(flow) => self.other.push(Message::segment(segment, flow)),
+        match HalfOf::is(segment.flow) {
+            HalfOf::Own(flow) => self.own.segment(&Segment { flow, ..*segment }),
+            HalfOf::Others(flow) => self.other.push(Message::segment(segment, flow)),
         }
     }
 
     fn end(&mut self, flow: FlowSlot) {
-        match Whose::is(flow) {
-            Whose::Own(slot) => self.own.end(slot),
-            Whose::Others(slot) => self.other.push(Message::End(slot)),
+        match HalfOf::is(flow) {
+            HalfOf::Own(slot) => self.own.end(slot),
+            HalfOf::Others(slot) => self.other.push(Message::End(slot)),
         }
     }
 
     fn finish(&mut self) {
-        self.other.hand_over();
+        self.other.send_batch();
         self.own.finish();
     }
 }
@@ -201,11 +201,11 @@ impl Line {
     fn push(&mut self, message: Message) {
         self.batch.push(message);
         if self.batch.len() == BATCH {
-            self.hand_over();
+            self.send_batch();
         }
     }
 
-    fn hand_over(&mut self) {
+    fn send_batch(&mut self) {
         let next = self.emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
         let batch = std::mem::replace(&mut self.batch, next);
         // There is no receiver if a part has panicked, which the end of its scope reports.

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn marking_keeps_the_checksum_right() {
+    fn marking_preserves_the_checksum() {
         let mut marked = Frame::of(&ipv4_tcp());
         assert!(marked.ecn_capable());
         marked.mark_ce();

@@ -17,9 +17,9 @@ const FIRST_PORT: u16 = 5201;
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A child process that is killed when this value is dropped.
-struct Kept(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Kept {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -39,7 +39,7 @@ pub fn check() -> Result<(), LabError> {
 }
 
 /// Starts iperf3 inside a host.
-fn start(host: &Host, args: &[String]) -> Result<Kept, LabError> {
+fn start(host: &Host, args: &[String]) -> Result<KilledOnDrop, LabError> {
     // On this thread, which lives until the job is done: the parent-death signal refers to the
     // thread that started the process.
     host.namespace.enter()?;
@@ -49,7 +49,7 @@ fn start(host: &Host, args: &[String]) -> Result<Kept, LabError> {
     unsafe {
         command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?));
     }
-    command.spawn().map(Kept).map_err(|e| tool(&e))
+    command.spawn().map(KilledOnDrop).map_err(|e| tool(&e))
 }
 
 /// Runs a client at the terminal and a server at the server until the flag is set.

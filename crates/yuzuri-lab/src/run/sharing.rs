@@ -98,13 +98,13 @@ struct Row {
 
 /// The results of a daemon's thread.
 #[derive(Debug, Default)]
-struct Kept {
+struct SharerRecord {
     rows: Vec<Row>,
     notes: Vec<String>,
 }
 
 /// The messages of a daemon's thread.
-enum Word {
+enum WorkerMessage {
     /// Sharing has started.
     Ready,
     /// The daemon has ended with this error.
@@ -115,7 +115,7 @@ struct Running {
     terminal: usize,
     spec: ShareSpec,
     control: String,
-    thread: JoinHandle<Kept>,
+    thread: JoinHandle<SharerRecord>,
 }
 
 /// The latest status of every terminal's daemon, merged into one status with an interface per
@@ -160,7 +160,7 @@ pub struct Sharing {
     running: Vec<Running>,
     /// By terminal: the sockets of programs that bound their own flows.
     own: BTreeMap<usize, OwnSockets>,
-    words: Receiver<Word>,
+    words: Receiver<WorkerMessage>,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
 }
@@ -261,8 +261,8 @@ impl Sharing {
                 return Err(LabError::Stopped);
             }
             match sharing.words.recv_timeout(LOOK) {
-                Ok(Word::Ready) => awaited -= 1,
-                Ok(Word::Failed(error)) => return Err(error),
+                Ok(WorkerMessage::Ready) => awaited -= 1,
+                Ok(WorkerMessage::Failed(error)) => return Err(error),
                 Err(_) if Instant::now() < until => {}
                 Err(_) => {
                     return Err(LabError::Run(format!(
@@ -288,7 +288,9 @@ impl Sharing {
 
     /// The error of a daemon that has ended, if any.
     pub fn failed(&self) -> Option<LabError> {
-        self.words.try_iter().find_map(|word| if let Word::Failed(error) = word { Some(error) } else { None })
+        self.words
+            .try_iter()
+            .find_map(|word| if let WorkerMessage::Failed(error) = word { Some(error) } else { None })
     }
 
     /// Stops all daemons: the flows get their former congestion control back, and nothing stays
@@ -299,9 +301,9 @@ impl Sharing {
         // Remove them one by one: if a thread has panicked, dropping `self` still waits for the
         // others.
         while let Some(Running { terminal, spec, control, thread }) = self.running.pop() {
-            let kept = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            shared.notes.extend(kept.notes);
-            shared.terminals.insert(terminal, (spec, control, kept.rows));
+            let outcome = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            shared.notes.extend(outcome.notes);
+            shared.terminals.insert(terminal, (spec, control, outcome.rows));
         }
         shared
     }
@@ -330,19 +332,21 @@ struct Sharer {
     door: Door,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
-    say: Sender<Word>,
+    say: Sender<WorkerMessage>,
 }
 
 impl Sharer {
-    fn work(self) -> Kept {
+    fn work(self) -> SharerRecord {
         let notes = Arc::new(Mutex::new(Vec::new()));
-        let mut kept = Kept::default();
-        if let Err(error) = self.share(&notes, &mut kept.rows) {
+        let mut outcome = SharerRecord::default();
+        if let Err(error) = self.share(&notes, &mut outcome.rows) {
             // If the receiver is gone, the run is already over.
-            let _ = self.say.send(Word::Failed(LabError::Run(format!("{}: sharing: {error}", self.name))));
+            let _ = self
+                .say
+                .send(WorkerMessage::Failed(LabError::Run(format!("{}: sharing: {error}", self.name))));
         }
-        kept.notes = std::mem::take(&mut notes.lock());
-        kept
+        outcome.notes = std::mem::take(&mut notes.lock());
+        outcome
     }
 
     fn share(&self, notes: &Arc<Mutex<Vec<String>>>, rows: &mut Vec<Row>) -> Result<(), ShareOrLab> {
@@ -358,7 +362,7 @@ impl Sharer {
             }
         })?;
         // If the receiver is gone, the run is already over.
-        let _ = self.say.send(Word::Ready);
+        let _ = self.say.send(WorkerMessage::Ready);
         let mut ticks = 0;
         while !self.stop.load(Ordering::Relaxed) && !self.is_over() {
             share.step()?;

@@ -37,7 +37,7 @@ impl CodelConfig {
 
 /// CoDel's state and control law for one queue (RFC 8289, section 5).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Law {
+pub(super) struct ControlLaw {
     first_above: Option<Time>,
     drop_next: Time,
     count: u32,
@@ -69,14 +69,14 @@ pub(super) type Waiting<P> = (Time, P);
 /// CoDel for a queue that the caller owns.
 #[derive(Clone, Debug)]
 pub(crate) struct CoDelLine {
-    law: Law,
+    control_law: ControlLaw,
     constants: Constants,
 }
 
 impl CoDelLine {
     pub(crate) fn new(config: &CodelConfig) -> CoDelLine {
         CoDelLine {
-            law: Law::default(),
+            control_law: ControlLaw::default(),
             constants: Constants::new(config.target_us, config.interval_us, config.ecn),
         }
     }
@@ -90,11 +90,11 @@ impl CoDelLine {
         bytes: &mut u64,
         drops: &mut QueueDrops,
     ) -> Option<P> {
-        self.law.pop(now, &self.constants, queue, bytes, drops)
+        self.control_law.pop(now, &self.constants, queue, bytes, drops)
     }
 }
 
-impl Law {
+impl ControlLaw {
     /// Takes packets from `queue` and drops them according to the control law until one may be
     /// sent. Updates the backlog `bytes` and counts the drops in `drops`.
     pub(super) fn pop<P: Packet>(

@@ -2,7 +2,7 @@
 //! new flows.
 
 use super::QueueDrops;
-use super::codel::{Constants, Law, Waiting};
+use super::codel::{Constants, ControlLaw, Waiting};
 use crate::error::check_range;
 use crate::{ConfigError, Packet, Time};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ struct Flow<P> {
     queue: VecDeque<Waiting<P>>,
     bytes: u64,
     deficit: i64,
-    law: Law,
+    control_law: ControlLaw,
     listed: bool,
 }
 
@@ -107,7 +107,7 @@ impl<P: Packet> FqCodel<P> {
                 queue: VecDeque::new(),
                 bytes: 0,
                 deficit: 0,
-                law: Law::default(),
+                control_law: ControlLaw::default(),
                 listed: false,
             });
         }
@@ -163,7 +163,7 @@ impl<P: Packet> FqCodel<P> {
                 continue;
             }
             let (packets, bytes) = (flow.queue.len(), flow.bytes);
-            let taken = flow.law.pop(now, &self.constants, &mut flow.queue, &mut flow.bytes, drops);
+            let taken = flow.control_law.pop(now, &self.constants, &mut flow.queue, &mut flow.bytes, drops);
             self.packets -= packets - flow.queue.len();
             self.bytes -= bytes - flow.bytes;
             match taken {

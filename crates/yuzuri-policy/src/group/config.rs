@@ -123,7 +123,7 @@ pub(super) const STALL: Duration = Duration::from_secs(5);
 pub(super) const MEMBER_FRESH: Duration = Duration::from_secs(60);
 /// How long a silent member's session state is kept: longer than any challenge that it may have
 /// answered is valid.
-pub(super) const PEER_KEPT: Duration = Duration::from_secs(120);
+pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(120);
 /// A member with a better rank replaces a working leader only after it has sent for this long.
 pub(super) const TAKE_OVER_AFTER: Duration = Duration::from_secs(10);
 /// Interval of keep-alive messages to a rendezvous: NAT devices drop UDP mappings after 30 s.
@@ -141,7 +141,7 @@ pub(super) const MAX_WAITING_ANSWERS: usize = 64;
 /// Maximum number of IDs per address, without proved members that have left.
 pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
 /// ... and with them: a daemon draws a new ID at each start, and what it was is remembered for
-/// [`PEER_KEPT`].
+/// [`PEER_TIMEOUT`].
 pub(super) const MAX_IDS_PER_ADDRESS_WITH_LEFT: usize = 64;
 /// Rate limit for accepting unknown IDs, after an initial burst of as many as the table holds.
 pub(super) const NEW_IDS_PER_SECOND: f64 = 16.0;

@@ -374,7 +374,7 @@ impl Member {
     }
 
     /// How long the leader keeps a report: three report intervals.
-    pub(super) fn report_kept(&self) -> Duration {
+    pub(super) fn report_timeout(&self) -> Duration {
         let interval_ds =
             if let Role::Leading(leading) = &self.role { leading.report_interval_ds.max(5) } else { 5 };
         Duration::from_millis(300) * u32::from(interval_ds) + Duration::from_secs(1)
@@ -384,8 +384,8 @@ impl Member {
     /// member with a better rank does.
     fn choose_deputy(&self, now: Moment) -> Option<NodeId> {
         let Role::Leading(leading) = &self.role else { return None };
-        let kept = self.report_kept();
-        let reporting = |at: Option<&(Moment, Report)>| at.is_some_and(|(at, _)| now.since(*at) <= kept);
+        let timeout = self.report_timeout();
+        let reporting = |at: Option<&(Moment, Report)>| at.is_some_and(|(at, _)| now.since(*at) <= timeout);
         let all = self.peers.iter().filter(|(_, peer)| reporting(peer.report.as_ref()));
         let (rank, node) = all.map(|(node, peer)| (peer.rank, node)).min()?;
         let before = leading.deputy.and_then(|before| Some((before, self.peers.get(before)?)));

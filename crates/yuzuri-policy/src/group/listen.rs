@@ -58,7 +58,7 @@ impl Member {
             // A notice is signed with its recipient's key, and its sender has a newer one.
             // Answering it would make two members that hold notices exchange them forever.
             if !matches!(message.body, Body::Notice(_)) {
-                self.hand_out(now, from, &message, under);
+                self.send_notices(now, from, &message, under);
             }
             return Err(Refusal::RetiredKey);
         }

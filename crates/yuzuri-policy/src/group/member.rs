@@ -9,7 +9,7 @@ use super::peers::Peers;
 use super::random::Generator;
 use super::senders::Asked;
 use super::session::Challenges;
-use super::shut_out::HandedOut;
+use super::shut_out::NoticesSent;
 use super::trickle::{Trickle, up_to};
 use crate::message::{Addressed, Body, WEIGHT_PERMILLE};
 use crate::{GroupId, Moment, NodeId, Report, Summary, TerminalName};
@@ -129,7 +129,7 @@ pub struct Member {
     /// Message budgets of other sources, per address and in total.
     pub(super) of_addresses: Limiter<IpAddr>,
     pub(super) of_unproved: Limiter<()>,
-    pub(super) handed_out: HandedOut,
+    pub(super) notices_sent: NoticesSent,
     pub(super) asked: Asked,
     pub(super) left: bool,
     prune_at: Moment,
@@ -184,7 +184,7 @@ impl Member {
             of_members: Limiter::default(),
             of_addresses: Limiter::default(),
             of_unproved: Limiter::default(),
-            handed_out: HandedOut::default(),
+            notices_sent: NoticesSent::default(),
             asked: Asked::default(),
             left: false,
             prune_at: now + PRUNE_EACH,
@@ -323,7 +323,7 @@ impl Member {
         let now = now.max(self.now);
         let leads = self.is_leader(now);
         let own = self.own.as_ref().filter(|(at, _)| now.since(*at) < LINGER);
-        let kept = self.report_kept();
+        let kept = self.report_timeout();
         let others = self.peers.iter().filter_map(|(node, peer)| Some((node, peer.report.as_ref()?)));
         own.map(|own| (self.node, own))
             .into_iter()

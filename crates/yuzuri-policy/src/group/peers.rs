@@ -1,7 +1,7 @@
 //! The table of the other members.
 
 use super::config::{
-    MAX_IDS_PER_ADDRESS, MAX_IDS_PER_ADDRESS_WITH_LEFT, MAX_MEMBERS, NEW_IDS_PER_SECOND, PEER_KEPT,
+    MAX_IDS_PER_ADDRESS, MAX_IDS_PER_ADDRESS_WITH_LEFT, MAX_MEMBERS, NEW_IDS_PER_SECOND, PEER_TIMEOUT,
 };
 use super::session::Sessions;
 use crate::{Message, Moment, NodeId, Refusal, Report, TerminalName};
@@ -206,7 +206,7 @@ impl Peers {
     pub fn prune(&mut self, now: Moment) {
         let Peers { all, ids_at, .. } = self;
         all.retain(|_, peer| {
-            let kept = now.since(peer.heard) < PEER_KEPT;
+            let kept = now.since(peer.heard) < PEER_TIMEOUT;
             if !kept {
                 Peers::forget(ids_at, peer.first_ip);
             }

@@ -60,7 +60,7 @@ pub struct RendezvousCounts {
 /// How often cookies change; the previous cookie remains valid for as long again.
 const COOKIE_SLOT: Duration = Duration::from_secs(120);
 /// A member that is silent for this long is removed.
-const MEMBER_KEPT: Duration = Duration::from_secs(60);
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 /// Rate limit per address, datagrams per second. A member sends far fewer; a leader that answers
 /// many newcomers briefly sends more.
@@ -186,7 +186,7 @@ impl Rendezvous {
         entry.tokens -= 1.0;
         if entry.node != glance.node {
             // A member changes its ID if another member has the same, but not more often than this.
-            if now.since(entry.named) < MEMBER_KEPT {
+            if now.since(entry.named) < MEMBER_TIMEOUT {
                 self.counts.crowded += 1;
                 return;
             }
@@ -263,7 +263,7 @@ impl Rendezvous {
         if now >= self.prune_at {
             self.prune_at = now + SECOND;
             self.groups.retain(|_, group| {
-                group.members.retain(|_, entry| now.since(entry.heard) < MEMBER_KEPT);
+                group.members.retain(|_, entry| now.since(entry.heard) < MEMBER_TIMEOUT);
                 !group.members.is_empty()
             });
         }

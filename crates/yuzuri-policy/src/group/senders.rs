@@ -122,7 +122,7 @@ impl Member {
     /// one whose liveness was proved first counts.
     pub(super) fn may_report(&self, now: Moment, node: NodeId) -> bool {
         let Some(own) = self.peers.get(node) else { return false };
-        let kept = self.report_kept();
+        let kept = self.report_timeout();
         let earlier = |(other, peer): (NodeId, &Peer)| {
             other != node
                 && peer.address.ip() == own.address.ip()

@@ -15,7 +15,7 @@ const MAX_NOTICES_TO_ONE: u32 = 1;
 
 /// Rate limits of notices.
 #[derive(Debug, Default)]
-pub(super) struct HandedOut {
+pub(super) struct NoticesSent {
     in_all: Limiter<()>,
     to_each: Limiter<u32>,
 }
@@ -43,7 +43,7 @@ impl Member {
             self.start_over(now);
         }
         if is_news {
-            self.hand_out_to_all(now, &known, before.key.as_ref());
+            self.send_to_all_terminals(now, &known, before.key.as_ref());
         }
     }
 
@@ -79,12 +79,12 @@ impl Member {
 
     /// Answers a message under a former key with the current key, if the notices include its
     /// sender's number.
-    pub(super) fn hand_out(&mut self, now: Moment, from: SocketAddr, message: &Message, under: Under) {
+    pub(super) fn send_notices(&mut self, now: Moment, from: SocketAddr, message: &Message, under: Under) {
         let Under::Retired(place) = under else { return };
         let Some((number, notice)) = self.notice_for(message.node) else { return };
-        let handed_out = &mut self.handed_out;
-        if !handed_out.to_each.admits(now, number, MAX_NOTICES_TO_ONE)
-            || !handed_out.in_all.admits(now, (), MAX_NOTICES)
+        let notices_sent = &mut self.notices_sent;
+        if !notices_sent.to_each.admits(now, number, MAX_NOTICES_TO_ONE)
+            || !notices_sent.in_all.admits(now, (), MAX_NOTICES)
         {
             return;
         }
@@ -93,7 +93,7 @@ impl Member {
 
     /// Sends the notices to all members heard recently. They still use the key that was ours until
     /// now.
-    fn hand_out_to_all(&mut self, now: Moment, known: &[(NodeId, SocketAddr)], before: Option<&Key>) {
+    fn send_to_all_terminals(&mut self, now: Moment, known: &[(NodeId, SocketAddr)], before: Option<&Key>) {
         let generation = |key: Option<&Key>| key.and_then(Key::membership).map(|it| it.generation);
         let (Some(now_at), Some(was_at)) = (generation(self.keys.keys.key.as_ref()), generation(before))
         else {

@@ -168,7 +168,7 @@ mod tests {
     const AUTHORITY: Authority = Authority::from_bytes([0x5c; 32]);
 
     #[test]
-    fn a_notice_tells_its_member_the_next_key_and_nobody_else() {
+    fn a_notice_gives_the_next_key_to_its_member_only() {
         let (one, other) = (AUTHORITY.member(1, 1).unwrap(), AUTHORITY.member(2, 1).unwrap());
         assert_eq!(one.secret(), other.secret());
         let notice = AUTHORITY.notice(1, 3).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_those_before_and_none_that_follow() {
+    fn a_key_yields_earlier_keys_and_no_later_ones() {
         let third = AUTHORITY.member(1, 3).unwrap();
         assert_eq!(third.before().unwrap(), AUTHORITY.member(1, 2).unwrap());
         assert_eq!(third.before().unwrap().before().unwrap().before(), None);

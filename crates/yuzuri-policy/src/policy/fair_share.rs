@@ -49,12 +49,12 @@ const MIN_QUEUE_S: f64 = 0.005;
 /// A flow that its upper bound keeps below this fraction of its share is behind others' queues.
 /// After this many consecutive decisions its bound grows by this factor with each, up to a maximum,
 /// and relaxes by the other factor.
-const KEPT_SHORT: f64 = 0.6;
+const BELOW_SHARE: f64 = 0.6;
 /// On a path whose RTT exceeds its minimum by less than this, µs, and less than this fraction, the
 /// flow counts as kept short below that fraction of this terminal's recent rate.
 const EMPTY_US: u32 = 4_000;
 const EMPTY_OF_BASE: u32 = 10;
-const EMPTY_KEPT_SHORT: f64 = 0.5;
+const BELOW_SHARE_WHEN_EMPTY: f64 = 0.5;
 const SHORT_FOR: u32 = 2;
 const STRETCH: f64 = 2.0;
 const MAX_STRETCH: f64 = 16.0;
@@ -216,10 +216,10 @@ impl FairShare {
         let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
         let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
         let enough_bps =
-            if empty { share_bps.max(lately_bps * EMPTY_KEPT_SHORT / KEPT_SHORT) } else { share_bps };
-        let kept_short =
-            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < KEPT_SHORT * enough_bps;
-        let short = if kept_short { before.short + 1 } else { 0 };
+            if empty { share_bps.max(lately_bps * BELOW_SHARE_WHEN_EMPTY / BELOW_SHARE) } else { share_bps };
+        let is_below_share =
+            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < BELOW_SHARE * enough_bps;
+        let short = if is_below_share { before.short + 1 } else { 0 };
         let stretch = if short > SHORT_FOR {
             (before.stretch * STRETCH).min(MAX_STRETCH)
         } else {

@@ -77,7 +77,7 @@ impl Claim {
 
 /// A terminal's rate and evidence in one interval.
 #[derive(Debug, Clone, Copy)]
-struct Grain {
+struct Interval {
     since: Moment,
     rate_bps: f64,
     /// The rate that it could have carried alone, and its radio's rate then, bit/s.
@@ -87,7 +87,7 @@ struct Grain {
 
 /// The last share that was believed.
 #[derive(Debug, Clone, Copy)]
-struct Had {
+struct LastBelieved {
     share_bps: f64,
     /// Senders according to the leader at that time.
     claimed: u16,
@@ -97,8 +97,8 @@ struct Had {
 /// A terminal's own evidence, and for how long the group has contradicted it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trust {
-    grains: VecDeque<Grain>,
-    had: Option<Had>,
+    grains: VecDeque<Interval>,
+    had: Option<LastBelieved>,
     looks_since: Option<Moment>,
     heard: u16,
     /// When it last learned about another member, or began to ask senders to prove themselves.
@@ -183,8 +183,11 @@ impl Trust {
     /// carried.
     fn believe(&mut self, now: Moment, claim: Claim) {
         self.note(now, claim.rate_bps, claim.evidence_bps(), claim.alone_bps);
-        self.had =
-            Some(Had { share_bps: claim.share_bps, claimed: claim.claimed, alone_bps: claim.alone_bps });
+        self.had = Some(LastBelieved {
+            share_bps: claim.share_bps,
+            claimed: claim.claimed,
+            alone_bps: claim.alone_bps,
+        });
         // A leader that was believed for as long as it was not before is as good as any other.
         let since = *self.believes_since.get_or_insert(now);
         if self.next.is_some_and(|next| now.since(since) > next) {
@@ -249,7 +252,7 @@ impl Trust {
     /// The rate that this terminal could carry alone with its current radio, bit/s, as far as it
     /// was observed.
     fn alone_bps(&self, now: Moment, claim: Claim) -> f64 {
-        let slower = |grain: &Grain| {
+        let slower = |grain: &Interval| {
             if grain.alone_bps.is_finite() { (claim.alone_bps / grain.alone_bps).min(1.0) } else { 1.0 }
         };
         let fresh = self.grains.iter().filter(|grain| now.since(grain.since) < MEMORY);
@@ -280,13 +283,13 @@ impl Trust {
 
     /// Keeps the best of each [`GRAIN`], for [`MEMORY`].
     fn note(&mut self, now: Moment, rate_bps: f64, evidence_bps: f64, alone_bps: f64) {
-        let same = |grain: &&mut Grain| now.since(grain.since) < GRAIN && grain.alone_bps == alone_bps;
+        let same = |grain: &&mut Interval| now.since(grain.since) < GRAIN && grain.alone_bps == alone_bps;
         match self.grains.back_mut().filter(same) {
             Some(grain) => {
                 grain.rate_bps = grain.rate_bps.max(rate_bps);
                 grain.evidence_bps = grain.evidence_bps.max(evidence_bps);
             }
-            None => self.grains.push_back(Grain { since: now, rate_bps, evidence_bps, alone_bps }),
+            None => self.grains.push_back(Interval { since: now, rate_bps, evidence_bps, alone_bps }),
         }
         while self.grains.front().is_some_and(|grain| now.since(grain.since) > MEMORY) {
             self.grains.pop_front();

@@ -126,7 +126,7 @@ fn of_two_access_points_the_better_one_leads_and_the_other_follows_it() {
 }
 
 #[test]
-fn it_tells_stations_that_are_no_members_too() {
+fn it_reports_stations_that_are_no_members_too() {
     let mut net = terminals(3, 2, 0.0);
     let place = access_point(&mut net, 9_000);
     assert!(all_follow(&mut net, 9_000, 2, ms(2_500)).is_some());

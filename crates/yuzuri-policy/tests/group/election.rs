@@ -146,7 +146,7 @@ fn a_leader_that_dies_is_replaced() {
 }
 
 #[test]
-fn a_leader_that_stops_or_leaves_hands_over() {
+fn a_leader_that_stops_or_leaves_is_replaced() {
     for leaves in [false, true] {
         for seed in 0..20 {
             let mut net = senders(seed, 6, 0.0);
@@ -162,11 +162,11 @@ fn a_leader_that_stops_or_leaves_hands_over() {
             // A member waits 2 s for a pause to end, and not at all after a departure. Then one
             // message goes round, and the reports.
             let within = if leaves { ms(700) } else { ms(3200) };
-            let handed = net.run_while(stopped + within, |net| {
+            let taken_over = net.run_while(stopped + within, |net| {
                 net.agreed(0).is_none_or(|new| new == leader)
                     || !(0..6).filter(|other| *other != place).all(|other| net.is_counted(other))
             });
-            assert!(handed.is_some(), "seed {seed}, leaves: {leaves}: {:?}", net.agreed(0));
+            assert!(taken_over.is_some(), "seed {seed}, leaves: {leaves}: {:?}", net.agreed(0));
             let claims = (0..6).map(|place| net.member(place).counts().led).sum::<u64>();
             assert_eq!(claims, 2, "seed {seed}: one leader after the other");
         }

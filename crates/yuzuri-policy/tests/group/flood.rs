@@ -27,7 +27,7 @@ fn pair() -> (Net, usize, usize) {
 }
 
 #[test]
-fn garbage_in_a_members_name_keeps_none_of_its_messages_out() {
+fn garbage_in_a_members_name_affects_no_other_message() {
     let (mut net, leader, follower) = pair();
     let forged = [net.terminals[leader].address, net.terminals[follower].address];
     let since = net.now;
@@ -145,7 +145,7 @@ fn without_a_key_an_address_gets_no_more_than_its_part() {
 }
 
 #[test]
-fn over_a_rendezvous_garbage_keeps_nobody_out_either() {
+fn garbage_over_a_rendezvous_excludes_nobody() {
     let mut net = Net::with_rendezvous(7);
     for node in [10, 20] {
         let place = net.add(node);

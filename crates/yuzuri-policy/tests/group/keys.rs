@@ -142,7 +142,7 @@ fn a_member_is_shut_out_whatever_it_calls_itself() {
 }
 
 #[test]
-fn a_member_that_was_away_is_told_when_it_comes_back_however_often_the_key_changed() {
+fn a_member_that_was_away_receives_the_notice_however_often_the_key_changed() {
     let mut net = group_of(4, 1);
     net.terminals[3].cell = None;
     for generation in [2, 3, 4] {
@@ -174,7 +174,7 @@ fn a_member_that_was_away_is_told_when_it_comes_back_however_often_the_key_chang
 }
 
 #[test]
-fn those_who_hold_notices_do_not_tell_each_other_for_ever() {
+fn holders_of_notices_do_not_exchange_them_forever() {
     let mut net = group_of(3, 2);
     for place in 0..3 {
         let key = AUTHORITY.member(place as u32 + 1, 1);
@@ -241,7 +241,7 @@ fn draw() -> u64 {
 }
 
 #[test]
-fn challenges_come_from_the_generator_that_is_handed_in() {
+fn challenges_come_from_the_given_generator() {
     let config = MemberConfig::new(NodeId(1), group(), Some(crate::net::key()), 1, Randomness::System(draw));
     let mut member = Member::new(config, at(0)).unwrap();
     let mut out = Vec::new();

@@ -22,7 +22,7 @@ fn sent(net: &Net) -> Vec<(usize, Kind)> {
 }
 
 #[test]
-fn members_learn_the_names_of_those_that_tell_one() {
+fn members_learn_announced_names() {
     let mut net = Net::new(61);
     let kitchen = named(&mut net, 10, "kitchen");
     // Alone: it sends no name.

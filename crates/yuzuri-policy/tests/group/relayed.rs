@@ -45,7 +45,7 @@ fn members_that_do_not_hear_each_other_meet_at_the_rendezvous() {
 }
 
 #[test]
-fn the_idle_keep_registered_at_little_cost() {
+fn idle_members_stay_registered_at_little_cost() {
     let mut net = Net::with_rendezvous(1);
     for node in 1..=5 {
         net.add(node);

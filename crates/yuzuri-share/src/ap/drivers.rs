@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_station_s_entry_shows_is_told() {
+    fn what_a_stations_entry_shows_is_reported() {
         let packets = |count| number(STA_INFO_TX_PACKETS, count);
         let retries = number(STA_INFO_TX_RETRIES, 0);
         let all = vec![rate(), packets(900), retries.clone(), airtime(7_000), queue()];

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_of_looks_with_somebody_to_compare() {
+    fn means_are_of_ticks_with_somebody_to_compare() {
         let point = |rate_bps: f64, part| Point { rate_bps, rtt_us: 50_000.0, part };
         let mut figures = Figures::default();
         figures.add(0.5, [point(9e6, Some(1.0))].into_iter());

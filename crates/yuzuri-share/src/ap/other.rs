@@ -1,7 +1,7 @@
 //! A station's traffic without a window to bound: QUIC and other UDP, tunnels. To the policy it is
 //! one more upload of the station, and a token bucket enforces the decision. No I/O and no clock.
 
-use super::under_way::{Arrives, KEPT_NS, UnderWay, passed_at};
+use super::under_way::{Arrives, HISTORY_NS, UnderWay, passed_at};
 use std::collections::VecDeque;
 use yuzuri_gate::OtherSeen;
 use yuzuri_policy::FlowSeen;
@@ -97,7 +97,7 @@ impl Other {
         let passed = came * (1.0 - dropped);
         let before = self.passed.back().map_or(0.0, |(_, bytes)| *bytes);
         self.passed.push_back((now_ns, before + passed));
-        while self.passed.get(1).is_some_and(|(at, _)| now_ns.saturating_sub(*at) > KEPT_NS) {
+        while self.passed.get(1).is_some_and(|(at, _)| now_ns.saturating_sub(*at) > HISTORY_NS) {
             self.passed.pop_front();
         }
         self.looked_for_s = seconds;
@@ -189,7 +189,7 @@ impl Other {
 
     /// Limits it to a part of the group's capacity, payload bit/s, until the next tick; `None`:
     /// unlimited.
-    pub(super) fn keep_to(&mut self, part_bps: Option<f64>, queue: Queue) -> Option<u64> {
+    pub(super) fn limit_to(&mut self, part_bps: Option<f64>, queue: Queue) -> Option<u64> {
         let packets = |payload_bps: f64| payload_bps * SEGMENT.1 / SEGMENT.0 as f64;
         let drained = (1.0 - queue.excess_s() / DRAINS_S).max(CUT_TO);
         let part_bps = part_bps.filter(|_| !self.is_left_alone()).map(|bps| packets(bps) * drained);
@@ -266,8 +266,8 @@ mod tests {
             self.other.as_flow(&like(), &self.under_way, Some(share_bps))
         }
 
-        fn keep_to(&mut self, part_bps: Option<f64>) -> Option<u64> {
-            self.other.keep_to(part_bps, Queue::default())
+        fn limit_to(&mut self, part_bps: Option<f64>) -> Option<u64> {
+            self.other.limit_to(part_bps, Queue::default())
         }
     }
 
@@ -299,18 +299,18 @@ mod tests {
         assert!(!sender.flow(5e6).unwrap().app_limited);
         (0..20).for_each(|_| sender.send(2e6, 0.0));
         assert!(sender.flow(5e6).unwrap().app_limited);
-        assert_eq!(sender.keep_to(None), None);
+        assert_eq!(sender.limit_to(None), None);
     }
 
     #[test]
     fn who_does_not_answer_to_losses_is_left_alone() {
         let mut sender = Sender::new();
         for _ in 0..LOOKS {
-            assert!(sender.keep_to(Some(5e6)).is_some());
+            assert!(sender.limit_to(Some(5e6)).is_some());
             sender.send(10e6, 0.5);
         }
         assert!(sender.other.is_left_alone());
-        assert_eq!(sender.keep_to(Some(5e6)), None);
+        assert_eq!(sender.limit_to(Some(5e6)), None);
         // A sender that responds in between is not.
         let mut sender = Sender::new();
         (0..5 * LOOKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
@@ -339,20 +339,20 @@ mod tests {
         let share = (5e6 * SEGMENT.1 / SEGMENT.0 as f64) as u64;
         for _ in 0..10 {
             sender.send(3e6, 0.0);
-            sender.keep_to(Some(5e6));
+            sender.limit_to(Some(5e6));
         }
-        let most = sender.keep_to(Some(5e6)).unwrap();
+        let most = sender.limit_to(Some(5e6)).unwrap();
         assert!(most.abs_diff((share as f64 * PEAK) as u64) < 10, "{most} of {share}");
         let mut caught = 0;
-        while sender.keep_to(Some(5e6)).unwrap() > share {
+        while sender.limit_to(Some(5e6)).unwrap() > share {
             sender.send(most as f64, 0.0);
             caught += 1;
             assert!(caught < 20);
         }
         // Two seconds of its share at most.
         assert!(caught >= 4, "{caught}");
-        assert_eq!(sender.keep_to(None), None);
-        assert_eq!(sender.keep_to(Some(5e6)), Some(share));
+        assert_eq!(sender.limit_to(None), None);
+        assert_eq!(sender.limit_to(Some(5e6)), Some(share));
     }
 
     /// A window carries less behind a longer queue. So does a rate, and an unused share is caught
@@ -362,12 +362,12 @@ mod tests {
         let mut sender = Sender::new();
         for _ in 0..10 {
             sender.send(3e6, 0.0);
-            sender.keep_to(Some(5e6));
+            sender.limit_to(Some(5e6));
         }
         let share = 5e6 * SEGMENT.1 / SEGMENT.0 as f64;
         let other = &mut sender.other;
         let mut at = |stands_s| {
-            other.keep_to(Some(5e6), Queue { stands_s, may_hold_s: 0.020 }).unwrap() as f64 / share
+            other.limit_to(Some(5e6), Queue { stands_s, may_hold_s: 0.020 }).unwrap() as f64 / share
         };
         let parts = [0.0, 0.020, 0.030, 0.040, 0.120, 5.0].map(&mut at);
         assert!(parts.windows(2).all(|two| two[0] >= two[1] - 1e-6), "{parts:?}");

@@ -210,7 +210,7 @@ impl Steward {
         mut radio: impl FnMut(StationId) -> Option<RadioConfig>,
     ) -> Plan {
         let there: HashSet<&FlowKey> = flows.iter().map(|flow| &flow.key).collect();
-        self.view.keep(|key| there.contains(key));
+        self.view.retain_flows(|key| there.contains(key));
         self.held.retain(|key, _| there.contains(key));
         self.releasing.retain(|key, _| there.contains(key));
         self.stations.values_mut().for_each(|station| station.rows.clear());
@@ -331,7 +331,7 @@ impl Steward {
                 let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
                 let queue = self.summary.as_ref().zip(like.or(usual.as_ref()));
                 let queue = queue.map(|(summary, like)| queue_of(summary, like)).unwrap_or_default();
-                match other.keep_to(part_bps, queue) {
+                match other.limit_to(part_bps, queue) {
                     Some(rate_bps) => plan.rates.push((*id, rate_bps)),
                     None if was_policed => plan.unpoliced.push(*id),
                     None => {}

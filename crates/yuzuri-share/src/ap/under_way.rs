@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use yuzuri_gate::{FlowKey, FlowSeen as Gated, OtherSeen};
 
 /// How long the passed amounts are kept, nanoseconds: longer than any queue.
-pub(super) const KEPT_NS: u64 = 20_000_000_000;
+pub(super) const HISTORY_NS: u64 = 20_000_000_000;
 /// The least time between the return of two marks for a rate, nanoseconds.
 const APART_NS: u64 = 500_000_000;
 /// How long a mark is current.
@@ -76,7 +76,7 @@ impl UnderWay {
             }
         }
         for kept in [&mut self.passed, &mut self.marks, &mut self.again] {
-            while kept.get(1).is_some_and(|(at, _)| now_ns.saturating_sub(*at) > KEPT_NS) {
+            while kept.get(1).is_some_and(|(at, _)| now_ns.saturating_sub(*at) > HISTORY_NS) {
                 kept.pop_front();
             }
         }
@@ -84,7 +84,8 @@ impl UnderWay {
     }
 
     fn arriving(&self, now_ns: u64) -> Arrives {
-        let Some((at_ns, bytes)) = self.marks.back().filter(|(at, _)| now_ns.saturating_sub(*at) < KEPT_NS)
+        let Some((at_ns, bytes)) =
+            self.marks.back().filter(|(at, _)| now_ns.saturating_sub(*at) < HISTORY_NS)
         else {
             return Arrives::Unknown;
         };
@@ -267,7 +268,7 @@ mod tests {
 
     /// If connections fall silent, the information ends.
     #[test]
-    fn marks_of_long_ago_tell_nothing() {
+    fn old_marks_have_no_effect() {
         let mut wire = Wire::new(20.0);
         let mut under_way = UnderWay::default();
         for _ in 0..4 {
@@ -278,7 +279,7 @@ mod tests {
         assert!(wire.now_ns - to_ns < 2 * STEP_NS && in_s < 0.6, "{in_s}");
         under_way.look(wire.now_ns + CURRENT_NS, [].into_iter(), &[wire.other]);
         assert_eq!(under_way.arrives(), Arrives::Unsure);
-        under_way.look(wire.now_ns + KEPT_NS, [].into_iter(), &[wire.other]);
+        under_way.look(wire.now_ns + HISTORY_NS, [].into_iter(), &[wire.other]);
         assert_eq!(under_way.arrives(), Arrives::Unknown);
     }
 }

@@ -83,7 +83,7 @@ impl View {
     }
 
     /// Forgets connections that the gate does not know any more.
-    pub(crate) fn keep(&mut self, mut is_there: impl FnMut(&FlowKey) -> bool) {
+    pub(crate) fn retain_flows(&mut self, mut is_there: impl FnMut(&FlowKey) -> bool) {
         self.flows.retain(|key, _| is_there(key));
     }
 }

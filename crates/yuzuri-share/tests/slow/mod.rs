@@ -14,27 +14,27 @@ use std::time::{Duration, Instant};
 const BYTE_EVERY: Duration = Duration::from_millis(800);
 
 /// A crowd of slow clients; they disconnect when it is dropped.
-pub struct Crowd {
+pub struct SlowClients {
     stop: Arc<AtomicBool>,
     connected: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Crowd {
+impl SlowClients {
     /// Connects to a Unix socket; the bytes are the beginning of a JSON string.
-    pub fn at_socket(path: &Path, clients: usize) -> Crowd {
-        Crowd::start(SockAddr::unix(path).unwrap(), clients, b'"')
+    pub fn at_socket(path: &Path, clients: usize) -> SlowClients {
+        SlowClients::start(SockAddr::unix(path).unwrap(), clients, b'"')
     }
 
     /// Connects to a TCP port in the calling thread's network namespace; the bytes are the
     /// beginning of an HTTP method.
-    pub fn at_port(address: SocketAddr, clients: usize) -> Crowd {
-        Crowd::start(address.into(), clients, b'G')
+    pub fn at_port(address: SocketAddr, clients: usize) -> SlowClients {
+        SlowClients::start(address.into(), clients, b'G')
     }
 
     /// Creates all sockets before it returns, in the caller's network namespace. A client that was
     /// closed reconnects on the new thread, which inherits the caller's namespace.
-    fn start(address: SockAddr, clients: usize, byte: u8) -> Crowd {
+    fn start(address: SockAddr, clients: usize, byte: u8) -> SlowClients {
         let stop = Arc::new(AtomicBool::new(false));
         let connected = Arc::new(AtomicUsize::new(0));
         let (stopping, counting) = (stop.clone(), connected.clone());
@@ -57,7 +57,7 @@ impl Crowd {
                 }
             }
         });
-        Crowd { stop, connected, thread: Some(thread) }
+        SlowClients { stop, connected, thread: Some(thread) }
     }
 
     /// The number of clients that were connected after the last round.
@@ -66,7 +66,7 @@ impl Crowd {
     }
 }
 
-impl Drop for Crowd {
+impl Drop for SlowClients {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();

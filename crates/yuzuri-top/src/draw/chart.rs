@@ -2,10 +2,10 @@
 //! states and marks as letters, RTT in a separate plot, time axis, and the values at the cursor.
 
 use super::plot::{self, Plot, Stroke};
-use super::{Pen, fit};
+use super::{LineWriter, fit};
 use crate::app::App;
 use crate::clock;
-use crate::look::{Line, Look};
+use crate::look::{FrameData, Line};
 use crate::series::{Range, Series};
 use crate::theme::letter;
 use ratatui::buffer::Buffer;
@@ -74,14 +74,14 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     app.chart.columns = parts.main.width.into();
     let app = &*app;
     let (Some(look), Some(line)) = (&app.look, app.chosen_line()) else {
-        Pen::new(buffer, area, area.y + 1)
+        LineWriter::new(buffer, area, area.y + 1)
             .skip(2)
             .put("This flow is gone from the table (Esc back).", app.theme.dim());
         return;
     };
-    title(Pen::new(buffer, area, area.y), app, look, line);
+    title(LineWriter::new(buffer, area, area.y), app, look, line);
     if let Some(y) = parts.details {
-        details(Pen::new(buffer, area, y), app, line);
+        details(LineWriter::new(buffer, area, y), app, line);
     }
     let end_ns = line.closed_ns.unwrap_or(look.now_ns);
     let from_ns = app.chart.left_ns(look.now_ns);
@@ -96,10 +96,10 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
             plot::cursor(y, buffer, column);
         }
     }
-    reading(Pen::new(buffer, area, parts.reading), app, look, &series, cursor);
+    reading(LineWriter::new(buffer, area, parts.reading), app, look, &series, cursor);
 }
 
-fn title(mut pen: Pen, app: &App, look: &Look, line: &Line) {
+fn title(mut pen: LineWriter, app: &App, look: &FrameData, line: &Line) {
     let theme = app.theme;
     let flow = &line.flow;
     match line.live_state() {
@@ -125,7 +125,7 @@ fn whole_seconds(ns: u64) -> String {
 }
 
 /// The current values, each in a fixed width, so that nothing moves.
-fn details(mut pen: Pen, app: &App, line: &Line) {
+fn details(mut pen: LineWriter, app: &App, line: &Line) {
     let s = &line.last.snapshot;
     let rtt = |us: Option<u32>| us.map_or("-".into(), |us| text::time_us(us.into()));
     let bits = |bps: u64| match bps {
@@ -209,7 +209,7 @@ fn main_plot(main: Rect, legend_y: u16, area: Rect, buffer: &mut Buffer, app: &A
     axis(main, area, buffer, top, theme.cwnd(), false);
     axis(main, area, buffer, rate_top, theme.rate(), true);
 
-    let mut pen = Pen::new(buffer, area, legend_y);
+    let mut pen = LineWriter::new(buffer, area, legend_y);
     let span = format!("{} in view", clock::span(app.chart.span_ns()));
     pen.put_right(&format!("{:>6}", "Mbit/s"), theme.rate());
     pen.put(&format!("{:>5} ", "segm."), theme.cwnd());
@@ -330,7 +330,7 @@ fn rtt_plot(lane: Rect, area: Rect, buffer: &mut Buffer, app: &App, series: &Ser
 }
 
 /// The time axis: labels at round times, which move with the plot.
-fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &Look, series: &Series) {
+fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &FrameData, series: &Series) {
     const STEPS_MS: [u64; 14] = [
         100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
     ];
@@ -357,7 +357,7 @@ fn times(y: u16, inner: Rect, buffer: &mut Buffer, app: &App, look: &Look, serie
 }
 
 /// The values at the cursor, or of the newest column if there is no cursor.
-fn reading(mut pen: Pen, app: &App, look: &Look, series: &Series, cursor: Option<usize>) {
+fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cursor: Option<usize>) {
     let theme = app.theme;
     let newest = || series.bucket.iter().rposition(Option::is_some);
     let Some(column) = cursor.or_else(newest) else {

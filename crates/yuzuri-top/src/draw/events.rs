@@ -1,8 +1,8 @@
 //! Notable events, newest last.
 
-use super::{Pen, fit, fit_middle, width};
+use super::{LineWriter, fit, fit_middle, width};
 use crate::app::{App, Events, View};
-use crate::look::{Entry, Look};
+use crate::look::{Entry, FrameData};
 use crate::theme::letter;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -45,7 +45,7 @@ impl Column {
         }
     }
 
-    fn text(self, entry: &Entry, cells: usize, look: &Look, app: &App) -> String {
+    fn text(self, entry: &Entry, cells: usize, look: &FrameData, app: &App) -> String {
         let event = &entry.event;
         match self {
             Column::Time if cells < 12 => app.clock.seconds(look.unix_ns(event.mono_ns)),
@@ -121,7 +121,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         n => format!("{n} newer below"),
     };
     if width(&back) + 20 < columns.last().map_or(0, |(_, cells)| usize::from(*cells)) || app.events_back > 0 {
-        Pen::new(buffer, area, area.y).put_right(&back, base);
+        LineWriter::new(buffer, area, area.y).put_right(&back, base);
     }
     if entries.is_empty() {
         let why = if app.view == View::Chart {
@@ -131,7 +131,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         } else {
             "No event contains what is looked for (/ to change)."
         };
-        Pen::new(buffer, area, area.y + 1).put(why, app.theme.dim());
+        LineWriter::new(buffer, area, area.y + 1).put(why, app.theme.dim());
     }
     for (y, entry) in (area.y + 1..area.bottom()).zip(entries) {
         let mut x = area.x;

@@ -1,6 +1,6 @@
 //! The help: keys and letters.
 
-use super::Pen;
+use super::LineWriter;
 use crate::app::App;
 use crate::series::MARKS;
 use ratatui::buffer::Buffer;
@@ -92,7 +92,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     for (n, item) in items.iter().skip(top).take(per_page).enumerate() {
         let x = area.x + if n >= rows { cells + 4 } else { 0 };
         let column = Rect { x, width: cells.min(area.right() - x), ..area };
-        let mut pen = Pen::new(buffer, column, area.y + (n % rows) as u16);
+        let mut pen = LineWriter::new(buffer, column, area.y + (n % rows) as u16);
         match item {
             Item::Head(text) => {
                 pen.put(text, theme.strong());
@@ -100,7 +100,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
             Item::Pair(key, does) => {
                 let key_cells = if cells >= 76 { 22 } else { 14 };
                 pen.skip(2).put(&super::fit(key, key_cells), theme.strong());
-                pen = Pen::new(
+                pen = LineWriter::new(
                     buffer,
                     Rect {
                         x: x + 3 + key_cells as u16,
@@ -118,6 +118,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     }
     if app.help_most > top {
         let y = area.bottom() - 1;
-        Pen::new(buffer, area, y).put_right(&format!(" {} more ↓ ", app.help_most - top), theme.badge());
+        LineWriter::new(buffer, area, y)
+            .put_right(&format!(" {} more ↓ ", app.help_most - top), theme.badge());
     }
 }

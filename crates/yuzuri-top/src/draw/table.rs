@@ -1,7 +1,7 @@
 //! The table of flows. The terminal width alone (and whether any flow uses IPv6) determines columns
 //! and widths, so that nothing moves sideways while values change.
 
-use super::{Pen, fit, fit_middle, totals, width};
+use super::{LineWriter, fit, fit_middle, totals, width};
 use crate::app::App;
 use crate::look::{Line, SPARK};
 use ratatui::buffer::Buffer;
@@ -247,7 +247,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         } else {
             "No flow contains what is looked for (/ to change, Esc for all)."
         };
-        Pen::new(buffer, area, rows.y + 1).skip(MARGIN).put(why, app.theme.dim());
+        LineWriter::new(buffer, area, rows.y + 1).skip(MARGIN).put(why, app.theme.dim());
     }
 }
 

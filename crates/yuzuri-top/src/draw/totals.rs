@@ -1,7 +1,7 @@
 //! The table of totals, and the graph of the sum of all flows.
 
 use super::plot::{self, Plot};
-use super::{Pen, fit, fit_middle, width};
+use super::{LineWriter, fit, fit_middle, width};
 use crate::app::App;
 use crate::totals::{By, Total, sum};
 use ratatui::buffer::Buffer;
@@ -89,7 +89,7 @@ pub(crate) fn graph(area: Rect, buffer: &mut Buffer, app: &App) {
     let seen: Vec<f64> = app.sum_bps.iter().rev().take(columns).map(|bps| f64::from(*bps)).rev().collect();
     let most = seen.iter().copied().fold(0.0, f64::max) / 1e6;
     let top = plot::round_up(most.max(0.001));
-    let mut pen = Pen::new(buffer, area, area.y);
+    let mut pen = LineWriter::new(buffer, area, area.y);
     let now = seen.last().copied().unwrap_or(0.0);
     pen.skip(MARGIN).put("sum of all flows ", theme.strong()).put(&text::rate(now), theme.rate());
     let span_s = seen.len().saturating_sub(1) as f64 * App::SUM_NS as f64 / 1e9;

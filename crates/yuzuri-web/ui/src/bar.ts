@@ -75,7 +75,7 @@ export function showStatus(): void {
   const { status } = state;
   if (status === undefined) return;
   const lost = status.lost ?? 0;
-  const skipped = status.face_lost > 0 ? ` · page skipped ${count(status.face_lost)}` : "";
+  const skipped = status.not_shown > 0 ? ` · page skipped ${count(status.not_shown)}` : "";
   if (status.seen === null || status.kept === null) {
     put(account, `no account yet${skipped}`);
   } else {
@@ -89,7 +89,7 @@ export function showStatus(): void {
   account.classList.toggle("lossy", lost > 0);
   account.title =
     `Records due, kept and lost since the start. ${whole(status.thinned ?? 0)} more were merged into a later sample by the density.` +
-    (status.face_lost > 0 ? ` ${whole(status.face_lost)} were not shown because a browser did not keep up; this does not affect recordings.` : "") +
+    (status.not_shown > 0 ? ` ${whole(status.not_shown)} were not shown because a browser did not keep up; this does not affect recordings.` : "") +
     (status.forgotten > 0 ? ` ${whole(status.forgotten)} old flows were dropped from the table.` : "");
   const filter = el<HTMLInputElement>("filter");
   if (document.activeElement !== filter && filter.dataset["sent"] !== status.filter) {

@@ -60,7 +60,7 @@ export interface Status {
   lost: number | null;
   thinned: number | null;
   reasons: [string, number][];
-  face_lost: number;
+  not_shown: number;
   forgotten: number;
   filter: string;
   interval_us: number;

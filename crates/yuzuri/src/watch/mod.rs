@@ -68,13 +68,13 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     if let Some(style) = style {
-        sinks.add(Printer::new(style, &session)?, For::Face("standard output"));
+        sinks.add(Printer::new(style, &session)?, For::View("standard output"));
     }
     if !args.json {
-        sinks.add(Summary::default(), For::Face("the closing table"));
+        sinks.add(Summary::default(), For::View("the closing table"));
     }
     if let Some(identify) = identify {
-        sinks.add(identify, For::Face("identification"));
+        sinks.add(identify, For::View("identification"));
     }
     announce(&session);
     if let Some(server) = &server {
@@ -112,7 +112,7 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     if let Some(recorder) = recorder(&args.source, &session)? {
         sinks.add(recorder, For::Recording);
     }
-    sinks.add(Live::now(model.clone()), For::Face("the screen"));
+    sinks.add(Live::now(model.clone()), For::View("the screen"));
     let (remote, requests) = Remote::new();
     let (shown, account) = std::thread::scope(|scope| {
         let (stop, sinks) = (&stop, &sinks);
@@ -156,7 +156,7 @@ fn serve(
     let model = model(session);
     let page = Page::new(model.clone(), control);
     let server = bound.serve(page.clone())?;
-    sinks.add(Live::now(model).feeding(Some(Box::new(page))), For::Face("the page"));
+    sinks.add(Live::now(model).feeding(Some(Box::new(page))), For::View("the page"));
     Ok(server)
 }
 

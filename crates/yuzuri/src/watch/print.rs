@@ -1,6 +1,6 @@
 //! Items as lines.
 
-use super::rows::{Look, Rows};
+use super::rows::{RowStyle, Rows};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use yuzuri_limits::Limit;
@@ -44,7 +44,7 @@ impl Printer {
         let mut printer = Printer {
             style,
             out,
-            rows: Rows::new(Look::of_stdout(), session.started_mono_ns),
+            rows: Rows::new(RowStyle::of_stdout(), session.started_mono_ns),
             limited: LimitedBy::default(),
             wall_offset_ns: session.wall_offset_ns(),
             missed: 0,

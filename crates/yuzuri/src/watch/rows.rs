@@ -17,21 +17,21 @@ const WHAT_COLUMNS: usize = 18;
 
 /// How rows look.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct RowStyle {
     /// Columns of the terminal; `None` if the reader is a program or a file.
     pub columns: Option<usize>,
     /// Whether to use colours.
     pub colour: bool,
 }
 
-impl Look {
+impl RowStyle {
     /// Of standard output: colours only on a terminal, and not with `NO_COLOR`
     /// (<https://no-color.org>).
-    pub fn of_stdout() -> Look {
+    pub fn of_stdout() -> RowStyle {
         let is_terminal = std::io::stdout().is_terminal();
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let columns = is_terminal.then(|| yuzuri_top::terminal_columns().unwrap_or(80).into());
-        Look { columns, colour: is_terminal && !no_colour }
+        RowStyle { columns, colour: is_terminal && !no_colour }
     }
 
     fn is_wide(self) -> bool {
@@ -56,7 +56,7 @@ struct Waiting {
 
 /// The state of the output.
 pub struct Rows {
-    look: Look,
+    look: RowStyle,
     started_mono_ns: u64,
     flows: HashMap<FlowId, Known>,
     waiting: Vec<Waiting>,
@@ -66,7 +66,7 @@ pub struct Rows {
 
 impl Rows {
     /// Nothing yet.
-    pub fn new(look: Look, started_mono_ns: u64) -> Rows {
+    pub fn new(look: RowStyle, started_mono_ns: u64) -> Rows {
         Rows {
             look,
             started_mono_ns,
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use yuzuri_trace::Snapshot;
 
-    const NARROW: Look = Look { columns: Some(80), colour: false };
+    const NARROW: RowStyle = RowStyle { columns: Some(80), colour: false };
 
     fn event(ms: u64, kind: Kind, reason: Reason, ca_state: CaState) -> Event {
         let snapshot = Snapshot {
@@ -284,7 +284,7 @@ mod tests {
         Arc::new(Flow { id: FlowId(1), local, remote: remote.parse().unwrap(), ..Flow::default() })
     }
 
-    fn printed(look: Look, remote: &str, events: &[Event]) -> Vec<String> {
+    fn printed(look: RowStyle, remote: &str, events: &[Event]) -> Vec<String> {
         let mut rows = Rows::new(look, 0);
         let mut out = Vec::new();
         rows.flow(&flow(remote), &mut out).unwrap();
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn colours_only_where_asked_for_and_more_where_there_is_room() {
         let timeout = [event(1, Kind::Timeout, Reason::Timeout, CaState::Loss)];
-        let coloured = printed(Look { colour: true, ..NARROW }, "10.0.0.1:443", &timeout);
+        let coloured = printed(RowStyle { colour: true, ..NARROW }, "10.0.0.1:443", &timeout);
         assert!(
             coloured[1].contains("\x1b[1;31mL timeout") && coloured[1].contains("\x1b[0m"),
             "{coloured:?}"
@@ -374,7 +374,7 @@ mod tests {
         assert!(!narrow[1].contains('\x1b') && !narrow[1].contains("ssthresh"));
         for columns in [None, Some(200)] {
             assert!(
-                printed(Look { columns, colour: false }, "10.0.0.1:443", &timeout)[1]
+                printed(RowStyle { columns, colour: false }, "10.0.0.1:443", &timeout)[1]
                     .contains("ssthresh 12345")
             );
         }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_tells_what_moved_and_how_fast() {
+    fn the_table_shows_what_moved_and_how_fast() {
         let mut summary = Summary::default();
         let flow = Flow { id: FlowId(1), congestion_control: "cubic".into(), ..Flow::default() };
         let at = |mono_ns: u64, bytes_acked: u64| {

@@ -54,7 +54,7 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     eprintln!("yuzuri: watching {} for {seconds} s; Ctrl-C ends it", or_all(&session.filter));
     let collector = Collector::default();
     let mut sinks = Sinks::default();
-    sinks.add(collector.clone(), For::Face("what limits"));
+    sinks.add(collector.clone(), For::View("what limits"));
     let account = Pump::new(&sinks, &stop).for_time(Some(args.time)).run(watch);
     sinks.finish()?;
     let mut flows = collector.take();

@@ -62,13 +62,13 @@ impl Drawn {
 
 /// Setting `number` of the lot with this seed.
 pub fn setting(seed: u64, number: u64) -> Drawn {
-    Lot(Random::new(number, seed)).setting(number)
+    Draw(Random::new(number, seed)).setting(number)
 }
 
 /// Draws settings.
-struct Lot(Random);
+struct Draw(Random);
 
-impl Lot {
+impl Draw {
     fn even(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.0.part()
     }
@@ -258,26 +258,26 @@ mod tests {
     /// Each class occurs, and every draw is within the table at the top.
     #[test]
     fn all_kinds_are_drawn() {
-        let lot: Vec<Drawn> = (0..400).map(|number| setting(5, number)).collect();
+        let settings: Vec<Drawn> = (0..400).map(|number| setting(5, number)).collect();
         for class in super::super::CLASSES {
-            let met = lot.iter().filter(|drawn| drawn.classes.contains(&class)).count();
+            let met = settings.iter().filter(|drawn| drawn.classes.contains(&class)).count();
             assert!(met >= 20, "{class}: {met} of 400");
         }
-        for drawn in &lot {
+        for drawn in &settings {
             let n = drawn.phys.len();
             assert!((2..=40).contains(&n));
             assert!(drawn.outside <= n / 3 && drawn.outside <= 4);
             assert!(drawn.is_steady(0));
             assert!((n - drawn.outside..n).all(|terminal| drawn.is_steady(terminal)));
         }
-        let all = || lot.iter().flat_map(|drawn| &drawn.scenario.terminals);
+        let all = || settings.iter().flat_map(|drawn| &drawn.scenario.terminals);
         assert!(
             all().any(|t| matches!(t.traffic, Traffic::Bulk { direction: Direction::Down, .. })),
             "downloads"
         );
         assert!(all().any(|t| matches!(t.traffic, Traffic::Bulk { bytes: Some(1_000_000), .. })), "1 MB");
         assert!(
-            lot.iter().any(|d| matches!(d.scenario.wire.up.loss, LossConfig::GilbertElliott { .. })),
+            settings.iter().any(|d| matches!(d.scenario.wire.up.loss, LossConfig::GilbertElliott { .. })),
             "bursts"
         );
     }

@@ -149,7 +149,7 @@ mod tests {
 
     /// A small lot runs, twice the same, and each figure of it can be.
     #[test]
-    fn a_small_lot_is_reproducible() {
+    fn a_small_draw_of_settings_is_reproducible() {
         let lot = |jobs| {
             let run = super::super::run(5, 3, jobs, &AtomicBool::new(false), &|_, _| {});
             run.unwrap().unwrap()

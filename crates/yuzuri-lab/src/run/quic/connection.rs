@@ -253,7 +253,7 @@ fn configurations() -> Result<(ClientConfig, ServerConfig), Box<dyn std::error::
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified))));
     server.alpn_protocols = vec![PROTOCOL.to_vec()];
-    let verifier = OnlyThis { public, provider: provider.clone() };
+    let verifier = PinnedKey { public, provider: provider.clone() };
     let mut client = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
         .dangerous()
@@ -276,12 +276,12 @@ fn configurations() -> Result<(ClientConfig, ServerConfig), Box<dyn std::error::
 
 /// Takes one public key, and no other.
 #[derive(Debug)]
-struct OnlyThis {
+struct PinnedKey {
     public: SubjectPublicKeyInfoDer<'static>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for OnlyThis {
+impl ServerCertVerifier for PinnedKey {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -109,7 +109,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Passes the buffered events to the writer.
-    fn hand_over(&mut self) {
+    fn write_batch(&mut self) {
         // The writer counts what could not be written, and retries.
         let _ = self.writer.write(&self.items, self.begun);
         self.items.clear();
@@ -117,7 +117,7 @@ impl<'a> Recorder<'a> {
 
     /// Ends the recording.
     pub(super) fn finish(mut self) -> Result<Recorded, LabError> {
-        self.hand_over();
+        self.write_batch();
         let account = Account {
             mono_ns: self.accounts.last().map_or(0, |last| last.at.as_nanos()),
             wall_offset_ns: STARTED_UNIX_NS,
@@ -135,12 +135,12 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn keep(&mut self, event: Event) {
+    fn record(&mut self, event: Event) {
         self.account.seen += 1;
         self.account.kept += 1;
         self.items.push(Item::Event(event));
         if self.items.len() >= MAX_HELD {
-            self.hand_over();
+            self.write_batch();
         }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Recorder<'a> {
         self.account.seen += 1;
         self.account.kept += 1;
         self.items.push(Item::Flow(identity.into()));
-        self.keep(Event { kind: Kind::Open, reason: Reason::Opened, ..event });
+        self.record(Event { kind: Kind::Open, reason: Reason::Opened, ..event });
     }
 }
 
@@ -232,7 +232,7 @@ impl Watch for Recorder<'_> {
         for (kind, reason, to) in steps {
             let acks = std::mem::take(&mut track.acks);
             let counts = Counts { acks, ..Counts::default() };
-            self.keep(Event { kind, reason, ca_before: track.state, ca_state: to, counts, ..event });
+            self.record(Event { kind, reason, ca_before: track.state, ca_state: to, counts, ..event });
             track.state = to;
             track.at_ns = event.mono_ns;
         }

@@ -41,7 +41,7 @@ fn all_obey(said: &[Verdict]) -> bool {
 }
 
 #[test]
-fn looks_first_and_obeys_a_fair_share() {
+fn it_observes_first_and_obeys_a_fair_share() {
     let mut trust = Trust::default();
     let said = verdicts(&mut trust, 0.0, 60.0, |_| fair());
     // Until then at least half of its rate.
@@ -64,7 +64,7 @@ fn a_share_far_below_what_was_carried_is_never_obeyed() {
 }
 
 #[test]
-fn a_lie_told_every_other_moment_is_never_obeyed() {
+fn a_lie_in_every_other_summary_is_never_obeyed() {
     let mut trust = trusting(20.0);
     let lies = |s: f64| s % 3.0 < 1.0;
     let lie = |s: f64| if lies(s) { Claim { share_bps: 1e5, ..fair() } } else { fair() };
@@ -180,7 +180,7 @@ fn senders_that_prove_nothing_explain_no_small_share() {
 }
 
 #[test]
-fn plain_cubic_tells_who_was_right() {
+fn plain_cubic_shows_who_was_right() {
     let less = |rate_bps: f64| Claim { share_bps: 4e6, rate_bps, ..fair() };
     for (alone_bps, mistrusted) in [(10e6, true), (5e6, false)] {
         let mut trust = trusting(20.0);

@@ -104,7 +104,7 @@ impl Hostapd {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             self.socket.set_read_timeout(Some(left))?;
             let text = self.receive().map_err(|e| failed(&self.path, &format!("asking {command}"), e))?;
-            if !self.keep_event(&text) {
+            if !self.queue_event(&text) {
                 return Ok(text);
             }
             if Instant::now() >= until {
@@ -120,7 +120,7 @@ impl Hostapd {
     }
 
     /// Events begin with their priority: `<3>BSS-TM-RESP ...`.
-    fn keep_event(&mut self, text: &str) -> bool {
+    fn queue_event(&mut self, text: &str) -> bool {
         let Some((_, event)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) else {
             return false;
         };
@@ -173,7 +173,7 @@ impl Hostapd {
         self.socket.set_nonblocking(true)?;
         loop {
             match self.receive() {
-                Ok(text) => drop(self.keep_event(&text)),
+                Ok(text) => drop(self.queue_event(&text)),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) => return Err(failed(&self.path, "reading events", e)),
             }

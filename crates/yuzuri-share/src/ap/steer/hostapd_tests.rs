@@ -10,12 +10,12 @@ const STATION: &str = "flags=[AUTH][ASSOC][AUTHORIZED][WMM][HT][VHT]\naid=1\nsup
     ext_capab=04004a0201404040000120\n";
 
 /// A server of hostapd's protocol on a real socket, until it is stopped.
-pub(crate) struct Speaking {
+pub(crate) struct HostapdServer {
     path: PathBuf,
     thread: JoinHandle<Vec<String>>,
 }
 
-impl Speaking {
+impl HostapdServer {
     /// Ends it; the requests that it got.
     pub(crate) fn end(self) -> Vec<String> {
         let name = format!("yuzuri-end-{}-{}", std::process::id(), self.path.display());
@@ -26,8 +26,8 @@ impl Speaking {
     }
 }
 
-pub(crate) fn speaking(path: &Path) -> Speaking {
-    Speaking { path: path.to_owned(), thread: hostapd(path) }
+pub(crate) fn speaking(path: &Path) -> HostapdServer {
+    HostapdServer { path: path.to_owned(), thread: hostapd(path) }
 }
 
 /// Serves hostapd's protocol on a real socket until it is stopped; returns the requests received.

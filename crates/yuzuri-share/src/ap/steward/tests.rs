@@ -107,7 +107,7 @@ impl Wire {
 }
 
 #[test]
-fn uploads_share_the_wire_and_keep_its_queue_short() {
+fn uploads_share_the_wire_with_a_short_queue() {
     for (stations, base_ms) in [(2, 20.0), (8, 40.0), (4, 100.0)] {
         let mut wire = Wire::new(50.0, base_ms, stations);
         let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
@@ -403,7 +403,7 @@ fn a_limit_holds_while_nothing_is_shared() {
 }
 
 #[test]
-fn other_rules_hold_from_the_next_look_on() {
+fn other_rules_apply_from_the_next_tick() {
     let mut wire = Wire::new(48.0, 30.0, 2);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     (0..60).for_each(|_| drop(wire.look(&mut steward)));
