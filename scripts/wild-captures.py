@@ -17,15 +17,23 @@ FOLDER/KIND_CONTROL_SEED-NUMBER.snd.pcap and .rcv.pcap. The kinds:
 
 A queue that the window overflows is limited by the window, wherever it is: of the kinds that the window
 does not limit none has one.
+
+--kinds and --controls draw from these only. --thin lets the router drop all but each second to eighth
+acknowledgement without data and without blocks, on the way back. --loss lets the router drop up to one packet in a hundred at
+random. --stalls stops the sending and the receiving program now and then, for 30 to 600 ms. --poll writes
+FOLDER/KIND_CONTROL_SEED-NUMBER_INTERVAL.ss.txt, the output of `ss -tin` at the sender, at an interval from
+20 to 500 ms. What these draw changes no other lot of the same seed.
 """
 import argparse
 import os
 import pathlib
 import random
+import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 KINDS = ["window", "several", "device", "application", "pacing", "receiver"]
@@ -111,6 +119,28 @@ def send(control, count, pacing_bytes_s, write_bytes_s, seconds):
         time.sleep(0.001 if not write_bytes_s else 0.01)
 
 
+def poll(path, interval_s, seconds):
+    """Writes what `ss` prints, each time after the time of its call."""
+    until = time.monotonic() + seconds
+    with open(path, "w", encoding="utf-8") as out:
+        print("ready", flush=True)
+        while (now := time.monotonic()) < until:
+            called = time.time()
+            found = subprocess.run(["ss", "-tinH", "dst", "10.0.2.2"], stdout=subprocess.PIPE, text=True, check=True)
+            out.write(f"{called:.6f}\n{found.stdout}")
+            time.sleep(max(0.0, now + interval_s - time.monotonic()))
+
+
+def stall(process, lot, seconds):
+    """Stops a program now and then, and lets it go on."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and process.poll() is None:
+        time.sleep(rng.uniform(0.3, 3.0))
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.03 * 20 ** rng.random())
+        process.send_signal(signal.SIGCONT)
+
+
 class Net:
     """Three namespaces in a row."""
 
@@ -138,6 +168,16 @@ class Net:
         words = ["tc", "-n", self.router, "qdisc", "add", "dev", "toa", "root", "netem", "delay", f"{delay_ms}ms", "limit", "10000"]
         return subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
+    def lose(self, part):
+        """Of the packets to the receiver."""
+        run("ip", "netns", "exec", self.router, "nft", "add table ip lose; add chain ip lose passing { type filter hook forward priority 0; }; "
+            f"add rule ip lose passing ip daddr 10.0.2.2 numgen random mod 1000000 < {round(part * 1e6)} drop")
+
+    def thin(self, of):
+        """Acknowledgements on the way back: one of so many passes. Those with blocks are longer."""
+        run("ip", "netns", "exec", self.router, "nft", "add table ip thin; add chain ip thin passing { type filter hook forward priority 0; }; "
+            f"add rule ip thin passing ip saddr 10.0.2.2 ip length 52 numgen inc mod {of} != 0 drop")
+
     def remove(self):
         for namespace in (self.sender, self.router, self.receiver):
             subprocess.run(["ip", "netns", "delete", namespace], check=False)
@@ -151,8 +191,9 @@ def start(namespace, *words, ready=True):
     return process
 
 
-def one(rng, number, seed, folder, seconds):
-    kind, control = rng.choice(KINDS), rng.choice(CONTROLS)
+def one(rng, number, given):
+    seed, folder, seconds = given.seed, given.out, given.seconds
+    kind, control = rng.choice(given.kinds), rng.choice(given.controls)
     rate_bps = int(4e6 * 5 ** rng.random())
     delay_ms = int(10 * 8 ** rng.random())
     queue_bytes = max(20_000, int(rate_bps / 8 * delay_ms / 1000 * rng.uniform(0.5, 2.0)))
@@ -161,6 +202,8 @@ def one(rng, number, seed, folder, seconds):
     buffer_bytes = rng.choice([8, 16, 32]) << 10
     if kind in ("device", "application", "pacing", "receiver"):
         queue_bytes = 4_000_000
+    more = random.Random(f"{seed} {number}")
+    loss, interval_s, of = 1e-4 * 100 ** more.random(), 0.02 * 25 ** more.random(), more.randint(2, 8)
     name = f"{kind}_{control}_{seed}-{number}"
     net = Net(f"{os.getpid()}")
     running = []
@@ -171,15 +214,29 @@ def one(rng, number, seed, folder, seconds):
         else:
             net.shape(net.router, "tob", rate_bps, queue_bytes)
         has_delay = net.delay(delay_ms)
+        if given.loss:
+            net.lose(loss)
+        if given.thin:
+            net.thin(of)
         for namespace, interface, side in ((net.sender, "tor", "snd"), (net.receiver, "tor", "rcv")):
             running.append(start(namespace, "capture", interface, folder / f"{name}.{side}.pcap", seconds + 1))
         receiver_bytes = buffer_bytes if kind == "receiver" else 0
+        if given.poll:
+            log = folder / f"{name}_{round(interval_s * 1000)}.ss.txt"
+            running.append(start(net.sender, "poll", log, interval_s, seconds + 0.3))
         running.append(start(net.receiver, "receive", count, receiver_bytes, seconds + 0.5))
         running.append(start(net.sender, "send", control, count, below_bytes_s if kind == "pacing" else 0,
                              below_bytes_s if kind == "application" else 0, seconds, ready=False))
+        stalls = [threading.Thread(target=stall, args=(process, random.Random(more.random()), seconds)) for process in running[-2:]]
+        for thread in stalls if given.stalls else []:
+            thread.start()
+        for thread in stalls if given.stalls else []:
+            thread.join()
         for process in running:
             process.wait(timeout=seconds + 30)
-        print(f"{name}: {rate_bps / 1e6:.1f} Mbit/s, {delay_ms if has_delay else 0} ms, queue of {queue_bytes} B", flush=True)
+        said = f", {100 * loss:.2f} % of the packets lost" if given.loss else ""
+        said += f", one acknowledgement of {of}" if given.thin else ""
+        print(f"{name}: {rate_bps / 1e6:.1f} Mbit/s, {delay_ms if has_delay else 0} ms, queue of {queue_bytes} B{said}", flush=True)
     finally:
         for process in running:
             if process.poll() is None:
@@ -193,11 +250,17 @@ def main():
     options.add_argument("--runs", type=int, default=24, help="captured transfers (24)")
     options.add_argument("--seconds", type=float, default=15.0, help="length of each transfer (15)")
     options.add_argument("--out", type=pathlib.Path, required=True, help="folder for the captures")
+    options.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS, help="these only, by commas")
+    options.add_argument("--controls", type=lambda text: text.split(","), default=CONTROLS, help="these only, by commas")
+    options.add_argument("--loss", action="store_true", help="with packets lost at random")
+    options.add_argument("--thin", action="store_true", help="with acknowledgements that are thinned on the way")
+    options.add_argument("--stalls", action="store_true", help="with programs that are stopped now and then")
+    options.add_argument("--poll", action="store_true", help="with logs of ss")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(given.seed)
     for number in range(given.runs):
-        one(rng, number, given.seed, given.out, given.seconds)
+        one(rng, number, given)
 
 
 if __name__ == "__main__":
@@ -205,6 +268,8 @@ if __name__ == "__main__":
         role, *words = sys.argv[2:]
         if role == "capture":
             capture(words[0], words[1], float(words[2]))
+        elif role == "poll":
+            poll(words[0], float(words[1]), float(words[2]))
         elif role == "receive":
             receive(int(words[0]), int(words[1]), float(words[2]))
         else:

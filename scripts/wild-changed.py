@@ -9,6 +9,9 @@
     missed=P   the part P of the packets is missing, drawn by a lot that follows from the file's name
     twice      each packet twice, as of a mirror port that copies both ways: the copy 1 to 100 us later
     untimed    without TCP timestamps
+    coarse     by a clock of 1 ms
+    sums       all checksums wrong, as with offload or after addresses were changed
+    tunnel     in a tunnel by a lot that follows from the file's name: VXLAN, GENEVE, GTP-U, ERSPAN, GRE, IP in IP, or PPPoE in two VLANs
     received   as captured at the receiver: acknowledgements half of the least round-trip time earlier, and data when it was
                acknowledged there; transmissions that were lost are missing
     received,untimed    both
@@ -188,6 +191,44 @@ def received(name, packets):
     return [packet for _, _, packet in out]
 
 
+def outside(protocol, inside):
+    """IPv4 from one end of a tunnel to the other."""
+    return struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(inside), 0, 0, 64, protocol, 0, bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])) + inside
+
+
+def udp(port, inside):
+    return outside(17, struct.pack(">HHHH", 50_000, port, 8 + len(inside), 0) + inside)
+
+
+# Of a frame of Ethernet: the frame outside. Of its length on the wire the tunnel's is added.
+TUNNELS = {
+    "vxlan": lambda frame: frame[:14] + udp(4789, struct.pack(">II", 8 << 24, 42 << 8) + frame),
+    "geneve": lambda frame: frame[:14] + udp(6081, struct.pack(">BBHI", 0, 0, 0x6558, 42 << 8) + frame),
+    "gtp": lambda frame: frame[:14] + udp(2152, struct.pack(">BBHI", 0x30, 255, int.from_bytes(frame[16:18], "big"), 42) + frame[14:]),
+    "erspan": lambda frame: frame[:14] + outside(47, struct.pack(">HHI", 0x1000, 0x88BE, 0) + struct.pack(">HHI", 0x1000 | 42, 1, 0) + frame),
+    "gre": lambda frame: frame[:14] + outside(47, struct.pack(">HH", 0, 0x0800) + frame[14:]),
+    "ipip": lambda frame: frame[:14] + outside(4, frame[14:]),
+    "pppoe": lambda frame: frame[:12] + struct.pack(">HHHH", 0x88A8, 7, 0x8100, 9)
+        + struct.pack(">HBBHHH", 0x8864, 0x11, 0, 42, 2 + int.from_bytes(frame[16:18], "big"), 0x21) + frame[14:],
+}
+
+
+def tunnelled(kind, head, frame):
+    if frame[12:14] != b"\x08\x00":
+        return head, frame
+    out = TUNNELS[kind](frame)
+    (on_wire,) = struct.unpack_from("<I", head, 12)
+    return head[:8] + struct.pack("<II", len(out), on_wire + len(out) - len(frame)), out
+
+
+def spoiled(frame):
+    """With another checksum of TCP."""
+    if frame[12:14] != b"\x08\x00":
+        return frame
+    place = 14 + (frame[14] & 15) * 4 + 16
+    return frame[:place] + bytes([frame[place] ^ 0x5A, frame[place + 1] ^ 0xA5]) + frame[place + 2:]
+
+
 def at(time_ns, head, header):
     """A packet's header with another time."""
     unit_ns = 1 if struct.unpack_from("<I", header)[0] == NANOSECONDS else 1000
@@ -217,7 +258,14 @@ def changed(change, name, header, packets):
         if struct.unpack_from("<I", header, 20)[0] != ETHERNET:
             raise SystemExit(f"{name}: not of Ethernet")
         return [(at_ns, head, untimed(frame)) for at_ns, head, frame in packets]
-    raise SystemExit(f"{change}: late, early, missed=PART, twice, untimed, received or received,untimed")
+    if change == "coarse":
+        return [(at_ns, at(at_ns // 10**6 * 10**6, head, header), frame) for at_ns, head, frame in packets]
+    if change == "sums":
+        return [(at_ns, head, spoiled(frame)) for at_ns, head, frame in packets]
+    if change == "tunnel":
+        kind = random.Random(name + change).choice(sorted(TUNNELS))
+        return [(at_ns, *tunnelled(kind, head, frame)) for at_ns, head, frame in packets]
+    raise SystemExit(f"{change}: late, early, missed=PART, twice, untimed, coarse, sums, tunnel, received or received,untimed")
 
 
 def captures(folder):

@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 wild_changed = importlib.import_module("wild-changed")
 wild_figures = importlib.import_module("wild-figures")
 
-CHANGES = ["none", "late", "early", "twice", "missed=0.001", "missed=0.01", "untimed", "received,untimed"]
+CHANGES = ["none", "late", "early", "twice", "missed=0.001", "missed=0.01", "untimed", "coarse", "sums", "tunnel", "received,untimed"]
 TITLES = {
     "none": "as they are",
     "late": "the first 15 s missing",
@@ -27,6 +27,9 @@ TITLES = {
     "missed=0.001": "0.1 % of the packets missed",
     "missed=0.01": "1 % of the packets missed",
     "untimed": "without timestamps",
+    "coarse": "a clock of 1 ms",
+    "sums": "all checksums wrong",
+    "tunnel": "in a tunnel, by lot",
     "received,untimed": "as at the receiver, without timestamps",
 }
 

@@ -219,8 +219,9 @@ const FORMER_RTTS: [f32; 7] = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
 /// Minimum round-trip times that a candidate may know and the capture does not show, µs: if the
 /// handshake was missed, for algorithms that depend on it.
 fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
-    let missed =
-        window_trace.handshake_rtt_us.is_none() && window_trace.capture_point != CapturePoint::Kernel;
+    // A log that was polled has means of several measurements, the least of which is not known.
+    let known = window_trace.capture_point == CapturePoint::Kernel && !window_trace.polled;
+    let missed = window_trace.handshake_rtt_us.is_none() && !known;
     if !candidate.facts().uses_min_rtt || !missed || window_trace.min_rtt_us == 0 {
         return Vec::new();
     }

@@ -88,15 +88,16 @@ impl<'a> Player<'a> {
     }
 
     /// Its sender had nothing outstanding for a while and sends again. Returns whether it restarts
-    /// in slow start, up to the threshold or most of the earlier window: as in RFC 5681 (section
-    /// 4.1) and Linux after a retransmission timeout (`tcp_cwnd_restart`).
-    pub(crate) fn idle(&mut self, round: &Round) -> bool {
+    /// in slow start, up to the threshold or most of the earlier window, as it may if it had
+    /// nothing to send: RFC 5681 (section 4.1), and Linux after a retransmission timeout
+    /// (`tcp_cwnd_restart`).
+    pub(crate) fn idle(&mut self, round: &Round, may_restart: bool) -> bool {
         self.at(round.start_ns);
         let idle_ns = u64::from(round.idle_us) * 1000;
         let window = &mut self.window;
         let last_sent_ns = window.now_ns.saturating_sub(idle_ns);
         self.cca.cwnd_event(window, CwndEvent::TxStart { last_sent_ns });
-        let restarts = idle_ns > (MIN_RTO_US + window.srtt_us) * 1000;
+        let restarts = may_restart && idle_ns > (MIN_RTO_US + window.srtt_us) * 1000;
         if restarts {
             self.cca.cwnd_event(window, CwndEvent::Restart);
             window.ssthresh = window.ssthresh.max(window.cwnd - window.cwnd / 4);

@@ -29,6 +29,8 @@ const WHOLE_INFERENCE: usize = 2;
 const HELD_UP: usize = 2;
 /// By this factor.
 const GROWS: f32 = 1.1;
+/// In slow start.
+const DOUBLES: f32 = 2.0;
 /// Growth of a round in which an algorithm regains in slow start what it yielded.
 const TAKING_BACK: f32 = 1.15;
 
@@ -163,6 +165,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     let mut free = 0;
     let mut since_fall = INFERENCE;
     let mut held_up_until = 0;
+    let mut unseen = false;
     for (place, round) in window_trace.rounds.iter().enumerate() {
         loop {
             if let Some((number, reduction)) =
@@ -172,7 +175,11 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
                 epoch += 1;
                 former = 0.0;
                 free = 0;
-                done.backoff.extend(player.repaired(number, reduction));
+                let backoff = player.repaired(number, reduction);
+                // Something else held the flight at once: what it was afterwards is less than the
+                // window.
+                unseen = !starting && !rules_all && (round.limits.application || round.limits.receiver);
+                done.backoff.extend(backoff.filter(|_| !unseen));
             }
             let Some((number, (reduction, _))) =
                 reductions.next_if(|(_, (_, begin))| repair.is_none() && *begin <= place)
@@ -182,7 +189,10 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             player.reduced(reduction, round);
             repair = Some((number, reduction));
         }
-        if round.idle_us > 0 && !rules_all && player.idle(round) {
+        // A sender that waited for the receiver had data, and keeps its window until its program
+        // writes (`tcp_slow_start_after_idle_check`).
+        let waited = place > 0 && window_trace.rounds[place - 1].limits.receiver;
+        if round.idle_us > 0 && !rules_all && player.idle(round, !waited) {
             (starting, former, free) = (true, 0.0, 0);
             epoch += 1;
         }
@@ -192,9 +202,10 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         player.round(round, repair.map(|(_, reduction)| reduction), place);
         let fell = round.is_cwnd_limited() && round.window < former * CUT;
         let is_predicted = (player.flight(round) - round.window).abs() <= CUT_SEGMENTS;
-        if fell && !is_predicted && !starting && !rules_all && place >= held_up_until {
+        if fell && !is_predicted && !rules_all && place >= held_up_until {
             let next = reductions.peek().map_or(usize::MAX, |(_, (_, begin))| *begin);
-            let back = back_at_once(&window_trace.rounds, place, former).filter(|back| *back < next);
+            let grows = if starting { DOUBLES } else { GROWS };
+            let back = back_at_once(&window_trace.rounds, place, former, grows).filter(|back| *back < next);
             done.held_up += u32::from(back.is_some());
             held_up_until = back.unwrap_or(0);
         }
@@ -204,6 +215,10 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             player.window.cwnd = player.window.cwnd.min(cwnd);
         }
         let usable = round.is_cwnd_limited() && !held_up;
+        let first_seen = usable && !starting && std::mem::take(&mut unseen);
+        if first_seen {
+            player.settle(round.window, false);
+        }
         let foretold = i64::from(player.most) - i64::from(most);
         let moves = usable && !starting && most > 0 && former > 0.0 && foretold != 0;
         let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
@@ -255,7 +270,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         if taking_back {
             player.follow(round.window);
         }
-        let counts = usable && !starting && !taking_back;
+        let counts = usable && !starting && !taking_back && !first_seen;
         done.rounds.push(Prediction {
             round: place,
             epoch,
@@ -274,10 +289,10 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
 }
 
 /// The index of the round in which a flight has recovered from its fall in round `place`, if that
-/// is too soon for an algorithm.
-fn back_at_once(rounds: &[Round], place: usize, former: f32) -> Option<usize> {
+/// is too soon for an algorithm, which grows by this factor in a round.
+fn back_at_once(rounds: &[Round], place: usize, former: f32, grows: f32) -> Option<usize> {
     let back = former - CUT_SEGMENTS;
-    let grown = rounds[place].window * GROWS.powi(HELD_UP as i32) + HELD_UP as f32;
+    let grown = rounds[place].window * grows.powi(HELD_UP as i32) + HELD_UP as f32;
     let next = rounds.iter().skip(place + 1).take(HELD_UP);
     let after = next.clone().position(|round| round.is_cwnd_limited() && round.window >= back)?;
     (grown < back).then_some(place + 1 + after)

@@ -186,7 +186,25 @@ impl Rounds {
         self.timed(&last, sample, delivered > 0);
         self.reductions(&last, sample);
         self.ends(&last, sample);
+        self.emptied(acked, &last, sample);
         self.fold(sample);
+    }
+
+    /// A single acknowledgement of all that was in flight: the sender had nothing outstanding when
+    /// it sent again, and its algorithm is told so (`CA_EVENT_TX_START`; Vegas forgets its
+    /// round-trip times).
+    fn emptied(&mut self, acked: u64, last: &Sample, sample: &Sample) {
+        let size = u64::from(self.size());
+        let Some(flight) = last.flight.filter(|flight| *flight > 0 && sample.sent_bytes.is_none()) else {
+            return;
+        };
+        if sample.acks == 1 && acked >= u64::from(flight) * size && self.repair.is_none() && !sample.repairing
+        {
+            if self.open.acked_bytes > 0 {
+                self.close(sample.at_ns.max(last.at_ns), last);
+            }
+            self.open.round.idle_us = sample.srtt_us;
+        }
     }
 
     /// Bytes that arrived since the last sample: some of the acknowledged data had been selectively
@@ -232,6 +250,12 @@ impl Rounds {
         self.open.until = sample.sent_bytes.map(|sent| sent + 1);
         self.guess_size(sample);
         self.fold(sample);
+        let size = u64::from(self.size());
+        // The least that was measured of data so far is no longer than their smoothed mean. What
+        // was acknowledged of less than a segment is an opening message, before the data.
+        if sample.srtt_us > 0 && sample.sent_bytes.is_none() && sample.acked_bytes > size {
+            self.open.rtts.add(sample.srtt_us, &mut self.open.round, &mut self.window_trace.min_rtt_us);
+        }
     }
 
     /// Derives the round-trip time measured by an acknowledgement, or the mean of several, from the
@@ -332,8 +356,14 @@ impl Rounds {
         round.limits.recovery |= self.repair.is_some();
         round.limits.receiver |= open.receiver_full;
         round.limits.application |= open.application * 2 > open.samples;
-        if (open.acked_bytes > 0 || round.retransmitted > 0) && self.window_trace.keep(round) {
-            self.raw.push((open.acked_bytes, open.flight));
+        if open.acked_bytes > 0 || round.retransmitted > 0 {
+            if self.window_trace.keep(round) {
+                self.raw.push((open.acked_bytes, open.flight));
+            }
+        } else {
+            // What was measured before the first row belongs to the first round with an
+            // acknowledgement.
+            self.open = Open { rtts: open.rtts, round: round.with_rtts_only(), ..Open::default() };
         }
         self.open.round.start_ns = now;
         self.open.until = last.sent_bytes.map(|sent| sent + 1);
@@ -398,6 +428,7 @@ impl Rounds {
         let size = self.size();
         let window_trace = &mut self.window_trace;
         window_trace.capture_point = CapturePoint::Kernel;
+        window_trace.polled = self.last.is_some_and(|last| last.sent_bytes.is_none());
         window_trace.mss_bytes = size;
         let mss = window_trace.mss_bytes as f32;
         let last = self.last.unwrap_or_default();

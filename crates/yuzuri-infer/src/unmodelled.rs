@@ -278,6 +278,25 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_is_held_up_in_slow_start_is_still_in_slow_start() {
+        let mut reno = trace(12, 21, |n| 20.0 + n as f32);
+        let before = named(reno.clone());
+        // A stall after 4, 8 and 16 segments, and the flight goes on where it was.
+        let more = |window: f32| Round { window, acked: window, acks: window as u32, ..reno.rounds[2] };
+        let stalled = [2.0, 1.0, 19.0].map(more);
+        reno.rounds.splice(3..3, stalled);
+        for (place, round) in reno.rounds.iter_mut().enumerate() {
+            (round.start_ns, round.end_ns) = (place as i64 * RTT_NS, (place as i64 + 1) * RTT_NS);
+        }
+        for reduction in &mut reno.reductions {
+            (reduction.round, reduction.at_ns) = (reduction.round + 3, reduction.at_ns + 3 * RTT_NS);
+        }
+        let after = named(reno);
+        assert_eq!((&*before.0, &*after.0), ("reno", "reno"));
+        assert!((before.1 - after.1).abs() < 0.1, "{before:?} {after:?}");
+    }
+
+    #[test]
     fn a_sender_that_was_idle_begins_anew_by_slow_start() {
         // From ten segments to three quarters of the window, and then one more each round.
         let idle = |from: usize, idle_us| {
@@ -305,6 +324,25 @@ mod tests {
         // Without an idle time such falls are no restarts.
         let verdict = identify(idle(10, 0), None, None, None);
         assert!(verdict.ranked.iter().find(|ranked| ranked.name == "reno").unwrap().probability < 0.5);
+    }
+
+    #[test]
+    fn a_window_that_something_else_hides_after_a_loss_is_read_where_it_shows() {
+        let mut reno = trace(12, 21, |n| 20.0 + n as f32);
+        let before = named(reno.clone());
+        // A receiver that stopped reading holds the flight in the first rounds after some losses.
+        for epoch in [2, 5, 6, 9] {
+            let begin = 3 + epoch * 21;
+            for (round, flight) in reno.rounds[begin..].iter_mut().zip([12.0, 5.0]) {
+                (round.window, round.acked) = (flight, flight);
+                (round.acks, round.sent) = (flight as u32, flight as u32);
+                round.limits.receiver = true;
+            }
+            reno.reductions[epoch - 1].after = 12.0;
+        }
+        let after = named(reno);
+        assert_eq!((&*before.0, &*after.0), ("reno", "reno"));
+        assert!((before.1 - after.1).abs() < 0.1, "{before:?} {after:?}");
     }
 
     #[test]

@@ -78,6 +78,18 @@ impl Round {
         (self.end_ns - self.start_ns).max(0) as f64 / 1e9
     }
 
+    /// A round of which only the round-trip times are known.
+    pub(crate) fn with_rtts_only(self) -> Round {
+        Round {
+            rtt_first_us: self.rtt_first_us,
+            rtt_min_us: self.rtt_min_us,
+            rtt_max_us: self.rtt_max_us,
+            rtt_last_us: self.rtt_last_us,
+            rtt_mean_us: self.rtt_mean_us,
+            ..Round::default()
+        }
+    }
+
     /// Whether only the congestion window limited it, so that its flight is the window.
     pub fn is_cwnd_limited(&self) -> bool {
         !self.limits.any() && self.acks > 0
@@ -266,6 +278,10 @@ pub struct WindowTrace {
     /// was not seen or had to be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_rtt_us: Option<u32>,
+    /// Its rows come from a log that was polled: its round-trip times are means of several
+    /// measurements.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub polled: bool,
     /// The offset of the receiver's timestamp clock from the sender's, less the acknowledgement's
     /// delay, as the option's 32-bit numbers (RFC 7323) give it in ticks: TCP-LP measures delays
     /// with it. `None` without timestamps.

@@ -12,11 +12,14 @@ use crate::error::IdentifyError;
 use crate::input::{Kind, Whole};
 use crate::live::Pace;
 use crate::report::{Counted, FileReport, FlowReport, LogFacts};
+use polls::Polls;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io::{BufRead, BufReader};
 use yuzuri_capture::Unpacked;
 use yuzuri_infer::samples::{Rounds, Sample};
+use yuzuri_infer::verdict::Answer;
+use yuzuri_infer::window_trace::WindowTrace;
 use yuzuri_trace::Flow;
 
 /// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy
@@ -42,7 +45,7 @@ pub(crate) struct LogFlow {
     rounds: Rounds,
     chosen: bool,
     pace: Pace,
-    polls: polls::Polls,
+    polls: Polls,
 }
 
 impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
@@ -69,7 +72,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
                     rounds: Rounds::default(),
                     chosen,
                     pace: Pace::default(),
-                    polls: polls::Polls::default(),
+                    polls: Polls::default(),
                 },
             );
         }
@@ -84,7 +87,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
             {
                 let window_trace = log_flow.rounds.clone().finish();
                 if window_trace.segments >= self.options.min_segments.max(1) {
-                    log_flow.pace.report_change(live, judge(window_trace, &log_flow.flow, None));
+                    log_flow.pace.report_change(live, judged(window_trace, &log_flow.flow, log_flow.polls));
                 }
             }
         }
@@ -105,9 +108,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
             self.counted.little_data += 1;
             return;
         }
-        let mut report = judge(window_trace, &log_flow.flow, None);
-        report.verdict.notes.extend(log_flow.polls.note());
-        self.done.push(report);
+        self.done.push(judged(window_trace, &log_flow.flow, log_flow.polls));
     }
 
     /// The log is over.
@@ -120,6 +121,15 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
         report.counted = self.counted;
         report.log = Some(self.log);
     }
+}
+
+/// The report of a flow: unknown if its rows are too far apart.
+fn judged(window_trace: WindowTrace, flow: &Flow, polls: Polls) -> FlowReport {
+    let mut report = judge(window_trace, flow, None);
+    if let Some(because) = polls.too_rare() {
+        report.verdict.answer = Answer::Unknown { because };
+    }
+    report
 }
 
 /// Reads a file of known windows.
@@ -214,7 +224,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
-    use yuzuri_infer::window_trace::WindowTrace;
 
     const CSV: &str = "t_mono,snd_nxt,snd_una,snd_cwnd,ssthresh,snd_wnd,srtt_us";
     const TRACE: &str = "<idle>-0 [000] ..s2. 75.901249: tcp_probe: family=AF_INET src=10.0.1.2:1 dest=10.0.2.2:2 mark=0x0 data_len=0 \

@@ -28,12 +28,14 @@ impl Polls {
         self.srtt_us += u64::from(sample.srtt_us);
     }
 
-    /// A note if most intervals are longer than a round trip.
-    pub(super) fn note(&self) -> Option<String> {
+    /// Why no algorithm can be named if most intervals are longer than a round trip: each decides
+    /// once in a round trip, and of a reduction neither the window before it nor the one after it
+    /// is seen.
+    pub(super) fn too_rare(&self) -> Option<String> {
         (self.count >= MIN_INTERVALS && self.rare * 2 > self.count).then(|| {
             let mean_ms = |sum_us: u64| sum_us as f64 / self.count as f64 / 1000.0;
             format!(
-                "its rows are {:.1} ms apart, and a round trip takes {:.1} ms: what the window did between two rows was not seen, so poll more often",
+                "polled too rarely: its rows are {:.1} ms apart, and a round trip takes {:.1} ms; what the window did between two rows was not seen, so poll more often",
                 mean_ms(self.sum_us),
                 mean_ms(self.srtt_us)
             )

@@ -210,20 +210,28 @@ impl Sent {
         twice: bool,
     ) -> Option<(usize, u32)> {
         let next = next.min(self.known.len());
-        let (before, after) = self.known.as_slices();
-        let at = |place: usize| before.get(place).or_else(|| after.get(place - before.len()));
-        let mut places = (next..self.known.len()).chain((0..next).rev());
-        places.find_map(|place| {
-            let known = at(place)?;
+        let data = segment.payload_bytes > 0;
+        // Nothing else can be a copy, and hardly any is this: the rest is looked at after it.
+        let covers = |known: &Known| {
+            if data {
+                from.wrapping_sub(known.print.seq) < known.print.payload_bytes
+            } else {
+                (known.print.seq, known.print.ack) == (segment.seq, segment.ack)
+            }
+        };
+        let twin = data || print.flags.contains(Flags::SYN);
+        let is_copy = |known: &Known| {
             let apart_ns = segment.time_ns.wrapping_sub(known.at_ns);
-            let twin = print.payload_bytes > 0 || print.flags.contains(Flags::SYN);
             let at_once = apart_ns < AT_ONCE_NS && twin;
             let same = (0..=APART_NS).contains(&apart_ns)
                 && known.is_same(from, segment, print, self.numbers != Some(false));
             let like = || known.print == *print && !known.has_copy && (twice || at_once);
-            let end = known.print.seq.wrapping_add(known.print.payload_bytes);
-            (same || apart_ns <= APART_NS && like()).then_some((place, end))
-        })
+            same || apart_ns <= APART_NS && like()
+        };
+        let later = self.known.range(next..).enumerate().map(|(place, known)| (next + place, known));
+        let earlier = self.known.range(..next).enumerate().rev();
+        let (place, known) = later.chain(earlier).find(|(_, known)| covers(known) && is_copy(known))?;
+        Some((place, known.print.seq.wrapping_add(known.print.payload_bytes)))
     }
 }
 
