@@ -131,7 +131,7 @@ def poll(path, interval_s, seconds):
             time.sleep(max(0.0, now + interval_s - time.monotonic()))
 
 
-def stall(process, lot, seconds):
+def stall(process, rng, seconds):
     """Stops a program now and then, and lets it go on."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and process.poll() is None:
