@@ -215,6 +215,9 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
     has_info.then_some(socket)
 }
 
+/// Of `tcpi_options`: both ends scale their windows.
+const TCPI_OPT_WSCALE: u8 = 4;
+
 /// Reads `struct tcp_info`, which grows at its end: fields unknown to an older kernel stay 0.
 /// `None` if even fields of the first release are missing.
 pub(crate) fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
@@ -245,6 +248,17 @@ pub(crate) fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
     s.delivery_rate_bps = bits(long(160));
     s.snd_wnd = word(228);
     s.rcv_wnd = word(232);
+    // Before the handshake no scale has been agreed upon.
+    let (established, close_wait) = (1, 8);
+    if [established, close_wait].contains(&info[0]) || (4..=6).contains(&info[0]) {
+        let scales = info[5] & TCPI_OPT_WSCALE != 0;
+        let scale = if cfg!(target_endian = "little") { info[6] & 15 } else { info[6] >> 4 };
+        s.sender.snd_wscale = if scales { scale.into() } else { 0 };
+    }
+    let unknown = u64::MAX;
+    s.sender.busy_us = u64_at(info, 168).unwrap_or(unknown);
+    s.sender.rwnd_limited_us = u64_at(info, 176).unwrap_or(unknown);
+    s.sender.sndbuf_limited_us = u64_at(info, 184).unwrap_or(unknown);
     Some(())
 }
 
@@ -289,6 +303,11 @@ mod tests {
             assert_eq!(ours.snapshot.cwnd, 10);
             assert!(ours.snapshot.mss > 500);
             assert!(!ours.control.is_empty());
+            // Both are this host, which scales its windows unless it was told not to.
+            let scaling = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_window_scaling").unwrap();
+            let scale = ours.snapshot.sender.snd_wscale;
+            assert_eq!(scale == 0, scaling.trim() == "0", "{scale}");
+            assert!(scale <= 14 && ours.snapshot.sender.has_chronographs());
         }
     }
 

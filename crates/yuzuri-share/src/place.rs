@@ -77,12 +77,19 @@ impl Places {
     /// If another instance holds the lock, with its process ID; or if the folder cannot be created.
     pub fn take(&self) -> Result<InstanceLock, ShareError> {
         let doing = |what: &str, path: &Path| format!("{what} {}", path.display());
-        let folder = Folder::make(&self.runtime)
-            .map_err(|e| ShareError::system(doing("making the folder", &self.runtime), e))?;
+        let refused = |doing: String, e: std::io::Error| match e.kind() {
+            ErrorKind::PermissionDenied => ShareError::system(
+                doing,
+                format!("{e}: run it as root (`yuzuri doctor` tells what it needs)"),
+            ),
+            _ => ShareError::system(doing, e),
+        };
+        let folder =
+            Folder::make(&self.runtime).map_err(|e| refused(doing("making the folder", &self.runtime), e))?;
         let path = self.lock_file();
         let file = folder
             .open_file(&format!("{}.lock", self.daemon))
-            .map_err(|e| ShareError::system(doing("opening the lock", &path), e))?;
+            .map_err(|e| refused(doing("opening the lock", &path), e))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut lock) => {
                 let pid = std::process::id();

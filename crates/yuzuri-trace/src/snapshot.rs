@@ -72,6 +72,15 @@ macro_rules! numbers {
                 prior_cwnd: u32 => prior_cwnd, "segments", "prior_cwnd: cwnd before the last loss, 0 before the first; not where polled", null u32::MAX, "unknown";
                 /// For how long pacing still delays the next segment; `u32::MAX` where unknown.
                 pacing_wait_us: u32 => pacing_wait_us, "us", "tcp_wstamp_ns: how long pacing still holds the next segment; not where polled", null u32::MAX, "unknown";
+                /// The shift of the other end's window; `u32::MAX` where unknown.
+                snd_wscale: u32 => snd_wscale, "bits", "rx_opt.snd_wscale, 0 without window scaling; only where polled", null u32::MAX, "unknown";
+                /// The kernel's chronographs since the connection began: for how long data was
+                /// unsent or unacknowledged; `u64::MAX` where unknown.
+                busy_us: u64 => busy_us, "us", "chrono_stat: unsent or unacknowledged data; only where polled", null u64::MAX, "unknown";
+                /// Of this, for how long the receiver's window was full.
+                rwnd_limited_us: u64 => rwnd_limited_us, "us", "chrono_stat: the receiver's window was full; only where polled", null u64::MAX, "unknown";
+                /// Of this, for how long the send buffer limited.
+                sndbuf_limited_us: u64 => sndbuf_limited_us, "us", "chrono_stat: the send buffer was full; only where polled", null u64::MAX, "unknown";
             }
             /// How often something happened since the flow's previous record (saturating).
             #[derive(Default)]
@@ -174,6 +183,11 @@ impl Sender {
     /// Whether the source of the record also checked [`crate::Marks::OF_SENDER`].
     pub fn has_marks(&self) -> bool {
         self.pacing_wait_us != u32::MAX
+    }
+
+    /// Whether the source of the record has read the kernel's chronographs (`TCP_INFO`).
+    pub fn has_chronographs(&self) -> bool {
+        self.busy_us != u64::MAX
     }
 }
 

@@ -23,8 +23,10 @@ const OLD: &str = "v1.arrows";
 const BEFORE_SENDER: &str = "v1-end.arrows";
 /// A recording from before the mark that reports a bound.
 const BEFORE_BOUND: &str = "v1-sender.arrows";
+/// A recording from before the window's scale and the kernel's chronographs.
+const BEFORE_CHRONOGRAPHS: &str = "v1-bound.arrows";
 /// Today's format.
-const TODAY: &str = "v1-bound.arrows";
+const TODAY: &str = "v1-chronographs.arrows";
 /// The number of marks at first.
 const FORMER_MARKS: usize = 7;
 const MARKS_BEFORE_BOUND: usize = 10;
@@ -115,8 +117,28 @@ fn items() -> Vec<Item> {
     items
 }
 
-/// The same, and whether a bound holds the window.
+/// The same, and what `TCP_INFO` tells of the window's scale and of the kernel's chronographs.
 fn items_today() -> Vec<Item> {
+    let mut items = items_before_chronographs();
+    let sender = Sender {
+        snd_wscale: 7,
+        busy_us: 12_345_678,
+        rwnd_limited_us: 4_000_000,
+        sndbuf_limited_us: 0,
+        ..Sender::UNKNOWN
+    };
+    items.push(Item::Event(Event {
+        mono_ns: common::STARTED_MONO_NS + 27_000_000,
+        flow: FlowId(0x1003),
+        marks: Marks::SAMPLED,
+        snapshot: Snapshot { sender, ..Snapshot::default() },
+        ..Event::default()
+    }));
+    items
+}
+
+/// The same, and whether a bound holds the window.
+fn items_before_chronographs() -> Vec<Item> {
     let mut items = items_before_bound();
     for (n, marks) in
         [Marks::REPORTS_BOUND.0, Marks::REPORTS_BOUND.0 | Marks::AT_BOUND.0].into_iter().enumerate()
@@ -141,6 +163,7 @@ fn items_before_bound() -> Vec<Item> {
         max_window: 3_145_728,
         prior_cwnd: 10,
         pacing_wait_us: 250,
+        ..Sender::UNKNOWN
     };
     for (n, (mark, _)) in Marks::ALL.into_iter().take(MARKS_BEFORE_BOUND).enumerate() {
         items.push(Item::Event(Event {
@@ -195,6 +218,7 @@ fn the_recording_reads_as_it_did() {
         (OLD, items(), Tail::Unknown),
         (BEFORE_SENDER, items_before_sender(), Tail::Complete),
         (BEFORE_BOUND, items_before_bound(), Tail::Complete),
+        (BEFORE_CHRONOGRAPHS, items_before_chronographs(), Tail::Complete),
         (TODAY, items_today(), Tail::Complete),
     ] {
         let mut reader = Reader::open(&golden(name)).unwrap();
@@ -271,8 +295,10 @@ fn conversions_are_as_they_were() {
     conversion(BEFORE_SENDER, "v1-end.jsonl", Format::JsonLines);
     conversion(BEFORE_BOUND, "v1-sender.csv", Format::Csv);
     conversion(BEFORE_BOUND, "v1-sender.jsonl", Format::JsonLines);
-    conversion(TODAY, "v1-bound.csv", Format::Csv);
-    conversion(TODAY, "v1-bound.jsonl", Format::JsonLines);
+    conversion(BEFORE_CHRONOGRAPHS, "v1-bound.csv", Format::Csv);
+    conversion(BEFORE_CHRONOGRAPHS, "v1-bound.jsonl", Format::JsonLines);
+    conversion(TODAY, "v1-chronographs.csv", Format::Csv);
+    conversion(TODAY, "v1-chronographs.jsonl", Format::JsonLines);
 }
 
 /// Parquet's bytes depend on the library; their content is ours.

@@ -1,9 +1,10 @@
 //! What limits a flow: the kernel's records as observations of `yuzuri-limits`, and the figures of
 //! each limit.
 
+use serde::Serialize;
 use yuzuri_cca::CcaKind;
 use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, Stretch};
-use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Snapshot};
+use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Sender, Snapshot};
 
 /// Means over the time for which a limit held the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -81,6 +82,40 @@ struct Counts {
     ssthresh: u32,
 }
 
+/// The kernel's own chronographs (`TCP_INFO`): for how long a flow had unsent or unacknowledged
+/// data, and for how long of this the receiver's window or the send buffer limited it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Chronographs {
+    /// Unsent or unacknowledged data, microseconds.
+    pub busy_us: u64,
+    /// The receiver's window was full, microseconds.
+    pub rwnd_limited_us: u64,
+    /// The send buffer was full, microseconds.
+    pub sndbuf_limited_us: u64,
+}
+
+impl Chronographs {
+    /// Since the connection began, if the record has them.
+    pub fn of(sender: &Sender) -> Option<Chronographs> {
+        sender.has_chronographs().then_some(Chronographs {
+            busy_us: sender.busy_us,
+            rwnd_limited_us: sender.rwnd_limited_us,
+            sndbuf_limited_us: sender.sndbuf_limited_us,
+        })
+    }
+
+    fn since(&self, earlier: &Chronographs) -> Chronographs {
+        Chronographs {
+            busy_us: self.busy_us.saturating_sub(earlier.busy_us),
+            rwnd_limited_us: self.rwnd_limited_us.saturating_sub(earlier.rwnd_limited_us),
+            sndbuf_limited_us: self.sndbuf_limited_us.saturating_sub(earlier.sndbuf_limited_us),
+        }
+    }
+}
+
+/// The largest window without window scaling (RFC 7323), bytes.
+const MAX_UNSCALED: u64 = 65_535;
+
 /// Determines, record by record, what limits one flow.
 #[derive(Debug, Clone, Default)]
 pub struct FlowLimits {
@@ -94,9 +129,38 @@ pub struct FlowLimits {
     from_packets: bool,
     cca: Option<CcaKind>,
     largest_window_bytes: u64,
+    mss_bytes: u32,
+    window_scale: Option<u32>,
+    chronographs: Option<(Chronographs, Chronographs)>,
 }
 
 impl FlowLimits {
+    /// What the kernel's chronographs had reached before the first record.
+    pub fn chronographs_from(&mut self, before: Chronographs) {
+        if let Some((first, _)) = &mut self.chronographs {
+            *first = before;
+        }
+    }
+
+    /// The kernel's chronographs for the time of the observation, if it told them twice.
+    pub fn chronographs(&self) -> Option<Chronographs> {
+        let (first, last) = self.chronographs?;
+        (first != last).then(|| last.since(&first))
+    }
+
+    /// Whether the receiver's window is known to have no scale: then no buffer makes it larger than
+    /// 64 kB (RFC 7323).
+    pub fn is_unscaled(&self) -> bool {
+        self.window_scale == Some(0)
+    }
+
+    /// Whether the receiver's window is as large as it can be without a scale: a receiver rounds it
+    /// down to whole segments.
+    pub fn fills_unscaled(&self) -> bool {
+        let next = self.largest_window_bytes + u64::from(self.mss_bytes);
+        self.is_unscaled() && self.largest_window_bytes <= MAX_UNSCALED && next > MAX_UNSCALED
+    }
+
     /// Sets the congestion control's name; called as soon as it is known and whenever it changes.
     pub fn controlled_by(&mut self, congestion_control: &str) {
         self.cca = CcaKind::of(congestion_control);
@@ -122,6 +186,14 @@ impl FlowLimits {
             now.reduction = reduced_between(&self.last, &counts);
         }
         self.sends |= s.packets_out > 1;
+        self.mss_bytes = s.mss;
+        if s.sender.snd_wscale != u32::MAX {
+            self.window_scale = Some(s.sender.snd_wscale);
+        }
+        if let Some(chronographs) = Chronographs::of(&s.sender) {
+            let (_, last) = self.chronographs.get_or_insert((chronographs, chronographs));
+            *last = chronographs;
+        }
         self.take(&now, counts, stretch);
     }
 

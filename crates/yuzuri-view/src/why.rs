@@ -147,6 +147,12 @@ impl Describer<'_> {
                     )
                 },
             ),
+            Limit::ReceiverWindow if self.flow.fills_unscaled() => (
+                format!("the receiver's window: {}", self.allow(f.receive_window_bytes)),
+                "windows of this connection are not scaled, so 64 kB is the most (RFC 7323), whatever the receiver's buffer: turn \
+                 net.ipv4.tcp_window_scaling on at both ends, or look for a middlebox that strips the option from SYNs"
+                    .into(),
+            ),
             Limit::ReceiverWindow => (
                 format!("the receiver's window: {}", self.allow(f.receive_window_bytes)),
                 format!(
@@ -154,9 +160,14 @@ impl Describer<'_> {
                      would have to be {}{}",
                     self.for_more(f.receive_window_bytes),
                     if self.flow.knows_largest_window() {
-                        ""
+                        String::new()
                     } else {
                         ". Or its program reads slowly: records that begin in the middle of a flow do not show whether the window was larger before"
+                            .to_owned()
+                    } + if self.flow.is_unscaled() {
+                        ". More than 64 kB also needs net.ipv4.tcp_window_scaling at both ends: this connection has none"
+                    } else {
+                        ""
                     }
                 ),
             ),
@@ -304,7 +315,7 @@ fn round_rate_above(rate_bps: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use yuzuri_trace::{Event, Snapshot};
+    use yuzuri_trace::{Event, Sender, Snapshot};
 
     fn flow(of: impl Fn(u64) -> Snapshot) -> FlowLimits {
         let mut flow = FlowLimits::default();
@@ -339,6 +350,25 @@ mod tests {
         let next = why.next.unwrap();
         assert_eq!(next.sentence(), "the congestion window would allow 7.80 Mbit/s");
         assert_eq!(why.shares, [(Limit::ReceiverWindow, 1.0)]);
+    }
+
+    /// The window of a connection without scaling: a larger buffer does not help if it is at its
+    /// largest, and does not suffice if it is not.
+    #[test]
+    fn a_window_without_scale_is_told_apart_from_a_small_buffer() {
+        let of = |window: u32, scale| {
+            let sender = Sender { snd_wscale: scale, ..Sender::UNKNOWN };
+            let window = move |n| Snapshot { snd_wnd: window, sender, cwnd: 900, ..small_window(n) };
+            Why::of(&flow(move |n| Snapshot { packets_out: window(n).snd_wnd / 1000, ..window(n) }), "cubic")
+        };
+        let told = of(65_160, 0).unwrap();
+        assert_eq!(told.limit, Limit::ReceiverWindow);
+        assert!(told.remedy.contains("not scaled") && !told.remedy.contains("tcp_rmem"), "{}", told.remedy);
+        let small = of(20_000, 0).unwrap().remedy;
+        assert!(small.contains("tcp_rmem") && small.contains("tcp_window_scaling"), "{small}");
+        for scale in [7, u32::MAX] {
+            assert!(!of(65_160, scale).unwrap().remedy.contains("scal"), "{scale}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use yuzuri_limits::Observation;
 use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
-use yuzuri_view::limited::FlowLimits;
+use yuzuri_view::limited::{Chronographs, FlowLimits};
 use yuzuri_view::together::{Delays, MAX_FLOWS as MAX_COMPARED, Together, share_a_bottleneck};
 use yuzuri_watch::Sink;
 
@@ -37,7 +37,15 @@ pub struct Flows {
     account: Option<Arc<Account>>,
 }
 
+/// SYN and FIN count as a byte each.
+const WITHOUT_DATA: u64 = 2;
+
 impl LimitedFlow {
+    /// Whether it carried data in either direction, or tried to send some.
+    pub fn carries(&self) -> bool {
+        self.limits.sends() || self.limits.acked_bytes().max(self.limits.received_bytes()) > WITHOUT_DATA
+    }
+
     /// Remembers a round-trip time of a flow that sends, unless too many others' are remembered.
     /// Returns whether it is the first one.
     fn time(&mut self, now_us: u64, rtt_us: Option<u32>, others: usize) -> bool {
@@ -77,6 +85,21 @@ impl Flows {
                 Item::Account(account) => self.account = Some(account.clone()),
                 Item::Setting(_) => {}
             }
+        }
+    }
+
+    /// What the kernel's chronographs had reached in a look before the first record; those of a
+    /// flow that was not there then begin at zero.
+    pub fn begin_chronographs(&mut self, earlier: &[Item]) {
+        let before: HashMap<FlowId, Chronographs> = earlier
+            .iter()
+            .filter_map(|item| match item {
+                Item::Event(event) => Chronographs::of(&event.snapshot.sender).map(|told| (event.flow, told)),
+                _ => None,
+            })
+            .collect();
+        for (id, answer) in &mut self.flows {
+            answer.limits.chronographs_from(before.get(id).copied().unwrap_or_default());
         }
     }
 
@@ -154,6 +177,13 @@ impl Flows {
     /// How many flows were seen for some time.
     pub fn len(&self) -> usize {
         self.ranked().len()
+    }
+
+    /// How many of these only received, and how many carried no data.
+    pub fn silent(&self) -> (usize, usize) {
+        let ranked = self.ranked();
+        let receive = ranked.iter().filter(|answer| answer.carries() && !answer.limits.sends()).count();
+        (receive, ranked.iter().filter(|answer| !answer.carries()).count())
     }
 
     /// Records of flows beyond those that are followed, and records that came too fast to be looked

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_exit::{UsageError, stop_flag, stopped};
 use yuzuri_kernel::{Options, Poller, Watch};
 use yuzuri_trace::recording::{Reader, Tail, is_being_written};
-use yuzuri_trace::{Account, Filter};
+use yuzuri_trace::{Account, Filter, Item};
 use yuzuri_view::text;
 use yuzuri_watch::{For, Pump, Sinks, source};
 
@@ -52,31 +52,45 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     announce(&session);
     let seconds = args.time.as_secs_f64();
     eprintln!("yuzuri: watching {} for {seconds} s; Ctrl-C ends it", or_all(&session.filter));
+    let first = look(&filter, args);
     let collector = Collector::default();
     let mut sinks = Sinks::default();
     sinks.add(collector.clone(), For::View("what limits"));
     let account = Pump::new(&sinks, &stop).for_time(Some(args.time)).run(watch);
     sinks.finish()?;
     let mut flows = collector.take();
-    last_look(&filter, args, &mut flows);
+    if let Some(last) = look(&filter, args) {
+        flows.look_again(&last);
+    }
+    if let Some(first) = first {
+        flows.begin_chronographs(&first);
+    }
     let answered = print::all(args, &flows)?;
     let source = serde_json::to_value(session.source)?;
     print::end(args, &flows, Some(&account), None, Some(source))?;
     eprintln!("yuzuri: {account}");
-    Ok(code(answered, None, &format!("no flow of {} sent anything", or_all(&session.filter)), &flows))
+    Ok(code(answered, None, &nothing_of(&session.filter), &flows))
 }
 
-/// Queries the kernel once more for flows that are still open: a flow that fell silent has no
-/// record of its silence.
-fn last_look(filter: &Filter, args: &WhyArgs, flows: &mut Flows) {
-    // Which flows these are is known by now; their processes need not be looked for again.
-    let everyone = Filter { pids: Vec::new(), names: Vec::new(), ..filter.clone() };
-    // If that is not possible, a flow is described up to its latest record.
-    if let Ok(mut poller) = Poller::start(&everyone, args.density, "the last look") {
-        let mut items = Vec::new();
-        poller.read(&mut items);
-        flows.look_again(&items);
+/// What is said if no flow sent anything.
+fn nothing_of(filter: &str) -> String {
+    if filter.is_empty() {
+        "no flow sent anything".to_owned()
+    } else {
+        format!("no flow of {filter} sent anything")
     }
+}
+
+/// Queries the kernel once: what its chronographs have reached, and at the end flows that are still
+/// open, since a flow that fell silent has no record of its silence. `None` if that is not
+/// possible; then a flow is described up to its latest record.
+fn look(filter: &Filter, args: &WhyArgs) -> Option<Vec<Item>> {
+    // The monitor knows which flows these are; their processes need not be looked for here.
+    let everyone = Filter { pids: Vec::new(), names: Vec::new(), ..filter.clone() };
+    let mut poller = Poller::start(&everyone, args.density, "one look").ok()?;
+    let mut items = Vec::new();
+    poller.read(&mut items);
+    Some(items)
 }
 
 fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<ExitCode> {
@@ -142,9 +156,15 @@ fn code(answered: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -
     if answered > 0 {
         return ExitCode::SUCCESS;
     }
-    let silent = flows.len();
-    let seen =
-        if silent == 0 { String::new() } else { format!(" ({} only received)", text::count(silent as u64)) };
+    let (receive, empty) = flows.silent();
+    let mut seen = Vec::new();
+    if receive > 0 {
+        seen.push(format!("{} only received", text::count(receive as u64)));
+    }
+    if empty > 0 {
+        seen.push(format!("{} carried no data", print::connections(empty)));
+    }
+    let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join(", ")) };
     eprintln!("yuzuri: {nothing}{seen}");
     ExitCode::from(NOTHING_SENT)
 }

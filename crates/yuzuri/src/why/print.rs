@@ -19,8 +19,12 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     let mut out = std::io::stdout().lock();
     let ranked = flows.ranked();
     let senders = ranked.iter().filter(|answer| answer.limits.sends()).count();
-    let shown = if args.all || args.json { ranked.len() } else { ranked.len().min(MAX_FLOWS) };
-    for answer in &ranked[..shown] {
+    let everyone = args.all || args.json;
+    // Handshakes without data have nothing to be limited.
+    let (carry, empty): (Vec<_>, Vec<_>) =
+        ranked.into_iter().partition(|answer| everyone || answer.carries());
+    let shown = if everyone { carry.len() } else { carry.len().min(MAX_FLOWS) };
+    for answer in &carry[..shown] {
         let control = answer.flow.as_ref().map_or("", |flow| &flow.congestion_control);
         let Some(why) = Why::of(&answer.limits, control) else { continue };
         if args.json {
@@ -30,8 +34,11 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
             out.write_all(words(answer, &why).as_bytes())?;
         }
     }
-    if shown < ranked.len() {
-        writeln!(out, "and {} more (--all shows them)", ranked.len() - shown)?;
+    if shown < carry.len() {
+        writeln!(out, "and {} more (--all shows them)", carry.len() - shown)?;
+    }
+    if senders > 0 && !empty.is_empty() {
+        writeln!(out, "and {} without data (--all shows them)", connections(empty.len()))?;
     }
     for (flows, together) in flows.together() {
         if args.json {
@@ -56,6 +63,11 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     }
     out.flush()?;
     Ok(senders)
+}
+
+/// A number of connections.
+pub fn connections(count: usize) -> String {
+    if count == 1 { "1 connection".to_owned() } else { format!("{} connections", text::count(count as u64)) }
 }
 
 /// The last line of JSON, or the remaining remarks.
@@ -152,6 +164,7 @@ fn document(answer: &LimitedFlow, why: &Why) -> anyhow::Result<Value> {
     map.insert("sentence".into(), why.sentence.clone().into());
     map.insert("remedy".into(), why.remedy.clone().into());
     map.insert("next".into(), serde_json::to_value(&why.next)?);
+    map.insert("chronographs".into(), serde_json::to_value(limits.chronographs())?);
     let shares = why.shares.iter().map(|(limit, share)| (limit.name().to_owned(), (*share).into()));
     map.insert("shares".into(), Value::Object(shares.collect()));
     let figures = limits.figures(why.limit);
