@@ -1,6 +1,7 @@
 //! Airtime information from drivers: rates for the shares, and for the status each station's
 //! airtime, retransmitted frames and queue.
 
+use super::bottleneck::Channel;
 use crate::RadioConfig;
 use crate::wireless::Heard;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,11 @@ impl Air {
     /// A station's radio, if its driver reports the rate.
     pub(super) fn radio(&self, mac: [u8; 6]) -> Option<RadioConfig> {
         self.heard.get(&mac)?.radio
+    }
+
+    /// The channel that a station is on.
+    pub(super) fn channel(&self, mac: [u8; 6]) -> Channel {
+        Channel(self.heard.get(&mac).and_then(|heard| heard.channel_mhz).unwrap_or(0))
     }
 
     /// A station's status; `None` if it is at no radio of this machine.

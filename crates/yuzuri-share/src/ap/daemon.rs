@@ -1,13 +1,14 @@
 //! The loop around gate and steward: twice a second.
 
 use super::air::Air;
+use super::bottleneck::Channel;
 use super::bypass::Bypass;
 use super::figures::Figures;
 use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
-use super::steward::{Plan, Steward};
+use super::steward::{Place, Plan, Steward};
 use crate::wireless::{Heard, Wireless};
 use crate::{PolicyStatus, RadioConfig, ShareError, TextCell, clock, folder, privilege};
 use std::collections::HashMap;
@@ -191,9 +192,12 @@ impl ApLoop {
             Vec::new()
         });
         let (config, air) = (&self.config, &self.air);
-        let radio = |station: StationId| {
+        // Members of one named group are told one summary, on whatever radio they are.
+        let is_one_group = config.group.as_ref().is_some_and(|group| group.group.is_some());
+        let place = |station: StationId| {
             let known = config.radios.get(&station).copied().or_else(|| air.radio(station.0));
-            known.or(config.radio)
+            let channel = if is_one_group { Channel::default() } else { air.channel(station.0) };
+            Place { radio: known.or(config.radio), channel }
         };
         let now_ns = yuzuri_kernel::clock::mono_ns();
         let now = clock::now();
@@ -202,9 +206,10 @@ impl ApLoop {
             let members = groups.hear(now, |station| steward.weight_of(station));
             steward.hear(members);
         }
-        let plan = self.steward.look(now, now_ns, &flows, &others, radio);
-        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.last_summary()) {
-            groups.publish(now, &summary);
+        let plan = self.steward.look(now, now_ns, &flows, &others, place);
+        if let Some(groups) = &mut self.groups {
+            let steward = &self.steward;
+            groups.publish(now, |channel| steward.summary_for(channel));
         }
         if !self.config.dry_run {
             self.enforce(&plan);
