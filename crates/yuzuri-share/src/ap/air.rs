@@ -2,6 +2,7 @@
 //! airtime, retransmitted frames and queue.
 
 use super::bottleneck::Channel;
+use super::steward::Place;
 use crate::RadioConfig;
 use crate::wireless::Heard;
 use serde::{Deserialize, Serialize};
@@ -58,9 +59,10 @@ impl Air {
         self.heard.get(&mac)?.radio
     }
 
-    /// The channel that a station is on.
-    pub(super) fn channel(&self, mac: [u8; 6]) -> Channel {
-        Channel(self.heard.get(&mac).and_then(|heard| heard.channel_mhz).unwrap_or(0))
+    /// Where a station is.
+    pub(super) fn place(&self, mac: [u8; 6]) -> Place {
+        let Some(heard) = self.heard.get(&mac) else { return Place::default() };
+        Place { radio: heard.radio, channel: Channel(heard.channel_mhz.unwrap_or(0)) }
     }
 
     /// A station's status; `None` if it is at no radio of this machine.
