@@ -1,5 +1,5 @@
-//! The radio cells behind the access point: one, or two on channels that do not hear each other. The
-//! access point bridges them, as its radios are ports of one device.
+//! The radio cells behind the access point: one, or two on channels that do not hear each other.
+//! The access point bridges them, as its radios are ports of one device.
 
 use super::DriverConfig;
 use super::frame::Frame;

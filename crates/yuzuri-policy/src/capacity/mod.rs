@@ -142,7 +142,8 @@ impl Capacity {
         }
     }
 
-    /// From now on this is known to limit the group; `None`: what its members take of the air tells.
+    /// From now on this is known to limit the group; `None`: what its members take of the air
+    /// tells.
     pub fn limited_by(&mut self, limit: Option<Limit>) {
         self.limit = limit;
     }

@@ -1,9 +1,9 @@
 //! What stations share: the air of their radio's channel, or the wire behind all radios. Stations
 //! that share a bottleneck are a group with a capacity and shares of its own. No I/O and no clock.
 //!
-//! The gate is between air and wire, and times both halves of a round trip. A queue that all radios'
-//! stations meet is the wire's, and is in the wire's half; a queue of the air is in the other one,
-//! and at one radio only.
+//! The gate is between air and wire, and times both halves of a round trip. A queue that all
+//! radios' stations meet is the wire's, and is in the wire's half; a queue of the air is in the
+//! other one, and at one radio only.
 
 use super::stand_off::StandOff;
 use super::steward::Station;
