@@ -116,3 +116,44 @@ fn a_gate_that_begins_later_only_measures_before() {
     assert!(plain.gate.is_none() && !folder.path().join(GATE_FILE).exists());
     assert!(plain.terminals.iter().all(|t| t.throughput_mbps > 0.0), "{:?}", plain.totals);
 }
+
+/// Four terminals on two radios, of which one moves in the middle, on the kernel: each channel is
+/// shared on its own, and connections go on.
+#[test]
+fn a_station_moves_to_the_other_radio_with_its_connection() {
+    let text = r#"
+        title = "two radios"
+        duration_s = 16
+        warm_up_s = 11
+        ap = "host"
+        gate = {}
+        [second_cell]
+        [path]
+        rtt_ms = 20
+        rate_mbps = 1000
+        [[terminal]]
+        name = "stays"
+        count = 2
+        phy = { standard = "g", rate_mbps = 12 }
+        control = "cubic"
+        [[terminal]]
+        name = "moves"
+        phy = { standard = "g", rate_mbps = 12 }
+        phy_there = { standard = "g", rate_mbps = 24 }
+        moves_s = 7
+        control = "cubic"
+    "#;
+    if !can("a_station_moves_to_the_other_radio_with_its_connection") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = run_text(text, folder.path()).unwrap_or_else(|e| panic!("{e}"));
+    let mbps: Vec<f64> = record.terminals.iter().map(|t| t.throughput_mbps).collect();
+    println!("{mbps:.2?} {:?} {:?} {:?}", record.busy, record.busy_second, record.gate);
+    assert!(record.busy > 0.5 && record.busy_second.unwrap() > 0.5, "both channels are used");
+    // Alone on its channel and twice as fast: it has several times what each of the others has.
+    assert!(mbps[2] > 2.0 * mbps[0] && mbps[2] > 2.0 * mbps[1], "{mbps:?}");
+    // One connection each, from beginning to end.
+    assert!(record.terminals.iter().all(|t| t.flows == 1), "{:#?}", record.terminals);
+    assert_eq!(record.gate.as_ref().unwrap().senders, 3);
+}

@@ -22,6 +22,11 @@ struct Lab {
 
 /// Three 802.11g terminals and a path; `None` if this machine cannot run it.
 fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
+    lab_of(test, path, absent, &[])
+}
+
+/// The same with a second cell, in which some of them are.
+fn lab_of(test: &str, path: &str, absent: &[u16], in_second: &[u16]) -> Option<Lab> {
     if !nix::unistd::geteuid().is_root() {
         println!("{test}: skipped: network namespaces need root");
         return None;
@@ -36,6 +41,8 @@ fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
     let mut topology = Topology::build(&run, &vec![HostSettings::default(); 3], &[]).unwrap();
     let config = DriverConfig {
         cell: scenario.cell_config().unwrap(),
+        second_cell: (!in_second.is_empty()).then(|| scenario.cell_config().unwrap()),
+        in_second_cell: in_second.to_vec(),
         wire: scenario.wire_config(),
         forwarding: topology.forwarding(false),
         seed: 1,
@@ -82,6 +89,36 @@ fn index(host: &Host) -> u32 {
 #[test]
 fn terminals_reach_each_other_by_all_addresses() {
     let Some(lab) = lab("terminals_reach_each_other_by_all_addresses", "rtt_ms = 1", &[]) else { return };
+    all_reach_each_other(&lab);
+    let report = lab.driver.finish().unwrap();
+    assert_eq!(report.lateness.refused, 0);
+    let account = &report.snapshots.last().unwrap().cell;
+    // At least one broadcast and one multicast frame of our own, each delivered to two terminals.
+    assert!(account.ap.group.copies >= 4, "{:?}", account.ap.group);
+}
+
+/// One of three is in the other cell: the access point bridges both.
+#[test]
+fn terminals_of_two_cells_reach_each_other() {
+    let test = "terminals_of_two_cells_reach_each_other";
+    for second in [[0], [1], [2]] {
+        let Some(lab) = lab_of(test, "rtt_ms = 1", &[], &second) else { return };
+        all_reach_each_other(&lab);
+        let report = lab.driver.finish().unwrap();
+        assert_eq!(report.lateness.refused, 0);
+        let last = report.snapshots.last().unwrap();
+        let there = last.second_cell.as_ref().unwrap();
+        let sent =
+            |terminal: u16| [&last.cell, there].map(|cell| cell.stations[usize::from(terminal)].sent > 0);
+        for terminal in 0..3 {
+            let is_second = second.contains(&terminal);
+            assert_eq!(sent(terminal), [!is_second, is_second], "{terminal} of {second:?}");
+        }
+    }
+}
+
+/// From each kind of host to each, to one and to all.
+fn all_reach_each_other(lab: &Lab) {
     let hosts = &lab.topology.terminals;
     // A device drops packets until the kernel has noticed that it is up (linkwatch), up to a second
     // later.
@@ -121,11 +158,6 @@ fn terminals_reach_each_other_by_all_addresses() {
             assert_eq!(received(socket), "to all");
         }
     }
-    let report = lab.driver.finish().unwrap();
-    assert_eq!(report.lateness.refused, 0);
-    let account = &report.snapshots.last().unwrap().cell;
-    // At least one broadcast and one multicast frame of our own, each delivered to two terminals.
-    assert!(account.ap.group.copies >= 4, "{:?}", account.ap.group);
 }
 
 #[test]

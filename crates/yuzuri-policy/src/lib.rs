@@ -20,7 +20,7 @@ mod radio;
 mod report;
 mod tick;
 
-pub use capacity::Capacity;
+pub use capacity::{Capacity, Limit};
 pub use flow::{Bound, Decision, FlowSeen, Rule};
 pub use group::{
     COMMON_RANK, Counts, Keys, MAX_MEMBERS, Member, MemberConfig, MemberError, MemberSeen, Outgoing,

@@ -2,7 +2,7 @@
 //! decide.
 
 use crate::{
-    Capacity, Decision, FlowSeen, Member, Moment, Objective, Policy, PolicyConfig, RadioHint, Report,
+    Capacity, Decision, FlowSeen, Limit, Member, Moment, Objective, Policy, PolicyConfig, RadioHint, Report,
     SendersSeen, Summary,
 };
 use std::time::Duration;
@@ -20,6 +20,10 @@ pub trait Group {
     fn members(&self, now: Moment) -> u16;
     /// The senders' latest reports, for a leader.
     fn reports<'a>(&'a self, now: Moment) -> Box<dyn Iterator<Item = &'a Report> + 'a>;
+    /// What limits the group, where a leader knows it by other means than reports.
+    fn limit(&self) -> Option<Limit> {
+        None
+    }
     /// Takes the leader's summary, to send it to all.
     fn summarize(&mut self, now: Moment, summary: Summary);
     /// The valid summary, of this terminal if it leads.
@@ -80,6 +84,11 @@ impl Terminal {
         Terminal { policy: Policy::new(config), capacity: None, last_summary: None, report: None }
     }
 
+    /// Leads a group of which so much is known at `now`, as from a leader before.
+    pub fn resuming(config: PolicyConfig, now: Moment, last: Summary) -> Terminal {
+        Terminal { last_summary: Some((now, last)), ..Terminal::new(config) }
+    }
+
     /// The report of the last tick; `None`: nothing was sent.
     pub fn report(&self) -> Option<&Report> {
         self.report.as_ref()
@@ -122,6 +131,7 @@ impl Terminal {
             let begun = self.capacity.take();
             let mut capacity =
                 begun.unwrap_or_else(|| self.begin_capacity(now, self.policy.config().objective));
+            capacity.limited_by(group.limit());
             let summary = capacity.sum(now, group.members(now), group.reports(now));
             self.capacity = Some(capacity);
             group.summarize(now, summary);

@@ -216,9 +216,37 @@ impl Scenario {
                 ),
             );
         }
+        self.cells(found, field, kind);
         if let Some(spec) = &kind.workload {
             workload(found, &format!("{field}.workload"), spec);
         }
+    }
+
+    /// The cells that a kind of terminal is in.
+    fn cells(&self, found: &mut Found, field: &str, kind: &TerminalSpec) {
+        let what = "there is one cell: add [second_cell], or leave this out";
+        let keys = [
+            ("cell", kind.cell != 1),
+            ("moves_s", kind.moves_s.is_some()),
+            ("phy_there", kind.phy_there.is_some()),
+        ];
+        for (key, _) in keys.iter().filter(|(_, is_given)| *is_given && self.second_cell.is_none()) {
+            found.0.push(Problem::new(format!("{field}.{key}"), what));
+        }
+        found.range(format!("{field}.cell"), f64::from(kind.cell), 1.0, 2.0);
+        found.range(format!("{field}.away_ms"), kind.away_ms, 0.0, 60_000.0);
+        let Some(moves_s) = kind.moves_s else { return };
+        let ends_s = self.leaves_s(kind) - kind.away_ms / 1000.0;
+        found.unless(
+            moves_s > kind.joins_s && moves_s < ends_s,
+            format!("{field}.moves_s"),
+            format!(
+                "{moves_s} is not possible: after joins_s ({}), and {} ms before it leaves ({}) is",
+                kind.joins_s,
+                kind.away_ms,
+                self.leaves_s(kind)
+            ),
+        );
     }
 
     fn share(&self, found: &mut Found, field: &str, share: &ShareSpec) {
@@ -234,13 +262,21 @@ impl Scenario {
 
     /// Checks the configurations of the radio model and the wire model.
     fn models(&self, found: &mut Found) {
-        match self.cell_config() {
-            Ok(config) => {
-                if let Err(error) = Cell::<Nothing>::new(&config, 1) {
-                    found.0.push(self.of_cell(&error));
+        let configs = [("cell", self.cell_config().map(Some)), ("second_cell", self.second_cell_config())];
+        for (field, config) in configs {
+            match config {
+                Ok(None) => {}
+                Ok(Some(config)) => {
+                    if let Err(error) = Cell::<Nothing>::new(&config, 1) {
+                        // A station is the same in both.
+                        let problem = self.of_cell(field, &error);
+                        if !found.0.contains(&problem) {
+                            found.0.push(problem);
+                        }
+                    }
                 }
+                Err(problem) => found.0.push(problem),
             }
-            Err(problem) => found.0.push(problem),
         }
         // Do not report again what the checks of the path have found.
         if !found.0.iter().any(|problem| problem.field.starts_with("path."))
@@ -251,16 +287,22 @@ impl Scenario {
     }
 
     /// Maps the model's station number to the terminal entry of the file.
-    fn of_cell(&self, error: &ConfigError) -> Problem {
+    fn of_cell(&self, field: &str, error: &ConfigError) -> Problem {
         let station = error.field.strip_prefix("stations[").and_then(|rest| rest.split_once(']'));
         let kind = station.and_then(|(number, rest)| {
             let terminal = self.terminals().nth(number.parse().ok()?)?;
-            let rest = if rest.starts_with(".phy") { rest.to_owned() } else { format!(".station{rest}") };
+            let is_elsewhere = (field == "second_cell") != (terminal.kind.cell == 2);
+            let is_there = is_elsewhere && terminal.kind.phy_there.is_some();
+            let rest = match rest.strip_prefix(".phy") {
+                Some(rest) if is_there => format!(".phy_there{rest}"),
+                Some(rest) => format!(".phy{rest}"),
+                None => format!(".station{rest}"),
+            };
             Some(format!("terminal[{}]{rest}", terminal.kind_number))
         });
         let field = kind.unwrap_or_else(|| match error.field.as_str() {
             "stations" => "terminal".to_owned(),
-            other => format!("cell.{other}"),
+            other => format!("{field}.{other}"),
         });
         Problem::new(field, model_words(error))
     }

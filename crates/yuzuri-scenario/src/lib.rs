@@ -95,6 +95,10 @@ pub struct Scenario {
     /// The radio cell without its stations: fields of `yuzuri_netmodel::radio::CellConfig`.
     #[serde(default)]
     pub cell: CellSpec,
+    /// A second radio cell of the same access point, on a channel that the first one does not hear:
+    /// fields as in `cell`. Absent: there is one cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_cell: Option<CellSpec>,
     /// The path between access point and server.
     #[serde(default)]
     pub path: PathSpec,
@@ -172,6 +176,18 @@ pub struct TerminalSpec {
     /// When it associates and starts its workload, seconds; default: 0.
     #[serde(default)]
     pub joins_s: f64,
+    /// The cell in which it associates, 1 or 2; default: 1.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub cell: u8,
+    /// Its radio in the cell to which it moves; absent: `phy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phy_there: Option<Phy>,
+    /// When it moves to the other cell, seconds; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves_s: Option<f64>,
+    /// How long it is in no cell while it moves, ms; default: 80.
+    #[serde(default = "eighty_ms", skip_serializing_if = "is_eighty_ms")]
+    pub away_ms: f64,
     /// When it stops and leaves, seconds; absent: at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves_s: Option<f64>,
@@ -181,12 +197,19 @@ pub struct TerminalSpec {
 }
 
 impl TerminalSpec {
+    /// Its radio in the first or the second cell.
+    pub fn phy_in(&self, is_second: bool) -> Phy {
+        let is_elsewhere = is_second != (self.cell == 2);
+        self.phy_there.filter(|_| is_elsewhere).unwrap_or(self.phy)
+    }
+
     /// Converts it to the reference terminal that runs alone: for the whole duration, without
     /// sharing and without bounds, with the congestion control that the file sets outside of
     /// variants (`base`), or CUBIC. Settings that equal the kernel's own CUBIC are replaced by it,
     /// so that the same experiment is not run twice.
     fn free(&mut self, base: Option<&TerminalSpec>) {
         (self.share, self.window, self.joins_s, self.leaves_s) = (None, None, 0.0, None);
+        self.moves_s = None;
         self.paced = base.is_some_and(|base| base.paced);
         (self.control, self.cubic) = base.map(|b| (b.control.clone(), b.cubic.clone())).unwrap_or_default();
         if let Some(cubic) = &mut self.cubic {
@@ -208,6 +231,23 @@ fn once() -> u32 {
 
 fn is_one_per_ns(mips: &Mips) -> bool {
     *mips == Mips::ONE_PER_NS
+}
+
+fn first() -> u8 {
+    1
+}
+
+fn is_first(cell: &u8) -> bool {
+    *cell == first()
+}
+
+// As long as a move took on mac80211_hwsim (70 to 80 ms).
+fn eighty_ms() -> f64 {
+    80.0
+}
+
+fn is_eighty_ms(ms: &f64) -> bool {
+    *ms == eighty_ms()
 }
 
 fn one_ms() -> f64 {
@@ -271,16 +311,35 @@ impl Scenario {
         terminal.leaves_s.unwrap_or(self.duration_s)
     }
 
+    /// Whether a terminal is in the second cell at a time, or on its way there.
+    pub fn is_in_second_cell(&self, kind: &TerminalSpec, at_s: f64) -> bool {
+        (kind.cell == 2) != kind.moves_s.is_some_and(|moves_s| at_s >= moves_s)
+    }
+
+    /// The configuration of the second cell's radio model, if there is one. As in the first one,
+    /// each terminal is a station, whether it ever goes there or not.
+    ///
+    /// # Errors
+    /// As for the first one.
+    pub fn second_cell_config(&self) -> Result<Option<CellConfig>, Problem> {
+        let Some(table) = &self.second_cell else { return Ok(None) };
+        self.config_of("second_cell", table, true).map(Some)
+    }
+
     /// The configuration of the radio model.
     ///
     /// # Errors
     /// If `cell` or a terminal's `station` has fields that the model does not know, or a value of
     /// the wrong type.
     pub fn cell_config(&self) -> Result<CellConfig, Problem> {
+        self.config_of("cell", &self.cell, false)
+    }
+
+    fn config_of(&self, field: &str, cell: &CellSpec, is_second: bool) -> Result<CellConfig, Problem> {
         let mut stations = Vec::new();
         for terminal in self.terminals() {
             let mut table = terminal.kind.station.clone();
-            let phy = toml::Value::try_from(terminal.kind.phy).map_err(|e| {
+            let phy = toml::Value::try_from(terminal.kind.phy_in(is_second)).map_err(|e| {
                 Problem::new(format!("terminal[{}].phy", terminal.kind_number), e.to_string())
             })?;
             table.insert("phy".into(), phy);
@@ -291,18 +350,18 @@ impl Scenario {
         }
         let stations =
             toml::Value::try_from(&stations).map_err(|e| Problem::new("terminal", e.to_string()))?;
-        let mut table = self.cell.clone();
+        let mut table = cell.clone();
         if table.insert("stations".into(), stations).is_some() {
-            return Err(Problem::new("cell.stations", "stations are made from [[terminal]]"));
+            return Err(Problem::new(format!("{field}.stations"), "stations are made from [[terminal]]"));
         }
-        let only_g = self.terminals().all(|terminal| !terminal.kind.phy.is_qos());
+        let only_g = self.terminals().all(|terminal| !terminal.kind.phy_in(is_second).is_qos());
         if only_g && !table.contains_key("band") {
             // As in `CellConfig::new`: 802.11g operates at 2.4 GHz.
-            let band =
-                toml::Value::try_from(Band::Ghz2).map_err(|e| Problem::new("cell.band", e.to_string()))?;
+            let band = toml::Value::try_from(Band::Ghz2)
+                .map_err(|e| Problem::new(format!("{field}.band"), e.to_string()))?;
             table.insert("band".into(), band);
         }
-        table.try_into().map_err(|e: toml::de::Error| Problem::new("cell", e.message()))
+        table.try_into().map_err(|e: toml::de::Error| Problem::new(field, e.message()))
     }
 
     /// The configuration of the wire model.

@@ -43,6 +43,32 @@ fn a_good_file_is_read() {
     assert_eq!(document.points().unwrap().len(), 1);
 }
 
+/// A terminal has another radio in the other cell, and is there from its move on.
+#[test]
+fn terminals_move_to_a_second_cell() {
+    let there =
+        "phy_there = { standard = \"g\", rate_mbps = 24 }\nmoves_s = 5\n[second_cell]\nretry_limit = 3\n";
+    let document = parse(&(GOOD.to_owned() + there)).unwrap();
+    let scenario = document.base();
+    let [phone, tablet] = &scenario.terminal[..] else { panic!() };
+    let second = [0.0, 4.9, 5.0].map(|at_s| scenario.is_in_second_cell(tablet, at_s));
+    assert_eq!(second, [false, false, true]);
+    assert!(!scenario.is_in_second_cell(phone, 9.0));
+    let (first, second) = (scenario.cell_config().unwrap(), scenario.second_cell_config().unwrap().unwrap());
+    assert_eq!((first.stations.len(), second.stations.len()), (3, 3));
+    assert_eq!((first.stations[2].phy, second.stations[2].phy), (tablet.phy, tablet.phy_there.unwrap()));
+    assert_eq!((first.stations[0].phy, second.stations[0].phy), (phone.phy, phone.phy));
+    assert!(first.retry_limit != second.retry_limit);
+    // Whoever begins there has its usual radio there.
+    let begins = parse(&(GOOD.to_owned() + "cell = 2\n" + there)).unwrap();
+    let tablet = &begins.base().terminal[1];
+    assert_eq!([0.0, 5.0].map(|at_s| begins.base().is_in_second_cell(tablet, at_s)), [true, false]);
+    assert_eq!((tablet.phy_in(true), tablet.phy_in(false)), (tablet.phy, tablet.phy_there.unwrap()));
+    let again = parse(&scenario.to_toml().unwrap()).unwrap();
+    assert_eq!(again.base(), scenario);
+    assert!(!parse(GOOD).unwrap().base().to_toml().unwrap().contains("second_cell"));
+}
+
 #[test]
 fn an_access_point_may_share_for_its_terminals() {
     let plain = parse(GOOD).unwrap();
@@ -105,6 +131,15 @@ fn what_is_wrong_is_said_with_line_and_field() {
         ("two of one name", with("name = \"tablet\"", "name = \"phone\"")),
         ("a name with a space", with("name = \"tablet\"", "name = \"my tablet\"")),
         ("leaves before it joins", GOOD.to_owned() + "joins_s = 5\nleaves_s = 4\n"),
+        ("a move between cells of which there is one", GOOD.to_owned() + "moves_s = 5\ncell = 2\n"),
+        ("a third cell", GOOD.to_owned() + "cell = 3\n[second_cell]\n"),
+        ("a move before it joins", GOOD.to_owned() + "joins_s = 5\nmoves_s = 4\n[second_cell]\n"),
+        ("a move as it leaves", GOOD.to_owned() + "moves_s = 9.95\n[second_cell]\n"),
+        ("an unknown field of the second cell", GOOD.to_owned() + "[second_cell]\nretries = 3\n"),
+        (
+            "a radio there that is none",
+            GOOD.to_owned() + "phy_there = { standard = \"g\", rate_mbps = 55 }\n[second_cell]\n",
+        ),
         ("no TOML", with("[path]", "[path")),
         ("an unknown field of the cell", GOOD.to_owned() + "[cell]\nretries = 3\n"),
         ("a basic rate that is none", GOOD.to_owned() + "[cell]\nbasic_rates_mbps = [6, 7]\n"),

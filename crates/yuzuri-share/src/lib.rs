@@ -57,10 +57,10 @@ mod wireless;
 #[doc(hidden)]
 pub use ap::fuzz_hostapd;
 pub use ap::{
-    AirStatus, ApConfig, ApFile, ApGroup, ApGroupStatus, ApLoop, ApStatus, Candidate, DeviceStatus, Figures,
-    MembersFile, MembershipState, ParseRadioError, ParseStationError, Plan, Request, Rules, SegmentCounts,
-    StationId, StationRule, StationStatus, Steering, SteeringStatus, Steward, UploadStatus, ap_metrics,
-    examine_gate, gate_options, read_ap_file, read_ap_status,
+    AirStatus, ApConfig, ApFile, ApGroup, ApGroupStatus, ApLoop, ApStatus, BottleneckStatus, Candidate,
+    Channel, DeviceStatus, Figures, MembersFile, MembershipState, ParseRadioError, ParseStationError, Place,
+    Plan, Request, Rules, SegmentCounts, StationId, StationRule, StationStatus, Steering, SteeringStatus,
+    Steward, UploadStatus, ap_metrics, examine_gate, gate_options, read_ap_file, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use benefit::{Benefit, Measured};

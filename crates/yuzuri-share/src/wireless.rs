@@ -19,6 +19,8 @@ const ATTR_IFINDEX: u16 = 3;
 const ATTR_IFTYPE: u16 = 5;
 const ATTR_MAC: u16 = 6;
 const ATTR_STA_INFO: u16 = 21;
+const ATTR_WIPHY_FREQ: u16 = 38;
+const ATTR_CENTER_FREQ1: u16 = 160;
 const ATTR_EXT_FEATURES: u16 = 217;
 const IFTYPE_STATION: u32 = 2;
 const IFTYPE_AP: u32 = 3;
@@ -57,6 +59,8 @@ type Rate = (u64, Aggregation);
 /// An access point's driver's report about a station; absent: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Heard {
+    /// The centre frequency of the channel, MHz.
+    pub(crate) channel_mhz: Option<u32>,
     /// From the last frames received from it.
     pub(crate) radio: Option<RadioConfig>,
     /// How long it had the air since it associated, both ways, µs.
@@ -87,7 +91,7 @@ impl Wireless {
     pub(crate) fn station(&mut self, interface: u32) -> Option<Station> {
         self.family = self.family.or_else(family);
         let family = self.family?;
-        if !is_of_type(family, interface, IFTYPE_STATION)? {
+        if what_is(family, interface)?.kind != Some(IFTYPE_STATION) {
             return None;
         }
         let mut found = None;
@@ -108,9 +112,11 @@ impl Wireless {
     pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], Heard>> {
         self.family = self.family.or_else(family);
         let family = self.family?;
-        if !is_of_type(family, interface, IFTYPE_AP)? {
+        let is = what_is(family, interface)?;
+        if is.kind != Some(IFTYPE_AP) {
             return None;
         }
+        let channel_mhz = is.channel_mhz;
         let mut found = Vec::new();
         ask(family, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
             found.extend(
@@ -122,7 +128,7 @@ impl Wireless {
             let usual = median(self.heard.entry(mac).or_default(), rate);
             let radio =
                 usual.map(|(bps, aggregation)| RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation });
-            (mac, Heard { radio, ..heard })
+            (mac, Heard { radio, channel_mhz, ..heard })
         });
         Some(stations.collect())
     }
@@ -168,14 +174,31 @@ fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> Option<Rate> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Whether an interface is of a type (`enum nl80211_iftype`); `None` if it is not a wireless one.
-fn is_of_type(family: u16, interface: u32, wanted: u32) -> Option<bool> {
-    let mut is_it = false;
+/// A wireless interface.
+#[derive(Debug, Clone, Copy, Default)]
+struct What {
+    /// Its type (`enum nl80211_iftype`).
+    kind: Option<u32>,
+    /// The centre frequency of its channel, MHz: of the whole one, if it is wider than 20 MHz.
+    channel_mhz: Option<u32>,
+}
+
+/// What an interface is; `None` if it is not a wireless one.
+fn what_is(family: u16, interface: u32) -> Option<What> {
+    let mut is = What::default();
     ask(family, Nl80211Command::GetInterface, NlmF::ACK, interface, |attributes| {
-        let kind = attributes.get_attr_handle();
-        is_it |= kind.get_attr_payload_as::<u32>(ATTR_IFTYPE).is_ok_and(|kind| kind == wanted);
+        let number = |kind: u16| attributes.get_attr_handle().get_attr_payload_as::<u32>(kind).ok();
+        is.kind = number(ATTR_IFTYPE).or(is.kind);
+        is.channel_mhz = number(ATTR_CENTER_FREQ1).or_else(|| number(ATTR_WIPHY_FREQ)).or(is.channel_mhz);
     })?;
-    Some(is_it)
+    Some(is)
+}
+
+/// The centre frequency of an access point's channel, MHz; `None`: the interface is none, or has no
+/// channel.
+pub(crate) fn channel_mhz(interface: u32) -> Option<u32> {
+    let is = what_is(family()?, interface)?;
+    is.channel_mhz.filter(|_| is.kind == Some(IFTYPE_AP))
 }
 
 pub(crate) type Attributes = GenlBuffer<u16, neli::types::Buffer>;
@@ -205,6 +228,7 @@ fn heard(attributes: &Attributes) -> Heard {
         queued = Some(queued.unwrap_or(0_u32).saturating_add(packets));
     }
     Heard {
+        channel_mhz: None,
         radio: None,
         airtime_us: Some(airtime_us).filter(|us| *us > 0),
         sent: number(STA_INFO_TX_PACKETS),
@@ -445,6 +469,7 @@ mod tests {
             nested(STA_INFO_TID_STATS, &[queue(0, 5), queue(6, 2), nested(8, &[time(1, 1)])]),
         ]);
         let expected = Heard {
+            channel_mhz: None,
             radio: None,
             airtime_us: Some(42_000),
             sent: Some(900),

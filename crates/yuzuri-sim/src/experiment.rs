@@ -33,6 +33,9 @@ pub fn refused(experiment: &Experiment) -> Vec<Problem> {
             ALTERNATIVE,
         );
     }
+    if experiment.second_cell.is_some() {
+        refuse("second_cell".into(), "the simulator has one cell", ALTERNATIVE);
+    }
     for name in experiment.sysctl.keys() {
         refuse(format!("sysctl.\"{name}\""), "the simulator has no kernel parameters", ALTERNATIVE);
     }

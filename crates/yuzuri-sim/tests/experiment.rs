@@ -76,6 +76,7 @@ fn unsupported_keys_are_refused_by_name() {
             GOOD.to_owned()
                 + "[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nset = { \"workload\" = { kind = \"iperf3\" } }\n",
         ),
+        ("a second cell", GOOD.to_owned() + "cell = 2\n[second_cell]\n"),
         ("several problems", "capture_bytes = 100\n".to_owned() + GOOD + "window = 50\ninitial_window = 3\n"),
     ];
     let mut text = String::new();

@@ -10,7 +10,7 @@ use yuzuri_gate::{Arrived, Bound, FlowKey, FlowSeen, Half, Standing};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
-use yuzuri_share::{Plan, RadioConfig, Rules, StationId, Steward};
+use yuzuri_share::{Channel, Place, Plan, RadioConfig, Rules, StationId, Steward};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Steer};
 
@@ -124,7 +124,7 @@ impl Gate {
 
     /// The members' summary.
     pub fn last_summary(&self) -> Option<Summary> {
-        self.steward.last_summary()
+        self.steward.summary_for(Channel::default())
     }
 
     fn trace(&self, now: Time) {
@@ -195,11 +195,12 @@ impl Steer for Gate {
         let others: Vec<_> =
             self.buckets.iter().map(|(terminal, bucket)| bucket.seen(mac(*terminal))).collect();
         let radios = &self.radios;
-        let radio = |station: StationId| {
+        let place = |station: StationId| {
             let [_, _, a, b, c, d] = station.0;
-            radios.get(u32::from_be_bytes([a, b, c, d]) as usize).copied()
+            let radio = radios.get(u32::from_be_bytes([a, b, c, d]) as usize).copied();
+            Place { radio, ..Place::default() }
         };
-        let plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &others, radio);
+        let plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &others, place);
         self.take(plan);
         if self.traced {
             self.trace(now);

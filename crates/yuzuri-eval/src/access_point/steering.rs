@@ -13,8 +13,8 @@ use yuzuri_gate::FlowSeen;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::Phy;
-use yuzuri_policy::{Moment, Phase, PolicyConfig};
-use yuzuri_share::{Candidate, Plan, Request, Rules, StationId, Steering, Steward};
+use yuzuri_policy::{Moment, PolicyConfig};
+use yuzuri_share::{Candidate, Channel, Place, Plan, Request, Rules, StationId, Steering, Steward};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
     Observation, ReceiverConfig, Scenario, ScenarioError, Segment, Steer, Terminal, hint_of, path,
@@ -77,16 +77,16 @@ impl Looked {
             |n: usize| seen.iter().filter(|flow| flow.mac == mac(n)).map(|flow| flow.acked_bytes).sum();
         self.acked.push((now_s, (0..self.stations.len()).map(acked).collect()));
         let on: Vec<usize> = (0..self.stations.len()).map(|n| self.cell_of(n, now_s)).collect();
-        let radio = |id: StationId| {
-            let number = (0..on.len()).find(|n| mac(*n) == id.0)?;
-            self.stations[number][on[number]].map(radio_of)
+        let place = |id: StationId| {
+            let number = (0..on.len()).find(|n| mac(*n) == id.0);
+            number.map_or(Place::default(), |number| Place {
+                radio: self.stations[number][on[number]].map(radio_of),
+                channel: Channel(on[number] as u32),
+            })
         };
         let now_ns = now.as_nanos();
-        self.plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &[], radio);
-        let by_air = |s: &yuzuri_policy::Summary| {
-            matches!(s.phase, Phase::Hold | Phase::Probe) && s.alone_max_bps == 0
-        };
-        let air_limits = self.steward.summary().is_some_and(by_air);
+        self.plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &[], place);
+        let air_limits = self.steward.is_limited_by_air();
         let candidates: Vec<Candidate> = (0..on.len())
             .map(|n| Candidate {
                 id: StationId(mac(n)),

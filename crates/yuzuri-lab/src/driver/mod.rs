@@ -8,6 +8,7 @@
 #![expect(unsafe_code, reason = "system calls that no library here wraps")]
 
 mod captures;
+mod cells;
 mod forward;
 mod frame;
 mod lateness;
@@ -24,15 +25,15 @@ pub use queues::QueueTrace;
 use crate::LabError;
 use crate::net::{Tap, Taps};
 use captures::Captures;
+use cells::{Cells, Reached};
 use nix::errno::Errno;
-use places::Places;
 use poller::Poller;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use yuzuri_netmodel::radio::{Cell, CellAccount, CellConfig, Node, To};
+use yuzuri_netmodel::radio::{CellAccount, CellConfig};
 use yuzuri_netmodel::wire::{Direction, Wire, WireAccount, WireConfig};
 use yuzuri_netmodel::{Arrival, ConfigError, Time};
 
@@ -41,6 +42,10 @@ use yuzuri_netmodel::{Arrival, ConfigError, Time};
 pub struct DriverConfig {
     /// The radio cell; its stations are the terminals in order.
     pub cell: CellConfig,
+    /// A second one, on another channel, with the same terminals as stations.
+    pub second_cell: Option<CellConfig>,
+    /// The terminals that are in the second cell at the start, or when they associate.
+    pub in_second_cell: Vec<u16>,
     /// The path between access point and server.
     pub wire: WireConfig,
     /// The addresses for forwarding at the access point.
@@ -62,6 +67,8 @@ pub enum Change {
     Join(u16),
     /// A terminal leaves; the packets queued for it are lost.
     Leave(u16),
+    /// A terminal that left associates in the other cell.
+    JoinOther(u16),
     /// Takes a snapshot of the accounts, to compute differences between two times.
     Snapshot,
 }
@@ -71,6 +78,8 @@ pub enum Change {
 pub struct Snapshot {
     /// The account of the radio cell; its stations are the terminals in order.
     pub cell: CellAccount,
+    /// The same of the second cell.
+    pub second_cell: Option<CellAccount>,
     /// The account of the wire.
     pub wire: WireAccount,
     /// The time of the snapshot.
@@ -197,11 +206,11 @@ struct Machine<'a> {
     taps: &'a Taps,
     ports: Vec<Port>,
     poller: Poller,
-    cell: Cell<Frame>,
+    cells: Cells,
+    in_second_cell: Vec<u16>,
     wire: Wire<Frame>,
-    places: Places,
     forwarding: Forwarding,
-    from_cell: Vec<Arrival<Frame, Node>>,
+    from_cells: Vec<(Time, Reached, Frame)>,
     from_wire: Vec<Arrival<Frame, Direction>>,
     started: Instant,
     lateness: Lateness,
@@ -215,8 +224,7 @@ struct Machine<'a> {
 impl<'a> Machine<'a> {
     fn new(config: &DriverConfig, taps: &'a Taps, started: Instant) -> Result<Machine<'a>, LabError> {
         let refused = |what: &str, why: &ConfigError| LabError::Run(format!("{what}: {why}"));
-        let (places, present) = Places::new(&config.cell, &config.absent);
-        let cell = Cell::new(&present, config.seed).map_err(|e| refused("the cell", &e))?;
+        let cells = Cells::new(config)?;
         let wire = Wire::behind_cell(&config.wire, config.seed).map_err(|e| refused("the wire", &e))?;
         let mut ports: Vec<Port> = (0..taps.terminals.len() as u16).map(Port::Terminal).collect();
         let mut columns: Vec<String> = (0..taps.terminals.len()).map(|n| format!("terminal {n}")).collect();
@@ -229,11 +237,11 @@ impl<'a> Machine<'a> {
             taps,
             ports,
             poller,
-            cell,
+            cells,
+            in_second_cell: config.in_second_cell.clone(),
             wire,
-            places,
             forwarding: config.forwarding.clone(),
-            from_cell: Vec::new(),
+            from_cells: Vec::new(),
             from_wire: Vec::new(),
             started,
             lateness: Lateness::default(),
@@ -307,8 +315,9 @@ impl<'a> Machine<'a> {
         while let Some((at, change)) = self.planned.pop_if(|(at, _)| *at <= now) {
             self.run_models(at);
             match change {
-                Change::Join(terminal) => self.places.join(terminal, at, &mut self.cell),
-                Change::Leave(terminal) => self.places.leave(terminal, at, &mut self.cell),
+                Change::Join(terminal) => self.cells.join(terminal, self.first_cell(terminal), at),
+                Change::JoinOther(terminal) => self.cells.join(terminal, 1 - self.first_cell(terminal), at),
+                Change::Leave(terminal) => self.cells.leave(terminal, at),
                 Change::Snapshot => self.snapshot(at),
             }
         }
@@ -318,6 +327,10 @@ impl<'a> Machine<'a> {
             self.next_sample += Duration::from_nanos(self.queues.interval_ns);
         }
         self.run_models(now);
+    }
+
+    fn first_cell(&self, terminal: u16) -> usize {
+        usize::from(self.in_second_cell.contains(&terminal))
     }
 
     /// Advances the models up to and including `to`, delivery by delivery, so that packets
@@ -332,41 +345,29 @@ impl<'a> Machine<'a> {
     }
 
     fn next_arrival(&self) -> Option<Time> {
-        match (self.cell.next_arrival(), self.wire.next_arrival()) {
-            (Some(cell), Some(wire)) => Some(cell.min(wire)),
-            (cell, wire) => cell.or(wire),
-        }
+        self.cells.next_arrival().into_iter().chain(self.wire.next_arrival()).min()
     }
 
     fn step(&mut self, to: Time) {
-        self.cell.advance(to, &mut self.from_cell);
-        let mut arrivals = std::mem::take(&mut self.from_cell);
-        for Arrival { at, at_node, from, mut packet } in arrivals.drain(..) {
-            match at_node {
-                // A station ignores the access point's retransmission of its own group frame.
-                node if node == from => {}
-                Node::Ap if self.forwarding.to_server(&mut packet) => {
+        self.cells.advance(to, &mut self.from_cells);
+        let mut arrivals = std::mem::take(&mut self.from_cells);
+        for (at, reached, mut packet) in arrivals.drain(..) {
+            match reached {
+                Reached::Ap if self.forwarding.to_server(&mut packet) => {
                     self.wire.send(at, Direction::Up, packet)
                 }
-                Node::Ap => self.deliver(Port::ApCell, at, &packet),
-                Node::Station(station) => {
-                    self.deliver(Port::Terminal(self.places.terminal(station)), at, &packet);
-                }
+                Reached::Ap => self.deliver(Port::ApCell, at, &packet),
+                Reached::Terminal(terminal) => self.deliver(Port::Terminal(terminal), at, &packet),
             }
         }
-        self.from_cell = arrivals;
+        self.from_cells = arrivals;
         self.wire.advance(to, &mut self.from_wire);
         let mut arrivals = std::mem::take(&mut self.from_wire);
         for Arrival { at, at_node, mut packet, .. } in arrivals.drain(..) {
             match at_node {
                 Direction::Up => self.deliver(Port::Server, at, &packet),
                 Direction::Down => match self.forwarding.to_terminal(&mut packet) {
-                    Some(terminal) => {
-                        // If the terminal is not associated, no station receives the packet, as
-                        // when the host forwards it.
-                        let node = self.places.node(terminal).unwrap_or(Node::Ap);
-                        self.cell.send(to, Node::Ap, To::One(node), packet);
-                    }
+                    Some(terminal) => self.cells.send_to(to, terminal, packet),
                     None => self.deliver(Port::ApWire, at, &packet),
                 },
             }
@@ -403,13 +404,8 @@ impl<'a> Machine<'a> {
                 captures.note(port, now, &frame);
             }
             match port {
-                Port::Terminal(terminal) => {
-                    // A terminal that is not associated cannot send.
-                    if let Some(from) = self.places.node(terminal) {
-                        self.cell.send(now, from, self.places.goes_to(&frame), frame);
-                    }
-                }
-                Port::ApCell => self.cell.send(now, Node::Ap, self.places.goes_to(&frame), frame),
+                Port::Terminal(terminal) => self.cells.send(now, terminal, frame),
+                Port::ApCell => self.cells.send_from_host(now, frame),
                 Port::ApWire => self.wire.send(now, Direction::Up, frame),
                 Port::Server => self.wire.send(now, Direction::Down, frame),
             }
@@ -418,17 +414,17 @@ impl<'a> Machine<'a> {
     }
 
     fn snapshot(&mut self, at: Time) {
-        let cell = self.places.in_order(self.cell.account());
-        self.snapshots.push(Snapshot { cell, wire: self.wire.account().clone(), at });
+        let mut accounts = self.cells.accounts().into_iter();
+        // There is at least one cell.
+        let Some(cell) = accounts.next() else { return };
+        let (second_cell, wire) = (accounts.next(), self.wire.account().clone());
+        self.snapshots.push(Snapshot { cell, second_cell, wire, at });
     }
 
     fn sample(&mut self) {
-        let (cell, wire) = (self.cell.account(), self.wire.account());
-        let stations = (0..self.taps.terminals.len() as u16).map(|terminal| {
-            let account = self.places.node(terminal).and_then(|node| cell.node(node));
-            account.map_or(0, |account| account.queue.now)
-        });
-        let rest = [cell.ap.queue.now, wire.up.queued, wire.down.queued];
+        let wire = self.wire.account();
+        let stations = (0..self.taps.terminals.len() as u16).map(|terminal| self.cells.queued_at(terminal));
+        let rest = [self.cells.queued_at_ap(), wire.up.queued, wire.down.queued];
         self.queues.packets.extend(stations.chain(rest).map(|packets| packets as u32));
     }
 }

@@ -5,6 +5,7 @@ use super::sharing::{GROUP, group_key, radio_of, summary_cells};
 use crate::LabError;
 use crate::net::{CELL, Topology, terminal_mac};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant};
 use yuzuri_policy::Phase;
 use yuzuri_scenario::{GateSpec, Scenario};
 use yuzuri_share::{
-    ApConfig, ApGroup, ApLoop, ApStatus, DEFAULT_PORT, InterfaceConfig, MembershipState, Rules, StationId,
-    StationRule,
+    ApConfig, ApGroup, ApLoop, ApStatus, Channel, DEFAULT_PORT, InterfaceConfig, MembershipState, Place,
+    Rules, StationId, StationRule,
 };
 
 /// The state of the access point's daemon at the end of the evaluated part.
@@ -82,7 +83,6 @@ impl GateRun {
         topology: &Topology,
     ) -> Result<GateRun, LabError> {
         let id = |number: usize| StationId(terminal_mac(number as u16));
-        let radios = scenario.terminals().enumerate().map(|(n, t)| (id(n), radio_of(t.kind.phy)));
         let rule = |kind: &str| StationRule {
             weight: spec.weight.get(kind).copied().unwrap_or(1.0),
             max_bps: spec.max_mbps.get(kind).map(|mbps| mbps * 1e6),
@@ -104,7 +104,7 @@ impl GateRun {
         let config = ApConfig {
             devices: vec![CELL.into()],
             policy: spec.policy_config(),
-            radios: radios.collect(),
+            places: places(scenario, -1.0),
             rules,
             group,
             dry_run: spec.starts_s > 0.0,
@@ -116,6 +116,7 @@ impl GateRun {
         let work = {
             let (origin, stop, starts) =
                 (origin.clone(), stop.clone(), Duration::from_secs_f64(spec.starts_s));
+            let scenario = scenario.clone();
             move || {
                 door.enter()?;
                 let failed = |error| LabError::Run(format!("sharing at the access point: {error}"));
@@ -124,6 +125,10 @@ impl GateRun {
                 let _ = ready.send(());
                 let mut looks = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
+                    // What a driver would tell of a station that moved.
+                    if let Some(origin) = origin.get() {
+                        ap.place(places(&scenario, origin.elapsed().as_secs_f64()));
+                    }
                     ap.step(&stop);
                     let begins = origin.get().map(|origin| *origin + starts);
                     ap.set_dry_run(begins.is_none_or(|begins| Instant::now() < begins) && !starts.is_zero());
@@ -156,6 +161,16 @@ impl GateRun {
             self.thread.take().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         Ok(Gated { looks: joined.transpose()?.unwrap_or_default(), names: std::mem::take(&mut self.names) })
     }
+}
+
+/// Where the terminals are after so many seconds, with their radios there.
+fn places(scenario: &Scenario, at_s: f64) -> HashMap<StationId, Place> {
+    let place = |(number, terminal): (usize, yuzuri_scenario::Terminal<'_>)| {
+        let is_second = scenario.is_in_second_cell(terminal.kind, at_s);
+        let radio = Some(radio_of(terminal.kind.phy_in(is_second)));
+        (StationId(terminal_mac(number as u16)), Place { radio, channel: Channel(u32::from(is_second)) })
+    };
+    scenario.terminals().enumerate().map(place).collect()
 }
 
 impl Drop for GateRun {

@@ -185,9 +185,17 @@ pub(crate) fn perform(
     let taps = topology.taps.take().ok_or_else(|| LabError::Run("the network has no devices".into()))?;
     let absent: Vec<u16> =
         (0..).zip(scenario.terminals()).filter(|(_, t)| t.kind.joins_s > 0.0).map(|(n, _)| n).collect();
-    let cell = scenario.cell_config().map_err(|p| LabError::Run(format!("{}: {}", p.field, p.what)))?;
+    let wrong = |p: Problem| LabError::Run(format!("{}: {}", p.field, p.what));
+    let cell = scenario.cell_config().map_err(wrong)?;
+    let second_cell = scenario.second_cell_config().map_err(wrong)?;
     let config = DriverConfig {
         cell,
+        second_cell,
+        in_second_cell: (0..)
+            .zip(scenario.terminals())
+            .filter(|(_, t)| scenario.is_in_second_cell(t.kind, -1.0))
+            .map(|(n, _)| n)
+            .collect(),
         wire: scenario.wire_config(),
         forwarding: topology.forwarding(scenario.ap == ApForwarding::Host),
         seed: task.seed,
@@ -390,6 +398,10 @@ impl Plan<'_> {
             }
             if scenario.leaves_s(kind) < scenario.duration_s {
                 self.driver.change(at(scenario.leaves_s(kind)), Change::Leave(number));
+            }
+            if let Some(moves_s) = kind.moves_s {
+                self.driver.change(at(moves_s), Change::Leave(number));
+                self.driver.change(at(moves_s + kind.away_ms / 1000.0), Change::JoinOther(number));
             }
             ends.push(at(scenario.leaves_s(kind)));
         }

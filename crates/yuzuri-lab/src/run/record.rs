@@ -6,7 +6,7 @@ use crate::driver::{Lateness, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use yuzuri_netmodel::Time;
-use yuzuri_netmodel::radio::NodeAccount;
+use yuzuri_netmodel::radio::{CellAccount, NodeAccount};
 use yuzuri_netmodel::wire::LineAccount;
 use yuzuri_scenario::Label;
 
@@ -107,6 +107,9 @@ pub struct RunRecord {
     pub ap: RadioRecord,
     /// Fraction of time in which the channel was busy with frames or collisions, 0 to 1.
     pub busy: f64,
+    /// The same of the second cell's; absent: there was one cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_second: Option<f64>,
     /// The direction to the server.
     pub wire_up: LineRecord,
     /// The direction from the server.
@@ -260,6 +263,23 @@ impl RadioRecord {
     }
 }
 
+impl RadioRecord {
+    /// A terminal's or the access point's radio in both cells together.
+    pub fn plus(self, other: &RadioRecord) -> RadioRecord {
+        RadioRecord {
+            airtime: self.airtime + other.airtime,
+            sent: self.sent + other.sent,
+            queue_drops: self.queue_drops + other.queue_drops,
+            retry_drops: self.retry_drops + other.retry_drops,
+            mpdus: self.mpdus + other.mpdus,
+            retries: self.retries + other.retries,
+            collisions: self.collisions + other.collisions,
+            queue_mean: self.queue_mean + other.queue_mean,
+            queue_max: self.queue_max.max(other.queue_max),
+        }
+    }
+}
+
 impl LineRecord {
     /// The difference between two times.
     pub fn between(a: &LineAccount, b: &LineAccount, from: Time, to: Time) -> LineRecord {
@@ -275,11 +295,15 @@ impl LineRecord {
     }
 }
 
-/// Fraction of the time between two snapshots in which the channel was busy.
-pub fn busy_between(a: &Snapshot, b: &Snapshot) -> f64 {
-    let idle = |s: &Snapshot| s.cell.idle.contention_ns + s.cell.idle.empty_ns;
+/// Fraction of the time between two snapshots in which the channel was busy; `of`: the cell.
+pub fn busy_between(
+    a: &Snapshot,
+    b: &Snapshot,
+    of: impl Fn(&Snapshot) -> Option<&CellAccount>,
+) -> Option<f64> {
+    let idle = |s: &Snapshot| of(s).map(|cell| cell.idle.contention_ns + cell.idle.empty_ns);
     let nanos = (b.at - a.at).as_nanos().max(1) as f64;
-    (1.0 - idle(b).saturating_sub(idle(a)) as f64 / nanos).clamp(0.0, 1.0)
+    Some((1.0 - idle(b)?.saturating_sub(idle(a)?) as f64 / nanos).clamp(0.0, 1.0))
 }
 
 impl RunRecord {

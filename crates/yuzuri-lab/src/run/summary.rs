@@ -9,6 +9,7 @@ use super::{
 use crate::driver::{DriverReport, Lateness, Snapshot};
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use yuzuri_netmodel::radio::{CellAccount, NodeAccount};
 use yuzuri_scenario::fairness::jain;
 use yuzuri_scenario::{Scenario, WorkloadSpec};
 use yuzuri_trace::Account;
@@ -95,6 +96,15 @@ pub(super) fn summarize(
     let [from, to] = spans;
     let span_s = scenario.duration_s - scenario.warm_up_s;
     let mut all_rtt = Weighted::default();
+    // A radio in both cells together: a terminal is in one at a time, the access point in both.
+    let radio = |of: &dyn Fn(&CellAccount) -> &NodeAccount| {
+        let between = |a: &CellAccount, b: &CellAccount| RadioRecord::between(of(a), of(b), from.at, to.at);
+        let first = between(&from.cell, &to.cell);
+        match (&from.second_cell, &to.second_cell) {
+            (Some(a), Some(b)) => first.plus(&between(a, b)),
+            _ => first,
+        }
+    };
     let mut terminals = Vec::new();
     for (number, terminal) in scenario.terminals().enumerate() {
         let of: Vec<&FlowFigures> = figures.iter().filter(|f| f.terminal == number).collect();
@@ -130,15 +140,10 @@ pub(super) fn summarize(
             exchange_median_ms: exchanges.get(exchanges.len() / 2).map(|us| *us as f64 / 1000.0),
             call: None,
             share: None,
-            radio: RadioRecord::between(
-                &from.cell.stations[number],
-                &to.cell.stations[number],
-                from.at,
-                to.at,
-            ),
+            radio: radio(&|cell| &cell.stations[number]),
         });
     }
-    let ap = RadioRecord::between(&from.cell.ap, &to.cell.ap, from.at, to.at);
+    let ap = radio(&|cell| &cell.ap);
     let wire_up = LineRecord::between(&from.wire.up, &to.wire.up, from.at, to.at);
     let wire_down = LineRecord::between(&from.wire.down, &to.wire.down, from.at, to.at);
     let radios = terminals.iter().map(|t| &t.radio).chain([&ap]);
@@ -179,7 +184,8 @@ pub(super) fn summarize(
         terminals,
         gate: None,
         ap,
-        busy: record::busy_between(from, to),
+        busy: record::busy_between(from, to, |s| Some(&s.cell)).unwrap_or(0.0),
+        busy_second: record::busy_between(from, to, |s| s.second_cell.as_ref()),
         wire_up,
         wire_down,
     }

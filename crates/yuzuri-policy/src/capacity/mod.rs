@@ -29,6 +29,7 @@ use start_up::StartUp;
 use std::collections::VecDeque;
 use std::time::Duration;
 use total::Total;
+pub use weights::Limit;
 use weights::Weights;
 
 /// A member alone may take more than all of the air that is known: twice as much at most.
@@ -81,6 +82,8 @@ pub struct Capacity {
     start_up: StartUp,
     /// What parts are parts of.
     weights: Option<Weights>,
+    /// What limits the group, where that is known.
+    limit: Option<Limit>,
     /// What windows hold as they were told; `None`: nobody is bounded.
     announced: Option<Announced>,
     queue: Queue,
@@ -139,6 +142,12 @@ impl Capacity {
         }
     }
 
+    /// From now on this is known to limit the group; `None`: what its members take of the air
+    /// tells.
+    pub fn limited_by(&mut self, limit: Option<Limit>) {
+        self.limit = limit;
+    }
+
     /// Sums up what the members report; `members` counts the silent ones, too.
     pub fn sum<'a>(
         &mut self,
@@ -153,7 +162,8 @@ impl Capacity {
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
         let total = Total::of(&reports, &destinations);
         let before = self.best();
-        let weights = Weights::of(total, before.rate_bps.max(total.rate_bps), before.air.max(total.air));
+        let air = before.air.max(total.air);
+        let weights = Weights::of(total, before.rate_bps.max(total.rate_bps), air, self.limit);
         let parts_by = |weights: Weights| -> f64 {
             reports.iter().map(|r| r.rate_bps as f64 / weights.of_member(total.alone_of(r))).sum()
         };
@@ -269,6 +279,7 @@ impl Capacity {
         if total.lost > SPREAD_FROM_LOSS && total.queue_s < SPREAD_BEFORE_QUEUE_S {
             self.lost_at = Some(now);
         }
-        self.lost_at.is_some_and(|at| now.since(at) < SPREAD_FOR) && best.air < weights::FULL[1]
+        self.lost_at.is_some_and(|at| now.since(at) < SPREAD_FOR)
+            && weights::by_air(best.air, self.limit) < 1.0
     }
 }

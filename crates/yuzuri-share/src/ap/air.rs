@@ -1,6 +1,8 @@
 //! Airtime information from drivers: rates for the shares, and for the status each station's
 //! airtime, retransmitted frames and queue.
 
+use super::bottleneck::Channel;
+use super::steward::Place;
 use crate::RadioConfig;
 use crate::wireless::Heard;
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,12 @@ impl Air {
     /// A station's radio, if its driver reports the rate.
     pub(super) fn radio(&self, mac: [u8; 6]) -> Option<RadioConfig> {
         self.heard.get(&mac)?.radio
+    }
+
+    /// Where a station is.
+    pub(super) fn place(&self, mac: [u8; 6]) -> Place {
+        let Some(heard) = self.heard.get(&mac) else { return Place::default() };
+        Place { radio: heard.radio, channel: Channel(heard.channel_mhz.unwrap_or(0)) }
     }
 
     /// A station's status; `None` if it is at no radio of this machine.

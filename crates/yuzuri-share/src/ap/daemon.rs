@@ -1,13 +1,14 @@
 //! The loop around gate and steward: twice a second.
 
 use super::air::Air;
+use super::bottleneck::Channel;
 use super::bypass::Bypass;
 use super::figures::Figures;
 use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
-use super::steward::{Plan, Steward};
+use super::steward::{Place, Plan, Steward};
 use crate::wireless::{Heard, Wireless};
 use crate::{PolicyStatus, RadioConfig, ShareError, TextCell, clock, folder, privilege};
 use std::collections::HashMap;
@@ -45,8 +46,8 @@ pub struct ApConfig {
     pub rules: Rules,
     /// The radio of stations of which the kernel does not report it.
     pub radio: Option<RadioConfig>,
-    /// The radios of certain stations, with priority over the kernel's reports.
-    pub radios: HashMap<StationId, RadioConfig>,
+    /// Where certain stations are, with priority over the kernel's reports.
+    pub places: HashMap<StationId, Place>,
     /// How the gate is made.
     pub gate: Options,
     /// The status file; `None`: none.
@@ -191,9 +192,12 @@ impl ApLoop {
             Vec::new()
         });
         let (config, air) = (&self.config, &self.air);
-        let radio = |station: StationId| {
-            let known = config.radios.get(&station).copied().or_else(|| air.radio(station.0));
-            known.or(config.radio)
+        // Members of one named group are told one summary, on whatever radio they are.
+        let is_one_group = config.group.as_ref().is_some_and(|group| group.group.is_some());
+        let place = |station: StationId| {
+            let known = config.places.get(&station).copied().unwrap_or_else(|| air.place(station.0));
+            let channel = if is_one_group { Channel::default() } else { known.channel };
+            Place { radio: known.radio.or(config.radio), channel }
         };
         let now_ns = yuzuri_kernel::clock::mono_ns();
         let now = clock::now();
@@ -202,9 +206,10 @@ impl ApLoop {
             let members = groups.hear(now, |station| steward.weight_of(station));
             steward.hear(members);
         }
-        let plan = self.steward.look(now, now_ns, &flows, &others, radio);
-        if let (Some(groups), Some(summary)) = (&mut self.groups, self.steward.last_summary()) {
-            groups.publish(now, &summary);
+        let plan = self.steward.look(now, now_ns, &flows, &others, place);
+        if let Some(groups) = &mut self.groups {
+            let steward = &self.steward;
+            groups.publish(now, |channel| steward.summary_for(channel));
         }
         if !self.config.dry_run {
             self.enforce(&plan);
@@ -227,7 +232,7 @@ impl ApLoop {
             .map(|(id, rate_bps)| Sending {
                 id,
                 rate_bps: rate_bps as f64,
-                radio: self.config.radios.get(&id).copied().or_else(|| self.air.radio(id.0)),
+                radio: self.config.places.get(&id).map_or_else(|| self.air.radio(id.0), |place| place.radio),
             })
             .collect();
         steerer.set_dry_run(self.config.dry_run);
@@ -298,6 +303,11 @@ impl ApLoop {
             groups.lead(!dry_run);
         }
         self.config.dry_run = dry_run;
+    }
+
+    /// From the next tick on certain stations are there, whatever the kernel reports.
+    pub fn place(&mut self, places: HashMap<StationId, Place>) {
+        self.config.places = places;
     }
 
     /// Continues with other rules, and with another objective.

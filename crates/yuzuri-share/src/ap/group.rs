@@ -1,6 +1,7 @@
 //! The access point in its stations' groups: it leads them, receives their members' reports, and
 //! announces its results.
 
+use super::bottleneck::Channel;
 use super::rules::StationId;
 use super::status::ApGroupStatus;
 use crate::batch::Batch;
@@ -40,6 +41,8 @@ struct Place {
     sockets: Sockets,
     /// This access point in each group there.
     members: Vec<(Member, Keys)>,
+    /// The channel of the stations in each group.
+    channels: BTreeMap<GroupId, Channel>,
 }
 
 /// All groups of an access point.
@@ -122,7 +125,7 @@ impl Groups {
     /// Processes received messages, and sends those that are due.
     pub(super) fn talk(&mut self) {
         let now = clock::now();
-        for Place { interface, sockets, members } in &mut self.places {
+        for Place { interface, sockets, members, .. } in &mut self.places {
             sockets.drain(&mut self.batch, |from, bytes| {
                 // A broadcast is also delivered to its sender.
                 if !interface.addresses.contains(&from.ip()) {
@@ -145,7 +148,7 @@ impl Groups {
     }
 
     fn send(&mut self, now: Moment) {
-        for Place { interface, sockets, members } in &mut self.places {
+        for Place { interface, sockets, members, .. } in &mut self.places {
             for (member, _) in members {
                 self.out.clear();
                 member.poll(now, &mut self.out);
@@ -201,10 +204,15 @@ impl Groups {
         heard
     }
 
-    /// Sends the summary to the members.
-    pub(super) fn publish(&mut self, now: Moment, summary: &Summary) {
-        for (member, _) in self.places.iter_mut().flat_map(|place| &mut place.members) {
-            member.summarize(now, summary.clone());
+    /// Sends the members on each channel their summary.
+    pub(super) fn publish(&mut self, now: Moment, summary_for: impl Fn(Channel) -> Option<Summary>) {
+        for Place { members, channels, .. } in &mut self.places {
+            for (member, _) in members {
+                let channel = channels.get(&member.group()).copied().unwrap_or_default();
+                if let Some(summary) = summary_for(channel) {
+                    member.summarize(now, summary);
+                }
+            }
         }
         self.send(now);
     }
@@ -233,6 +241,7 @@ impl Groups {
                     interface: interface.clone(),
                     sockets,
                     members: Vec::new(),
+                    channels: BTreeMap::new(),
                 }),
             };
             match place.and_then(|place| self.join(now, place)) {
@@ -245,11 +254,12 @@ impl Groups {
     /// Joins the groups of a device.
     fn join(&mut self, now: Moment, mut place: Place) -> Result<Place, ShareError> {
         let groups = match self.config.group {
-            Some(group) => BTreeSet::from([group]),
+            Some(group) => BTreeMap::from([(group, Channel::default())]),
             None => groups_of(&place.interface.name),
         };
-        place.members.retain(|(member, _)| groups.contains(&member.group()));
-        for group in groups {
+        place.members.retain(|(member, _)| groups.contains_key(&member.group()));
+        place.channels = groups;
+        for group in place.channels.keys().copied() {
             // The key of a passphrase is computed on another thread.
             let Some(keys) = self.keys.of(group) else { continue };
             match place.members.iter_mut().find(|(member, _)| member.group() == group) {
@@ -315,8 +325,8 @@ fn speaks_by(device: &str) -> String {
 
 /// The groups that stations behind a device find by themselves: wired ones by its hardware address,
 /// which is the gateway's, and wireless ones by the BSSID, which is the hardware address of a
-/// radio's device.
-fn groups_of(device: &str) -> BTreeSet<GroupId> {
+/// radio's device. With the channel of the stations in each.
+fn groups_of(device: &str) -> BTreeMap<GroupId, Channel> {
     let ports = std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
     let radios = ports
         .filter_map(|port| port.file_name().into_string().ok())
@@ -326,7 +336,11 @@ fn groups_of(device: &str) -> BTreeSet<GroupId> {
     };
     std::iter::once(device.to_owned())
         .chain(radios)
-        .filter_map(|name| hardware_address(&name))
-        .map(|address| GroupId::of(&address.0))
+        .filter_map(|name| Some((GroupId::of(&hardware_address(&name)?.0), channel_of(&name))))
         .collect()
+}
+
+fn channel_of(device: &str) -> Channel {
+    let index = nix::net::if_::if_nametoindex(device).ok();
+    Channel(index.and_then(crate::wireless::channel_mhz).unwrap_or(0))
 }

@@ -2,6 +2,7 @@
 //! shares by the gate ([`yuzuri_gate`]).
 
 mod air;
+mod bottleneck;
 mod bypass;
 mod daemon;
 mod doctor;
@@ -22,6 +23,7 @@ mod view;
 mod whose_loss;
 
 pub use air::AirStatus;
+pub use bottleneck::Channel;
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use doctor::examine_gate;
 pub use figures::Figures;
@@ -31,9 +33,10 @@ pub use rules::{
     ApFile, MembersFile, ParseRadioError, ParseStationError, Rules, StationId, StationRule, read_ap_file,
 };
 pub use status::{
-    ApGroupStatus, ApStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus, ap_metrics,
+    ApGroupStatus, ApStatus, BottleneckStatus, DeviceStatus, SegmentCounts, StationStatus, UploadStatus,
+    ap_metrics,
 };
 #[cfg(any(fuzzing, debug_assertions))]
 pub use steer::fuzz_hostapd;
 pub use steer::{Candidate, Request, Steering, SteeringStatus};
-pub use steward::{Plan, Steward};
+pub use steward::{Place, Plan, Steward};

@@ -1,7 +1,7 @@
 //! A station's place in the group of its access point, and the access point's own, which leads it:
 //! all are in one process, and nothing is sent.
 
-use yuzuri_policy::{Group, Moment, Report, SendersSeen, Summary};
+use yuzuri_policy::{Group, Limit, Moment, Report, SendersSeen, Summary};
 
 /// A member's place at one tick.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Seat<'a> {
     pub(super) report: Option<Report>,
     /// The access point's alone: the stations' reports.
     pub(super) reports: Option<Vec<&'a Report>>,
+    /// What limits the group, if it is known.
+    pub(super) limit: Option<Limit>,
     /// The access point's last summary.
     pub(super) summary: Option<Summary>,
 }
@@ -39,6 +41,10 @@ impl Group for Seat<'_> {
 
     fn reports<'a>(&'a self, _now: Moment) -> Box<dyn Iterator<Item = &'a Report> + 'a> {
         Box::new(self.reports.iter().flatten().copied())
+    }
+
+    fn limit(&self) -> Option<Limit> {
+        self.limit
     }
 
     fn summarize(&mut self, _now: Moment, summary: Summary) {

@@ -1,6 +1,7 @@
 //! The status of the access point's daemon: as JSON, and as text.
 
 use super::air::{Air, AirStatus};
+use super::bottleneck::{Bottleneck, Channel, Sharers};
 use super::figures::Figures;
 use super::membership::MembershipState;
 use super::other::Other;
@@ -39,6 +40,9 @@ pub struct ApStatus {
     /// Capacity and shares, as announced by a leader; absent before the first tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
+    /// The same of each bottleneck, if stations on different radios have different ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bottlenecks: Vec<BottleneckStatus>,
     /// The stations' figures without bounds (`dry_run`, or bounds that do not help); absent: there
     /// were no such ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +60,29 @@ pub struct ApStatus {
     pub groups: Vec<ApGroupStatus>,
     /// Problems at the last tick.
     pub problems: Vec<String>,
+}
+
+/// What a group of stations shares.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BottleneckStatus {
+    /// The centre frequency of their radio's channel, MHz; 0: wired stations, or not known. Absent:
+    /// they are on several radios, and share the wire behind these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel_mhz: Option<u32>,
+    /// Capacity and shares.
+    pub summary: SummaryStatus,
+}
+
+fn bottlenecks(steward: &Steward) -> Vec<BottleneckStatus> {
+    let status = |(at, sharers): (Bottleneck, &Sharers)| {
+        let channel_mhz = match at {
+            Bottleneck::Wire => None,
+            Bottleneck::Channel(Channel(mhz)) => Some(mhz),
+        };
+        Some(BottleneckStatus { channel_mhz, summary: sharers.summary.as_ref()?.into() })
+    };
+    let all: Vec<_> = steward.in_use().filter_map(status).collect();
+    if all.len() > 1 { all } else { Vec::new() }
 }
 
 /// A group of stations that take part by themselves.
@@ -134,6 +161,9 @@ pub struct StationStatus {
     /// Its radio's driver's report; absent: it is at no radio of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub air: Option<AirStatus>,
+    /// The centre frequency of its radio's channel, MHz; 0: wired, or not known.
+    #[serde(default)]
+    pub channel_mhz: u32,
     /// How many uploads each rule is for.
     pub rules: BTreeMap<String, u32>,
     /// The busiest uploads.
@@ -221,7 +251,8 @@ impl ApStatus {
             pid: std::process::id(),
             devices: devices.collect(),
             stations: stations.collect(),
-            summary: steward.summary.as_ref().map(SummaryStatus::from),
+            summary: steward.summary().as_ref().map(SummaryStatus::from),
+            bottlenecks: bottlenecks(steward),
             segments: gate.counts().unwrap_or_default().into(),
             ..ApStatus::default()
         }
@@ -254,6 +285,21 @@ impl ApStatus {
             writeln!(
                 out,
                 "{}: {} of {} stations send, capacity {} Mbit/s, {limit}",
+                summary.phase.name(),
+                summary.senders,
+                summary.members,
+                mbps(summary.capacity_bps),
+            )?;
+        }
+        for BottleneckStatus { channel_mhz, summary } in &self.bottlenecks {
+            let place = match channel_mhz {
+                None => "wire behind the radios".to_owned(),
+                Some(0) => "wired".to_owned(),
+                Some(mhz) => format!("{mhz} MHz"),
+            };
+            writeln!(
+                out,
+                "  {place}: {}, {} of {} stations send, capacity {} Mbit/s",
                 summary.phase.name(),
                 summary.senders,
                 summary.members,
@@ -446,6 +492,7 @@ impl StationStatus {
             other_rate_bps: other.and_then(|other| other.rate_bps),
             other_left_alone: other.is_some_and(Other::is_left_alone),
             air: None,
+            channel_mhz: station.channel.0,
             rules,
             flows: flows.collect(),
         }

@@ -2,30 +2,28 @@
 //! and whose bounds the gate enforces. Capacity and shares are those of `yuzuri-policy`, as on
 //! terminals. No I/O and no clock.
 
+use super::bottleneck::{Bottleneck, Channel, Radios, Sharers};
 use super::figures::Point;
 use super::membership::Membership;
 use super::other::{self, Other, Queue};
 use super::release::Release;
 use super::rules::{Rules, StationId};
 use super::seat::Seat;
-use super::stand_off::StandOff;
 use super::under_way::UnderWay;
 use super::view::{View, segment_bytes};
-use super::whose_loss::WhoseLoss;
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherSeen};
 use yuzuri_policy::{
-    Decision, FlowSeen, Moment, Phase, PolicyConfig, PolicyName, RadioHint, Report, Rule, Summary, Terminal,
+    Decision, FlowSeen, Limit, Moment, Phase, PolicyConfig, PolicyName, RadioHint, Report, Rule, Summary,
+    Terminal,
 };
 
 /// A connection silent for this long is not part of a tick, nanoseconds.
 const SILENT_NS: u64 = 10_000_000_000;
 /// A station silent for this many ticks is forgotten.
 const GONE_AFTER: u32 = 240;
-/// A new connection gets at least an initial window (RFC 6928), segments.
-const INITIAL_SEGMENTS: u32 = 10;
 /// The largest segment, for connections whose size is not known yet, bytes.
 const SEGMENT_BYTES: u32 = 1460;
 
@@ -42,6 +40,9 @@ pub(crate) struct Row {
     pub(crate) key: FlowKey,
     pub(crate) gated: Gated,
     pub(crate) seen: FlowSeen,
+    /// Mean round-trip times since the look before, between gate and station, and gate and server,
+    /// µs.
+    pub(crate) halves_us: [u64; 2],
     pub(crate) why: Rule,
     /// Its bound, bytes.
     pub(crate) bytes: Option<u32>,
@@ -52,6 +53,8 @@ pub(crate) struct Row {
 pub(crate) struct Station {
     sharer: Terminal,
     pub(crate) radio: RadioHint,
+    pub(super) channel: Channel,
+    pub(super) bottleneck: Bottleneck,
     /// Its ACKs may be thinned.
     pub(crate) is_thinned: bool,
     pub(crate) addresses: BTreeSet<IpAddr>,
@@ -89,22 +92,27 @@ pub struct Steward {
     config: PolicyConfig,
     rules: Rules,
     view: View,
-    /// The access point's own, which sends nothing and leads.
-    leader: Terminal,
     looked: Moment,
     pub(crate) stations: BTreeMap<StationId, Station>,
-    pub(crate) summary: Option<Summary>,
+    radios: Radios,
+    /// Those who share a bottleneck.
+    pub(super) sharers: BTreeMap<Bottleneck, Sharers>,
     /// The current bounds, bytes.
     held: HashMap<FlowKey, u32>,
     releasing: HashMap<FlowKey, Release>,
     decisions: Vec<Decision>,
-    stand_off: StandOff,
     under_way: UnderWay,
-    whose_loss: WhoseLoss,
     /// What stations that take part reported last.
     members: BTreeMap<StationId, Report>,
-    /// Whether nothing was bounded at the last tick because bounds do not help here.
-    stands_off: bool,
+}
+
+/// Where a station is.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Place {
+    /// Its radio, if it is known.
+    pub radio: Option<RadioConfig>,
+    /// The channel.
+    pub channel: Channel,
 }
 
 impl Steward {
@@ -114,18 +122,15 @@ impl Steward {
             config,
             rules,
             view: View::default(),
-            leader: Terminal::new(config),
             looked: Moment::default(),
             stations: BTreeMap::new(),
-            summary: None,
+            radios: Radios::default(),
+            sharers: BTreeMap::new(),
             held: HashMap::new(),
             releasing: HashMap::new(),
             decisions: Vec::new(),
-            stand_off: StandOff::default(),
             under_way: UnderWay::default(),
-            whose_loss: WhoseLoss::default(),
             members: BTreeMap::new(),
-            stands_off: false,
         }
     }
 
@@ -145,14 +150,10 @@ impl Steward {
     pub(crate) fn choose(&mut self, config: PolicyConfig, rules: Rules) {
         if config != self.config {
             let sharers = self.stations.values_mut().map(|station| &mut station.sharer);
-            sharers.chain([&mut self.leader]).for_each(|sharer| sharer.choose(self.looked, config));
+            let leaders = self.sharers.values_mut().map(|sharers| &mut sharers.leader);
+            sharers.chain(leaders).for_each(|sharer| sharer.choose(self.looked, config));
         }
         (self.config, self.rules) = (config, rules);
-    }
-
-    /// The members' summary, with the share of a station of weight 1.
-    pub fn last_summary(&self) -> Option<Summary> {
-        self.summary.as_ref().map(|summary| summary.weighted(1.0 / self.mean_weight()))
     }
 
     /// A station's weight.
@@ -160,31 +161,10 @@ impl Steward {
         self.rules.of(station).weight
     }
 
-    /// The summary of the last tick.
-    pub fn summary(&self) -> Option<&Summary> {
-        self.summary.as_ref()
-    }
-
-    /// Whether shares are enforced, and the air is their limit.
-    pub(crate) fn is_limited_by_air(&self) -> bool {
-        let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe) && s.alone_max_bps == 0;
-        self.summary.as_ref().is_some_and(holds)
-    }
-
     /// The stations that would send more than they can, with their rates, payload bit/s.
     pub(crate) fn willing(&self) -> impl Iterator<Item = (StationId, u64)> {
         let reports = self.stations.iter().filter_map(|(id, station)| Some((*id, station.report.as_ref()?)));
         reports.filter(|(_, report)| report.elastic).map(|(id, report)| (id, report.rate_bps))
-    }
-
-    /// Whether bounds are in force: `Some(false)` if not, because they would not help; `None` while
-    /// shares have not been determined yet.
-    pub(super) fn is_sharing(&self) -> Option<bool> {
-        if self.stands_off {
-            return Some(false);
-        }
-        let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe | Phase::Contend);
-        self.summary.as_ref().filter(|summary| holds(summary)).map(|_| true)
     }
 
     /// The stations' rates at this tick.
@@ -199,15 +179,15 @@ impl Steward {
         })
     }
 
-    /// Observes all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `radio`
-    /// returns a station's radio, if it is known. `others`: the stations' traffic without a window.
+    /// Observes all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `place`
+    /// returns where a station is. `others`: the stations' traffic without a window.
     pub fn look(
         &mut self,
         now: Moment,
         now_ns: u64,
         flows: &[Gated],
         others: &[OtherSeen],
-        mut radio: impl FnMut(StationId) -> Option<RadioConfig>,
+        mut place: impl FnMut(StationId) -> Place,
     ) -> Plan {
         let there: HashSet<&FlowKey> = flows.iter().map(|flow| &flow.key).collect();
         self.view.retain_flows(|key| there.contains(key));
@@ -221,7 +201,9 @@ impl Steward {
             let id = StationId(flow.mac);
             let station = self.stations.entry(id).or_insert_with(|| Station::new(self.config));
             station.addresses.insert(flow.key.station().ip());
-            let row = Row { key: flow.key, gated: flow.clone(), seen, why: Rule::Unknown, bytes: None };
+            let halves_us = self.view.halves_us(&flow.key);
+            let (key, gated) = (flow.key, flow.clone());
+            let row = Row { key, gated, seen, halves_us, why: Rule::Unknown, bytes: None };
             station.rows.push(row);
         }
         let gated = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.gated);
@@ -245,7 +227,8 @@ impl Steward {
             let is_heard =
                 !station.rows.is_empty() || station.other.is_some() || self.members.contains_key(id);
             station.silent = if is_heard { 0 } else { station.silent + 1 };
-            let radio = radio(*id);
+            let Place { radio, channel } = place(*id);
+            station.channel = channel;
             station.radio = radio.map(RadioConfig::hint).unwrap_or_default();
             station.is_thinned = radio.is_some_and(|radio| {
                 self.rules.thin_acks.iter().any(|slow| slow.aggregation() == radio.aggregation)
@@ -255,35 +238,45 @@ impl Steward {
         }
         self.stations.retain(|_, station| station.silent < GONE_AFTER);
         let mut plan = Plan::default();
-        self.decide(now, &mut plan);
+        let seconds = now.since(self.looked).as_secs_f64();
+        self.looked = now;
+        self.part_by_bottleneck(now);
+        for (bottleneck, mut sharers) in std::mem::take(&mut self.sharers) {
+            self.decide(now, seconds, bottleneck, &mut sharers, &mut plan);
+            self.sharers.insert(bottleneck, sharers);
+        }
         if self.config.name != PolicyName::Off {
             self.expect_new_ones(&mut plan);
         }
         plan
     }
 
-    fn decide(&mut self, now: Moment, plan: &mut Plan) {
-        let seconds = now.since(self.looked).as_secs_f64();
-        self.looked = now;
-        let members = u16::try_from(self.stations.len()).unwrap_or(u16::MAX);
-        let mean_weight = self.mean_weight();
+    /// Decides for those who share a bottleneck.
+    fn decide(&mut self, now: Moment, seconds: f64, at: Bottleneck, sharers: &mut Sharers, plan: &mut Plan) {
+        let is_here = |station: &Station| station.bottleneck == at;
+        let here = || self.stations.values().filter(|station| is_here(station));
+        let members = u16::try_from(here().count()).unwrap_or(u16::MAX);
+        let mean_weight = self.mean_weight(at, sharers.summary.as_ref());
         let (is_lossy, most_bps) =
-            self.summary.as_ref().map_or((false, 0), |summary| (summary.paced, summary.capacity_bps));
-        let reports = self.stations.values().filter_map(|station| station.report.as_ref());
+            sharers.summary.as_ref().map_or((false, 0), |summary| (summary.paced, summary.capacity_bps));
+        let reports = here().filter_map(|station| station.report.as_ref());
         let carried_bps: u64 = reports.map(|report| report.rate_bps).sum();
         let part = carried_bps as f64 / most_bps.max(1) as f64;
-        let buckets = self.buckets();
-        let rows = self.stations.values_mut().flat_map(|station| &mut station.rows).map(|row| &mut row.seen);
-        self.whose_loss.look(buckets, is_lossy, seconds, rows);
-        let rows = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.seen);
-        let stands_off = self.stand_off.look(is_lossy, part, rows);
-        self.stands_off = stands_off;
-        let usual = self.usual_flow();
-        for (id, station) in &mut self.stations {
+        let buckets = self.buckets(at);
+        let here = self.stations.values_mut().filter(|station| is_here(station));
+        let rows = here.flat_map(|station| &mut station.rows).map(|row| &mut row.seen);
+        sharers.whose_loss.look(buckets, is_lossy, seconds, rows);
+        let here = self.stations.values().filter(|station| is_here(station));
+        let rows = here.flat_map(|station| &station.rows).map(|row| &row.seen);
+        let stands_off = sharers.stand_off.look(is_lossy, part, rows);
+        sharers.stands_off = stands_off;
+        let holds = sharers.holds();
+        let usual = self.usual_flow(at);
+        for (id, station) in self.stations.iter_mut().filter(|(_, station)| is_here(station)) {
             let mut seen: Vec<FlowSeen> = station.rows.iter().map(|row| row.seen).collect();
             let rule = self.rules.of(*id);
             let part = rule.weight / mean_weight;
-            let wanted_bps = self.summary.as_ref().map(|summary| summary.share_of(station.radio) * part);
+            let wanted_bps = sharers.summary.as_ref().map(|summary| summary.share_of(station.radio) * part);
             let most_bps = rule.max_bps.unwrap_or(f64::INFINITY);
             let share_bps = wanted_bps.map(|bps| bps.min(most_bps));
             station.share_bps = share_bps;
@@ -294,12 +287,12 @@ impl Steward {
             let is_limited = wanted_bps.is_some_and(|bps| bps > most_bps);
             let part =
                 share_bps.zip(wanted_bps).map_or(part, |(share, wanted)| part * share / wanted.max(1.0));
-            let summary = self.summary.clone();
-            let mut seat = Seat { members, part, is_limited, report: None, reports: None, summary };
+            let summary = sharers.summary.clone();
+            let mut seat =
+                Seat { members, part, is_limited, report: None, reports: None, limit: None, summary };
             station.sharer.tick(now, &seen, station.radio, Some(&mut seat), &mut self.decisions);
             // The gate sees the rate of a member's uploads, the member what holds them back.
             let seen_bps = seat.report.as_ref().map_or(0, |report| report.rate_bps);
-            let holds = self.summary.as_ref().is_some_and(|s| matches!(s.phase, Phase::Hold | Phase::Probe));
             let may_bps = wanted_bps.filter(|_| holds && !stands_off);
             station.membership.look(self.members.get(id), seen_bps as f64, may_bps);
             station.report = match self.members.get(id) {
@@ -329,7 +322,7 @@ impl Steward {
                 // A limit holds while nothing is shared, too.
                 let part_bps = part_bps.or(rule.max_bps.filter(|_| may));
                 let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
-                let queue = self.summary.as_ref().zip(like.or(usual.as_ref()));
+                let queue = sharers.summary.as_ref().zip(like.or(usual.as_ref()));
                 let queue = queue.map(|(summary, like)| queue_of(summary, like)).unwrap_or_default();
                 match other.limit_to(part_bps, queue) {
                     Some(rate_bps) => plan.rates.push((*id, rate_bps)),
@@ -368,7 +361,7 @@ impl Steward {
                 }
             }
         }
-        let heard = self.reach_the_gate(most_bps as f64);
+        let heard = self.reach_the_gate(at, most_bps as f64);
         let reports = heard.iter().collect();
         let mut seat = Seat {
             members,
@@ -376,59 +369,18 @@ impl Steward {
             is_limited: false,
             report: None,
             reports: Some(reports),
-            summary: self.summary.take(),
+            limit: (at == Bottleneck::Wire).then_some(Limit::Wire),
+            summary: sharers.summary.take(),
         };
-        self.leader.tick(now, &[], RadioHint::default(), Some(&mut seat), &mut self.decisions);
-        self.summary = seat.summary;
-    }
-
-    /// The mean weight of the stations that would take more, by their shares.
-    fn mean_weight(&self) -> f64 {
-        let Some(summary) = &self.summary else { return 1.0 };
-        let willing = self.stations.iter().filter(|(_, s)| s.report.as_ref().is_some_and(|r| r.elastic));
-        let (with, without) = willing.fold((0.0, 0.0), |(with, without), (id, station)| {
-            let share_bps = summary.share_of(station.radio);
-            (with + share_bps * self.rules.of(*id).weight, without + share_bps)
-        });
-        if without > 0.0 { with / without } else { 1.0 }
+        sharers.leader.tick(now, &[], RadioHint::default(), Some(&mut seat), &mut self.decisions);
+        sharers.summary = seat.summary;
     }
 
     /// The connection with the highest rate, for traffic without a round-trip time of its own.
-    fn usual_flow(&self) -> Option<FlowSeen> {
-        let all = self.stations.values().flat_map(|station| &station.rows).map(|row| row.seen);
+    fn usual_flow(&self, at: Bottleneck) -> Option<FlowSeen> {
+        let here = self.stations.values().filter(|station| station.bottleneck == at);
+        let all = here.flat_map(|station| &station.rows).map(|row| row.seen);
         all.filter(|flow| flow.min_rtt_us > 0).max_by_key(|flow| flow.cwnd)
-    }
-
-    /// Connections that begin before the next tick get the share of one more sender.
-    fn expect_new_ones(&self, plan: &mut Plan) {
-        let holds = |s: &&Summary| matches!(s.phase, Phase::Hold | Phase::Probe);
-        let Some(summary) = self.summary.as_ref().filter(holds).filter(|_| !self.stand_off.is_off()) else {
-            return;
-        };
-        // Their destination is unknown: assume the longest known path.
-        let Some(base_us) = summary.destinations.iter().map(|(_, us)| *us).max() else { return };
-        let seconds = (f64::from(base_us) + f64::from(summary.queue_us)) / 1e6;
-        let bytes = |share_bps: f64| {
-            let bytes = share_bps / 8.0 * seconds;
-            (bytes as u32).max(INITIAL_SEGMENTS * SEGMENT_BYTES)
-        };
-        let senders = f64::from(summary.senders.max(1));
-        let one_more = senders / (senders + 1.0);
-        for (id, station) in &self.stations {
-            let share_bps = station.share_bps.unwrap_or_else(|| summary.share_of(station.radio));
-            let is_free = self.is_exempt(*id) || station.membership.bounds_itself();
-            let part = match (&station.report, is_free) {
-                (_, true) => None,
-                (Some(report), _) => Some(1.0 / (f64::from(report.flows) + 1.0)),
-                (None, _) => Some(one_more),
-            };
-            let bound = part.map_or(0, |part| bytes(share_bps * part));
-            plan.stations.extend(station.addresses.iter().map(|address| (*address, bound)));
-        }
-        plan.others = Some(bytes(summary.share_of(RadioHint::default()) * one_more));
-        // The bound for new connections does not apply to known, unbounded ones.
-        let rows = self.stations.values().flat_map(|station| &station.rows);
-        plan.flows.extend(rows.filter(|row| row.bytes.is_none()).map(|row| (row.key, Bound::default())));
     }
 
     /// Lets every connection go: as `look`, but nothing is bounded any more. Empty as soon as all
@@ -480,6 +432,8 @@ impl Station {
         Station {
             sharer: Terminal::new(config),
             radio: RadioHint::default(),
+            channel: Channel::default(),
+            bottleneck: Bottleneck::Channel(Channel::default()),
             is_thinned: false,
             addresses: BTreeSet::new(),
             report: None,
@@ -492,6 +446,10 @@ impl Station {
     }
 }
 
+mod groups;
+mod new_ones;
 mod policed;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_airs;

@@ -82,6 +82,11 @@ impl View {
         Some(flow)
     }
 
+    /// A connection's mean round-trip times at the last look, to the station and to the server, µs.
+    pub(crate) fn halves_us(&self, key: &FlowKey) -> [u64; 2] {
+        self.flows.get(key).map_or([0, 0], |known| [known.air_us, known.wire_us])
+    }
+
     /// Forgets connections that the gate does not know any more.
     pub(crate) fn retain_flows(&mut self, mut is_there: impl FnMut(&FlowKey) -> bool) {
         self.flows.retain(|key, _| is_there(key));

@@ -258,7 +258,12 @@ impl Watch for Recorder<'_> {
                 (self.progress)(now.as_secs_f64());
             }
             WatchedAt::WarmedUp | WatchedAt::End => {
-                self.accounts.push(Accounts { cell: cell.clone(), wire: wire.clone(), at: now });
+                self.accounts.push(Accounts {
+                    cell: cell.clone(),
+                    second_cell: None,
+                    wire: wire.clone(),
+                    at: now,
+                });
             }
         }
         if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -1,18 +1,19 @@
 //! What the token buckets do, and what they drop, in the stations' group.
 
 use super::super::whose_loss::Buckets;
-use super::{Other, Station, StationId, Steward};
+use super::{Bottleneck, Other, Station, StationId, Steward};
 use yuzuri_policy::Report;
 
 impl Steward {
     /// What token buckets do about traffic that no window bounds.
-    pub(super) fn buckets(&self) -> Buckets {
+    pub(super) fn buckets(&self, at: Bottleneck) -> Buckets {
         let holds = |(id, station): (&StationId, &Station)| {
             let is_left_alone = self.rules.no_police || self.is_exempt(*id);
             let other = station.other.as_ref().filter(|other| !is_left_alone && other.is_upload())?;
             Some(other.rate_bps.is_some())
         };
-        match self.stations.iter().filter_map(holds).reduce(|one, other| one || other) {
+        let here = self.stations.iter().filter(|(_, station)| station.bottleneck == at);
+        match here.filter_map(holds).reduce(|one, other| one || other) {
             None => Buckets::None,
             Some(false) => Buckets::Ready,
             Some(true) => Buckets::Hold,
@@ -22,10 +23,11 @@ impl Steward {
     /// The stations' reports, including traffic that the token buckets dropped: it was transmitted
     /// over the air, and filled queues before the gate. It counts only as far as the carried rate
     /// is below `most_bps`. Without it, the policy would look for others that fill the queue.
-    pub(super) fn reach_the_gate(&self, most_bps: f64) -> Vec<Report> {
+    pub(super) fn reach_the_gate(&self, at: Bottleneck, most_bps: f64) -> Vec<Report> {
         let dropped = |station: &Station| station.other.as_ref().map_or(0.0, Other::dropped_bps);
-        let all_bps: f64 = self.stations.values().map(dropped).sum();
-        let reports = || self.stations.values().filter_map(|s| Some((s, s.report.as_ref()?)));
+        let here = || self.stations.values().filter(|station| station.bottleneck == at);
+        let all_bps: f64 = here().map(dropped).sum();
+        let reports = || here().filter_map(|s| Some((s, s.report.as_ref()?)));
         let carried_bps: f64 = reports().map(|(_, report)| report.rate_bps as f64).sum();
         let part = ((most_bps - carried_bps).max(0.0) / all_bps.max(1.0)).min(1.0);
         let whole = |(station, report): (&Station, &Report)| Report {
@@ -44,6 +46,7 @@ mod tests {
     use super::*;
 
     const LOOK_NS: u64 = 500_000_000;
+    const HERE: Bottleneck = Bottleneck::Channel(Channel(0));
 
     /// A station that reports 4 Mbit/s. `came` and `passed`: its QUIC traffic before and after the
     /// gate, Mbit/s.
@@ -72,21 +75,21 @@ mod tests {
     fn what_the_gate_drops_is_not_missing() {
         let steward = steward(Rules::default());
         let sum = |most_bps| {
-            let heard = steward.reach_the_gate(most_bps);
+            let heard = steward.reach_the_gate(HERE, most_bps);
             heard.iter().map(|report| report.rate_bps as f64 / 1e6).sum::<f64>()
         };
         let all = 8.0 + 16.0 * 1448.0 / 1500.0;
         for (most, expected) in [(0.0, 8.0), (8.0, 8.0), (12.0, 12.0), (20.0, 20.0), (100.0, all)] {
             assert!((sum(most * 1e6) - expected).abs() < 0.2, "{most}: {}", sum(most * 1e6));
         }
-        let heard = steward.reach_the_gate(12e6);
+        let heard = steward.reach_the_gate(HERE, 12e6);
         assert_eq!((heard[0].rate_bps > 7_900_000, heard[1].rate_bps), (true, 4_000_000));
         assert!(steward.stations.values().all(|s| s.report.as_ref().unwrap().rate_bps == 4_000_000));
     }
 
     #[test]
     fn what_cannot_be_held_is_no_question() {
-        let of = |rules| steward(rules).buckets();
+        let of = |rules| steward(rules).buckets(HERE);
         assert_eq!(of(Rules::default()), Buckets::Ready);
         assert_eq!(of(Rules { no_police: true, ..Rules::default() }), Buckets::None);
         let guests = StationRule { exempt: true, ..StationRule::default() };
@@ -94,8 +97,8 @@ mod tests {
         let mut held = steward(Rules::default());
         let first = held.stations.values_mut().next().unwrap();
         first.other.as_mut().unwrap().rate_bps = Some(1);
-        assert_eq!(held.buckets(), Buckets::Hold);
+        assert_eq!(held.buckets(HERE), Buckets::Hold);
         held.stations.values_mut().for_each(|station| station.other = None);
-        assert_eq!(held.buckets(), Buckets::None);
+        assert_eq!(held.buckets(HERE), Buckets::None);
     }
 }

@@ -98,7 +98,7 @@ impl Wire {
     fn look(&mut self, steward: &mut Steward) -> Plan {
         self.pass();
         let now_ns = self.now.as_nanos() as u64;
-        let plan = steward.look(Moment::at(self.now), now_ns, &self.flows, &[], |_| None);
+        let plan = steward.look(Moment::at(self.now), now_ns, &self.flows, &[], |_| Place::default());
         self.bounds.retain(|key, _| !plan.free.contains(key));
         let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
         self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
@@ -122,7 +122,7 @@ fn uploads_share_the_wire_with_a_short_queue() {
                 longest_s = longest_s.max(wire.queue_s());
             }
         }
-        let summary = steward.summary.as_ref().unwrap();
+        let summary = steward.summary().unwrap();
         assert_eq!((summary.members, summary.senders), (stations.into(), stations.into()));
         assert!(matches!(summary.phase, Phase::Hold | Phase::Probe), "{summary:?}");
         // The queue that a window may hold, a step up of half more, and the effect of rounding
@@ -158,13 +158,13 @@ fn members_report_for_themselves_and_are_not_bounded() {
         steward.hear(reports.into());
         plan = wire.look(&mut steward);
         // They bound themselves to the group's share.
-        if let Some(share_bps) = steward.summary.as_ref().map(|s| s.share_bps).filter(|_| look > 10) {
+        if let Some(share_bps) = steward.summary().as_ref().map(|s| s.share_bps).filter(|_| look > 10) {
             for n in 0..2 {
                 wire.wants[n] = share_bps as f64 / 8.0 * 0.06;
             }
         }
     }
-    let summary = steward.summary.as_ref().unwrap();
+    let summary = steward.summary().unwrap();
     assert_eq!((summary.members, summary.senders), (5, 5), "{summary:?}");
     let bytes = |n: u8| {
         plan.flows.iter().find(|(key, _)| *key == wire.flows[usize::from(n)].key).map(|(_, b)| b.bytes)
@@ -224,7 +224,7 @@ fn members_have_weights_and_limits_too() {
                 wire.wants[n] =
                     own.share_of(RadioHint::default()) / 8.0 * (0.04 + f64::from(own.queue_us) / 1e6);
             }
-            last_summary = steward.last_summary();
+            last_summary = steward.summary_for(Channel::default());
             if look == 119 {
                 start = [0, 1, 2, 3].map(|n: usize| wire.flows[n].acked_bytes);
             }
@@ -330,11 +330,14 @@ fn acks_are_thinned_on_slow_radios_that_were_chosen() {
     for _ in 0..40 {
         wire.pass();
         let now_ns = wire.now.as_nanos() as u64;
-        plan = steward.look(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| match station.0[5] {
-            0 => radio(54.0, Aggregation::None),
-            1 => radio(65.0, Aggregation::Ht),
-            2 => radio(390.0, Aggregation::Vht),
-            _ => None,
+        plan = steward.look(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| {
+            let radio = match station.0[5] {
+                0 => radio(54.0, Aggregation::None),
+                1 => radio(65.0, Aggregation::Ht),
+                2 => radio(390.0, Aggregation::Vht),
+                _ => None,
+            };
+            Place { radio, ..Place::default() }
         });
     }
     assert_eq!(plan.flows.len(), 4);
@@ -407,14 +410,14 @@ fn other_rules_apply_from_the_next_tick() {
     let mut wire = Wire::new(48.0, 30.0, 2);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     (0..60).for_each(|_| drop(wire.look(&mut steward)));
-    let phase = steward.summary.as_ref().unwrap().phase;
+    let phase = steward.summary().as_ref().unwrap().phase;
     let left_alone = StationRule { exempt: true, ..StationRule::default() };
     let rules = Rules { stations: [(StationId([2, 0, 0, 0, 0, 1]), left_alone)].into(), ..Rules::default() };
     let config = PolicyConfig { objective: yuzuri_policy::Objective::Latency, ..PolicyConfig::default() };
     steward.choose(config, rules);
     let plan = wire.look(&mut steward);
     assert!(plan.flows.iter().any(|(key, _)| *key == wire.flows[0].key));
-    let summary = steward.summary.as_ref().unwrap();
+    let summary = steward.summary().unwrap();
     assert!(summary.phase != Phase::StartUp && phase != Phase::StartUp, "it does not begin anew");
     assert!(summary.queue_us < 20_000, "{summary:?}");
     // The other one is let go.
@@ -433,12 +436,12 @@ fn it_stands_off_where_segments_are_lost() {
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
     assert_eq!(plan, Plan::default());
-    assert!(steward.summary.as_ref().unwrap().paced);
+    assert!(steward.summary().as_ref().unwrap().paced);
     wire.lost_permille = 0;
     wire.application_bps = vec![None; 3];
     wire.wants = vec![14_480.0; 3];
     let plan = (0..100).map(|_| wire.look(&mut steward)).last().unwrap();
-    assert_eq!(plan.flows.len(), 3, "{:?}", steward.summary);
+    assert_eq!(plan.flows.len(), 3, "{:?}", steward.summary());
 }
 
 /// While new connections are bounded, a known, unbounded one is excepted.

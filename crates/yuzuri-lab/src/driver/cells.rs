@@ -1,0 +1,146 @@
+//! The radio cells behind the access point: one, or two on channels that do not hear each other.
+//! The access point bridges them, as its radios are ports of one device.
+
+use super::DriverConfig;
+use super::frame::Frame;
+use super::places::Places;
+use crate::LabError;
+use yuzuri_netmodel::radio::{Cell, CellAccount, Node, To};
+use yuzuri_netmodel::{Arrival, Time};
+
+/// A cell with its terminals.
+struct Radio {
+    cell: Cell<Frame>,
+    places: Places,
+}
+
+/// Where a frame from a cell goes.
+pub(super) enum Reached {
+    /// To the access point's host.
+    Ap,
+    Terminal(u16),
+}
+
+pub(super) struct Cells {
+    radios: Vec<Radio>,
+    arrivals: Vec<Arrival<Frame, Node>>,
+}
+
+impl Cells {
+    pub(super) fn new(config: &DriverConfig) -> Result<Cells, LabError> {
+        let mut radios = Vec::new();
+        for (number, cell) in [&config.cell].into_iter().chain(&config.second_cell).enumerate() {
+            let is_elsewhere = |terminal: &u16| config.in_second_cell.contains(terminal) != (number == 1);
+            let absent: Vec<u16> = (0..cell.stations.len() as u16)
+                .filter(|terminal| config.absent.contains(terminal) || is_elsewhere(terminal))
+                .collect();
+            let (places, present) = Places::new(cell, &absent);
+            // Another seed: the cells' chances are their own.
+            let cell = Cell::new(&present, config.seed.wrapping_add((number as u64) << 32));
+            let cell = cell.map_err(|why| LabError::Run(format!("cell {}: {why}", number + 1)))?;
+            radios.push(Radio { cell, places });
+        }
+        Ok(Cells { radios, arrivals: Vec::new() })
+    }
+
+    /// A terminal associates with the access point's radio of a cell.
+    pub(super) fn join(&mut self, terminal: u16, cell: usize, at: Time) {
+        if let Some(radio) = self.radios.get_mut(cell) {
+            radio.places.join(terminal, at, &mut radio.cell);
+        }
+    }
+
+    /// It leaves the cell that it is in; the packets queued for it there are lost.
+    pub(super) fn leave(&mut self, terminal: u16, at: Time) {
+        for Radio { cell, places } in &mut self.radios {
+            places.leave(terminal, at, cell);
+        }
+    }
+
+    pub(super) fn next_arrival(&self) -> Option<Time> {
+        self.radios.iter().filter_map(|radio| radio.cell.next_arrival()).min()
+    }
+
+    /// Advances all cells, and returns what arrives at hosts.
+    pub(super) fn advance(&mut self, to: Time, out: &mut Vec<(Time, Reached, Frame)>) {
+        for number in 0..self.radios.len() {
+            let mut arrivals = std::mem::take(&mut self.arrivals);
+            self.radios[number].cell.advance(to, &mut arrivals);
+            for Arrival { at, at_node, from, packet } in arrivals.drain(..) {
+                match at_node {
+                    // A station ignores the access point's retransmission of its own group frame.
+                    node if node == from => {}
+                    Node::Ap => self.at_ap(at, number, packet, out),
+                    Node::Station(station) => {
+                        let terminal = self.radios[number].places.terminal(station);
+                        out.push((at, Reached::Terminal(terminal), packet));
+                    }
+                }
+            }
+            self.arrivals = arrivals;
+        }
+    }
+
+    /// The access point bridges its radios, and hands the rest to its host.
+    fn at_ap(&mut self, at: Time, from: usize, packet: Frame, out: &mut Vec<(Time, Reached, Frame)>) {
+        for Radio { cell, places } in
+            self.radios.iter_mut().enumerate().filter(|(number, _)| *number != from).map(|(_, radio)| radio)
+        {
+            match places.goes_to(&packet) {
+                To::One(Node::Ap) => {}
+                To::Group => cell.send(at, Node::Ap, To::Group, packet.clone()),
+                to => return cell.send(at, Node::Ap, to, packet),
+            }
+        }
+        out.push((at, Reached::Ap, packet));
+    }
+
+    /// A terminal sends; one that is not associated cannot.
+    pub(super) fn send(&mut self, now: Time, terminal: u16, frame: Frame) {
+        let there = self.radios.iter_mut().find_map(|radio| Some((radio.places.node(terminal)?, radio)));
+        if let Some((from, Radio { cell, places })) = there {
+            cell.send(now, from, places.goes_to(&frame), frame);
+        }
+    }
+
+    /// The access point sends to a terminal. If that is not associated, no station receives the
+    /// packet, as when the host forwards it.
+    pub(super) fn send_to(&mut self, now: Time, terminal: u16, frame: Frame) {
+        let there = self.radios.iter().position(|radio| radio.places.node(terminal).is_some());
+        if let Some(Radio { cell, places }) = self.radios.get_mut(there.unwrap_or(0)) {
+            let node = places.node(terminal).unwrap_or(Node::Ap);
+            cell.send(now, Node::Ap, To::One(node), frame);
+        }
+    }
+
+    /// The access point's host sends.
+    pub(super) fn send_from_host(&mut self, now: Time, frame: Frame) {
+        let last = self.radios.len().saturating_sub(1);
+        for Radio { cell, places } in &mut self.radios[..last] {
+            match places.goes_to(&frame) {
+                To::One(Node::Ap) => {}
+                To::Group => cell.send(now, Node::Ap, To::Group, frame.clone()),
+                to => return cell.send(now, Node::Ap, to, frame),
+            }
+        }
+        if let Some(Radio { cell, places }) = self.radios.last_mut() {
+            cell.send(now, Node::Ap, places.goes_to(&frame), frame);
+        }
+    }
+
+    /// The cells' accounts, with the terminals in order.
+    pub(super) fn accounts(&self) -> Vec<CellAccount> {
+        self.radios.iter().map(|radio| radio.places.in_order(radio.cell.account())).collect()
+    }
+
+    /// The queue of a terminal, packets.
+    pub(super) fn queued_at(&self, terminal: u16) -> u64 {
+        let of = |radio: &Radio| radio.cell.account().node(radio.places.node(terminal)?).map(|n| n.queue.now);
+        self.radios.iter().find_map(of).unwrap_or(0)
+    }
+
+    /// The queues of the access point's radios, packets.
+    pub(super) fn queued_at_ap(&self) -> u64 {
+        self.radios.iter().map(|radio| radio.cell.account().ap.queue.now).sum()
+    }
+}
