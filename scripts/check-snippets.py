@@ -35,7 +35,7 @@ def targets() -> set[str]:
 def names() -> set[str]:
     """The valid names for `--test`, `--bin` and `--example`."""
     crates = ROOT / "crates"
-    files = [*crates.glob("*/tests/*.rs"), *crates.glob("*/examples/*.rs"), *crates.glob("*/tests/*/main.rs")]
+    files = [*crates.glob("*/tests/*.rs"), *crates.glob("*/examples/*.rs"), *crates.glob("*/tests/tools/*.rs"), *crates.glob("*/tests/*/main.rs")]
     there = {file.parent.name if file.name == "main.rs" else file.stem for file in files}
     return there | {crate.name for crate in crates.iterdir()}
 

@@ -36,6 +36,7 @@
 //! validated.
 
 mod error;
+pub mod fairness;
 mod packet;
 pub mod queue;
 pub mod radio;

@@ -30,7 +30,6 @@ mod check;
 mod cubic;
 mod document;
 mod expand;
-pub mod fairness;
 mod mips;
 mod path;
 mod share;
@@ -44,6 +43,7 @@ pub use mips::{Mips, MipsError};
 pub use path::PathSpec;
 pub use share::{BoundBy, ShareChange, ShareChoice, ShareSpec};
 pub use workload::{Direction, WorkloadSpec};
+pub use yuzuri_netmodel::fairness;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -61,6 +61,12 @@ pub enum ShareError {
         /// The interfaces that exist.
         there: String,
     },
+    /// An access point has no interface to serve.
+    #[error(
+        "no interface: name the bridge towards the stations, or the device of each radio, by --interface or in \
+         the configuration file; `ip link` lists them"
+    )]
+    NoDevice,
     /// The group of an interface is not known yet.
     #[error(
         "{interface}: waiting for the gateway's link address, which tells the group; `group` in the configuration names one"

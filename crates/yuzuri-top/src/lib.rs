@@ -6,6 +6,22 @@
 //!
 //! There are three layers, and all but the last can be tested without a terminal: the state machine
 //! (view state and key handling), drawing (state to a grid of cells) and the terminal.
+//!
+//! ```no_run
+//! use parking_lot::Mutex;
+//! use std::sync::Arc;
+//! use std::sync::atomic::AtomicBool;
+//! use yuzuri_top::ThemeChoice;
+//! use yuzuri_trace::{Item, Session};
+//! use yuzuri_view::{Limits, LiveModel, NoControl};
+//!
+//! fn show(session: Arc<Session>, items: impl Iterator<Item = Item> + Send + 'static) -> Result<(), yuzuri_top::TopError> {
+//!     let model = Arc::new(Mutex::new(LiveModel::new(session, Limits::default())));
+//!     let feed = model.clone();
+//!     std::thread::spawn(move || items.for_each(|item| feed.lock().apply(&item)));
+//!     yuzuri_top::run(model, &NoControl, ThemeChoice::Auto, &AtomicBool::new(false))
+//! }
+//! ```
 
 mod app;
 mod chart_view;

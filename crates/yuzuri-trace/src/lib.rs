@@ -1,4 +1,4 @@
-//! The words every room of Yuzuri speaks: a [`Flow`], an [`Event`] with its [`Snapshot`] of the
+//! The types that all crates of Yuzuri share: a [`Flow`], an [`Event`] with its [`Snapshot`] of the
 //! connection, the [`Reason`] for it and the [`Place`] in the kernel where it happened, the
 //! [`Account`] of what was seen, kept and lost, and the recording format that carries them.
 //!

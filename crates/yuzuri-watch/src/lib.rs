@@ -15,7 +15,7 @@
 //! let watch = source(&options, false)?;
 //! let model = model(watch.session());
 //! let mut sinks = Sinks::default();
-//! sinks.add(Live::now(model.clone()), For::Face("the rows"));
+//! sinks.add(Live::now(model.clone()), For::View("the rows"));
 //! let stop = AtomicBool::new(false);
 //! let account = Pump::new(&sinks, &stop).for_time(Some(Duration::from_secs(10))).run(watch);
 //! sinks.finish()?;

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_exit::UsageError;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 use yuzuri_share::{
-    ApConfig, ApGroup, ApLoop, ControlSocket, Places, RadioConfig, Rules, StationId, StationRule,
+    ApConfig, ApGroup, ApLoop, ControlSocket, Places, RadioConfig, Rules, ShareError, StationId, StationRule,
 };
 
 pub const ENDS: &str = "\
@@ -152,10 +152,7 @@ impl Chosen {
         let radio = file.radio().ok().flatten();
         let devices = if args.interface.is_empty() { file.interface } else { args.interface.clone() };
         if devices.is_empty() {
-            bail!(UsageError::new(
-                "no interface: name the bridge towards the stations, or the device of each radio, by --interface or in \
-                 the configuration file; `ip link` lists them"
-            ));
+            bail!(UsageError::new(ShareError::NoDevice.to_string()));
         }
         Ok(Chosen {
             devices,

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use yuzuri_netmodel::fairness::jain;
 use yuzuri_netmodel::radio::{Cell, CellConfig, Node, To};
 use yuzuri_netmodel::wire::{Direction, Wire, WireConfig};
 use yuzuri_netmodel::{ConfigError, Packet, Time};
@@ -69,8 +70,7 @@ impl Uploaded {
         (segments * MSS * 8) as f64 / (self.seconds / 2.0) / 1e6
     }
     pub fn jain(&self) -> f64 {
-        let rates = || self.flows.iter().map(|flow| flow.segments as f64);
-        rates().sum::<f64>().powi(2) / (rates().count() as f64 * rates().map(|rate| rate * rate).sum::<f64>())
+        jain(self.flows.iter().map(|flow| flow.segments as f64)).unwrap_or(1.0)
     }
 }
 

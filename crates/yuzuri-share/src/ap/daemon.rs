@@ -92,10 +92,7 @@ impl ApLoop {
     /// If there is no device, privilege is missing, or a device does not support the gate.
     pub fn start(config: ApConfig) -> Result<ApLoop, ShareError> {
         if config.devices.is_empty() {
-            let why =
-                "name the bridge towards the stations, or the device of each radio; `ip link` lists them"
-                    .into();
-            return Err(ShareError::Setting { field: "--interface".into(), why });
+            return Err(ShareError::NoDevice);
         }
         let steerer = match &config.hostapd[..] {
             [] | [_] => None,

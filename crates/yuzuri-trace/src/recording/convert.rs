@@ -181,18 +181,14 @@ impl<'a> Table<'a> {
     /// Returns all rows as a batch, and leaves none.
     fn take(&mut self) -> Result<RecordBatch, ConvertError> {
         let count = self.rows.len();
-        let batch = self.rows.take().map_err(failed)?;
+        let batch = self.rows.take().map_err(ConvertError::write)?;
         if self.beside.is_none() {
             return Ok(batch);
         }
         let mut columns = batch.columns().to_vec();
-        columns.push(self.added.take(count).map_err(failed)?);
-        RecordBatch::try_new(self.schema.clone(), columns).map_err(failed)
+        columns.push(self.added.take(count).map_err(ConvertError::write)?);
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(ConvertError::write)
     }
-}
-
-pub(super) fn failed(error: impl std::fmt::Display) -> ConvertError {
-    ConvertError::Write(error.to_string())
 }
 
 /// The destination of converted rows.

@@ -133,3 +133,11 @@ pub enum ConvertError {
     )]
     Write(String),
 }
+
+#[cfg(feature = "convert")]
+impl ConvertError {
+    /// The result could not be written, by Arrow's, Parquet's or the system's error.
+    pub(super) fn write(error: impl std::fmt::Display) -> ConvertError {
+        ConvertError::Write(error.to_string())
+    }
+}

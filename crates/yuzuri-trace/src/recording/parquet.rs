@@ -1,7 +1,6 @@
 //! Batches as Parquet.
 
 use super::ConvertError;
-use super::convert::failed;
 use super::typed::{Values, columns};
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -36,10 +35,15 @@ impl<W: Write + Send> Parquet<W> {
             .set_key_value_metadata(Some(session.collect()))
             .build();
         add_encoded_arrow_schema_to_metadata(schema, &mut properties);
-        let columns = ArrowSchemaConverter::new().convert(schema).map_err(failed)?;
-        let group = columns.columns().iter().map(Waiting::new).collect::<Result<_, _>>().map_err(failed)?;
+        let columns = ArrowSchemaConverter::new().convert(schema).map_err(ConvertError::write)?;
+        let group = columns
+            .columns()
+            .iter()
+            .map(Waiting::new)
+            .collect::<Result<_, _>>()
+            .map_err(ConvertError::write)?;
         let file = SerializedFileWriter::new(out, columns.root_schema_ptr(), Arc::new(properties))
-            .map_err(failed)?;
+            .map_err(ConvertError::write)?;
         Ok(Parquet { file, group, rows: 0 })
     }
 
@@ -48,7 +52,7 @@ impl<W: Write + Send> Parquet<W> {
             waiting.append(&values);
         }
         self.rows += batch.num_rows();
-        if self.rows >= GROUP_ROWS { self.end_group().map_err(failed) } else { Ok(()) }
+        if self.rows >= GROUP_ROWS { self.end_group().map_err(ConvertError::write) } else { Ok(()) }
     }
 
     fn end_group(&mut self) -> Result<(), ParquetError> {
@@ -64,9 +68,9 @@ impl<W: Write + Send> Parquet<W> {
 
     pub(super) fn finish(mut self) -> Result<(), ConvertError> {
         if self.rows > 0 {
-            self.end_group().map_err(failed)?;
+            self.end_group().map_err(ConvertError::write)?;
         }
-        self.file.into_inner().map_err(failed)?.flush().map_err(failed)
+        self.file.into_inner().map_err(ConvertError::write)?.flush().map_err(ConvertError::write)
     }
 }
 

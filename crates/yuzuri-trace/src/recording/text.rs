@@ -1,7 +1,6 @@
 //! Batches as text: CSV (RFC 4180) and JSON lines.
 
 use super::ConvertError;
-use super::convert::failed;
 use super::typed::{Values, columns};
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -18,7 +17,7 @@ impl<W: Write> Csv<W> {
     /// Writes the header line.
     pub(super) fn new(schema: &Schema, out: W) -> Result<Self, ConvertError> {
         let mut out = csv::Writer::from_writer(out);
-        out.write_record(schema.fields().iter().map(|field| field.name())).map_err(failed)?;
+        out.write_record(schema.fields().iter().map(|field| field.name())).map_err(ConvertError::write)?;
         Ok(Csv { out, cell: Vec::new() })
     }
 
@@ -33,18 +32,18 @@ impl<W: Write> Csv<W> {
                         Values::Time(times) => {
                             self.cell.extend_from_slice(rfc3339(times.value(row)).as_bytes())
                         }
-                        numbers => numbers.append(row, &mut self.cell).map_err(failed)?,
+                        numbers => numbers.append(row, &mut self.cell).map_err(ConvertError::write)?,
                     }
                 }
-                self.out.write_field(&self.cell).map_err(failed)?;
+                self.out.write_field(&self.cell).map_err(ConvertError::write)?;
             }
-            self.out.write_record(None::<&[u8]>).map_err(failed)?;
+            self.out.write_record(None::<&[u8]>).map_err(ConvertError::write)?;
         }
         Ok(())
     }
 
     pub(super) fn finish(mut self) -> Result<(), ConvertError> {
-        self.out.flush().map_err(failed)
+        self.out.flush().map_err(ConvertError::write)
     }
 }
 
@@ -64,7 +63,7 @@ impl<W: Write> JsonLines<W> {
             Ok(name)
         };
         let names = schema.fields().iter().map(|field| name(field.name())).collect::<serde_json::Result<_>>();
-        Ok(JsonLines { out, names: names.map_err(failed)?, lines: Vec::new() })
+        Ok(JsonLines { out, names: names.map_err(ConvertError::write)?, lines: Vec::new() })
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), ConvertError> {
@@ -76,7 +75,7 @@ impl<W: Write> JsonLines<W> {
                 if array.is_valid(row) {
                     self.lines.push(before);
                     self.lines.extend_from_slice(name);
-                    values.append(row, &mut self.lines).map_err(failed)?;
+                    values.append(row, &mut self.lines).map_err(ConvertError::write)?;
                     before = b',';
                 }
             }
@@ -85,11 +84,11 @@ impl<W: Write> JsonLines<W> {
             }
             self.lines.extend_from_slice(b"}\n");
         }
-        self.out.write_all(&self.lines).map_err(failed)
+        self.out.write_all(&self.lines).map_err(ConvertError::write)
     }
 
     pub(super) fn finish(mut self) -> Result<(), ConvertError> {
-        self.out.flush().map_err(failed)
+        self.out.flush().map_err(ConvertError::write)
     }
 }
 

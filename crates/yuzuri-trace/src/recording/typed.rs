@@ -5,7 +5,6 @@
 //! megabytes.
 
 use super::ConvertError;
-use super::convert::failed;
 use arrow_array::types::{
     ArrowPrimitiveType, Int64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
@@ -36,7 +35,9 @@ pub(super) fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, ConvertErr
 }
 
 fn column<'a>(field: &Field, array: &'a ArrayRef) -> Result<Column<'a>, ConvertError> {
-    let other = || failed(format!("column '{}' has the unknown type {}", field.name(), field.data_type()));
+    let other = || {
+        ConvertError::write(format!("column '{}' has the unknown type {}", field.name(), field.data_type()))
+    };
     Ok((array.as_ref(), Values::of(array).ok_or_else(other)?))
 }
 

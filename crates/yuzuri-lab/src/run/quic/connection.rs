@@ -9,8 +9,8 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
-    ServerConfig, StreamId, Transmit, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint,
+    EndpointConfig, Event, ServerConfig, StreamId, Transmit, TransportConfig, VarInt,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature_with_raw_key};
@@ -68,8 +68,9 @@ pub(super) fn upload(
     };
     let near = bind(terminal, SocketAddr::new(terminal.v4.into(), 0))?.map_err(network)?;
     let far = bind(&topology.server, server_at)?.map_err(network)?;
-    let failed = |why: String| LabError::Run(format!("{doing} of terminal {}: {why}", job.terminal));
-    let (client, server) = configurations().map_err(|why| failed(why.to_string()))?;
+    let failed =
+        |why: &dyn std::fmt::Display| LabError::Run(format!("{doing} of terminal {}: {why}", job.terminal));
+    let (client, server) = configurations().map_err(|why| failed(&why))?;
     // A seed of the terminal: connection ids and the like are the same in each run.
     let seed = Some([job.terminal as u8; 32]);
     let end = |socket, server| End {
@@ -80,7 +81,7 @@ pub(super) fn upload(
     };
     let (mut sender, mut receiver) = (end(near, None), end(far, Some(Arc::new(server))));
     let begun = sender.endpoint.connect(Instant::now(), client, server_at, "server");
-    sender.connection = Some(begun.map_err(|why| failed(why.to_string()))?);
+    sender.connection = Some(begun.map_err(|why| failed(&why))?);
     let before = flow.samples.last().map_or(0, |sample| sample.received_bytes);
     let (mut stream, mut received, mut sample_at) = (None, before, Instant::now());
     let mut streams = Vec::new();
@@ -89,8 +90,10 @@ pub(super) fn upload(
         for end in [&mut sender, &mut receiver] {
             end.hear().map_err(network)?;
         }
-        sender.run(|connection| write(connection, &mut stream)).map_err(&failed)?;
-        receiver.run(|connection| received += read(connection, &mut streams)).map_err(&failed)?;
+        sender.run(|connection| write(connection, &mut stream)).map_err(|lost| failed(&lost))?;
+        receiver
+            .run(|connection| received += read(connection, &mut streams))
+            .map_err(|lost| failed(&lost))?;
         for end in [&mut sender, &mut receiver] {
             end.speak().map_err(network)?;
         }
@@ -194,7 +197,7 @@ impl End {
     }
 
     /// Runs due timers and the application.
-    fn run(&mut self, application: impl FnOnce(&mut Connection)) -> Result<(), String> {
+    fn run(&mut self, application: impl FnOnce(&mut Connection)) -> Result<(), ConnectionError> {
         let Some((handle, connection)) = &mut self.connection else { return Ok(()) };
         let now = Instant::now();
         if connection.poll_timeout().is_some_and(|at| at <= now) {
@@ -203,7 +206,7 @@ impl End {
         application(connection);
         while let Some(event) = connection.poll() {
             if let Event::ConnectionLost { reason } = event {
-                return Err(reason.to_string());
+                return Err(reason);
             }
         }
         while let Some(event) = connection.poll_endpoint_events() {

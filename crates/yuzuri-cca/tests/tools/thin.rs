@@ -7,7 +7,7 @@
 //! (`tcp_cong_state_set`), which `xz` decompresses. The first `SECONDS` of each trace are written
 //! to `OUT/NAME.csv.zst`.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../common/mod.rs"]
 mod common;
 
 use common::{Ack, Trace, state};

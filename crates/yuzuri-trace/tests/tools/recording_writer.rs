@@ -9,7 +9,7 @@
 //! thousand events.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::path::PathBuf;

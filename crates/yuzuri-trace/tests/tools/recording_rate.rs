@@ -4,7 +4,7 @@
 //! `cargo run --release -p yuzuri-trace --example recording_rate [ROWS] [FLOWS]`
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../common/mod.rs"]
 mod common;
 
 use common::{Traffic, session};
