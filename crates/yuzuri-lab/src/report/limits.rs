@@ -106,6 +106,7 @@ mod tests {
             pacing_wait_us: 0,
             prior_cwnd: 0,
             wmem_alloc: 0,
+            ..Sender::UNKNOWN
         };
         Event {
             mono_ns: 5_000_000_000 + ms * 1_000_000,
