@@ -339,7 +339,9 @@ fn named(ranked: &[Ranked]) -> Answer {
     let set: Vec<String> =
         ranked.iter().filter(|r| r.probability >= INDISTINGUISHABLE * best).map(|r| r.name.clone()).collect();
     if set.len() > MAX_NAMES {
-        return Answer::Unknown { because: format!("{} algorithms explain the window equally well", set.len()) };
+        return Answer::Unknown {
+            because: format!("{} algorithms explain the window equally well", set.len()),
+        };
     }
     Answer::Named { name: set.first().cloned().unwrap_or_default(), set }
 }
