@@ -124,14 +124,14 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     let moved = moves(window_trace) + window_trace.reductions.len();
     if moved < MIN_ROUNDS {
         return Some(format!(
-            "the flight moved {moved} times in {counted} rounds after slow start: what stands still names no algorithm, and a rate of the application, \
-             pacing or the sender's own device may hold it"
+            "the flight changed {moved} times in {counted} rounds after slow start: a constant flight identifies no algorithm; a rate of the application, \
+             pacing or the sender's own device may limit it"
         ));
     }
     if best.score.is_other_beta() {
         let more = if best.score.beta_off > 0.0 { "more" } else { "less" };
         return Some(format!(
-            "none of the known algorithms: {} comes nearest, but keeps {more} of the window after losses than was kept",
+            "none of the known algorithms: {} comes nearest, but leaves {more} of the window after losses than was observed",
             best.name
         ));
     }
@@ -163,7 +163,7 @@ fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
 fn at_losses(counted: usize) -> Option<String> {
     let at_losses = evidence::AT_LOSSES;
     (counted < MIN_LOSSES)
-        .then(|| format!("{at_losses}, which foretell {counted} windows: {MIN_LOSSES} are needed"))
+        .then(|| format!("{at_losses}, which predict {counted} windows: {MIN_LOSSES} are needed"))
 }
 
 /// In three of four rounds, a steady flight is within this many segments plus this fraction of its
@@ -187,8 +187,8 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
         windows.iter().filter(|window| (**window - median).abs() <= STEADY.0 + STEADY.1 * median).count();
     (near * 4 >= windows.len() * 3).then(|| {
         format!(
-            "; the flight stands at {median:.0} segments ({:.1} Mbit/s), and the application, pacing or the sender's own device may \
-             hold it",
+            "; the flight is constant at {median:.0} segments ({:.1} Mbit/s): the application, pacing or the sender's own device may \
+             limit it",
             rate_mbps(window_trace)
         )
     })
@@ -267,30 +267,30 @@ fn rate_mbps(window_trace: &WindowTrace) -> f64 {
 /// distinguished from it.
 fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<String> {
     let grows = match none.growth {
-        Growth::Stands => "stands still".to_owned(),
+        Growth::Stands => "is constant".to_owned(),
         Growth::ByAddition => format!("grows by {:.2} segments a round", none.step),
         Growth::ByFactor => format!("grows by {:.1} % a round", none.step * 100.0),
     };
     let beta_text = if none.score.reductions > 0 {
-        format!(" and keeps {:.2} of the window after losses", none.beta)
+        format!(" and leaves {:.2} of the window after losses", none.beta)
     } else {
         String::new()
     };
     let how = if none.probability > best.probability {
-        "comes nearer"
+        "fits better"
     } else if none.probability >= NONE_INDISTINGUISHABLE * best.probability {
-        "is not told apart from it"
+        "fits as well"
     } else {
         return None;
     };
     if at_losses {
         return Some(format!(
-            "none of the known algorithms: {} comes nearest, but does not foresee the windows at losses better than chance",
+            "none of the known algorithms: {} comes nearest, but does not predict the windows at losses better than chance",
             best.name
         ));
     }
     Some(format!(
-        "none of the known algorithms: {} comes nearest, but a flight that just {grows}{beta_text} {how}",
+        "none of the known algorithms: {} comes nearest, but a flight that only {grows}{beta_text} {how}",
         best.name
     ))
 }
@@ -302,8 +302,8 @@ fn stands(held: usize, moved: usize, best: &Ranked) -> Option<String> {
     let decided = held + moved;
     (held > 0 && moved * FOLLOWS < decided).then(|| {
         format!(
-            "{} comes nearest, but the flight moved in {moved} of {decided} rounds in which it would have moved its window: the flight stands still, \
-             and the application, pacing or the sender's own device may hold it",
+            "{} comes nearest, but the flight changed in {moved} of {decided} rounds in which it would have changed its window: the flight is constant; \
+             the application, pacing or the sender's own device may limit it",
             best.name
         )
     })
@@ -339,7 +339,9 @@ fn named(ranked: &[Ranked]) -> Answer {
     let set: Vec<String> =
         ranked.iter().filter(|r| r.probability >= INDISTINGUISHABLE * best).map(|r| r.name.clone()).collect();
     if set.len() > MAX_NAMES {
-        return Answer::Unknown { because: format!("{} algorithms explain the window alike", set.len()) };
+        return Answer::Unknown {
+            because: format!("{} algorithms explain the window equally well", set.len()),
+        };
     }
     Answer::Named { name: set.first().cloned().unwrap_or_default(), set }
 }
@@ -388,7 +390,7 @@ mod tests {
             trace((0..40).map(|n| if n % 9 == 8 { 121.0 } else { 101.0 + (n % 3) as f32 }), None, false);
         assert!(
             observed_rounds(&device).is_some_and(
-                |observed_rounds| observed_rounds.contains("stands at 102 segments (4.0 Mbit/s)")
+                |observed_rounds| observed_rounds.contains("constant at 102 segments (4.0 Mbit/s)")
             ),
             "{:?}",
             observed_rounds(&device)

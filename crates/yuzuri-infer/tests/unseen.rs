@@ -89,5 +89,5 @@ fn what_nobody_foresees_is_unknown() {
 fn a_few_losses_are_not_enough() {
     let verdict = at_receiver(&[400, reno(), reno()]);
     let Answer::Unknown { because } = &verdict.answer else { panic!("{:?}", verdict.answer) };
-    assert!(because.contains("foretell 2 windows"), "{because}");
+    assert!(because.contains("predict 2 windows"), "{because}");
 }

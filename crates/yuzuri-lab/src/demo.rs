@@ -87,8 +87,7 @@ pub fn scenario(base: &Scenario, half_s: f64, endless: bool) -> Scenario {
     scenario
 }
 
-/// The same with nothing on the terminals: what [`scenario`] makes of a file, but the access point
-/// shares for them.
+/// Moves sharing in a result of [`scenario`] from the terminals to the access point.
 pub fn at_access_point(mut scenario: Scenario) -> Scenario {
     let share = scenario.share.take().unwrap_or_default();
     scenario.gate =

@@ -144,7 +144,7 @@ fn compares(out: &Path, yuzuri: &RunRecord, cubic: &RunRecord) {
     let row = format!("mean RTT, ms{}{}", cell(cubic.totals.rtt_mean_ms), cell(yuzuri.totals.rtt_mean_ms));
     assert!(page.contains(&row), "{row}");
     assert_eq!(page.matches("<svg ").count(), 4);
-    // Which of the points is meant, nobody knows.
+    // A folder of several points is ambiguous.
     let output = lab(&["compare"], &[out, &of("yuzuri"), Path::new("--out"), &file]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("name the folder of a run in it"), "{}", text(&output.stderr));

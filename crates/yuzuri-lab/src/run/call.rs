@@ -114,7 +114,7 @@ pub fn hold(
     while !stop.load(Ordering::Relaxed) {
         let wait = next.saturating_duration_since(Instant::now()).min(STOP_CHECK);
         let mut fds: Vec<_> = sockets.iter().map(|s| PollFd::new(s.as_fd(), PollFlags::POLLIN)).collect();
-        // A signal ends it early, which is as good.
+        // A signal may end the wait early; the loop checks the time and the flag anyway.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None);
         if Instant::now() >= next {
             next += interval;
