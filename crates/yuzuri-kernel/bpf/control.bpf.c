@@ -94,7 +94,8 @@ struct cubic {
 };
 
 _Static_assert(sizeof(struct cubic) == 104, "ICSK_CA_PRIV_SIZE");
-_Static_assert(__builtin_offsetof(struct cubic, bound_report) == BOUND_REPORT * sizeof(u64), "where the monitor looks");
+_Static_assert(__builtin_offsetof(struct cubic, bound_report) == BOUND_REPORT * sizeof(u64),
+	       "where the monitor looks");
 
 static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {

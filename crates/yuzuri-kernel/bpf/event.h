@@ -36,13 +36,13 @@ enum mark {
 	MARK_APP_LIMITED = 16,
 	MARK_SSTHRESH = 32,
 	/* These two are also bits of yuzuri_trace::Marks, four higher there. */
-	MARK_AT_BOUND = 0x40,    /* the window control's upper bound holds the window */
+	MARK_AT_BOUND = 0x40,      /* the window control's upper bound holds the window */
 	MARK_REPORTS_BOUND = 0x80, /* it has such a control, which reports that */
-	MARK_UNDO = 0x100,       /* undo_marker was reset: a reduction was undone */
-	MARK_REORDERING = 0x200, /* reord_seen grew */
-	MARK_CONTROL = 0x400,    /* another congestion control */
-	MARK_AFTER_RTO = 0x800,  /* first retransmission after the timer set Loss */
-	MARK_RENEGING = 0x1000,  /* is_sack_reneg */
+	MARK_UNDO = 0x100,         /* undo_marker was reset: a reduction was undone */
+	MARK_REORDERING = 0x200,   /* reord_seen grew */
+	MARK_CONTROL = 0x400,      /* another congestion control */
+	MARK_AFTER_RTO = 0x800,    /* first retransmission after the timer set Loss */
+	MARK_RENEGING = 0x1000,    /* is_sack_reneg */
 	/* From here on these are bits of yuzuri_trace::Marks again, six lower there. */
 	MARK_NO_SPACE = 0x2000,     /* SOCK_NOSPACE, where all is sent and half of the buffer is used */
 	MARK_CWND_LIMITED = 0x4000, /* is_cwnd_limited */

@@ -24,10 +24,10 @@ const volatile u32 rests_after = 0;
 
 u32 mode = MODE_OBSERVE;
 u32 reports_all = 0; /* the walk reports resting flows, too */
-u32 walks = 0;     /* the number of this walk */
-u32 resting = 0;   /* flows that the walk did not report because they rest */
-u32 silent = 0;    /* of these, flows whose control does not signal when they begin to send */
-u32 opened = 0;    /* a flow was established since user space set this to 0 */
+u32 walks = 0;       /* the number of this walk */
+u32 resting = 0;     /* flows that the walk did not report because they rest */
+u32 silent = 0;      /* of these, flows whose control does not signal when they begin to send */
+u32 opened = 0;      /* a flow was established since user space set this to 0 */
 /* Two, so that user space changes one while the other is in use. */
 struct scope scopes[2] = {};
 u32 scope_now = 0;

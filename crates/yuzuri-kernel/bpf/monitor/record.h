@@ -82,7 +82,8 @@ static __always_inline u16 state_marks(struct sock *sk, struct tcp_sock *tp, con
 	u16 marks = 0;
 
 	if ((report & ~0xffull) == BOUND_REPORT_BY_CONTROL)
-		marks |= report & BOUND_REPORT_AT_BOUND ? MARK_REPORTS_BOUND | MARK_AT_BOUND : MARK_REPORTS_BOUND;
+		marks |=
+		    report & BOUND_REPORT_AT_BOUND ? MARK_REPORTS_BOUND | MARK_AT_BOUND : MARK_REPORTS_BOUND;
 	if (BPF_CORE_READ_BITFIELD(tp, rate_app_limited))
 		marks |= MARK_APP_LIMITED;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
