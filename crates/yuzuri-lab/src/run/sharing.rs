@@ -173,7 +173,8 @@ pub struct Shared {
     pub notes: Vec<String>,
 }
 
-/// The group has a key only if an access point leads it: terminals obey an access point in a keyed
+/// group only. Without one, messages are those of kept runs. No run has a host that forges
+/// messages.
 /// group only. Without one, messages are those of kept runs. No run has a host that forges messages.
 pub(super) fn group_key(scenario: &Scenario) -> KeySource {
     match scenario.gate {
