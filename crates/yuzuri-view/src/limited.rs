@@ -135,6 +135,11 @@ pub struct FlowLimits {
 }
 
 impl FlowLimits {
+    /// Sets the scale of the receiver's window, for observations from packets; records have it.
+    pub fn scaled_by(&mut self, scale: Option<u8>) {
+        self.window_scale = scale.map(u32::from);
+    }
+
     /// What the kernel's chronographs had reached before the first record.
     pub fn chronographs_from(&mut self, before: Chronographs) {
         if let Some((first, _)) = &mut self.chronographs {
@@ -201,6 +206,7 @@ impl FlowLimits {
     /// `stretch`.
     pub fn add_packets(&mut self, now: &Observation, stretch: impl FnMut(Stretch)) {
         self.from_packets = true;
+        self.mss_bytes = now.mss_bytes;
         let counts = Counts {
             time_us: now.time_us,
             acked_bytes: now.acked_bytes,

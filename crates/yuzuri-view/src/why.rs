@@ -315,6 +315,7 @@ fn round_rate_above(rate_bps: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use yuzuri_limits::Observation;
     use yuzuri_trace::{Event, Sender, Snapshot};
 
     fn flow(of: impl Fn(u64) -> Snapshot) -> FlowLimits {
@@ -369,6 +370,20 @@ mod tests {
         for scale in [7, u32::MAX] {
             assert!(!of(65_160, scale).unwrap().remedy.contains("scal"), "{scale}");
         }
+    }
+
+    #[test]
+    fn a_capture_with_the_handshake_shows_that_windows_have_no_scale() {
+        let mut flow = FlowLimits::default();
+        let full =
+            Observation { receive_window_bytes: Some(65_160), mss_bytes: 1448, ..Observation::default() };
+        for (scale, fills) in [(None, false), (Some(7), false), (Some(0), true)] {
+            flow.scaled_by(scale);
+            flow.add_packets(&full, |_| {});
+            assert_eq!(flow.fills_unscaled(), fills, "{scale:?}");
+        }
+        flow.add_packets(&Observation { receive_window_bytes: Some(70_000), ..full }, |_| {});
+        assert!(!flow.fills_unscaled(), "no unscaled window is that large");
     }
 
     #[test]

@@ -55,12 +55,15 @@ pub struct PacketLimits {
     pub stretches: Vec<Stretch>,
     /// By round, as in [`WindowTrace::rounds`].
     pub rounds: Vec<Limit>,
+    /// The scale of the receiver's window, 0 without window scaling; `None` if the handshake was
+    /// not captured.
+    pub window_scale: Option<u8>,
 }
 
 /// Determines what limited the sender of a trace. `looks` come from the tracker, for the same
 /// rounds.
 pub fn packet_limits(trace: &WindowTrace, looks: &SenderSigns) -> PacketLimits {
-    let mut limits = PacketLimits::default();
+    let mut limits = PacketLimits { window_scale: looks.scale, ..PacketLimits::default() };
     let Some(first) = trace.rounds.first() else { return limits };
     let mut teller = LimitRules::new(trace, looks);
     let mut classifier = Classifier::default();

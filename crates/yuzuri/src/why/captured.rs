@@ -76,6 +76,6 @@ fn take(flows: &mut Flows, ended: &Ended, key: FlowKey, number: &mut u64) {
         *number += 1;
         let id = FlowId(*number);
         let flow = Flow { id, local: key.end(end), remote: key.end(end.other()), ..Flow::default() };
-        flows.take_packets(Arc::new(flow), &limits.observations);
+        flows.take_packets(Arc::new(flow), &limits);
     }
 }

@@ -3,7 +3,7 @@
 use super::Shared;
 use std::collections::HashMap;
 use std::sync::Arc;
-use yuzuri_limits::Observation;
+use yuzuri_infer::packets::PacketLimits;
 use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
 use yuzuri_view::limited::{Chronographs, FlowLimits};
 use yuzuri_view::together::{Delays, MAX_FLOWS as MAX_COMPARED, Together, share_a_bottleneck};
@@ -115,11 +115,12 @@ impl Flows {
     }
 
     /// Adds a sender's observations from packets.
-    pub fn take_packets(&mut self, flow: Arc<Flow>, observations: &[Observation]) {
+    pub fn take_packets(&mut self, flow: Arc<Flow>, packets: &PacketLimits) {
         let timed = self.timed;
         let mut begun = false;
         if let Some(answer) = self.answer(flow.id) {
-            for now in observations {
+            answer.limits.scaled_by(packets.window_scale);
+            for now in &packets.observations {
                 answer.limits.add_packets(now, |_| {});
                 begun |= answer.time(now.time_us, now.least_rtt_us.or(now.srtt_us), timed);
             }
