@@ -174,8 +174,8 @@ pub struct Shared {
 }
 
 /// group only. Without one, messages are those of kept runs. No run has a host that forges
-/// messages.
-/// group only. Without one, messages are those of kept runs. No run has a host that forges messages.
+/// messages. group only. Without one, messages are those of kept runs. No run has a host that
+/// forges messages.
 pub(super) fn group_key(scenario: &Scenario) -> KeySource {
     match scenario.gate {
         Some(_) => KeySource::Key(Key::from_bytes(GROUP_KEY)),
