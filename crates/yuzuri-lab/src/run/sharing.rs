@@ -173,9 +173,9 @@ pub struct Shared {
     pub notes: Vec<String>,
 }
 
-/// group only. Without one, messages are those of kept runs. No run has a host that forges
-/// messages. group only. Without one, messages are those of kept runs. No run has a host that
-/// forges messages.
+/// The group has a key only if an access point leads it: terminals obey an access point in a keyed
+/// group only. Without one, messages are as in earlier runs. No run has a host that forges
+/// messages.
 pub(super) fn group_key(scenario: &Scenario) -> KeySource {
     match scenario.gate {
         Some(_) => KeySource::Key(Key::from_bytes(GROUP_KEY)),
