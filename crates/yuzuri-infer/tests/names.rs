@@ -161,7 +161,7 @@ fn a_flight_that_stands_still_names_nobody() {
     }
     match made.verdict().answer {
         Answer::Unknown { because } => {
-            assert!(because.contains("moved 1 times") || because.contains("follows a rate"), "{because}")
+            assert!(because.contains("changed 1 times") || because.contains("follows a rate"), "{because}")
         }
         named => panic!("{named:?}"),
     }
