@@ -26,9 +26,6 @@ const STEP: f64 = 0.5;
 const STEP_UP: f64 = 2.0 - STEP;
 /// Half of a step: the round-trip time followed.
 const HALF_STEP: f64 = (1.0 + STEP) / 2.0;
-/// Who carries less than this part of what it did gives away more than a queue: nearer to a step
-/// that costs all than to one that costs nothing.
-const COSTS: f64 = 0.7;
 /// A standing queue is looked at again after twice this time, and each time that it stays after
 /// twice as long, up to the second. A step up that carried no more is tried again after half of it,
 /// and then alike.
@@ -179,15 +176,14 @@ impl Queue {
         queue_s: f64,
     ) -> Answer {
         let mut down = *self.down.get_or_insert(here);
-        let time = here.round_trip_s / down.round_trip_s;
+        let [time, rate] = [here.round_trip_s / down.round_trip_s, here.carried / down.first];
         if here.in_flight() > down.in_flight() {
             // Windows have not given way yet, or the path changed.
             down = here;
-        } else if time < HALF_STEP && here.carried >= COSTS * down.first {
+        } else if time < HALF_STEP && rate >= time {
             down = Step { first: down.first, before: down.before, ..here };
         } else if here.since.since(down.since) >= settles {
-            let rate = here.carried / down.first;
-            if rate < COSTS || rate < STEADY && rate < time {
+            if rate < STEADY && rate < time {
                 self.down = None;
                 self.standing_s = queue_s;
                 self.found_at = here.since;
