@@ -6,6 +6,8 @@
 # of ROUNDS rounds (5), in wall-clock time including program start. Each program runs twice per
 # round, and the second run counts. tshark reads the first 100,000 packets.
 #   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1)
+#   INSTRUCTIONS=1: counts instructions instead (valgrind), by one thread and by the busier of two:
+#   the same on a busy machine. PACKETS=200000 takes a minute.
 #   YUZURI_EVAL: the built yuzuri-eval
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +24,21 @@ trap 'rm -rf "$folder"' EXIT
 file=$folder/synthetic.pcap
 "$evaluate" capture synthesise "$packets" "$seed" "$flows" "$snaplen" "$file"
 
+if [ -n "${INSTRUCTIONS:-}" ]; then
+    command -v valgrind >/dev/null || { echo "valgrind is not installed, by which instructions are counted: apt-get install valgrind" >&2; exit 1; }
+    # The instructions of the busiest thread.
+    instructions() {
+        rm -f "$folder"/count*
+        valgrind --quiet --tool=callgrind --separate-threads=yes --callgrind-out-file="$folder/count" \
+            "$evaluate" capture rebuild "$file" --threads "$1" >/dev/null 2>&1
+        awk '$1 == "totals:" && $2 > most { most = $2 } END { print most }' "$folder"/count*
+    }
+    one=$(instructions 1) two=$(instructions 2)
+    awk -v n="$packets" -v one="$one" -v two="$two" -v flows="$flows" -v seed="$seed" 'BEGIN {
+        printf "%d packets of %d flows, seed %d: %.0f instructions a packet by one thread, two threads %.2f times as fast\n", n, flows, seed, one / n, one / two
+    }'
+    exit
+fi
 windows() { "$evaluate" capture rebuild "$file"; }
 threads=$(nproc)
 windows_spread() { "$evaluate" capture rebuild "$file" --threads $((threads < 4 ? threads : 4)); }

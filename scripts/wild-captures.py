@@ -44,27 +44,40 @@ SO_MAX_PACING_RATE = 47
 SO_TIMESTAMPNS = 35
 PACKET_OUTGOING = 4
 ETH_P_ALL = 3
+# So late a busy machine may start programs.
+LATE_SECONDS = 30
 
 
 def run(*words):
     subprocess.run(words, check=True)
 
 
+def until_told(seconds):
+    """Whether to go on: until SIGTERM, or so long at most."""
+    told = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+    until = time.monotonic() + seconds
+    return lambda: not told and time.monotonic() < until
+
+
 def capture(interface, path, seconds):
-    """Writes what passes an interface until the time is over."""
+    """Writes what passes an interface until it is told that the transfer is over."""
     source = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     source.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE if hasattr(socket, "SO_RCVBUFFORCE") else 33, 64 << 20)
     source.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     source.bind((interface, ETH_P_ALL))
     source.settimeout(0.2)
-    until = time.monotonic() + seconds
+    goes_on = until_told(seconds)
     with open(path, "wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAPLEN_BYTES, 1))
         print("ready", flush=True)
-        while time.monotonic() < until:
+        while True:
             try:
                 frame, extra, _, _ = source.recvmsg(SNAPLEN_BYTES, 64, socket.MSG_TRUNC)
             except TimeoutError:
+                # On a busy machine what waits in the socket is written first.
+                if not goes_on():
+                    break
                 continue
             stamp = next(data for level, kind, data in extra if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS)
             seconds_since, nanoseconds = struct.unpack("qq", stamp)
@@ -121,11 +134,11 @@ def send(control, count, pacing_bytes_s, write_bytes_s, seconds):
 
 def poll(path, interval_s, seconds):
     """Writes what `ss` prints, each time after the time of its call."""
-    until = time.monotonic() + seconds
+    goes_on = until_told(seconds)
     with open(path, "w", encoding="utf-8") as out:
         print("ready", flush=True)
-        while (now := time.monotonic()) < until:
-            called = time.time()
+        while goes_on():
+            now, called = time.monotonic(), time.time()
             found = subprocess.run(["ss", "-tinH", "dst", "10.0.2.2"], stdout=subprocess.PIPE, text=True, check=True)
             out.write(f"{called:.6f}\n{found.stdout}")
             time.sleep(max(0.0, now + interval_s - time.monotonic()))
@@ -219,11 +232,11 @@ def one(rng, number, given):
         if given.thin:
             net.thin(of)
         for namespace, interface, side in ((net.sender, "tor", "snd"), (net.receiver, "tor", "rcv")):
-            running.append(start(namespace, "capture", interface, folder / f"{name}.{side}.pcap", seconds + 1))
+            running.append(start(namespace, "capture", interface, folder / f"{name}.{side}.pcap", seconds + LATE_SECONDS))
         receiver_bytes = buffer_bytes if kind == "receiver" else 0
         if given.poll:
             log = folder / f"{name}_{round(interval_s * 1000)}.ss.txt"
-            running.append(start(net.sender, "poll", log, interval_s, seconds + 0.3))
+            running.append(start(net.sender, "poll", log, interval_s, seconds + LATE_SECONDS))
         running.append(start(net.receiver, "receive", count, receiver_bytes, seconds + 0.5))
         running.append(start(net.sender, "send", control, count, below_bytes_s if kind == "pacing" else 0,
                              below_bytes_s if kind == "application" else 0, seconds, ready=False))
@@ -232,8 +245,11 @@ def one(rng, number, given):
             thread.start()
         for thread in stalls if given.stalls else []:
             thread.join()
-        for process in running:
-            process.wait(timeout=seconds + 30)
+        for process in running[-2:]:
+            process.wait(timeout=seconds + LATE_SECONDS)
+        for process in running[:-2]:
+            process.terminate()
+            process.wait(timeout=LATE_SECONDS)
         said = f", {100 * loss:.2f} % of the packets lost" if given.loss else ""
         said += f", one acknowledgement of {of}" if given.thin else ""
         print(f"{name}: {rate_bps / 1e6:.1f} Mbit/s, {delay_ms if has_delay else 0} ms, queue of {queue_bytes} B{said}", flush=True)

@@ -67,11 +67,17 @@ pub fn addresses(number: u16) -> (SocketAddr, SocketAddr) {
 
 /// Simulates a bulk transfer.
 pub fn run(algorithm: Algorithm, line: Line) -> Run {
+    run_of(SenderConfig { algorithm, ..SenderConfig::default() }, line)
+}
+
+/// Simulates a bulk transfer of this sender.
+pub fn run_of(config: SenderConfig, line: Line) -> Run {
+    let algorithm = config.algorithm;
     enum Arrival {
         Data(Segment),
         Ack(Segment),
     }
-    let mut sender = Sender::new(0, SenderConfig { algorithm, ..SenderConfig::default() }, 1);
+    let mut sender = Sender::new(0, config, 1);
     let mut receiver = Receiver::new(0, ReceiverConfig::default());
     let mut run = Run { control: algorithm.name(), ..Run::default() };
     let mut queue: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
