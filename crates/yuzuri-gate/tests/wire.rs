@@ -263,7 +263,8 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
             let mut due = None;
             while advertised(&upload.near) <= BOUND + 1024 {
                 let late = killed.elapsed() > limit;
-                let more = received() - *due.get_or_insert(received());
+                let now = received();
+                let more = now - *due.get_or_insert(now);
                 if late {
                     assert!(more < or_with, "round {round}: bounded {limit:?} after the kill");
                 } else {

@@ -294,7 +294,7 @@ impl ApStatus {
         for BottleneckStatus { channel_mhz, summary } in &self.bottlenecks {
             let place = match channel_mhz {
                 None => "wire behind the radios".to_owned(),
-                Some(0) => "wired".to_owned(),
+                Some(0) => "wired, or channel not known".to_owned(),
                 Some(mhz) => format!("{mhz} MHz"),
             };
             writeln!(
