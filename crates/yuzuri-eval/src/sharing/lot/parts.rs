@@ -12,7 +12,7 @@ use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Fixed, ScenarioError, run};
 
 /// The least window that the policy gives, segments: with less, delayed ACKs stall a flow.
-const LEAST_WINDOW: u32 = 4;
+const MIN_WINDOW: u32 = 4;
 /// For so long after a change of the wire or of radios the queue counts as the change's.
 const CHANGES_FOR_MS: u64 = 5_000;
 
@@ -83,7 +83,7 @@ impl Sums {
 /// # Errors
 /// None for drawn settings.
 pub fn with_least_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
-    let bounds = Bounds { upper: Some(LEAST_WINDOW), ..Bounds::default() };
+    let bounds = Bounds { upper: Some(MIN_WINDOW), ..Bounds::default() };
     let mut least = Fixed(vec![bounds; drawn.phys.len() - drawn.outside]);
     Ok(Figures::of(drawn, &run(&drawn.scenario, &mut least)?))
 }
