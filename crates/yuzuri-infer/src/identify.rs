@@ -384,26 +384,20 @@ mod tests {
 
     #[test]
     fn a_flight_stands_that_loses_nothing_and_stays_near_its_median() {
-        let observed_rounds = |trace: &WindowTrace| standing(trace, &vec![1.0; trace.rounds.len()]);
+        let reason = |trace: &WindowTrace| standing(trace, &vec![1.0; trace.rounds.len()]);
         // As behind the sender's own device: 102 segments, except while a host stalls.
         let device =
             trace((0..40).map(|n| if n % 9 == 8 { 121.0 } else { 101.0 + (n % 3) as f32 }), None, false);
         assert!(
-            observed_rounds(&device).is_some_and(
-                |observed_rounds| observed_rounds.contains("constant at 102 segments (4.0 Mbit/s)")
-            ),
+            reason(&device).is_some_and(|text| text.contains("constant at 102 segments (4.0 Mbit/s)")),
             "{:?}",
-            observed_rounds(&device)
+            reason(&device)
         );
         let growing = trace((0..40).map(|n| 60.0 + n as f32), None, false);
-        assert_eq!(observed_rounds(&growing), None);
+        assert_eq!(reason(&growing), None);
         let reduction = Reduction::begun(0, Cause::Recovery, 102.0);
-        assert_eq!(
-            observed_rounds(&WindowTrace { reductions: vec![reduction], ..device }),
-            None,
-            "a loss moved it"
-        );
-        assert_eq!(observed_rounds(&WindowTrace::default()), None);
+        assert_eq!(reason(&WindowTrace { reductions: vec![reduction], ..device }), None, "a loss moved it");
+        assert_eq!(reason(&WindowTrace::default()), None);
     }
 
     #[test]
