@@ -45,6 +45,7 @@ pub mod order;
 mod rate;
 pub mod text;
 pub mod together;
+mod totals;
 pub mod why;
 
 pub use control::{Control, NoControl, Refused, Replay};
@@ -54,3 +55,4 @@ pub use ingest::Ingest;
 pub use limited_by::LimitedBy;
 pub use model::{Limits, LiveModel, Logged, Row, Tally};
 pub use order::SortKey;
+pub use totals::{FlowTotals, Totals};

@@ -1,7 +1,7 @@
 //! The loop that reads a source and distributes its items.
 
+use crate::spent::Spent;
 use crate::{Requests, Sinks};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::Watch;
@@ -78,11 +78,11 @@ impl<'a> Pump<'a> {
                 && !sinks.failed()
                 && until.is_none_or(|until| Instant::now() < until)
         };
-        let mut passed_on = Instant::now();
+        let (mut passed_on, mut spent) = (Instant::now(), Spent::default());
         let take = |items: &mut Vec<Item>| {
             if !items.is_empty() && passed_on.elapsed() >= gather {
                 passed_on = Instant::now();
-                sinks.give(&Arc::new(std::mem::take(items)));
+                spent.pass_on(items, |batch| sinks.give(batch));
             }
         };
         let mut next_report = Instant::now();

@@ -31,6 +31,7 @@ mod live;
 mod recorder;
 mod remote;
 mod sinks;
+mod spent;
 
 pub use drive::{Pump, drive};
 pub use live::{Live, SharedModel, model};
