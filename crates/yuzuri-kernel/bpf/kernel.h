@@ -194,6 +194,7 @@ struct sock {
 
 struct inet_sock {
 	struct sock sk;
+	__be16 inet_sport;
 };
 
 struct inet_connection_sock {

@@ -64,6 +64,30 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
     }
 }
 
+/// A socket that is reset has given its port back before the hook runs. Its identity, which is
+/// announced again there because nothing had happened on it before, still has the port, and a filter
+/// for that port still selects it.
+#[test]
+fn a_reset_is_seen_by_the_local_port_although_the_socket_has_given_it_back() {
+    const TEST: &str = "a_reset_is_seen_by_the_local_port_although_the_socket_has_given_it_back";
+    for v6 in [false, true] {
+        let Some(net) = Net::or_skip(TEST) else { return };
+        let to = if v6 { net.v6(Side::B) } else { net.v4(Side::B) };
+        let pair = Pair::new(&net, Side::A, to, "reno");
+        let near = pair.near_addr();
+        let filter = format!("netns:{} port:{}", net.name(Side::A), near.port());
+        let mut watched = Watched::start(&filter, Density::EveryAck);
+        watched.until("the silent flow", |items| common::flow_id(items, near).is_some());
+        socket2::SockRef::from(&pair.near).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+        drop(pair);
+        watched.until("the close", |items| closed(items) == 1);
+        let seen = watched.finish_whole();
+        assert!(seen.flows().iter().all(|flow| flow.local == near), "{:?}", seen.flows());
+        let close = seen.of(near).into_iter().find(|event| event.kind == Kind::Close).unwrap();
+        assert_ne!(close.reason, Reason::CloseNotSeen, "{close:?}");
+    }
+}
+
 /// Segments received, by the records' counts.
 fn segments(events: &[&Event]) -> u64 {
     events.iter().map(|e| u64::from(e.counts.acks)).sum()

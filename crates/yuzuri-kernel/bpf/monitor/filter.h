@@ -158,7 +158,7 @@ static __noinline void decide(struct sock *sk, struct flow *flow)
 		}
 	}
 	addresses(sk, subject.local, subject.remote);
-	subject.local_port = sk->__sk_common.skc_num;
+	subject.local_port = local_port(sk);
 	subject.remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
 	subject.netns = from ? from->__sk_common.skc_net.net->ns.inum : 0;
 	bpf_probe_read_kernel(&subject.cgroup, sizeof(subject.cgroup), &sk->sk_cgrp_data.cgroup);

@@ -39,7 +39,7 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	record->mono_ns = bpf_ktime_get_ns();
 	record->cookie = flow->cookie;
 	addresses(sk, (u32 *)record->local, (u32 *)record->remote);
-	record->local_port = sk->__sk_common.skc_num;
+	record->local_port = local_port(sk);
 	record->remote_port = bpf_ntohs(sk->__sk_common.skc_dport);
 	record->cgroup = from->sk_cgrp_data.cgroup ? from->sk_cgrp_data.cgroup->kn->id : 0;
 	record->inode = inode;

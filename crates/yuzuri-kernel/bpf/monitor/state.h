@@ -8,6 +8,7 @@
 #include "../kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 #include "../event.h"
 
 /* False if the kernel has no tcp:tcp_cong_state_set (before 5.19): then the next ACK shows the
@@ -82,6 +83,15 @@ static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
 static __always_inline struct sock *untrusted(struct sock *sk)
 {
 	return (struct sock *)tcp_of(sk);
+}
+
+/* The local port, host order. A socket that closes has given it back before the tracepoint runs:
+ * inet_put_port() clears skc_num, and leaves inet_sport. */
+static __always_inline u16 local_port(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	return tp ? bpf_ntohs(tp->inet_conn.icsk_inet.inet_sport) : 0;
 }
 
 #endif
