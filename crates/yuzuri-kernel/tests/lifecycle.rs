@@ -65,8 +65,8 @@ fn a_transfer_is_seen_from_open_to_close_at_both_ends() {
 }
 
 /// A socket that is reset has given its port back before the hook runs. Its identity, which is
-/// announced again there because nothing had happened on it before, still has the port, and a filter
-/// for that port still selects it.
+/// announced again there because nothing had happened on it before, still has the port, and a
+/// filter for that port still selects it.
 #[test]
 fn a_reset_is_seen_by_the_local_port_although_the_socket_has_given_it_back() {
     const TEST: &str = "a_reset_is_seen_by_the_local_port_although_the_socket_has_given_it_back";

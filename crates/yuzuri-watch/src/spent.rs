@@ -12,10 +12,11 @@ pub(crate) struct Spent {
     given: VecDeque<Batch>,
 }
 
-/// Batches that are remembered: with more of them waiting, a sink is slow, and memory is not what it
-/// waits for.
+/// Batches that are remembered: with more of them waiting, a sink is slow, and memory is not what
+/// it waits for.
 const MAX_GIVEN: usize = 8;
-/// A buffer that has more than this many times the room of the last batch is freed: bursts are rare.
+/// A buffer that has more than this many times the room of the last batch is freed: bursts are
+/// rare.
 const MAX_ROOM: usize = 4;
 
 impl Spent {
