@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::fmt::Write;
+use yuzuri_stats::median_of_sorted;
 
 /// The target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -46,7 +47,7 @@ impl Figure {
         Some(Figure {
             name: name.into(),
             unit,
-            median: median(&sorted)?,
+            median: median_of_sorted(&sorted)?,
             min: *sorted.first()?,
             max: *sorted.last()?,
             n: sorted.len(),
@@ -75,15 +76,6 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     sorted
-}
-
-/// The median of sorted values.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        return sorted.get(half).copied();
-    }
-    Some((sorted.get(half.checked_sub(1)?)? + sorted.get(half)?) / 2.0)
 }
 
 /// A confidence interval of at least 95 % for the true median, by the binomial distribution of the

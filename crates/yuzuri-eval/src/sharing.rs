@@ -1,5 +1,5 @@
 //! The gains and costs of sharing, in simulation: every setting of the matrix with every contender,
-//! and settings drawn by lot.
+//! and settings drawn at random.
 
 mod contender;
 mod contest;
@@ -13,9 +13,7 @@ use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use contender::Contender;
 pub use contest::each;
-pub use lot::{
-    CLASSES, Drawn, Figures as LotFigures, columns, quantile, setting as drawn, sharing as shared,
-};
+pub use lot::{CLASSES, Drawn, Figures as LotFigures, columns, setting as drawn, sharing as shared};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

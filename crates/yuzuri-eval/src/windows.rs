@@ -4,6 +4,7 @@
 use anyhow::{Context, bail};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use yuzuri_stats::lower_quantile;
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{FlowId, Item};
 
@@ -71,8 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let within = apart.iter().filter(|(d, _)| *d <= 1).count();
     let mut sorted: Vec<u32> = apart.iter().map(|(d, _)| *d).collect();
     sorted.sort_unstable();
-    let quantile =
-        |part: f64| sorted.get(((sorted.len() as f64 - 1.0) * part) as usize).copied().unwrap_or(0);
+    let quantile = |part: f64| lower_quantile(&sorted, part).unwrap_or(0);
     println!(
         "{} round trips of {:.1} ms: {:.1} % within 1 segment, median {}, 95th percentile {}, most {}; first beyond 1 at {}",
         apart.len(),

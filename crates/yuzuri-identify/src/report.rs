@@ -9,6 +9,7 @@ use yuzuri_capture::FileFacts;
 use yuzuri_cca::Algorithm;
 use yuzuri_infer::verdict::{Answer, Verdict};
 use yuzuri_infer::window_trace::{Cause, WindowTrace};
+use yuzuri_stats::{upper_median, upper_median_by};
 
 /// The properties of a log of windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -80,10 +81,8 @@ impl Summary {
             rounds.iter().filter(|round| f(round)).count() as u64
         };
         let mut windows: Vec<f32> = rounds.iter().map(|round| round.window).collect();
-        windows.sort_by(f32::total_cmp);
         let mut rtts: Vec<u32> =
             rounds.iter().map(|round| round.rtt_mean_us).filter(|rtt| *rtt > 0).collect();
-        rtts.sort_unstable();
         Summary {
             rounds: rounds.len() as u64 + window_trace.rounds_left_out,
             seconds: window_trace.seconds(),
@@ -96,9 +95,9 @@ impl Summary {
             application_limited: count(&|round| round.limits.application),
             receiver_limited: count(&|round| round.limits.receiver),
             in_recovery: count(&|round| round.limits.recovery),
-            window_median: windows.get(windows.len() / 2).copied().unwrap_or(0.0),
-            window_greatest: windows.last().copied().unwrap_or(0.0),
-            rtt_median_us: rtts.get(rtts.len() / 2).copied().unwrap_or(0),
+            window_median: upper_median_by(&mut windows, f32::total_cmp).unwrap_or(0.0),
+            window_greatest: windows.into_iter().max_by(f32::total_cmp).unwrap_or(0.0),
+            rtt_median_us: upper_median(&mut rtts).unwrap_or(0),
         }
     }
 }

@@ -9,11 +9,7 @@ use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
 use crate::window_trace::{CapturePoint, Cause, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::{Algorithm, CcaKind, CubicConstants};
-
-/// The median; `None` if there are no values.
-pub(crate) fn median(values: Vec<f64>) -> Option<f64> {
-    Measured::of(values).map(|measured| measured.median)
-}
+use yuzuri_stats::median_of_sorted;
 
 impl Measured {
     /// From several measurements; `None` if there are none. The interval is that of the order
@@ -21,12 +17,8 @@ impl Measured {
     pub fn of(mut values: Vec<f64>) -> Option<Measured> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
+        let median = median_of_sorted(&values)?;
         let count = values.len();
-        let median = match count {
-            0 => return None,
-            n if n % 2 == 1 => values[n / 2],
-            n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
-        };
         // Ranks n/2 -+ 0.98 sqrt(n): 95 % of the binomial distribution.
         let reach = 0.98 * (count as f64).sqrt();
         let middle = count as f64 / 2.0;

@@ -11,6 +11,7 @@ use crate::window_trace::{Round, SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
 use yuzuri_cca::Algorithm;
 use yuzuri_limits::{Limit, LimitTimes};
+use yuzuri_stats::upper_median_by;
 
 /// Minimum number of rounds after slow start with evidence that an answer needs.
 const MIN_ROUNDS: usize = 8;
@@ -178,11 +179,7 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     }
     let rounds = window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan());
     let mut windows: Vec<f32> = rounds.map(|(round, _)| round.window).collect();
-    let middle = windows.len() / 2;
-    if windows.is_empty() {
-        return None;
-    }
-    let median = *windows.select_nth_unstable_by(middle, f32::total_cmp).1;
+    let median = upper_median_by(&mut windows, f32::total_cmp)?;
     let near =
         windows.iter().filter(|window| (**window - median).abs() <= STEADY.0 + STEADY.1 * median).count();
     (near * 4 >= windows.len() * 3).then(|| {

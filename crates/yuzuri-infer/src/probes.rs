@@ -7,6 +7,7 @@
 
 use crate::verdict::Measured;
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
+use yuzuri_stats::upper_median_by;
 
 /// A window of at most this many segments is a PROBE_RTT dip of BBR (which goes to 4), if windows
 /// are otherwise more than twice that.
@@ -87,8 +88,7 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
         return found;
     };
     let mut windows: Vec<f32> = rounds.iter().map(|round| round.window).collect();
-    let middle = windows.len() / 2;
-    let typical = *windows.select_nth_unstable_by(middle, f32::total_cmp).1;
+    let typical = upper_median_by(&mut windows, f32::total_cmp).unwrap_or_default();
     let fallen = if typical > 2.0 * FALLEN { FALLEN } else { 0.0 };
     let steady = |round: &Round| round.window > fallen && !round.limits.recovery && !round.limits.application;
     let (mut last_ns, mut rests) = (None, 0_usize);
@@ -177,8 +177,7 @@ pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
         };
         let mut windows: Vec<f32> = stretch[..=count].iter().map(|round| round.window).collect();
         let least = windows.iter().copied().fold(f32::INFINITY, f32::min);
-        let middle = windows.len() / 2;
-        let typical = *windows.select_nth_unstable_by(middle, f32::total_cmp).1;
+        let typical = upper_median_by(&mut windows, f32::total_cmp).unwrap_or_default();
         without += usize::from(least > HALVED.0 * typical + HALVED.1);
         place += count + 1;
     }

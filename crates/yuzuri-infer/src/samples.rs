@@ -7,6 +7,7 @@
 use crate::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
 use std::collections::HashMap;
 use yuzuri_cca::CaState;
+use yuzuri_stats::upper_median_by;
 
 /// Without the state: consecutive duplicate acknowledgements, or retransmissions, that make a
 /// falling window a reduction.
@@ -191,7 +192,7 @@ impl Rounds {
     }
 
     /// A single acknowledgement of all that was in flight: the sender had nothing outstanding when
-    /// it sent again, and its algorithm is told so (`CA_EVENT_TX_START`; Vegas forgets its
+    /// it resumed, and its algorithm is notified (`CA_EVENT_TX_START`; Vegas forgets its
     /// round-trip times).
     fn emptied(&mut self, acked: u64, last: &Sample, sample: &Sample) {
         let size = u64::from(self.size());
@@ -445,10 +446,9 @@ impl Rounds {
                 fullness.push(flight / round.window.max(1.0));
             }
         }
-        fullness.sort_by(f32::total_cmp);
         // An algorithm that paces always keeps its window above its flight; its flight is taken as
         // its window.
-        let paced = fullness.get(fullness.len() / 2).is_some_and(|half| *half < FULL);
+        let paced = upper_median_by(&mut fullness, f32::total_cmp).is_some_and(|median| median < FULL);
         for (round, (_, flight)) in window_trace.rounds.iter_mut().zip(&self.raw) {
             let flight = flight.segments(mss);
             if flight <= 0.0 || round.limits.recovery {

@@ -4,6 +4,7 @@ use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::{Cut, Replay};
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Algorithm, CcaKind, Spread};
+use yuzuri_stats::upper_median_by;
 
 /// Noise of a reconstructed window: this many segments, and this fraction of it.
 const WINDOW_NOISE: (f32, f32) = (0.7, 0.01);
@@ -391,9 +392,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         if count < MIN_ROUNDS {
             continue;
         }
-        let middle = count / 2;
-        let shared = *off.select_nth_unstable_by(middle, f32::total_cmp).1;
-        let shared = shared.clamp(-SHARED, SHARED);
+        let shared = upper_median_by(&mut off, f32::total_cmp).unwrap_or_default().clamp(-SHARED, SHARED);
         let sum: f64 = if let Some(cruise) = cruise {
             counted().map(|f| f64::from(cruise.residual(f.seen, f.predicted)).powi(2).min(1e4)).sum()
         } else {
@@ -438,11 +437,12 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         };
         score.reductions += 1;
     }
-    if cruise.is_none() && algorithm != Algorithm::Cdg && !replay.backoff.is_empty() {
+    if cruise.is_none() && algorithm != Algorithm::Cdg {
         let mut off: Vec<f32> =
             replay.backoff.iter().map(|b| (b.predicted - b.seen) / unit(BETA_NOISE, b.before)).collect();
-        let middle = off.len() / 2;
-        score.beta_off = f64::from(*off.select_nth_unstable_by(middle, f32::total_cmp).1);
+        if let Some(median) = upper_median_by(&mut off, f32::total_cmp) {
+            score.beta_off = f64::from(median);
+        }
     }
     let mut falls = 0.0;
     for cut in &replay.cuts {

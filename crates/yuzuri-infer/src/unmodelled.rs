@@ -7,9 +7,9 @@
 //! Such a flight continues from the same windows as a replay does, with the simplest growth, and
 //! with constants fitted to the flow.
 
-use crate::evidence::median;
 use crate::replay::{Backoff, Replay};
 use crate::score;
+use crate::verdict::Measured;
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +126,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
     );
     let fallen = fitted_beta(of.cuts.iter().map(|c| (c.seen, c.before)), score::off_by_fall);
     let epochs = additions.len() as f64;
+    let median = |values: Vec<f64>| Measured::of(values).map(|measured| measured.median);
     let spread = [0.0, median(spreads.0).unwrap_or(1.0), median(spreads.1).unwrap_or(1.0)];
     let (addition, factor) = (median(additions).unwrap_or(0.0), median(factors).unwrap_or(0.0));
     let steps = [(Growth::Stands, 0.0), (Growth::ByAddition, addition), (Growth::ByFactor, factor)];

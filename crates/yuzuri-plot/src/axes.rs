@@ -22,6 +22,21 @@ pub fn ceiling(value: f64) -> f64 {
     steps.into_iter().map(|s| s * power).find(|s| *s >= value * 1.02).unwrap_or(12.0 * power)
 }
 
+/// The finite value nearest to the place of a quantile, for the end of an axis. Not for figures
+/// that people read: `yuzuri-stats` has those.
+pub fn axis_quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
+    values.retain(|value| value.is_finite());
+    values.sort_by(f64::total_cmp);
+    values.get(((values.len().max(1) - 1) as f64 * part).round() as usize).copied()
+}
+
+/// The end of an axis that a single spike does not stretch: at most twice what 99 % of the values
+/// stay below.
+pub fn ceiling_without_spikes(values: Vec<f64>) -> f64 {
+    let greatest = values.iter().copied().fold(0.0, f64::max);
+    ceiling(axis_quantile(values, 0.99).map_or(greatest, |high| greatest.min(high * 2.0)))
+}
+
 /// A number of an axis, no longer than it needs to be.
 pub fn short(value: &f64) -> String {
     match value.abs() {
@@ -82,6 +97,16 @@ mod tests {
     fn axes_end_at_round_numbers() {
         let ends: Vec<f64> = [23.9, 0.0, 98.0, 99.0, 101.0, f64::NAN].into_iter().map(ceiling).collect();
         assert_eq!(ends, [25.0, 1.0, 100.0, 120.0, 120.0, 1.0]);
+    }
+
+    #[test]
+    fn a_spike_does_not_stretch_an_axis() {
+        let spike = |count| [vec![1.0; count], vec![f64::NAN, 50.0]].concat();
+        assert_eq!(axis_quantile(spike(2), 0.5), Some(1.0));
+        assert_eq!(axis_quantile(vec![f64::NAN], 0.5), None);
+        assert_eq!(ceiling_without_spikes(spike(500)), 2.5);
+        assert_eq!(ceiling_without_spikes(spike(2)), 60.0);
+        assert_eq!(ceiling_without_spikes(Vec::new()), 1.0);
     }
 
     #[test]

@@ -22,5 +22,5 @@ mod compact;
 pub mod limits;
 mod svg;
 
-pub use axes::{FONT, GRID, INK, ceiling, frame, short, steps};
+pub use axes::{FONT, GRID, INK, axis_quantile, ceiling, ceiling_without_spikes, frame, short, steps};
 pub use svg::{Area, DrawError, Drawn, escaped, hex, svg};

@@ -12,6 +12,7 @@ use neli::types::GenlBuffer;
 use neli::utils::Groups;
 use std::collections::{HashMap, VecDeque};
 use yuzuri_policy::{Aggregation, RadioHint};
+use yuzuri_stats::upper_median_by;
 
 // linux/nl80211.h: enum nl80211_attrs, nl80211_iftype, nl80211_sta_info, nl80211_rate_info. Rates
 // are in units of 100 kbit/s.
@@ -134,8 +135,8 @@ impl Wireless {
     }
 }
 
-/// What an interface's driver tells now of those it talks to, whatever the interface's type:
-/// stations of an access point, or the access point of a station. Without a median of their rates.
+/// What an interface's driver now reports of its peers, whatever the interface's type: stations of
+/// an access point, or the access point of a station. Without a median of their rates.
 /// `None` if it is not a wireless one.
 pub(crate) fn peers(interface: u32) -> Option<Vec<Heard>> {
     let mut found = Vec::new();
@@ -169,9 +170,7 @@ fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> Option<Rate> {
     while rates.len() > LOOKS {
         rates.pop_front();
     }
-    let mut sorted: Vec<Rate> = rates.iter().copied().collect();
-    sorted.sort_by_key(|(bps, _)| *bps);
-    sorted.get(sorted.len() / 2).copied()
+    upper_median_by(&mut Vec::from_iter(rates.iter().copied()), |(one, _), (other, _)| one.cmp(other))
 }
 
 /// A wireless interface.
@@ -391,7 +390,7 @@ pub(crate) mod recorded {
         Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap()
     }
 
-    /// An entry of a dump of stations that tells this of one.
+    /// An entry of a dump of stations, with this for one station.
     pub(crate) fn entry(parsed: &[Vec<u8>]) -> Attributes {
         attributes(&[attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]), nested(ATTR_STA_INFO, parsed)])
     }

@@ -46,6 +46,7 @@ impl Histogram {
         (self.samples > 0).then(|| self.sum as f64 / self.samples as f64)
     }
 
+    /// The nearest rank of `yuzuri-stats`, as the middle of its bucket.
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
         let rank = (self.samples as f64 * q).ceil().max(1.0) as u64;
         let mut seen = 0;

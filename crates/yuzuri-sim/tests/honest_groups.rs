@@ -32,6 +32,7 @@ use yuzuri_sim::{
     Change, ChangeKind, Direction, NoSteer, Observation, Scenario, Sharing, Steer, Terminal, Traffic,
     hint_of, path, run,
 };
+use yuzuri_stats::lower_quantile;
 
 const DEFAULT_CASES: u64 = 8;
 const SECONDS: u64 = 40;
@@ -245,10 +246,10 @@ fn honest_members_do_not_doubt() {
         }
     }
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let quantile = |of: &[f64], q: f64| {
+    let quantile = |of: &[f64], part: f64| {
         let mut of = of.to_vec();
         of.sort_by(f64::total_cmp);
-        of[((of.len() - 1) as f64 * q) as usize]
+        lower_quantile(&of, part).unwrap_or(f64::NAN)
     };
     println!(
         "{cases} cases (seed {seed}): members doubt in {}, members leave in {}: {left:?}",

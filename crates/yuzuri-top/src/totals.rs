@@ -4,6 +4,7 @@ use crate::look::Line;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use yuzuri_limits::Limit;
+use yuzuri_stats::upper_median;
 
 /// The group of flows whose process is not known.
 pub(crate) const UNKNOWN: &str = "(unknown)";
@@ -84,8 +85,7 @@ pub(crate) fn sum<'a>(name: String, lines: impl Iterator<Item = &'a Line>) -> To
             limits[limit as usize] += 1;
         }
     }
-    srtts.sort_unstable();
-    total.srtt_us = srtts.get(srtts.len() / 2).copied();
+    total.srtt_us = upper_median(&mut srtts);
     let most = limits.iter().copied().max().filter(|most| *most > 0);
     total.limit = most.and_then(|most| limits.iter().position(|n| *n == most)).map(|n| Limit::ALL[n]);
     total

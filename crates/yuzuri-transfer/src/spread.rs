@@ -38,7 +38,8 @@ impl Spread {
         self.max = self.max.max(value);
     }
 
-    /// Minimum, median (the lower of the two midpoint values) and maximum; `None` without values.
+    /// Minimum, median and maximum; `None` without values. Of an even number of values the median
+    /// is the lower of the two in the middle: the nearest rank of `yuzuri-stats`.
     pub(crate) fn min_median_max(&self) -> Option<(u64, u64, u64)> {
         let half = self.count.div_ceil(2);
         let mut below = 0;

@@ -8,6 +8,7 @@
 //! common at the same moment.
 
 use std::collections::VecDeque;
+use yuzuri_stats::upper_median_by;
 
 /// A cell of the grid, microseconds. Queues rise and fall over several round trips.
 const CELL_US: u64 = 100_000;
@@ -100,8 +101,9 @@ impl Delays {
     fn waits(&self) -> bool {
         let mut rtts: Vec<f64> =
             (self.first_cell..self.last_cell()).filter_map(|cell| self.rtt_us(cell)).collect();
-        rtts.sort_by(f64::total_cmp);
-        rtts.first().is_some_and(|least| rtts[rtts.len() / 2] - least >= MIN_QUEUE_US)
+        let least = rtts.iter().copied().min_by(f64::total_cmp);
+        let median = upper_median_by(&mut rtts, f64::total_cmp);
+        median.zip(least).is_some_and(|(median, least)| median - least >= MIN_QUEUE_US)
     }
 
     /// The change in each cell from the previous one, where both are known.
@@ -109,8 +111,7 @@ impl Delays {
         let mut changes: Vec<Option<f64>> =
             (from..to).map(|cell| Some(self.rtt_us(cell)? - self.rtt_us(cell.checked_sub(1)?)?)).collect();
         let mut sizes: Vec<f64> = changes.iter().flatten().map(|change| change.abs()).collect();
-        sizes.sort_by(f64::total_cmp);
-        let most = sizes.get(sizes.len() / 2).map_or(0.0, |median| median * CLIPPED);
+        let most = upper_median_by(&mut sizes, f64::total_cmp).map_or(0.0, |median| median * CLIPPED);
         changes.iter_mut().flatten().for_each(|change| *change = change.clamp(-most, most));
         changes
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use yuzuri_stats::nearest_rank;
 use yuzuri_transfer::{Report, SendEvent};
 use yuzuri_view::text;
 
@@ -34,11 +35,7 @@ impl Latency {
     fn of(times_us: &[Option<u64>]) -> Latency {
         let mut answered: Vec<u64> = times_us.iter().flatten().copied().collect();
         answered.sort_unstable();
-        // The nearest rank.
-        let at = |part: f64| {
-            let rank = (part * answered.len() as f64).ceil() as usize;
-            answered.get(rank.saturating_sub(1)).copied()
-        };
+        let at = |part: f64| nearest_rank(&answered, part);
         Latency {
             kind: "latency",
             handshakes: times_us.len(),
@@ -57,7 +54,8 @@ impl Latency {
             n => format!("; {n} without an answer within {}", text::time_us(PATIENCE.as_micros() as f64)),
         };
         format!(
-            "latency beside the load: median {}, least {}, 95 % within {}, most {} ({} handshakes{unanswered})",
+            "latency under load: median {}, minimum {}, 95 % within {}, maximum {} ({} \
+             handshakes{unanswered})",
             time(self.median_us),
             time(self.min_us),
             time(self.p95_us),
@@ -123,9 +121,7 @@ fn measure(peer: SocketAddr, stop: &AtomicBool) -> Vec<Option<u64>> {
             }
             Err(error) if error.kind() == ErrorKind::TimedOut => times_us.push(None),
             Err(error) => {
-                eprintln!(
-                    "yuzuri: measuring latency beside the load: a handshake with {peer} failed: {error}"
-                );
+                eprintln!("yuzuri: measuring latency under load: a handshake with {peer} failed: {error}");
                 break;
             }
         }

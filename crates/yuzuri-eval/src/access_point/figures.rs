@@ -2,9 +2,9 @@
 
 use super::contender::Contender;
 use super::setting::{Group, Setting};
-use crate::sharing::quantile;
 use serde::Serialize;
 use yuzuri_sim::{Results, ScenarioError, hint_of};
+use yuzuri_stats::quantile;
 
 /// Part of a wire's rate that is payload: 1448 bytes of 1514.
 const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
@@ -18,7 +18,7 @@ pub struct Figures {
     pub jain: f64,
     /// Mean smoothed round-trip time of those that upload, above the path's, ms.
     pub queue_ms: f64,
-    /// Part of the segments that were sent again.
+    /// Fraction of the segments that were retransmitted.
     pub resent: f64,
     /// The rate of the stations that take part or use QUIC, relative to an equal share of the
     /// total; NaN: there are none.
@@ -28,7 +28,7 @@ pub struct Figures {
     /// The 99th percentile of the time from a frame of the call to its answer, above the path's,
     /// ms; NaN without a call.
     pub call_ms: f64,
-    /// Segments of the call that were sent again.
+    /// Segments of the call that were retransmitted.
     pub call_resent: f64,
 }
 

@@ -3,8 +3,8 @@
 use super::contender::Contender;
 use super::figures::Figures;
 use super::setting::{Group, Setting};
-use crate::sharing::quantile;
 use std::fmt::Write as _;
+use yuzuri_stats::quantile;
 
 /// A setting and the results of each contender in it.
 pub struct Row {
@@ -26,7 +26,7 @@ impl Row {
 /// One row per contender and group: over the settings of the group.
 pub fn summary(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| settings | contender | total over CUBIC, median | least | queue median, ms | p90 | Jain median | least | sent again, median % | most % |\n\
+        "| settings | contender | total over CUBIC, median | min | queue median, ms | p90 | Jain median | min | retransmitted, median % | max % |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for group in Group::ALL {
@@ -71,12 +71,13 @@ pub fn rows(rows: &[Row]) -> String {
             Group::Half | Group::Weights | Group::Quic => {
                 ", part of those that take part or use QUIC; least part"
             }
-            Group::Call => ", 99th percentile of the call above the path, ms; sent again",
+            Group::Call => ", 99th percentile of the call above the path, ms; retransmitted",
             _ => "",
         };
         let _ = writeln!(
             text,
-            "\n### {}\n\nTotal in Mbit/s, Jain's index, time above the path's in ms, sent again in %{more}.\n\n| setting | {} |\n|---|{}",
+            "\n### {}\n\nTotal in Mbit/s, Jain's index, time above the path's in ms, retransmitted in \
+             %{more}.\n\n| setting | {} |\n|---|{}",
             group.title(),
             heads.join(" | "),
             "---|".repeat(heads.len())
@@ -121,20 +122,20 @@ pub fn verdicts(rows: &[Row]) -> String {
     let gate = Contender::Gate;
     let alike = |row: &Row| row.setting.group == Group::Alike;
     let at_least = |value: f64, least: f64| (value >= least, format!("{value:.3}"));
-    limit("alike radios: at least 0.98 of CUBIC's total (802.11g with ACKs left out: 1.05)", &|row| {
+    limit("equal radios: at least 0.98 of CUBIC's total (802.11g with thinned ACKs: 1.05)", &|row| {
         let (contender, least) = if row.setting.is_g() { (Contender::Thinned, 1.05) } else { (gate, 0.98) };
         let ratio = row.ratio(contender)?;
         alike(row).then(|| at_least(ratio, least))
     });
-    limit("alike radios: mean round-trip time at most 30 ms above the path's", &|row| {
+    limit("equal radios: mean round-trip time at most 30 ms above the path's", &|row| {
         let queue_ms = row.of(gate)?.queue_ms;
         alike(row).then(|| (queue_ms <= 30.0, format!("{queue_ms:.0} ms above")))
     });
-    limit("alike radios: Jain's index at least 0.98", &|row| {
+    limit("equal radios: Jain's index at least 0.98", &|row| {
         let jain = row.of(gate)?.jain;
         alike(row).then(|| at_least(jain, 0.98))
     });
-    limit("alike radios: below 0.1 % sent again", &|row| {
+    limit("equal radios: below 0.1 % retransmitted", &|row| {
         let resent = row.of(gate)?.resent * 100.0;
         alike(row).then(|| (resent < 0.1, format!("{resent:.2} %")))
     });
@@ -143,7 +144,7 @@ pub fn verdicts(rows: &[Row]) -> String {
         let held = ratio >= 1.35 && jain >= 0.98;
         (row.setting.group == Group::Mixed).then(|| (held, format!("{ratio:.2}, Jain {jain:.3}")))
     });
-    limit("half take part: at least 0.93 of an equal part for them", &|row| {
+    limit("half run Yuzuri: at least 0.93 of an equal part for them", &|row| {
         let special = row.of(gate)?.special;
         (row.setting.group == Group::Half).then(|| at_least(special, 0.93))
     });
@@ -162,10 +163,10 @@ pub fn verdicts(rows: &[Row]) -> String {
         let why = format!("Jain {:.3}, least {:.2}", figures.jain, figures.least);
         (row.setting.group == Group::Quic).then_some((held, why))
     });
-    limit("a call: 99th percentile at most 40 ms above the path, nothing sent again", &|row| {
+    limit("a call: 99th percentile at most 40 ms above the path, nothing retransmitted", &|row| {
         let figures = row.of(gate)?;
         let held = figures.call_ms <= 40.0 && figures.call_resent == 0.0;
-        let why = format!("{:.0} ms, {:.0} sent again", figures.call_ms, figures.call_resent);
+        let why = format!("{:.0} ms, {:.0} retransmitted", figures.call_ms, figures.call_resent);
         (row.setting.group == Group::Call).then_some((held, why))
     });
     limit("short queues and losses: at least 0.97 of CUBIC's total", &|row| {

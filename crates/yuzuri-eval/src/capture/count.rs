@@ -4,6 +4,7 @@ use anyhow::Context;
 use std::io::Write;
 use std::time::Instant;
 use yuzuri_capture::{Capture, Item, Options};
+use yuzuri_stats::upper_median_by;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -52,11 +53,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 println!("{facts:#?}");
             }
         }
-        rates.sort_by(f64::total_cmp);
-        let best = rates.last().copied().unwrap_or_default();
+        let best = rates.iter().copied().max_by(f64::total_cmp).unwrap_or_default();
         println!(
             "packets_per_s {:.0} (median of {}; the best {best:.0})",
-            rates[rates.len() / 2],
+            upper_median_by(&mut rates, f64::total_cmp).unwrap_or_default(),
             args.repeat
         );
     }

@@ -10,6 +10,7 @@ use yuzuri_cca::{Algorithm, CcaKind};
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};
 use yuzuri_infer::window_trace::{CapturePoint, WindowTrace};
+use yuzuri_stats::lower_quantile;
 
 /// Windows of the kernel: unix time in ns, segments.
 type Truth = Vec<(i64, u32)>;
@@ -249,7 +250,7 @@ impl Tally {
             format!("{count} of {all} ({:.1} %)", 100.0 * f64::from(count) / f64::from(all.max(1)))
         };
         println!("right:                                {}", part(self.strict, self.flows));
-        println!("right up to what cannot be told apart: {}", part(self.within, self.flows));
+        println!("right up to indistinguishable algorithms: {}", part(self.within, self.flows));
         println!(
             "mean size of the sets:                {:.2}",
             self.set_sizes as f64 / f64::from((self.flows - self.unknown).max(1))
@@ -301,9 +302,7 @@ impl Tally {
 
 fn quantiles(errors: &mut [f64]) -> (f64, f64) {
     errors.sort_by(f64::total_cmp);
-    let at = |p: f64| {
-        errors.get((errors.len().saturating_sub(1) as f64 * p) as usize).copied().unwrap_or(f64::NAN)
-    };
+    let at = |part: f64| lower_quantile(errors, part).unwrap_or(f64::NAN);
     (at(0.5), at(0.95))
 }
 

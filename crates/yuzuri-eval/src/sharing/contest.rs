@@ -1,12 +1,12 @@
 //! Runs settings against contenders, side by side on all cores.
 
-use super::lot::quantile;
 use crate::sharing::contender::{Contender, alone_bps};
 use crate::sharing::setting::Setting;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use yuzuri_sim::{Results, ScenarioError};
+use yuzuri_stats::quantile;
 
 /// The results of a contender in a setting: medians over seeds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -16,12 +16,12 @@ pub struct Figures {
     /// Jain's index on rate over rate alone, after 5 s (for a newcomer: over the last 15 s of its
     /// presence).
     pub jain: f64,
-    /// If not all take part: the rate of those that do, relative to an equal share of the total,
-    /// after 5 s.
+    /// If not all terminals share: the rate of those that do, relative to an equal share of the
+    /// total, after 5 s.
     pub inside: f64,
     /// Mean smoothed round-trip time over time and terminals, ms.
     pub rtt_ms: f64,
-    /// Part of the segments that were sent again.
+    /// Fraction of the segments that were retransmitted.
     pub retransmitted: f64,
     /// Retransmission timeouts.
     pub timeouts: f64,

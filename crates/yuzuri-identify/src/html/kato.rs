@@ -1,13 +1,13 @@
 //! The window's difference between rounds over the window (Kato and others, ICSNC 2014): its shape
 //! distinguishes algorithms.
 
-use super::svg::{OTHER, REPLAYED, SEEN, quantile};
+use super::svg::{OTHER, REPLAYED, SEEN};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::collections::HashSet;
 use yuzuri_cca::{Algorithm, SlowStartExit, Window};
 use yuzuri_infer::verdict::Verdict;
-use yuzuri_plot::{DrawError, FONT, INK, ceiling, frame, short, svg};
+use yuzuri_plot::{DrawError, FONT, INK, axis_quantile, ceiling, frame, short, svg};
 
 const SIZE: (u32, u32) = (940, 380);
 /// Points drawn at most.
@@ -61,7 +61,7 @@ pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, DrawError>> {
     }
     let cca = pairs(verdict, |place| verdict.predicted[place]);
     let of = |points: &[(f64, f64)], part: f64| {
-        quantile(points.iter().map(|p| p.1).collect(), part).unwrap_or(0.0)
+        axis_quantile(points.iter().map(|p| p.1).collect(), part).unwrap_or(0.0)
     };
     let low = of(&seen, 0.01).min(of(&cca, 0.01)).min(-1.0);
     let high = of(&seen, 0.99).max(of(&cca, 0.99)).max(2.0);

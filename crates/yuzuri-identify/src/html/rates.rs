@@ -1,11 +1,11 @@
 //! Throughput and round-trip time over time, of one flow, and of several on one axis.
 
-use super::svg::{OTHER, REPLAYED, SEEN, quantile};
+use super::svg::{OTHER, REPLAYED, SEEN};
 use crate::report::FlowReport;
 use plotters::prelude::*;
 use std::fmt::Write as _;
 use yuzuri_infer::window_trace::{Round, WindowTrace};
-use yuzuri_plot::{DrawError, ceiling, escaped, frame, hex, short, svg};
+use yuzuri_plot::{DrawError, ceiling_without_spikes, escaped, frame, hex, short, svg};
 
 const SIZE: (u32, u32) = (940, 330);
 /// Points of a line.
@@ -57,11 +57,8 @@ fn rtts(trace: &WindowTrace) -> [Points; 3] {
     all
 }
 
-/// The end of an axis that a single spike does not stretch.
 fn top<'a>(all: impl Iterator<Item = &'a Points>) -> f64 {
-    let values: Vec<f64> = all.flatten().map(|(_, value)| *value).collect();
-    let most = values.iter().copied().fold(0.0, f64::max);
-    ceiling(quantile(values, 0.99).map_or(most, |high| most.min(high * 2.0)))
+    ceiling_without_spikes(all.flatten().map(|(_, value)| *value).collect())
 }
 
 /// Lines over time, one chart below the other with the same time.

@@ -33,13 +33,6 @@ pub(super) const DARK: [(RGBColor, &str); 9] = [
 /// Points of a line at most; more than the pixels of a picture show nothing.
 const MAX_POINTS: usize = 1200;
 
-/// The value that a part of all values lies below.
-pub(super) fn quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
-    values.retain(|value| value.is_finite());
-    values.sort_by(f64::total_cmp);
-    values.get(((values.len().max(1) - 1) as f64 * part).round() as usize).copied()
-}
-
 /// Places of the rounds that are drawn: all of them, or of each group the least and the greatest
 /// window.
 pub(super) fn drawn(rounds: &[Round]) -> Vec<usize> {
@@ -74,11 +67,5 @@ mod tests {
         assert!(places.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!(drawn(&rounds[..3]), [0, 1, 2]);
         assert!(drawn(&[]).is_empty());
-    }
-
-    #[test]
-    fn quantiles_pass_over_what_is_no_number() {
-        assert_eq!(quantile(vec![3.0, f64::NAN, 1.0, 2.0], 0.5), Some(2.0));
-        assert_eq!(quantile(vec![f64::NAN], 0.5), None);
     }
 }

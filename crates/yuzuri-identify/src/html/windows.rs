@@ -1,13 +1,13 @@
 //! The window over time with the replayed algorithm over it, and below by how much they differ.
 
 use super::limits::stretches;
-use super::svg::{LIMITED, LOSS, REPAIR, REPLAYED, SEEN, drawn, quantile};
+use super::svg::{LIMITED, LOSS, REPAIR, REPLAYED, SEEN, drawn};
 use plotters::prelude::*;
 use yuzuri_infer::verdict::Verdict;
 use yuzuri_infer::window_trace::Cause;
 use yuzuri_limits::Limit;
 use yuzuri_plot::limits::{LANE, Piece, lane as draw_lane};
-use yuzuri_plot::{DrawError, FONT, INK, ceiling, frame, short, svg};
+use yuzuri_plot::{DrawError, FONT, INK, axis_quantile, ceiling, frame, short, svg};
 
 const SIZE: (u32, u32) = (940, 470);
 const RESIDUALS: u32 = 150;
@@ -80,8 +80,8 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
 
         let differences =
             || (0..rounds.len()).filter_map(|place| Some(predicted(place)? - rounds[place].window));
-        let reach =
-            quantile(differences().map(|d| f64::from(d.abs())).collect(), 0.98).unwrap_or(1.0).max(1.0);
+        let sizes = differences().map(|d| f64::from(d.abs())).collect();
+        let reach = axis_quantile(sizes, 0.98).unwrap_or(1.0).max(1.0);
         let reach = ceiling(reach);
         let mut chart = ChartBuilder::on(&lower)
             .margin(8)

@@ -8,6 +8,7 @@ use crate::{LabError, batch};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use yuzuri_plot::escaped;
+use yuzuri_stats::upper_median_by;
 
 /// A run that is compared.
 struct Compared {
@@ -140,8 +141,7 @@ impl Compared {
                 (t - since <= 1.0_f64.max(step_s)).then_some(srtt)
             };
             let mut all: Vec<f64> = self.terminals.iter().filter_map(latest).collect();
-            all.sort_by(f64::total_cmp);
-            Some((t, *all.get(all.len() / 2)?))
+            Some((t, upper_median_by(&mut all, f64::total_cmp)?))
         };
         (0..TIMES).filter_map(at).collect()
     }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use yuzuri_scenario::Label;
 use yuzuri_scenario::fairness::jain;
+use yuzuri_stats::median;
 
 /// A mean with its 95 % confidence interval, and the median.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -32,11 +33,7 @@ impl Estimate {
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
         let mut values: Vec<f64> = values.into_iter().collect();
         let n = values.len();
-        if n == 0 {
-            return None;
-        }
-        values.sort_by(f64::total_cmp);
-        let median = f64::midpoint(values[(n - 1) / 2], values[n / 2]);
+        let median = median(&mut values)?;
         let mean = values.iter().sum::<f64>() / n as f64;
         let half_width = (n > 1).then(|| {
             let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;

@@ -1,9 +1,9 @@
 //! Several lines on one axis: over time, and distributions.
 
-use super::plots::{colour, greatest, key, svg};
+use super::plots::{colour, key, svg};
 use plotters::coord::combinators::IntoLogRange;
 use plotters::prelude::*;
-use yuzuri_plot::{DrawError, ceiling, frame, short};
+use yuzuri_plot::{DrawError, ceiling, ceiling_without_spikes, frame, short};
 
 /// A line.
 pub struct Line {
@@ -15,12 +15,8 @@ pub struct Line {
 
 /// Lines over time, up to `end_s`.
 pub fn over_time(lines: &[Line], end_s: f64, y_title: &str) -> Result<String, DrawError> {
-    let all = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
-    // A single spike would flatten the rest.
-    let mut values: Vec<f64> = all().filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    let high = values.get(values.len() * 99 / 100).copied().unwrap_or(0.0);
-    let most = ceiling(greatest(all()).min(high * 2.0));
+    let all = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let most = ceiling_without_spikes(all.collect());
     svg(900, 260, "Over time", |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)

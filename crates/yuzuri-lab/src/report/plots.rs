@@ -45,7 +45,7 @@ fn state_colour(state: CaState) -> RGBAColor {
     }
 }
 
-pub(super) fn greatest(values: impl Iterator<Item = f64>) -> f64 {
+fn greatest(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, f64::max)
 }
 

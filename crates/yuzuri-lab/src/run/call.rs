@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use yuzuri_kernel::clock;
+use yuzuri_stats::nearest_rank;
 
 /// Each terminal's peer has its own port.
 const FIRST_PORT: u16 = 7000;
@@ -64,10 +65,7 @@ fn way_of(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallWay {
     let mut times: Vec<u64> =
         of.map(|(_, took)| took.filter(|ns| *ns <= LATEST_NS).unwrap_or(u64::MAX)).collect();
     times.sort_unstable();
-    let at = |part: f64| {
-        let place = ((times.len() as f64 * part).ceil() as usize).saturating_sub(1);
-        times.get(place).filter(|ns| **ns != u64::MAX).map(|ns| *ns as f64 / 1e6)
-    };
+    let at = |part: f64| nearest_rank(&times, part).filter(|ns| *ns != u64::MAX).map(|ns| ns as f64 / 1e6);
     let lost = times.iter().filter(|ns| **ns == u64::MAX).count() as u64;
     CallWay { sent: times.len() as u64, lost, median_ms: at(0.5), p99_ms: at(0.99) }
 }

@@ -89,7 +89,8 @@ impl Weighted {
         points
     }
 
-    /// The smallest value that is not exceeded by a fraction `part` of the weight.
+    /// The smallest value that is not exceeded by a fraction `part` of the weight: the nearest rank
+    /// of `yuzuri-stats`, with weights.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();

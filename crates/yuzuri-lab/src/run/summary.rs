@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use yuzuri_netmodel::radio::{CellAccount, NodeAccount};
 use yuzuri_scenario::fairness::jain;
 use yuzuri_scenario::{Scenario, WorkloadSpec};
+use yuzuri_stats::upper_median;
 use yuzuri_trace::Account;
 
 /// The contents of `flows.csv`.
@@ -115,7 +116,6 @@ pub(super) fn summarize(
         }
         all_rtt.extend(&rtt);
         let mut exchanges: Vec<u64> = worker_results[number].exchanges_us.clone();
-        exchanges.sort_unstable();
         let present_s = scenario.leaves_s(terminal.kind) - terminal.kind.joins_s.max(scenario.warm_up_s);
         // A terminal is evaluated for the time in which it is present.
         let seconds = present_s.clamp(1e-3, span_s);
@@ -137,7 +137,7 @@ pub(super) fn summarize(
             recoveries: of.iter().map(|f| f.recoveries).sum(),
             timeouts: of.iter().map(|f| f.timeouts).sum(),
             buffers: worker_results[number].buffers.len(),
-            exchange_median_ms: exchanges.get(exchanges.len() / 2).map(|us| *us as f64 / 1000.0),
+            exchange_median_ms: upper_median(&mut exchanges).map(|us| us as f64 / 1000.0),
             call: None,
             share: None,
             radio: radio(&|cell| &cell.stations[number]),

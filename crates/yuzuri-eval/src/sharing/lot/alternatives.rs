@@ -2,12 +2,12 @@
 
 use super::draw::Drawn;
 use super::figures::{Figures, sharing};
-use super::quantile;
 use serde::Serialize;
 use std::fmt::Write as _;
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_sim::cc::{Algorithm, Bounds};
 use yuzuri_sim::{Fixed, MSS_BYTES, NoSteer, Scenario, ScenarioError, Steer, run};
+use yuzuri_stats::quantile;
 
 /// The mechanism on the terminals that take part and at the access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,4 +1,4 @@
-//! Settings by lot: drawn from distributions that [`draw`] describes, with CUBIC and with the
+//! Random settings: drawn from distributions that [`draw`] describes, with CUBIC and with the
 //! policy.
 
 mod alternatives;
@@ -12,7 +12,6 @@ mod waits;
 use crate::sharing::contest::each;
 use crate::sharing::trace::Traced;
 use std::sync::atomic::AtomicBool;
-pub use table::quantile;
 use yuzuri_sim::{ScenarioError, run as run_with};
 
 pub use alternatives::{Compared, columns, tables as alternative_tables};

@@ -2,7 +2,6 @@
 
 use super::draw::Drawn;
 use super::figures::LONG_MS;
-use super::table::quantile;
 use super::{Figures, Outcome};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -10,6 +9,7 @@ use yuzuri_netmodel::Time;
 use yuzuri_policy::Phase;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Fixed, ScenarioError, run};
+use yuzuri_stats::quantile;
 
 /// The least window that the policy gives, segments: with less, delayed ACKs stall a flow.
 const MIN_WINDOW: u32 = 4;

@@ -4,6 +4,7 @@ use super::figures::LONG_MS;
 use super::waits::PLACES;
 use super::{CLASSES, Outcome, parts};
 use std::fmt::Write as _;
+use yuzuri_stats::quantile;
 
 /// How many of the worst are printed.
 const WORST: usize = 10;
@@ -122,30 +123,11 @@ fn row(of: &[&Outcome]) -> String {
     .join(" | ")
 }
 
-/// The value that this part of all lies below or at, interpolated; NaN of none.
-pub fn quantile(of: &[f64], part: f64) -> f64 {
-    let mut sorted = of.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let place = last as f64 * part;
-    let low = place as usize;
-    let high = (low + 1).min(last);
-    sorted[low] + (sorted[high] - sorted[low]) * (place - low as f64)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::sync::atomic::AtomicBool;
-
-    #[test]
-    fn quantiles_interpolate() {
-        assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), 2.0);
-        assert_eq!(quantile(&[1.0, 2.0], 0.5), 1.5);
-        assert_eq!(quantile(&[7.0], 0.9), 7.0);
-        assert!(quantile(&[], 0.5).is_nan());
-    }
 
     /// A small lot runs, twice the same, and each figure of it can be.
     #[test]

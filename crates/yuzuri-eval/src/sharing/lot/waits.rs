@@ -62,7 +62,7 @@ impl Sums {
         }
     }
 
-    /// Adds a look, and returns the queues of the members that it counts, ms.
+    /// Adds a tick, and returns the queues of the members that it counts, ms.
     pub fn add(&mut self, now: Time, terminals: &[Option<Observation>]) -> Vec<f64> {
         let mut queues_ms = Vec::new();
         for ((seen, base_ms), least) in terminals.iter().zip(&self.base_ms).zip(&mut self.least) {
