@@ -6,6 +6,7 @@
 
 use crate::diag::{Diag, Socket};
 use crate::sampled::Scope;
+use crate::tcp_state::is_synchronized;
 use crate::worker::{Cancellation, Worker};
 use crate::{clock, netns, sampled};
 use std::collections::HashSet;
@@ -133,7 +134,7 @@ fn count(order: &Order, given: &Cancellation) -> Counted {
             for socket in sockets {
                 let flow = sampled::identity(&socket, space.number, space.name.as_deref());
                 // A connection that is being opened will be seen by hooks.
-                if socket.is_synchronized() && scope.may_choose(&flow) {
+                if is_synchronized(socket.state) && scope.may_choose(&flow) {
                     counted.flows.push((flow, sampled::sample(&socket, clock::mono_ns(), place)));
                 }
             }

@@ -1,6 +1,10 @@
 //! `sock_diag`: lists every TCP socket of a network namespace, with `TCP_INFO`. It needs no
 //! privilege. (linux/inet_diag.h, linux/tcp.h)
 
+use crate::tcp_state::{
+    TCP_CLOSE_WAIT, TCP_CLOSING, TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_LAST_ACK, TCP_SYN_RECV,
+    TCP_SYN_SENT, is_synchronized,
+};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
     sockopt,
@@ -22,15 +26,19 @@ const INET_DIAG_CGROUP_ID: u16 = 21;
 const HEADER: usize = 16;
 const INET_DIAG_MSG: usize = 72;
 
-const SYN_SENT: u8 = 2;
-const SYN_RECV: u8 = 3;
-/// States of interest: all but LISTEN (10), TIME_WAIT (6), SYN_RECV of requests (3, 12) and CLOSE
-/// (7).
-const STATES: u32 = 1 << 1 | 1 << SYN_SENT | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+/// States of interest: all but TCP_LISTEN, TCP_TIME_WAIT, TCP_CLOSE, and TCP_SYN_RECV and
+/// TCP_NEW_SYN_RECV of requests.
+const STATES: u32 = 1 << TCP_ESTABLISHED
+    | 1 << TCP_SYN_SENT
+    | 1 << TCP_FIN_WAIT1
+    | 1 << TCP_FIN_WAIT2
+    | 1 << TCP_CLOSE_WAIT
+    | 1 << TCP_LAST_ACK
+    | 1 << TCP_CLOSING;
 
-/// The same, and sockets of TCP Fast Open whose handshake is incomplete (SYN_RECV): every socket
-/// that a flow may have.
-const STATES_OF_FLOWS: u32 = STATES | 1 << SYN_RECV;
+/// The same, and sockets of TCP Fast Open whose handshake is incomplete (TCP_SYN_RECV): every
+/// socket that a flow may have.
+const STATES_OF_FLOWS: u32 = STATES | 1 << TCP_SYN_RECV;
 
 /// A TCP socket as `sock_diag` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +46,7 @@ pub(crate) struct Socket {
     pub(crate) cookie: u64,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// The connection's state (`enum` in net/tcp_states.h).
+    /// The connection's state ([`crate::tcp_state`]).
     pub(crate) state: u8,
     pub(crate) inode: u64,
     pub(crate) cgroup: u64,
@@ -46,13 +54,6 @@ pub(crate) struct Socket {
     pub(crate) ca_state: CaState,
     pub(crate) app_limited: bool,
     pub(crate) snapshot: Snapshot,
-}
-
-impl Socket {
-    /// Whether the connection was established (RFC 9293 section 3.3.2: the synchronized states).
-    pub(crate) fn is_synchronized(&self) -> bool {
-        !matches!(self.state, SYN_SENT | SYN_RECV)
-    }
 }
 
 /// A netlink socket in one network namespace.
@@ -249,8 +250,7 @@ pub(crate) fn tcp_info(info: &[u8], socket: &mut Socket) -> Option<()> {
     s.snd_wnd = word(228);
     s.rcv_wnd = word(232);
     // Before the handshake no scale has been agreed upon.
-    let (established, close_wait) = (1, 8);
-    if [established, close_wait].contains(&info[0]) || (4..=6).contains(&info[0]) {
+    if is_synchronized(info[0]) {
         let scales = info[5] & TCPI_OPT_WSCALE != 0;
         let scale = if cfg!(target_endian = "little") { info[6] & 15 } else { info[6] >> 4 };
         s.sender.snd_wscale = if scales { scale.into() } else { 0 };

@@ -41,6 +41,7 @@ mod session;
 mod settings;
 pub mod shielded;
 pub mod steer;
+pub mod tcp_state;
 mod worker;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]

@@ -3,12 +3,8 @@
 
 use std::net::SocketAddr;
 use yuzuri_kernel::steer::{FlowState, Standing};
+use yuzuri_kernel::tcp_state::{TCP_CLOSE_WAIT, TCP_ESTABLISHED};
 use yuzuri_trace::{CaState, FlowId};
-
-/// TCP states of sockets that take part: ESTABLISHED, and the states in which this end may have
-/// more to send.
-const ESTABLISHED: u8 = 1;
-const CLOSE_WAIT: u8 = 8;
 
 /// The decoded fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,5 +52,5 @@ pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAd
         standing: Standing::Ours,
         rests: false,
     };
-    Info { open: matches!(byte(0), ESTABLISHED | CLOSE_WAIT), flow }
+    Info { open: matches!(byte(0), TCP_ESTABLISHED | TCP_CLOSE_WAIT), flow }
 }
