@@ -1,7 +1,7 @@
 //! `yuzuri ap`: the daemon of an access point, and its status.
 
 use crate::daemon::{self, Signals, Task, Tasks, Watchdog, notify};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand};
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_exit::UsageError;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 use yuzuri_share::{
-    ApConfig, ApGroup, ApLoop, ControlSocket, Places, RadioConfig, Rules, ShareError, StationId, StationRule,
+    ApConfig, ApGroup, ApLoop, ControlSocket, Devices, Places, RadioConfig, Rules, StationId, StationRule,
 };
 
 pub const ENDS: &str = "\
 The gate lowers the receive window in ACKs to the stations, and leaves alone whatever it does not fully understand. It drops \
-packets in two cases only: ACKs that later ones make needless (--thin-acks), and traffic without a TCP window beyond a station's \
+packets in two cases only: ACKs that later ones make redundant (--thin-acks), and traffic without a TCP window beyond a station's \
 share (not with --no-police). If the daemon dies, all bounds expire within 2 s. Packets that hardware forwards (flow offload) \
 bypass the gate.";
 
@@ -67,8 +67,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     thin_acks: Vec<SlowRadio>,
 
-    /// Leave traffic alone that no window bounds (QUIC and other UDP, tunnels), instead of limiting
-    /// it to its share
+    /// Do not limit a station's traffic that no window bounds (QUIC and other UDP, tunnels) to its
+    /// share
     #[arg(long)]
     no_police: bool,
 
@@ -77,7 +77,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
-    /// Attach by clsact, as kernels before 6.6 need, instead of tcx
+    /// Attach by clsact, which kernels before 6.6 need, instead of tcx
     #[arg(long)]
     clsact: bool,
 
@@ -124,7 +124,7 @@ fn say(what: &str) {
 
 /// The configuration from the file and the flags.
 struct Chosen {
-    devices: Vec<String>,
+    devices: Devices,
     dry_run: bool,
     objective: Objective,
     rules: Rules,
@@ -151,11 +151,8 @@ impl Chosen {
         // The file was checked when it was read.
         let radio = file.radio().ok().flatten();
         let devices = if args.interface.is_empty() { file.interface } else { args.interface.clone() };
-        if devices.is_empty() {
-            bail!(UsageError::new(ShareError::NoDevice.to_string()));
-        }
         Ok(Chosen {
-            devices,
+            devices: Devices::new(devices).map_err(|error| UsageError::new(error.to_string()))?,
             dry_run: args.dry_run || file.dry_run,
             objective: args.objective.or(file.objective).unwrap_or_default(),
             rules,
@@ -175,7 +172,6 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let sole = places.take()?;
     let dry_run = chosen.dry_run;
     let mut ap = ApLoop::start(ApConfig {
-        devices: chosen.devices,
         policy: PolicyConfig { name: PolicyName::Yuzuri, objective: chosen.objective, capacity_bps: None },
         dry_run,
         rules: chosen.rules,
@@ -185,12 +181,12 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         metrics_file: chosen.metrics_file,
         hostapd: chosen.hostapd,
         group: chosen.group,
-        ..ApConfig::default()
+        ..ApConfig::new(chosen.devices)
     })?;
     ap.drop_privileges()?;
     yuzuri_share::give_back_memory();
     let socket = ControlSocket::of_text(&places.socket(), ap.text())?;
-    let what = if dry_run { "only telling what it would do" } else { "sharing" };
+    let what = if dry_run { "only reporting what it would do" } else { "sharing" };
     let folder = places.status_file();
     say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
     let mut watchdog = Watchdog::ready();
@@ -201,9 +197,8 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 Ok(Chosen { rules, objective, radio, dry_run, .. }) => {
                     ap.reload(rules, objective, radio);
                     ap.set_dry_run(dry_run);
-                    say(
-                        "the settings were read again; devices, clsact, the metrics' file, hostapd's sockets and the members' key stay",
-                    );
+                    say("the settings were reloaded; devices, clsact, the metrics file, hostapd's sockets \
+                         and the members' key need a restart");
                 }
                 Err(error) => say(&format!("the settings stay as they were: {error:#}")),
             }
@@ -211,7 +206,8 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         ap.step(&signals.stop);
         if let Some(device) = ap.lost_device() {
             anyhow::bail!(
-                "device {device} is gone or was made anew, and the gate with it: connections are plain; start the daemon again \
+                "device {device} is gone or was recreated, and the gate with it: connections are not \
+                 bounded; restart the daemon \
                  (a service manager does)"
             );
         }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use yuzuri_policy::Phase;
 use yuzuri_scenario::{GateSpec, Scenario};
 use yuzuri_share::{
-    ApConfig, ApGroup, ApLoop, ApStatus, Channel, DEFAULT_PORT, InterfaceConfig, MembershipState, Place,
-    Rules, StationId, StationRule,
+    ApConfig, ApGroup, ApLoop, ApStatus, Channel, DEFAULT_PORT, Devices, InterfaceConfig, MembershipState,
+    Place, Rules, StationId, StationRule,
 };
 
 /// The state of the access point's daemon at the end of the evaluated part.
@@ -35,7 +35,7 @@ pub struct GateRecord {
     pub capacity_mbps: f64,
     /// Windows lowered.
     pub lowered: u64,
-    /// ACKs left out.
+    /// ACKs dropped as redundant.
     #[serde(default)]
     pub thinned: u64,
     /// Packets that no window bounds and that were marked.
@@ -44,7 +44,7 @@ pub struct GateRecord {
     /// Those that were dropped.
     #[serde(default)]
     pub dropped: u64,
-    /// Windows that could not be written.
+    /// Windows that could not be changed.
     pub failed: u64,
     /// Segments of connections whose beginning was not seen.
     pub stranger: u64,
@@ -101,14 +101,14 @@ impl GateRun {
             group: Some(InterfaceConfig::group_named(GROUP)),
             port: DEFAULT_PORT,
         });
+        let failed = |error| LabError::Run(format!("sharing at the access point: {error}"));
         let config = ApConfig {
-            devices: vec![CELL.into()],
             policy: spec.policy_config(),
             places: places(scenario, -1.0),
             rules,
             group,
             dry_run: spec.starts_s > 0.0,
-            ..ApConfig::default()
+            ..ApConfig::new(Devices::new(vec![CELL.into()]).map_err(failed)?)
         };
         let door = topology.ap.namespace.door()?;
         let (origin, stop) = (Arc::<OnceLock<Instant>>::default(), Arc::<AtomicBool>::default());
@@ -119,13 +119,12 @@ impl GateRun {
             let scenario = scenario.clone();
             move || {
                 door.enter()?;
-                let failed = |error| LabError::Run(format!("sharing at the access point: {error}"));
                 let mut ap = ApLoop::start(config).map_err(failed)?;
                 // If the receiver is gone, the run is already over.
                 let _ = ready.send(());
                 let mut looks = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
-                    // What a driver would tell of a station that moved.
+                    // What a driver would report of a station that moved.
                     if let Some(origin) = origin.get() {
                         ap.place(places(&scenario, origin.elapsed().as_secs_f64()));
                     }

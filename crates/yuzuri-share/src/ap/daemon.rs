@@ -3,6 +3,7 @@
 use super::air::Air;
 use super::bottleneck::Channel;
 use super::bypass::Bypass;
+use super::devices::Devices;
 use super::figures::Figures;
 use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
@@ -34,10 +35,10 @@ pub fn gate_options(tcx: bool) -> Options {
 }
 
 /// The settings of an access point's daemon.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ApConfig {
-    /// The devices towards the stations: the bridge, or each radio's.
-    pub devices: Vec<String>,
+    /// The devices towards the stations.
+    pub devices: Devices,
     /// The policy.
     pub policy: PolicyConfig,
     /// Only report what would be done.
@@ -59,6 +60,25 @@ pub struct ApConfig {
     pub hostapd: Vec<PathBuf>,
     /// The groups of stations that take part by themselves; `None`: each is spoken for.
     pub group: Option<ApGroup>,
+}
+
+impl ApConfig {
+    /// The default settings of a daemon at these devices.
+    pub fn new(devices: Devices) -> ApConfig {
+        ApConfig {
+            devices,
+            policy: PolicyConfig::default(),
+            dry_run: false,
+            rules: Rules::default(),
+            radio: None,
+            places: HashMap::new(),
+            gate: Options::default(),
+            status_file: None,
+            metrics_file: None,
+            hostapd: Vec::new(),
+            group: None,
+        }
+    }
 }
 
 /// A running daemon. It belongs to the network namespace of the thread that starts it.
@@ -89,17 +109,14 @@ impl ApLoop {
     /// Loads the gate, and attaches it to the devices.
     ///
     /// # Errors
-    /// If there is no device, privilege is missing, or a device does not support the gate.
+    /// If privilege is missing, or a device does not exist or does not support the gate.
     pub fn start(config: ApConfig) -> Result<ApLoop, ShareError> {
-        if config.devices.is_empty() {
-            return Err(ShareError::NoDevice);
-        }
         let steerer = match &config.hostapd[..] {
             [] | [_] => None,
             sockets => Some(Steerer::new(sockets)),
         };
         let mut gate = Gate::load(&config.gate)?;
-        for device in &config.devices {
+        for device in config.devices.iter() {
             gate.attach(device)?;
         }
         let indices = config.devices.iter().map(|device| (device.clone(), index(device))).collect();
@@ -189,7 +206,7 @@ impl ApLoop {
             Vec::new()
         });
         let (config, air) = (&self.config, &self.air);
-        // Members of one named group are told one summary, on whatever radio they are.
+        // Members of one named group receive one summary, on whatever radio they are.
         let is_one_group = config.group.as_ref().is_some_and(|group| group.group.is_some());
         let place = |station: StationId| {
             let known = config.places.get(&station).copied().unwrap_or_else(|| air.place(station.0));
@@ -257,7 +274,7 @@ impl ApLoop {
     /// The reports of all radios' drivers about their stations.
     fn ask_drivers(&mut self) -> HashMap<[u8; 6], Heard> {
         let mut heard = HashMap::new();
-        for device in &self.config.devices {
+        for device in self.config.devices.iter() {
             // A bridge's ports have the radios.
             let ports =
                 std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
