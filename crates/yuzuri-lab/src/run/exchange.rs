@@ -94,15 +94,16 @@ fn transfer(
         match step(&mut buffer[..part]) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => left -= count,
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) => {}
+            Err(e) if is_transient(&e) => {}
             Err(e) => return Err(e),
         }
     }
     Ok(())
+}
+
+/// Whether the call may succeed if it is repeated.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// Fills `buffer`; an error if the flag is set.
@@ -119,11 +120,7 @@ fn read_exactly(
         match read(&mut buffer[filled..]) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => filled += count,
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) => {}
+            Err(e) if is_transient(&e) => {}
             Err(e) => return Err(e),
         }
     }

@@ -129,7 +129,7 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
         (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", file.display()),
         _ => {}
     }
-    Ok(code(answered, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
+    Ok(code(answered, complete, &nothing_sent(file), &flows))
 }
 
 fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
@@ -146,7 +146,11 @@ fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> 
     if let Some(broke) = &broke {
         eprintln!("yuzuri: {}: {broke}; everything before it was used", file.display());
     }
-    Ok(code(answered, complete, &format!("{} has no flow that sent anything", file.display()), &flows))
+    Ok(code(answered, complete, &nothing_sent(file), &flows))
+}
+
+fn nothing_sent(file: &Path) -> String {
+    format!("{} has no flow that sent anything", file.display())
 }
 
 fn code(answered: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -> ExitCode {
