@@ -33,7 +33,7 @@ row() {
             awk '{ for (n = 1; n <= NF; n++) sum[n] += $n } END { printf "%.1f|%.2f|%.0f|%.0f|%.0f|%.1f\n", sum[1] / NR, sum[2] / NR, sum[3] / NR, sum[4] / NR, sum[5] / NR, sum[6] / NR }'
     done
 }
-echo "ns-3 $release, least timeout|Mbit/s|Jain|RTT, ms|timeouts|recoveries|sent again, %"
+echo "ns-3 $release, minimum RTO|Mbit/s|Jain|RTT, ms|timeouts|recoveries|retransmitted, %"
 row n6_64 "0.2 0.5 1" --standard=n --stations=6 --duration_s=30
 row n16_64 "0.2 0.5 1" --standard=n --stations=16 --duration_s=20
 row ac1_512_100 1 --standard=ac --stations=1 --rtt_ms=512 --duration_s=60

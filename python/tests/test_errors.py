@@ -68,11 +68,11 @@ def test_a_cut_capture_gives_what_comes_before(tmp_path: Path, reno: Path) -> No
     whole = reno.read_bytes()
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(whole[: len(whole) // 2 + 5])
-    with pytest.warns(yuzuri.CaptureWarning, match=r"cut\.pcap: cut in the midst of a packet, at byte \d+") as warned:
+    with pytest.warns(yuzuri.CaptureWarning, match=r"cut\.pcap: cut within a packet, at byte \d+") as warned:
         (flow,) = yuzuri.identify(cut)
     assert warned[0].filename == __file__
     assert flow.name is not None
-    assert flow.oddities[0].startswith("cut in the midst")
+    assert flow.oddities[0].startswith("cut within")
     assert 10 < flow.seconds < 20
     with pytest.warns(yuzuri.CaptureWarning):
         table = yuzuri.table(cut)

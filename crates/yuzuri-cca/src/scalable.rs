@@ -27,8 +27,8 @@ impl Default for Scalable {
 }
 
 impl Scalable {
-    /// Scalable TCP of Linux before 5.7 ("tcp: fix stretch ACK bugs in Scalable"), for whoever
-    /// calls it with one segment per ACK.
+    /// Scalable TCP of Linux before 5.7 ("tcp: fix stretch ACK bugs in Scalable"), for
+    /// callers that pass one segment per ACK.
     pub fn counting_acks() -> Scalable {
         Scalable { per_step: ACKS_PER_STEP }
     }

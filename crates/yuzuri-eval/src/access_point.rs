@@ -1,4 +1,4 @@
-//! Sharing at the access point, in simulation: fixed settings and settings by lot, with CUBIC, BBR,
+//! Sharing at the access point, in simulation: fixed and random settings, with CUBIC, BBR,
 //! FQ-CoDel with airtime fairness, the daemon on the terminals, and the gate. The gate's window
 //! clamp and the daemon's decisions are the code that runs at an access point.
 
@@ -19,7 +19,7 @@ use table::Row;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only run settings whose table and name ("half take part: 8 n, 16 ms") contain TEXT; may be
+    /// Only run settings whose table and name ("half run Yuzuri: 8 n, 16 ms") contain TEXT; may be
     /// repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -40,17 +40,17 @@ pub struct Args {
     /// Print a row per setting, too
     #[arg(long)]
     rows: bool,
-    /// Instead, draw so many settings by lot
+    /// Instead, draw this many settings at random
     #[arg(long, value_name = "SETTINGS", value_parser = clap::value_parser!(u64).range(1..))]
     lot: Option<u64>,
-    /// In settings by lot, let each terminal use QUIC with a probability of one half
+    /// In random settings, let each terminal use QUIC with a probability of one half
     #[arg(long, requires = "lot")]
     quic: bool,
     /// Instead, move stations between two radios as the daemon would ask them to, and print what it
     /// does to each
     #[arg(long)]
     steering: bool,
-    /// Seed of the settings by lot, of a trace, or of moves
+    /// Seed of the random settings, of a trace, or of moves
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write all figures to this file, as JSON lines

@@ -32,7 +32,7 @@ enum Command {
     Rank(identify::rank::Args),
     /// Write the window trace of a capture's largest flow as compressed JSON: a fixture for tests
     WindowTrace(identify::window_trace::Args),
-    /// Simulate a matrix of settings, or settings by lot, with CUBIC, BBR, the published rules,
+    /// Simulate a matrix of settings, or random settings, with CUBIC, BBR, the published rules,
     /// Yuzuri's policy and an oracle
     Sharing(sharing::Args),
     /// Simulate sharing at the access point beside CUBIC, BBR, FQ-CoDel and the daemon on the

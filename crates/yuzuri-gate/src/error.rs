@@ -16,7 +16,7 @@ pub enum GateError {
     )]
     Load(String),
     /// The device does not exist in this network namespace.
-    #[error("device {0}: there is none of this name; `ip link` lists them")]
+    #[error("there is no device {0}; `ip link` lists the devices")]
     NoDevice(String),
     /// The gate reads Ethernet frames.
     #[error(

@@ -250,9 +250,9 @@ pub struct Counts {
     pub foreign: u64,
     /// Windows that could not be written: the packet passed unchanged.
     pub failed: u64,
-    /// ACKs left out.
+    /// ACKs dropped as redundant.
     pub thinned: u64,
-    /// Packets from stations that no window bounds.
+    /// Packets from stations without a TCP window.
     pub other: u64,
     /// Of these, marked.
     pub marked: u64,

@@ -191,7 +191,7 @@ impl Gate {
     /// # Errors
     /// The kernel's error.
     pub fn others(&self) -> Result<Vec<OtherSeen>, GateError> {
-        const WHAT: &str = "reading what stations send besides TCP";
+        const WHAT: &str = "reading the stations' traffic without a TCP window";
         let all = self.skel.maps.buckets.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let all = all.map_err(GateError::table(WHAT))?;
         Ok(all.filter_map(|(mac, value)| OtherSeen::of(&mac, &read_bucket(&value)?, self.clock)).collect())

@@ -79,7 +79,7 @@ pub struct Flow {
     pub repeated_segments: u64,
     /// Windows lowered.
     pub lowered: u64,
-    /// ACKs left out.
+    /// ACKs dropped as redundant.
     pub thinned: u64,
     /// The largest segment that the server accepts, bytes; 0: not announced.
     pub mss: u16,

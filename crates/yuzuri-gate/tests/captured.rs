@@ -293,7 +293,7 @@ fn no_checksum_is_wrong_and_no_edge_moves_left_in_captures() {
     let counts = gate.counts().unwrap();
     println!(
         "{test}: {} packets of {} connections in {:.0} s, {} checksums ({} wrong), {} right edges ({} moved left, {} ACKs overtaken); \
-         {} windows lowered, {} ACKs left out, {} not written",
+         {} windows lowered, {} ACKs dropped, {} not written",
         sum(|f| f.packets),
         sum(|f| f.connections),
         begun.elapsed().as_secs_f64(),

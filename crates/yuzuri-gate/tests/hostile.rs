@@ -382,7 +382,8 @@ fn the_kernel_does_what_the_model_does() {
     }
     println!(
         "{cases} frames, {flows} connections, {lowered} windows lowered, {sums} checksums right, {edges} edges \
-         advertised, none moved left ({rounded} by less than a unit of more than 1 kB), {thinned} ACKs left out, {needless} more could have been, {refused} not taken"
+         advertised, none moved left ({rounded} by less than a unit of more than 1 kB), {thinned} ACKs \
+         dropped, {needless} more could have been, {refused} not taken"
     );
     assert!(refused * 50 < cases);
     assert!(thinned * 1000 > cases, "too few ACKs were left out: {thinned}");

@@ -56,7 +56,7 @@ pub struct Watched<'a> {
 impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if stopped(self.stop) {
-            return Err(io::Error::other("a stop was wanted"));
+            return Err(io::Error::other("a stop was requested"));
         }
         let count = self.reader.read(buffer)?;
         (self.progress)(count as u64);

@@ -207,7 +207,8 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
     }
     if graphs.is_some_and(|graphs| graphs.graphs() == 0) {
         eprintln!(
-            "yuzuri-identify: --xplot: no flow of a capture had enough data for a graph (--all lowers what is enough)"
+            "yuzuri-identify: --xplot: no flow of a capture had enough data for a graph (--all includes \
+             smaller flows)"
         );
     }
     if !args.json && !args.quiet {

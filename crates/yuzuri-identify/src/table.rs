@@ -152,7 +152,7 @@ fn head(report: &FileReport) -> String {
         let _ = write!(text, ", {} with little data", counted.little_data);
     }
     if counted.filtered > 0 {
-        let _ = write!(text, ", {} not asked for", counted.filtered);
+        let _ = write!(text, ", {} not selected", counted.filtered);
     }
     for oddity in oddities(report) {
         let _ = write!(text, "; {oddity}");
@@ -177,9 +177,7 @@ pub fn oddities(report: &FileReport) -> Vec<String> {
     if let Some(facts) = &report.capture {
         use yuzuri_capture::Ending;
         match facts.ending {
-            Ending::Cut { offset_bytes } => {
-                odd.push(format!("cut in the midst of a packet, at byte {offset_bytes}"))
-            }
+            Ending::Cut { offset_bytes } => odd.push(format!("cut within a packet, at byte {offset_bytes}")),
             Ending::BadCompression { offset_bytes } => {
                 odd.push(format!("its compression ends early or is damaged, after {offset_bytes} bytes"));
             }
@@ -275,7 +273,8 @@ pub fn sentence(flow: &FlowReport) -> String {
                 Some((last, others)) if !others.is_empty() => {
                     let others = others.join(", ");
                     format!(
-                        "{others} or {last}, together with probability {percent:.0} %: what was seen does not tell them apart"
+                        "{others} or {last}, together with probability {percent:.0} %: the observation \
+                         does not distinguish them"
                     )
                 }
                 _ => format!("{name}, with probability {percent:.0} %"),

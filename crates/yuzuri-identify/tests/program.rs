@@ -295,9 +295,7 @@ fn a_capture_that_is_cut_is_read_up_to_there() {
     let mut packed = zstd::encode_all(&bytes[..], 3).unwrap();
     packed.truncate(packed.len() * 2 / 3);
     std::fs::write(folder.path().join("cut.pcap.zst"), packed).unwrap();
-    for (name, odd) in
-        [("cut.pcap", "cut in the midst of a packet"), ("cut.pcap.zst", "compression ends early")]
-    {
+    for (name, odd) in [("cut.pcap", "cut within a packet"), ("cut.pcap.zst", "compression ends early")] {
         let out = identify(folder.path(), &[name]);
         assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
         assert!(text(&out.stdout).contains(odd), "{}", text(&out.stdout));

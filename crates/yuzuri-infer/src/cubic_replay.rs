@@ -12,12 +12,12 @@ const FROM: f64 = -3.2;
 const COARSE: f64 = 0.25;
 const STEPS: i32 = 16;
 const FINE: f64 = 0.0125;
-/// Whether windows tell C: how far they move (root of the mean square, segments) between C by so
-/// much less and more (natural logarithm). Where the Reno-friendly region rules they hardly do, and
-/// half a segment of error would pass for half of C.
+/// Whether windows determine C: how far they move (root of the mean square, segments) between C by
+/// so much less and more (natural logarithm). Where the Reno-friendly region rules they hardly do,
+/// and half a segment of error would pass for half of C.
 const FELT_STEP: f64 = 0.3;
 const MIN_FELT: f64 = 1.5;
-/// Rounds that must tell it.
+/// Rounds that must determine it.
 const MIN_ROUNDS: usize = 16;
 /// Error of a window in an epoch that is replayed well, segments.
 const EXACT: f64 = 0.5;
@@ -126,7 +126,7 @@ fn c_of_form(window_trace: &WindowTrace, form: CubicConstants) -> Option<(f64, f
     if counted < MIN_ROUNDS || felt(&replayed(ln_c - FELT_STEP), &replayed(ln_c + FELT_STEP)) < MIN_FELT {
         return None;
     }
-    // Only epochs whose windows hang on C tell it.
+    // Only epochs whose windows depend on C determine it.
     let range = |epoch: &u32| {
         let of = grid.iter().filter_map(|at| at.get(epoch));
         of.clone().fold(0.0, |a: f64, b| a.max(*b)) - of.fold(f64::INFINITY, |a: f64, b| a.min(*b))
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn halves_give_the_standard_error_of_a_mean() {
-        // Of a power of two of values Walsh's halves tell it exactly.
+        // For a power of two of values, Walsh's halves give it exactly.
         let values = [1.0, 2.0, 4.0, 7.0, 11.0, 3.0, 0.0, 5.0];
         let mean = |of: &dyn Fn(usize) -> bool| {
             let chosen: Vec<f64> = (0..8).filter(|place| of(*place)).map(|place| values[place]).collect();

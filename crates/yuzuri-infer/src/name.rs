@@ -94,8 +94,8 @@ struct Fitted {
     score: Score,
     /// Constants fitted to the flow in addition to the algorithm's own forms.
     constants: f64,
-    /// What windows tell of each value that was looked for, evenly over all that it may be, beside
-    /// what they tell of the best.
+    /// The log-likelihood of each value that was tried, evenly over all that it may be, relative to
+    /// that of the best.
     looked_for: Vec<f64>,
 }
 
@@ -204,7 +204,7 @@ fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
     constants * (1.0 + score.observations / temperature).ln() / 2.0
 }
 
-/// What it costs that a value is not known which was looked for, beside what windows tell at the
+/// What it costs that a fitted value is not known, besides what windows show at the
 /// best one: where it hardly matters, nothing. (The mean of the likelihood over all that it may be;
 /// the criterion is that of a peak, which may lie between those.)
 fn averaged(looked_for: &[f64], temperature: f64) -> f64 {

@@ -170,7 +170,7 @@ fn snapshot(record: &event_record) -> Snapshot {
             max_window: record.max_window,
             prior_cwnd: record.prior_cwnd,
             pacing_wait_us: record.pacing_wait_us,
-            // The window's scale never changes, and the chronographs tell nothing that marks do
+            // The window's scale never changes, and the chronographs show nothing that marks do
             // not: only TCP_INFO has them, so that a record costs no more.
             ..Sender::UNKNOWN
         },

@@ -77,7 +77,7 @@ pub fn examine() -> Vec<Finding> {
                 MonitorError::NoBtf => {
                     "a kernel with CONFIG_DEBUG_INFO_BTF=y: Debian 11, Ubuntu 20.10 or later"
                 }
-                _ => "Linux 5.19 or later; `watch --poll` does without",
+                _ => "Linux 5.19 or later; `watch --poll` works without it",
             };
             Err((Missing, error.to_string(), advice))
         }
@@ -132,7 +132,7 @@ pub fn examine() -> Vec<Finding> {
         MonitorError::NotPermitted(why) | MonitorError::Load(why) => why,
         other => other.to_string(),
     });
-    let advice = "nothing: the stacks of the tracepoints tell the function";
+    let advice = "nothing: the stacks of the tracepoints show the function";
     findings.push(finding("fentry", "not needed", functions.map_err(|why| (Fallback, why, advice))));
 
     // Perf's list of supported probes: available without tracefs, and to everybody.
@@ -173,7 +173,7 @@ pub fn examine() -> Vec<Finding> {
                       while such a process has the CPU; totals stay right";
         Err((Fallback, kept.join(", "), advice))
     };
-    findings.push(finding("processes kept from root", "no event goes by unseen", kept));
+    findings.push(finding("processes kept from root", "no event is missed", kept));
 
     let controls = first_line("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let controls = controls.map_err(|e| (Missing, e.to_string(), "a kernel with TCP"));
@@ -204,11 +204,11 @@ fn guards() -> Vec<Finding> {
 /// still keeps to the device's share.
 fn window_control() -> Result<String, (Standing, String, &'static str)> {
     let advice = |error: &ControlError| match error {
-        ControlError::NotPermitted(_) => "run as root; without, `send --share` takes its share by itself",
+        ControlError::NotPermitted(_) => "run as root; without it, `send --share` bounds its own connections",
         ControlError::ChecksCalls => {
-            "Linux 6.9 on x86_64, 6.18 on arm64; else `send --share` takes its share by itself"
+            "Linux 6.9 on x86_64, 6.18 on arm64; else `send --share` bounds its own connections"
         }
-        _ => "Linux 5.6 with BTF and the BPF JIT; else `send --share` takes its share by itself",
+        _ => "Linux 5.6 with BTF and the BPF JIT; else `send --share` bounds its own connections",
     };
     match control::examine() {
         Ok(()) => Ok("loads".to_owned()),

@@ -32,7 +32,7 @@ pub(crate) fn stacks_hook() -> Hook {
     } else {
         HookState::Missing {
             why: "kernel.kptr_restrict is 2: no symbols".into(),
-            instead: "places are tracepoints; ECN and local congestion are told apart by the ACK's ECE"
+            instead: "places are tracepoints; ECN and local congestion are distinguished by the ACK's ECE"
                 .into(),
         }
     };

@@ -221,7 +221,7 @@ pub(crate) fn owners(wanted: &HashSet<u64>, still: &dyn Fn() -> bool) -> Option<
             let pid = u32::from_le_bytes(number(from)?);
             let name = text(from)?;
             if !wanted.contains(&inode) {
-                return Err(broken("it tells of what was not asked for"));
+                return Err(broken("it reports what was not requested"));
             }
             found.insert(inode, Owner { pid, name });
         }
@@ -257,7 +257,7 @@ fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
     loop {
         let count = u32::from_le_bytes(number(&mut stream)?) as usize;
         if count > MAX_ASKED {
-            return Err(broken("too many sockets are asked for"));
+            return Err(broken("too many sockets are requested"));
         }
         let wanted = (0..count).map(|_| number(&mut stream).map(u64::from_le_bytes));
         let wanted: HashSet<u64> = wanted.collect::<io::Result<_>>()?;
@@ -288,7 +288,7 @@ pub(crate) fn spaces() -> Option<Vec<Space>> {
     let read = |from: &mut dyn Read, _: &UnixStream| {
         let count = u32::from_le_bytes(number(from)?);
         if count > MAX_SPACES {
-            return Err(broken("it tells of too many namespaces"));
+            return Err(broken("it reports too many namespaces"));
         }
         let space = |_| {
             let (number, name) = (u32::from_le_bytes(number(from)?), text(from)?);
@@ -351,7 +351,7 @@ fn receive(stream: &UnixStream) -> io::Result<io::Result<OwnedFd>> {
         ((4, Some(fd)), 0) => Ok(Ok(fd)),
         ((4, None), errno) if errno > 0 => Ok(Err(io::Error::from_raw_os_error(errno))),
         ((0, _), _) => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Err(broken("it answers something else than a descriptor")),
+        _ => Err(broken("it answers with something other than a descriptor")),
     }
 }
 
@@ -419,7 +419,7 @@ fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -
                 };
                 send(&stream, &reached)?;
             }
-            _ => return Err(broken("a question that is not known")),
+            _ => return Err(broken("an unknown request")),
         }
     }
 }

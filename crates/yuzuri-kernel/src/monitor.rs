@@ -59,7 +59,8 @@ pub enum MonitorError {
     NoTracepoint(&'static str),
     /// The kernel refuses a program.
     #[error(
-        "loading the kernel monitor: {0}; `yuzuri doctor` shows what this kernel offers, --poll does without"
+        "loading the kernel monitor: {0}; `yuzuri doctor` shows what this kernel offers; --poll works \
+         without BPF"
     )]
     Load(String),
     /// A filter names something that does not exist.

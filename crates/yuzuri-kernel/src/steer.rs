@@ -10,8 +10,8 @@
 //! steering.observe(&mut flows)?;
 //! let own = flows.iter().filter(|flow| flow.standing.is_ours());
 //! let bounded = Steered { bound: Bound { lower: 0, upper: 40 }, ..Steered::default() };
-//! let told: Vec<_> = own.map(|flow| (flow.id, bounded)).collect();
-//! steering.steer_all(&told, Duration::from_millis(1500))?;
+//! let bounds: Vec<_> = own.map(|flow| (flow.id, bounded)).collect();
+//! steering.steer_all(&bounds, Duration::from_millis(1500))?;
 //! steering.leave()?;
 //! # Ok::<(), yuzuri_kernel::control::ControlError>(())
 //! ```
@@ -161,21 +161,20 @@ impl Steering {
         if let Some(window) = options.initial_window.filter(|w| !(1..=SteerOptions::MAX_INITIAL).contains(w))
         {
             return Err(ControlError::Steering(format!(
-                "beginning flows with a window of {window} segments: it must be from 1 to {}",
+                "initial window of {window} segments: it must be from 1 to {}",
                 SteerOptions::MAX_INITIAL
             )));
         }
         if options.migrated_before.len() > SteerOptions::MAX_MIGRATED_BEFORE {
             return Err(ControlError::Steering(format!(
-                "telling of {} flows that were migrated before: {} are the most; leave the oldest out",
+                "{} flows were migrated before: at most {} can be passed on; leave out the oldest",
                 options.migrated_before.len(),
                 SteerOptions::MAX_MIGRATED_BEFORE
             )));
         }
         let netns =
             File::open("/proc/thread-self/ns/net").map_err(steering("opening the network namespace"))?;
-        let netns_number =
-            netns.metadata().map_err(steering("asking for the network namespace"))?.ino() as u32;
+        let netns_number = netns.metadata().map_err(steering("reading the network namespace"))?.ino() as u32;
         let cookie = netns_cookie();
         let control = Control::register_with_room(&options.cubic, options.bounds_room)?;
         // As in Monitor::start.

@@ -326,7 +326,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !(args.half >= 2.0 && args.half <= 10_000.0) {
-        bail!("--half {}: 2 to 10000 seconds are possible", args.half);
+        bail!("--half {}: choose 2 to 10000 seconds", args.half);
     }
     let stop = stop_flag()?;
     let document = Document::open(&args.file).map_err(yuzuri_lab::LabError::Scenario)?;
@@ -338,7 +338,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         TemporaryFolder(std::env::temp_dir().join(format!("yuzuri-lab-demo-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).with_context(|| format!("creating {}", folder.0.display()))?;
     let statuses = Statuses::starting(match args.access_point {
-        true => "nothing runs on the terminals: the access point shares for them".into(),
+        true => "the terminals run nothing: the access point shares for them".into(),
         false => format!("the terminals start sharing after the first {} s of the demonstration", args.half),
     });
     // The socket accepts no commands: the receiver is dropped.

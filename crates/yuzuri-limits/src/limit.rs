@@ -120,7 +120,7 @@ pub struct ParseLimitError(pub String);
 
 impl fmt::Display for ParseLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no limit is called `{}`; the names are", self.0)?;
+        write!(f, "there is no limit `{}`; the names are", self.0)?;
         Limit::ALL.iter().try_for_each(|limit| write!(f, " {limit}"))
     }
 }

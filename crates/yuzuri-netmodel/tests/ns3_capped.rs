@@ -74,7 +74,7 @@ fn capped_windows_give_what_ns3_gives() {
     let names: Vec<_> = lines.next().expect("a heading").split(',').collect();
     let mut failures = Vec::new();
     println!(
-        "ours/ns-3               total Mbit/s               second half      mean RTT ms             Jain         AP queue     sent again"
+        "ours/ns-3               total Mbit/s               second half      mean RTT ms             Jain         AP queue  retransmitted"
     );
     for line in lines {
         let row = Row { names: &names, values: line.split(',').collect() };

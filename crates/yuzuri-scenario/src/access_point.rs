@@ -31,7 +31,7 @@ pub struct GateSpec {
     pub objective: Objective,
     /// When it begins to bound, seconds; before that, it only measures. 0: before the flows start.
     pub starts_s: f64,
-    /// On which radios ACKs are left out that later ones make needless: g, n. Default: none.
+    /// On which radios ACKs that later ones make redundant are dropped: g, n. Default: none.
     pub thin_acks: Vec<SlowRadio>,
     /// Whether what no window bounds (UDP, QUIC, tunnels) is left alone; default: it is kept to a
     /// share.

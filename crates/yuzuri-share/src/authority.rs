@@ -69,7 +69,7 @@ impl AuthorityFile {
         let wrong = |why: String| file_error("reading the authority", path, why);
         let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
-                wrong("it does not exist; `yuzuri share authority new FILE` makes one".into())
+                wrong("it does not exist; `yuzuri share authority new FILE` creates one".into())
             }
             _ => wrong(e.to_string()),
         })?;
@@ -98,7 +98,7 @@ impl AuthorityFile {
     /// # Errors
     /// If the member was excluded, or if the key file already exists or cannot be written.
     pub fn issue(&mut self, name: &str, key_file: &Path) -> Result<(), ShareError> {
-        let doing = || format!("giving a key to '{name}'");
+        let doing = || format!("issuing a key to '{name}'");
         if name.trim().is_empty() || name.chars().any(char::is_control) {
             return Err(ShareError::system(doing(), "that is no name"));
         }
@@ -106,7 +106,7 @@ impl AuthorityFile {
         if known.is_some_and(|member| member.shut_out.is_some()) {
             return Err(ShareError::system(
                 doing(),
-                "it was shut out; if it shall come back, give it another name",
+                "it was shut out; to admit it again, give it another name",
             ));
         }
         let is_new = known.is_none();
@@ -125,14 +125,20 @@ impl AuthorityFile {
             key: to_hex(key.secret()),
         };
         let text = toml::to_string(&file).map_err(|e| ShareError::system(doing(), e))?;
-        let text = format!("# The key of one terminal: it belongs on this one alone.\n{text}");
+        let text = format!("# The key of one terminal: copy it to that terminal only.\n{text}");
         if is_new {
             // Save the number before writing the key file. A number that was used but not saved
             // could be issued twice.
             self.content.member.push(AuthorityMember { number, name: name.into(), shut_out: None });
             self.save()?;
         }
-        write_new(key_file, &text, SECRET, "nothing is replaced; take another name or remove it first")
+        write_new(
+            key_file,
+            &text,
+            SECRET,
+            "an existing file is not replaced; choose another name or \
+        remove it first",
+        )
     }
 
     /// Replaces the group key and writes the notices that carry the new key to every member except
@@ -145,7 +151,7 @@ impl AuthorityFile {
         let doing = || format!("shutting out {}", names.join(", "));
         let generation = self.content.generation + 1;
         if generation > MAX_GENERATION {
-            let why = "the authority's last key is in use; make another authority";
+            let why = "the authority has used its last key; create another authority";
             return Err(ShareError::system(doing(), why));
         }
         for name in names {
@@ -156,7 +162,7 @@ impl AuthorityFile {
                     continue;
                 }
                 Some(_) => format!("'{name}' is shut out already"),
-                None => format!("there is no '{name}'; `yuzuri share authority list` names those that are"),
+                None => format!("there is no '{name}'; `yuzuri share authority list` lists the terminals"),
             };
             return Err(ShareError::system(doing(), why));
         }
@@ -180,7 +186,7 @@ impl AuthorityFile {
         let content = NoticesFile { generation, notices };
         let wrong = |why: String| file_error("writing the notices", file, why);
         let text = toml::to_string(&content).map_err(|e| wrong(e.to_string()))?;
-        let text = format!("# Each line is of use to one terminal alone: this file is no secret.\n{text}");
+        let text = format!("# Each line is useful to one terminal only: this file is not secret.\n{text}");
         replace(file, &text, PUBLIC)
     }
 
@@ -188,7 +194,8 @@ impl AuthorityFile {
         let text = toml::to_string(&self.content)
             .map_err(|e| file_error("writing the authority", &self.path, e.to_string()))?;
         Ok(format!(
-            "# Whoever has this file decides who is in the group: keep it secret, and off the terminals.\n{text}"
+            "# This file decides who is in the group: keep it secret, and do not copy it to the \
+             terminals.\n{text}"
         ))
     }
 
@@ -204,7 +211,7 @@ fn replace(file: &Path, text: &str, mode: u32) -> Result<(), ShareError> {
     let mut new = file.as_os_str().to_owned();
     new.push(".new");
     let _ = std::fs::remove_file(&new);
-    write_new(Path::new(&new), text, mode, "another call is at work")?;
+    write_new(Path::new(&new), text, mode, "another command is changing it")?;
     std::fs::rename(&new, file).map_err(|e| file_error("writing", file, e.to_string()))
 }
 

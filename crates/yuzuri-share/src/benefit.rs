@@ -47,7 +47,7 @@ impl fmt::Display for Benefit {
     }
 }
 
-/// A flow at a look.
+/// A flow at a tick.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
     pub(crate) rate_bps: f64,

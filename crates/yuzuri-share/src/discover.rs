@@ -82,7 +82,7 @@ impl Discovery {
     pub(crate) fn interfaces(&mut self) -> Result<Vec<Interface>, ShareError> {
         let mut all: BTreeMap<String, Interface> = BTreeMap::new();
         let list =
-            getifaddrs().map_err(|e| ShareError::system("asking for the addresses of the interfaces", e))?;
+            getifaddrs().map_err(|e| ShareError::system("reading the addresses of the interfaces", e))?;
         for entry in list {
             let interface = all.entry(entry.interface_name.clone()).or_default();
             interface.name = entry.interface_name;

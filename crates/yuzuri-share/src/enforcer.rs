@@ -120,8 +120,8 @@ impl Enforcer {
         let without = self.without_room.len();
         (without > 0).then(|| {
             format!(
-                "the kernel's table has room to bound {} flows: the {without} that send least stay plain CUBIC; a \
-                 restart makes a table for the sockets that are open then",
+                "the kernel's table has room to bound {} flows: the {without} that send least stay plain \
+                 CUBIC; a restart makes a table large enough for the sockets that are open then",
                 steering.control().room()
             )
         })

@@ -10,8 +10,8 @@ pub enum ShareError {
     /// No key is configured, and groups without a key are not allowed.
     #[error(
         "no key is configured, so members cannot be authenticated: create one with `yuzuri share key FILE`, give the same file to every \
-         terminal and name it with --key-file (key_file in the configuration); or join groups without a key with --keyless, where anybody on \
-         the network can say anything"
+         terminal and name it with --key-file (key_file in the configuration); or join groups without a \
+         key with --keyless, where anybody on the network can forge messages"
     )]
     NoKey,
     /// The key file cannot be used.
@@ -69,7 +69,8 @@ pub enum ShareError {
     NoDevice,
     /// The group of an interface is not known yet.
     #[error(
-        "{interface}: waiting for the gateway's link address, which tells the group; `group` in the configuration names one"
+        "{interface}: waiting for the gateway's link address, which determines the group; or set `group` \
+         in the configuration"
     )]
     NoGatewayYet {
         /// Its name.

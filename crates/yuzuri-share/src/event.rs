@@ -64,7 +64,7 @@ impl fmt::Display for Event {
             Event::Joined { interface, group, from } => {
                 write!(f, "{interface}: in group {group} (by {})", from.name())
             }
-            Event::Gone { interface } => write!(f, "{interface}: takes no part any more"),
+            Event::Gone { interface } => write!(f, "{interface}: no longer takes part"),
             Event::Leader { interface, own: true, .. } => write!(f, "{interface}: this terminal leads"),
             Event::Leader { interface, node: Some(node), .. } => write!(f, "{interface}: {node} leads"),
             Event::Leader { interface, node: None, .. } => write!(f, "{interface}: follows nobody"),
@@ -73,17 +73,25 @@ impl fmt::Display for Event {
                 write!(f, "policy {}", policy.name)?;
                 write!(f, ", objective {}", policy.objective.name())
             }
-            Event::Redrawn(node) => write!(f, "another member has our id; ours is {node} now"),
+            Event::Redrawn(node) => write!(
+                f,
+                "another member has the same id; this terminal's is now \
+            {node}"
+            ),
             Event::Problem(what) | Event::Waits(what) => f.write_str(what),
             Event::Warning(what) => write!(f, "warning: {what}"),
             Event::Notice(notice) => {
-                write!(f, "the group's key is generation {} now: somebody was shut out", notice.generation)
+                write!(f, "the group's key is now generation {}: a member was shut out", notice.generation)
             }
             Event::Left { migrated_back, stay: 0 } => {
-                write!(f, "left; {migrated_back} flows have their control again")
+                write!(f, "left; {migrated_back} flows have their former congestion control again")
             }
             Event::Left { migrated_back, stay } => {
-                write!(f, "left; {migrated_back} flows have their control again, {stay} go on as plain CUBIC")
+                write!(
+                    f,
+                    "left; {migrated_back} flows have their former congestion control again, {stay} \
+                continue as plain CUBIC"
+                )
             }
         }
     }

@@ -103,7 +103,7 @@ fn parse(text: &str) -> Result<ConfigFile, Problem> {
         );
     }
     if let Some(port) = config.port.as_ref().filter(|p| *p.get_ref() == 0) {
-        return wrong(port.span().start, "port: 0 is no port".into());
+        return wrong(port.span().start, "port: 0 is not a port".into());
     }
     if let Some(name) = &config.terminal_name
         && let Err(error) = name.get_ref().parse::<TerminalName>()
@@ -111,24 +111,29 @@ fn parse(text: &str) -> Result<ConfigFile, Problem> {
         return wrong(name.span().start, format!("terminal_name: {error}"));
     }
     if let Some(passphrase) = config.passphrase.as_ref().filter(|_| config.key_file.is_some()) {
-        return wrong(passphrase.span().start, "passphrase: there is a key_file already; one of both".into());
+        return wrong(
+            passphrase.span().start,
+            "passphrase: there is a key_file already; remove one of \
+        them"
+                .into(),
+        );
     }
     if let Some(keyless) = config
         .keyless
         .as_ref()
         .filter(|keyless| *keyless.get_ref() && (config.key_file.is_some() || config.passphrase.is_some()))
     {
-        return wrong(keyless.span().start, "keyless: there is a key; take one of both out".into());
+        return wrong(keyless.span().start, "keyless: there is a key; remove one of them".into());
     }
     check_accepted(&config)?;
     for (place, interface) in config.interface.iter().enumerate() {
         let name = interface.name.get_ref();
         let at = interface.name.span().start;
         if name.is_empty() || name.len() > 15 {
-            return wrong(at, format!("interface: '{name}' is no name of an interface (1 to 15 bytes)"));
+            return wrong(at, format!("interface: '{name}' is not an interface name (1 to 15 bytes)"));
         }
         if config.interface[..place].iter().any(|other| other.name.get_ref() == name) {
-            return wrong(at, format!("interface: '{name}' is there twice"));
+            return wrong(at, format!("interface: '{name}' is listed twice"));
         }
         interface.radio()?;
     }
@@ -140,11 +145,17 @@ fn check_accepted(config: &ConfigFile) -> Result<(), Problem> {
     let file = config.accept_key_file.as_ref().map(|file| file.span().start);
     let words = config.accept_passphrase.as_ref().map(|words| words.span().start);
     if let (Some(at), true) = (words, file.is_some()) {
-        return Err((Some(at), "accept_passphrase: there is an accept_key_file already; one of both".into()));
+        return Err((
+            Some(at),
+            "accept_passphrase: there is an accept_key_file already; remove one of \
+        them"
+                .into(),
+        ));
     }
     match file.or(words) {
         Some(at) if config.key_file.is_none() && config.passphrase.is_none() => {
-            let what = "a key that is accepted needs one that is sent with: key_file or passphrase";
+            let what = "accept_key_file and accept_passphrase need a key to send with: key_file or \
+            passphrase";
             Err((Some(at), what.into()))
         }
         _ => Ok(()),
@@ -168,11 +179,11 @@ pub(crate) fn radio(
         (Some(rate), None) => {
             return Err((
                 Some(rate.span().start),
-                "rate_mbps: needs `aggregation` beside it: none, ht or vht".into(),
+                "rate_mbps: needs `aggregation`, too: none, ht or vht".into(),
             ));
         }
         (None, Some(aggregation)) => {
-            return Err((Some(aggregation.span().start), "aggregation: needs `rate_mbps` beside it".into()));
+            return Err((Some(aggregation.span().start), "aggregation: needs `rate_mbps`, too".into()));
         }
     };
     if !(0.1..=100_000.0).contains(rate.get_ref()) {
@@ -184,7 +195,7 @@ pub(crate) fn radio(
         "ht" => Aggregation::Ht,
         "vht" => Aggregation::Vht,
         other => {
-            let what = format!("aggregation: '{other}' is none of none, ht, vht");
+            let what = format!("aggregation: '{other}' is not one of none, ht, vht");
             return Err((Some(aggregation.span().start), what));
         }
     };
@@ -262,11 +273,11 @@ mod tests {
         let range = problem("\n[[interface]]\nname = \"a\"\nrate_mbps = 0\naggregation = \"ht\"\n");
         assert_eq!(range, "share.toml:4:13: rate_mbps: 0 is not from 0.1 to 100000");
         let half = problem("[[interface]]\nname = \"a\"\naggregation = \"ht\"\n");
-        assert_eq!(half, "share.toml:3:15: aggregation: needs `rate_mbps` beside it");
+        assert_eq!(half, "share.toml:3:15: aggregation: needs `rate_mbps`, too");
         let twice = problem("[[interface]]\nname = \"a\"\n[[interface]]\nname = \"a\"\n");
         assert_eq!(twice, "share.toml:4:8: interface: 'a' is there twice");
         let both = problem("key_file = \"k\"\nkeyless = true\n");
-        assert_eq!(both, "share.toml:2:11: keyless: there is a key; take one of both out");
+        assert_eq!(both, "share.toml:2:11: keyless: there is a key; remove one of them");
         let alone = problem("accept_key_file = \"k\"\n");
         assert!(alone.starts_with("share.toml:1:19: a key that is accepted needs one"), "{alone}");
         let both = problem("key_file = \"k\"\naccept_key_file = \"k\"\naccept_passphrase = \"w\"\n");

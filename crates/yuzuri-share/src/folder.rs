@@ -79,7 +79,8 @@ impl Folder {
         let found = open.metadata()?;
         if found.mode() & 0o022 != 0 {
             return Err(refused(format!(
-                "others may write into it (mode {:04o}): take that from them with `chmod go-w`, or choose another folder",
+                "other users can write to it (mode {:04o}): prevent that with `chmod go-w`, or choose \
+                 another folder",
                 found.mode() & 0o7777
             )));
         }
@@ -128,7 +129,7 @@ impl Folder {
         if !found.is_file() || found.nlink() != 1 {
             let place = self.path.join(name);
             return Err(refused(format!(
-                "it is no plain file, or has several names: remove {}",
+                "it is not a regular file, or has several hard links: remove {}",
                 place.display()
             )));
         }
@@ -143,7 +144,7 @@ pub(crate) fn let_group_in(socket: &Path) -> Result<()> {
     let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(socket)?;
     let found = open.metadata()?;
     if !found.file_type().is_socket() || found.uid() != geteuid().as_raw() {
-        return Err(refused("something else took its place".into()));
+        return Err(refused("it was replaced meanwhile".into()));
     }
     std::fs::set_permissions(format!("/proc/self/fd/{}", open.as_raw_fd()), Permissions::from_mode(0o660))
 }
@@ -200,7 +201,7 @@ mod tests {
         assert!(folder.read(OsStr::new("migrated")).is_err());
         std::fs::hard_link(&victim, at.join("hard")).unwrap();
         let error = folder.open_file("hard").unwrap_err().to_string();
-        assert!(error.contains("several names"), "{error}");
+        assert!(error.contains("several hard links"), "{error}");
         nix::unistd::mkfifo(&at.join("pipe"), Mode::S_IRWXU).unwrap();
         assert!(folder.read(OsStr::new("pipe")).is_err());
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "whole");
@@ -215,7 +216,7 @@ mod tests {
         for wide in [0o777, 0o1777, 0o775] {
             std::fs::set_permissions(&at, Permissions::from_mode(wide)).unwrap();
             let error = Folder::make(&at).unwrap_err().to_string();
-            assert!(error.contains("others may write into it") && error.contains("chmod go-w"), "{error}");
+            assert!(error.contains("other users can write to it") && error.contains("chmod go-w"), "{error}");
             assert!(replace(&at.join("node"), "1").is_err() && !at.join("node").exists());
         }
     }

@@ -56,7 +56,7 @@ impl Secrets {
             Some(_) if sends.is_none() => {
                 return Err(ShareError::Setting {
                     field: "accept_key_file".into(),
-                    why: "a group without a key accepts none besides; name a key to send with, too".into(),
+                    why: "a group without a key accepts no other key; name a key to send with, too".into(),
                 });
             }
             Some(source) => source.load(&mut warnings)?,
@@ -65,7 +65,9 @@ impl Secrets {
         if notices.is_some() && membership(sends.as_ref()).is_none() {
             return Err(ShareError::Setting {
                 field: "notice_file".into(),
-                why: "notices replace keys that an authority gave out (`yuzuri share authority`); the key in use is none of those".into(),
+                why: "notices replace keys that an authority issued (`yuzuri share authority`); the key in \
+                use is not one of those"
+                    .into(),
             });
         }
         // A notice received earlier remains valid, unless the key file is newer.
@@ -229,7 +231,8 @@ impl KeySource {
             KeySource::Passphrase(words) if words.chars().count() < MIN_PASSPHRASE => Err(setting(
                 "passphrase",
                 format!(
-                    "it must have {MIN_PASSPHRASE} letters at least; better is a key file (`yuzuri share key FILE`)"
+                    "it must have at least {MIN_PASSPHRASE} characters; a key file is better (`yuzuri \
+                     share key FILE`)"
                 ),
             )),
             KeySource::Passphrase(words) => match yuzuri_policy::check_pattern(words.as_bytes()) {
@@ -263,7 +266,7 @@ pub(crate) struct MemberFile {
 fn read_key(file: &Path, warnings: &mut Vec<String>) -> Result<Key, ShareError> {
     let wrong = |why: String| ShareError::KeyFile { file: file.to_owned(), why };
     let opened = std::fs::File::open(file).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => wrong("it does not exist; `yuzuri share key FILE` makes one".into()),
+        ErrorKind::NotFound => wrong("it does not exist; `yuzuri share key FILE` creates one".into()),
         _ => wrong(e.to_string()),
     })?;
     let mode = opened.metadata().map_err(|e| wrong(e.to_string()))?.permissions().mode() & 0o777;
@@ -272,15 +275,16 @@ fn read_key(file: &Path, warnings: &mut Vec<String>) -> Result<Key, ShareError> 
     let key = key_of(&bytes).map_err(|why| wrong(why.to_string()))?;
     yuzuri_policy::check_key(key.secret()).map_err(|weak| {
         wrong(format!(
-            "this key is easy to guess: {weak}; make another one with `yuzuri share key FILE` and copy it to every terminal"
+            "this key is easy to guess: {weak}; create another one with `yuzuri share key FILE` and copy \
+             it to every terminal"
         ))
     })?;
     // The owner's permissions other than read and write do not expose the key.
     if mode & !WIDEST_MODE & 0o077 != 0 {
         let who = if mode & 0o007 != 0 { "every user of this machine" } else { "its group" };
         warnings.push(format!(
-            "key file {}: its mode {mode:04o} lets {who} have or change the key; `chmod 0640 {0}` or 0600 closes it, and a key that others may \
-             have read is worth replacing",
+            "key file {}: its mode {mode:04o} lets {who} read or change the key; set it to 0600 or 0640 \
+             (`chmod 0640 {0}`), and replace a key that others may have read",
             file.display(),
         ));
     }

@@ -55,13 +55,14 @@ impl MigratedFlows {
                 let lines: String = flows.iter().map(|flow| format!("{}\n", flow.0)).collect();
                 folder::replace(file, &format!("{boot}\n{lines}")).map(|()| left_out)
             });
-        let doing = || format!("keeping in {} which flows were given back", file.display());
+        let doing = || format!("storing in {} which flows were given back", file.display());
         match written.map_err(|e| ShareError::system(doing(), e))? {
             0 => Ok(()),
             left_out => Err(ShareError::system(
                 doing(),
                 format!(
-                    "there was no room for the {left_out} oldest: the next sharing leaves those alone that still live"
+                    "there was no room for the {left_out} oldest: the next daemon leaves alone those that \
+                     are still open"
                 ),
             )),
         }

@@ -88,7 +88,7 @@ impl Netlink {
                 .rtm_scope(RtScope::Universe)
                 .rtm_type(Rtn::Unspec)
                 .build()
-                .map_err(|e| ShareError::system("asking the kernel for the default routes", e))?;
+                .map_err(|e| ShareError::system("reading the kernel's default routes", e))?;
             self.dump(Rtm::Getroute, question, "the default routes", |route: &Rtmsg| {
                 if *route.rtm_dst_len() == 0 && *route.rtm_type() == Rtn::Unicast {
                     routes.extend(default_route(route, family == RtAddrFamily::Inet6));
@@ -119,7 +119,7 @@ impl Netlink {
         let mut all = HashMap::new();
         for family in [RtAddrFamily::Inet, RtAddrFamily::Inet6] {
             let question = question_about(family, interface).ok_or_else(|| {
-                ShareError::system("asking the kernel for the neighbours", "the request cannot be built")
+                ShareError::system("reading the kernel's neighbour table", "the request cannot be built")
             })?;
             self.dump(Rtm::Getneigh, question, "the neighbours", |neighbour: &Ndmsg| {
                 all.extend(neighbour_of(neighbour, interface));

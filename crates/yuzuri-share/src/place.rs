@@ -80,7 +80,7 @@ impl Places {
         let refused = |doing: String, e: std::io::Error| match e.kind() {
             ErrorKind::PermissionDenied => ShareError::system(
                 doing,
-                format!("{e}: run it as root (`yuzuri doctor` tells what it needs)"),
+                format!("{e}: run it as root (`yuzuri doctor` shows what it needs)"),
             ),
             _ => ShareError::system(doing, e),
         };
@@ -139,7 +139,7 @@ pub fn new_node() -> Result<NodeId, ShareError> {
 pub fn store_node(state: Option<&Path>, node: NodeId) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("node");
     folder::replace(&path, &format!("{node}\n"))
-        .map_err(|e| ShareError::system(format!("keeping the terminal's id in {}", path.display()), e))
+        .map_err(|e| ShareError::system(format!("storing the terminal's id in {}", path.display()), e))
 }
 
 /// The stored group key notice.
@@ -156,7 +156,7 @@ pub fn stored_notice(state: Option<&Path>) -> Option<Notice> {
 pub fn store_notice(state: Option<&Path>, notice: &Notice) -> Result<(), ShareError> {
     let path = state.unwrap_or(Path::new(STATE)).join("notice");
     folder::replace(&path, &format!("{}\n", to_hex(&notice.to_bytes())))
-        .map_err(|e| ShareError::system(format!("keeping the group's key in {}", path.display()), e))
+        .map_err(|e| ShareError::system(format!("storing the group's key in {}", path.display()), e))
 }
 
 /// Creates a key file that only its owner can read: 64 hexadecimal digits. If root creates it and

@@ -35,10 +35,10 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         Some(why) => writeln!(out, "bounds nothing: {why}")?,
     }
     if !status.keyed {
-        writeln!(out, "without a key: anybody on the network can say anything")?;
+        writeln!(out, "without a key: anybody on the network can forge messages")?;
     }
     if let Some(why) = &status.new_flows_wait {
-        writeln!(out, "new flows are taken at the next half second: {why}")?;
+        writeln!(out, "new flows are migrated at the next half second: {why}")?;
     }
     for warning in &status.warnings {
         writeln!(out, "warning: {warning}")?;
@@ -50,7 +50,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         writeln!(out, "problem: {problem}")?;
     }
     if let Some(why) = status.reload.as_ref().and_then(|reload| reload.error.as_ref()) {
-        writeln!(out, "the configuration is an older one, since the last reload failed: {why}")?;
+        writeln!(out, "the previous configuration is in use, because the last reload failed: {why}")?;
     }
     for interface in &status.interfaces {
         writeln!(out)?;
@@ -79,14 +79,15 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
         Some(summary) => {
             writeln!(
                 out,
-                "  phase {}, {} of {} members send, {} Mbit/s thought to be carried, share {} Mbit/s, queue {} ms{}",
+                "  phase {}, {} of {} members send, estimated capacity {} Mbit/s, share {} Mbit/s, queue \
+                 {} ms{}",
                 summary.phase.name(),
                 summary.senders,
                 summary.members,
                 mbps(summary.capacity_bps),
                 mbps(summary.share_bps),
                 ms(summary.queue_us),
-                if summary.paced { ", spread over the round trip" } else { "" },
+                if summary.paced { ", paced over the round trip" } else { "" },
             )?;
         }
         None => writeln!(out, "  {}", waits_for(interface))?,
@@ -169,10 +170,10 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
 fn waits_for(interface: &InterfaceStatus) -> &'static str {
     let sends = interface.members.iter().any(|member| member.sends);
     match () {
-        () if interface.group.is_none() => "waits for its group",
-        () if !sends => "nobody sends: nothing to share",
-        () if interface.leader.is_none() => "waits for a leader, which is found within seconds",
-        () => "waits for the leader's first summary",
+        () if interface.group.is_none() => "waiting for its group",
+        () if !sends => "no member sends: nothing to share",
+        () if interface.leader.is_none() => "waiting for a leader, which is found within seconds",
+        () => "waiting for the leader's first summary",
     }
 }
 
@@ -206,7 +207,7 @@ pub fn metrics(status: &Status) -> String {
     out.one(
         "yuzuri_share_ticks_total",
         "counter",
-        "Half seconds worked through",
+        "Ticks of half a second since the start",
         &[(vec![], status.ticks as f64)],
     );
     out.one(
@@ -227,12 +228,7 @@ pub fn metrics(status: &Status) -> String {
         "Flows left plain CUBIC because the kernel's table of bounds is full",
         &[(vec![], status.bounds_refused as f64)],
     );
-    out.one(
-        "yuzuri_share_problems",
-        "gauge",
-        "Problems that are not over",
-        &[(vec![], status.problems.len() as f64)],
-    );
+    out.one("yuzuri_share_problems", "gauge", "Current problems", &[(vec![], status.problems.len() as f64)]);
     let each = |of: &dyn Fn(&InterfaceStatus) -> Option<f64>| -> Vec<Row> {
         let row = |i: &InterfaceStatus| Some((vec![("interface", i.name.clone())], of(i)?));
         status.interfaces.iter().filter_map(row).collect()
@@ -241,7 +237,7 @@ pub fn metrics(status: &Status) -> String {
     out.one(
         "yuzuri_share_members",
         "gauge",
-        "Members heard lately",
+        "Members heard within the last minute",
         &each(&|i| Some(i.members.len() as f64)),
     );
     out.one("yuzuri_share_leads", "gauge", "Whether this terminal leads", &each(&|i| Some(i.leads.into())));
@@ -249,19 +245,19 @@ pub fn metrics(status: &Status) -> String {
     out.one(
         "yuzuri_share_capacity_bits_per_second",
         "gauge",
-        "What the group is thought to carry",
+        "Estimated capacity of the group",
         &summary(&|s| s.capacity_bps as f64),
     );
     out.one(
         "yuzuri_share_share_bits_per_second",
         "gauge",
-        "The share of a member that does not know its radio",
+        "Share of a member that does not know its radio's rate",
         &summary(&|s| s.share_bps as f64),
     );
     out.one(
         "yuzuri_share_rate_bits_per_second",
         "gauge",
-        "What this terminal delivers",
+        "Rate that this terminal delivers",
         &each(&|i| Some(i.rate_bps as f64)),
     );
     let mut flows: Vec<Row> = Vec::new();
@@ -271,11 +267,11 @@ pub fn metrics(status: &Status) -> String {
             flows.push((labels, f64::from(*count)));
         }
     }
-    out.one("yuzuri_share_flows", "gauge", "Flows that obey bounds, by the rule that set them", &flows);
+    out.one("yuzuri_share_flows", "gauge", "Bounded flows, by the rule that set the bound", &flows);
     out.one(
         "yuzuri_share_flows_idle",
         "gauge",
-        "Flows on which nothing was written or under way for five seconds",
+        "Flows without data written or in flight for five seconds",
         &each(&|i| Some(i.flow_counts.resting.into())),
     );
     let messages = |label: &'static str, of: &dyn Fn(&MessageCounts) -> &BTreeMap<String, u64>| -> Vec<Row> {

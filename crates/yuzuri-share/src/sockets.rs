@@ -90,7 +90,7 @@ impl Sockets {
                 To::One(address) => address.to_string(),
             };
             let advice = match error.raw_os_error() {
-                Some(libc::EPERM) => ": a rule of the firewall or IPAddressDeny= of the service keeps it in",
+                Some(libc::EPERM) => ": a firewall rule or IPAddressDeny= of the service blocks it",
                 _ => "",
             };
             ShareError::system(format!("to {to}"), format!("{error}{advice}"))

@@ -214,7 +214,7 @@ pub struct SummaryStatus {
     pub senders: u16,
     /// The estimated capacity of the group, bit/s.
     pub capacity_bps: u64,
-    /// The share of a member that does not know its radio rate, bit/s.
+    /// Share of a member that does not know its radio's rate rate, bit/s.
     pub share_bps: u64,
     /// The share of air time, in millionths of the rate that a member would reach alone.
     pub air_share_ppm: u32,

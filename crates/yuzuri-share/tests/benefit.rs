@@ -55,7 +55,10 @@ fn a_wait_is_no_problem() {
         "{waiting:#?}"
     );
     let text = table(&waiting);
-    assert!(text.contains("eth0: waiting for the gateway") && text.contains("waits for its group"), "{text}");
+    assert!(
+        text.contains("eth0: waiting for the gateway") && text.contains("waiting for its group"),
+        "{text}"
+    );
     assert!(!text.contains("problem"), "{text}");
     ip(&format!("-n {} addr add 10.88.0.77/24 dev br0", cell.name(0)));
     ip(&format!("-n {} neigh replace 10.88.0.77 lladdr 02:00:00:00:00:77 dev eth0", cell.name(1)));
@@ -64,7 +67,7 @@ fn a_wait_is_no_problem() {
     // No leader, no other member, no sender.
     let later = instance.until("five seconds alone", |status| status.ticks >= joined.ticks + 10);
     assert!(later.waits.is_empty() && later.problems.is_empty(), "{later:#?}");
-    assert!(table(&later).contains("nobody sends: nothing to share"), "{}", table(&later));
+    assert!(table(&later).contains("no member sends: nothing to share"), "{}", table(&later));
     // From the first segment to the first summary.
     let _traffic = cell.traffic(1);
     let seen = std::cell::RefCell::new(Vec::new());

@@ -74,7 +74,7 @@ impl Drop for Path {
     }
 }
 
-/// A direction at work.
+/// A direction in operation.
 struct Line {
     way: Way,
     /// When the line has sent all that waits for it.

@@ -83,7 +83,7 @@ pub trait Control: Send + Sync {
 }
 
 fn no_replay() -> Refused {
-    Refused::Unavailable("this is a live view, there is nothing to pause, speed up or seek in".into())
+    Refused::Unavailable("a live view cannot be paused, sped up or moved in time".into())
 }
 
 /// Refuses every change.

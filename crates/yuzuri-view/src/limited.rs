@@ -147,7 +147,7 @@ impl FlowLimits {
         }
     }
 
-    /// The kernel's chronographs for the time of the observation, if it told them twice.
+    /// The kernel's chronographs for the time of the observation, if it reported them twice.
     pub fn chronographs(&self) -> Option<Chronographs> {
         let (first, last) = self.chronographs?;
         (first != last).then(|| last.since(&first))

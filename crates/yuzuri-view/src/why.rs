@@ -149,7 +149,8 @@ impl Describer<'_> {
             ),
             Limit::ReceiverWindow if self.flow.fills_unscaled() => (
                 format!("the receiver's window: {}", self.allow(f.receive_window_bytes)),
-                "windows of this connection are not scaled, so 64 kB is the most (RFC 7323), whatever the receiver's buffer: turn \
+                "windows of this connection are not scaled, so 64 kB is the maximum (RFC 7323), whatever \
+                 the receiver's buffer: turn \
                  net.ipv4.tcp_window_scaling on at both ends, or look for a middlebox that strips the option from SYNs"
                     .into(),
             ),
@@ -244,7 +245,8 @@ impl Describer<'_> {
             ),
             Limit::SenderRate => (
                 format!(
-                    "pacing or the sender's own device, which packets do not tell apart: {}, and the path carries more",
+                    "pacing or the sender's own device, which packets do not distinguish: {}, and the path \
+                     carries more",
                     text::rate(self.rate_bps())
                 ),
                 "capture at the sender, or run yuzuri why there; it is the program's SO_MAX_PACING_RATE, a queueing discipline (fq, \

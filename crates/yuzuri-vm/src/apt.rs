@@ -270,7 +270,7 @@ fn sources() -> Result<(String, bool), VmError> {
     }
     let main = main.ok_or_else(|| VmError::Tool {
         program: "apt-get".into(),
-        why: "this machine's apt knows no archive of Debian (or `apt-get update` was never run)".into(),
+        why: "this machine's apt has no Debian archive (or `apt-get update` was never run)".into(),
         advice: "set YUZURI_DEBIAN_ARCHIVE (and YUZURI_DEBIAN_SECURITY_ARCHIVE) to the address of a mirror"
             .into(),
     })?;

@@ -28,7 +28,7 @@ pub fn cross_libraries(
     let root = cache.path("");
     let fresh = tempfile::Builder::new().prefix("partial-").tempdir_in(&root).at("making", &root)?;
     for package in apt::fetch(cache, &packages, progress)? {
-        let advice = "is the disk full? else remove the file, it will be fetched again";
+        let advice = "is the disk full? Otherwise remove the file: it will be fetched again";
         output(Command::new("dpkg-deb").arg("-x").arg(&package).arg(fresh.path()), advice)?;
     }
     std::fs::rename(fresh.keep(), &folder).at("moving into place", &folder)?;

@@ -27,7 +27,7 @@ pub enum VmError {
     /// A package of `packages.lock` is no longer in the archive.
     #[error(
         "{wanted} is not in the package archive (it offers {offered}). {}Take what the archive has now \
-         with --latest (the results then name its versions), or pin it anew with `yuzuri-vm lock`",
+         with --latest (the results then name its versions), or pin it again with `yuzuri-vm lock`",
         if *security {
             ""
         } else {

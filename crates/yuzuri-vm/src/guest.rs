@@ -186,7 +186,7 @@ impl Guest {
     pub fn run(&self, progress: &mut dyn FnMut(Progress<'_>), stop: &AtomicBool) -> Result<Outcome, VmError> {
         if self.kernel.arch() == Arch::Arm64 && self.time.clock_parameters().is_some() {
             let why = format!(
-                "kernel {}: a processor of more than 1000 MIPS is possible on amd64 alone",
+                "kernel {}: a processor of more than 1000 MIPS is possible on amd64 only",
                 self.kernel
             );
             return Err(VmError::Unfit(why));
@@ -262,7 +262,7 @@ impl Guest {
             if needs.arch != Some(arch) {
                 let (host, kernel) = (host.display(), self.kernel);
                 return Err(VmError::Unfit(format!(
-                    "{host} is no program for kernel {kernel}: build it for it"
+                    "{host} is not a program for kernel {kernel}: build it for that architecture"
                 )));
             }
             // A program of another architecture can only use the image's libraries.
@@ -317,9 +317,8 @@ impl Guest {
             }
             if start.elapsed() > self.timeout {
                 let s = self.timeout.as_secs();
-                return Err(
-                    seen.error(format!("the run was not done after {s} s and was ended: allow it more time"))
-                );
+                return Err(seen
+                    .error(format!("the run had not finished after {s} s and was ended: allow more time")));
             }
             // The interval only determines how soon the end is noticed.
             std::thread::sleep(Duration::from_millis(20));

@@ -214,7 +214,7 @@ fn assemble(
     let root = tempfile::Builder::new().prefix("unpacked-").tempdir_in(to).at("making", to)?;
     let root = root.path();
     for package in packages {
-        let advice = "is the disk full? else remove the file, it will be fetched again";
+        let advice = "is the disk full? Otherwise remove the file: it will be fetched again";
         output(Command::new("dpkg-deb").arg("-x").arg(package).arg(root), advice)?;
     }
     let release = only_entry(&root.join("lib/modules"))?;

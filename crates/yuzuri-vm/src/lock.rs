@@ -102,7 +102,8 @@ impl Lock {
         let mut packages = self.set(&kernel_set(kernel));
         if packages.len() != 1 {
             return Err(VmError::Unfit(format!(
-                "packages.lock pins {} packages for kernel {kernel}, one is needed: `yuzuri-vm lock` writes it anew",
+                "packages.lock pins {} packages for kernel {kernel}, one is needed: `yuzuri-vm lock` \
+                 rewrites it",
                 packages.len()
             )));
         }

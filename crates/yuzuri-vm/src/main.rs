@@ -137,7 +137,7 @@ fn test(test: Test) -> anyhow::Result<ExitCode> {
         let named =
             word.split_once('=').and_then(|(arch, folder)| Some((arch.parse::<Arch>().ok()?, folder)));
         let Some((arch, folder)) = named else {
-            bail!("--programs {word}: amd64=FOLDER or arm64=FOLDER is wanted")
+            bail!("--programs {word}: expected amd64=FOLDER or arm64=FOLDER")
         };
         programs.insert(arch, PathBuf::from(folder));
     }
@@ -192,12 +192,12 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
         program[0] = there;
     }
     for file in &run.files {
-        let Some((here, there)) = file.rsplit_once(':') else { bail!("--file {file}: HERE:THERE is wanted") };
+        let Some((here, there)) = file.rsplit_once(':') else { bail!("--file {file}: expected HERE:THERE") };
         guest = guest.file(here, there);
     }
     for variable in &run.env {
         let Some((name, value)) = variable.split_once('=') else {
-            bail!("--env {variable}: NAME=VALUE is wanted")
+            bail!("--env {variable}: expected NAME=VALUE")
         };
         guest = guest.env(name, value);
     }

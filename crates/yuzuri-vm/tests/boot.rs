@@ -115,7 +115,7 @@ fn a_program_for_another_architecture_is_refused_before_anything_boots() {
     let own = std::env::current_exe().unwrap();
     let error =
         run(&Guest::new(Kernel::Linux6_1Arm64).file(own, "/root/x").program(["/root/x"])).unwrap_err();
-    assert!(error.to_string().contains("build it for it"), "{error}");
+    assert!(error.to_string().contains("build it for that architecture"), "{error}");
 }
 
 #[test]

@@ -53,13 +53,13 @@ pub fn source(options: &Options, polls: bool) -> anyhow::Result<Box<dyn Watch>> 
         Ok(Box::new(poller))
     };
     if polls {
-        return poll("--poll was asked for");
+        return poll("--poll was given");
     }
     match Monitor::start(options) {
         Ok(monitor) => Ok(Box::new(monitor)),
         // Polling does not help with a filter that names something that does not exist.
         Err(error @ MonitorError::Filter(_)) => Err(error.into()),
         // The session's hooks give the reason, to the user and in the recording.
-        Err(error) => poll(&error.to_string()).context("stepping down to polling sock_diag"),
+        Err(error) => poll(&error.to_string()).context("falling back to polling sock_diag"),
     }
 }

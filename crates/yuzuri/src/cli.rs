@@ -41,7 +41,7 @@ pub enum Command {
     Receive(ReceiveArgs),
     /// Share the wireless link fairly with neighbouring devices: the daemon and its tools
     Share(Box<crate::share::ShareArgs>),
-    /// Share an access point's uplink among stations that run nothing: runs on the access point
+    /// Share an access point's uplink among stations without Yuzuri (runs on the access point)
     #[command(after_long_help = crate::ap::ENDS)]
     Ap(Box<crate::ap::ApArgs>),
     /// Run experiments with the kernel's TCP over an emulated wireless network
@@ -155,7 +155,7 @@ pub enum PageView {
 }
 
 impl PageView {
-    /// The address of a page that begins so.
+    /// The address of a page that starts in this view.
     pub fn of(self, address: &str) -> String {
         match self {
             PageView::One => address.to_owned(),
@@ -334,8 +334,8 @@ pub struct SendArgs {
 
     /// Receive instead: the receiver sends, if it was started with --reverse
     ///
-    /// The limits are those of --bytes or --buffers, and --time. What else belongs to a sender is
-    /// the receiver's own there.
+    /// The limits are those of --bytes or --buffers, and --time. The receiver chooses all other
+    /// settings of its transfer itself.
     #[arg(long, short = 'R', conflicts_with_all = ["wait_ack", "control", "record", "probe", "share", "two_way"])]
     pub reverse: bool,
 
@@ -363,7 +363,7 @@ pub struct SendArgs {
     #[arg(long, short = '6')]
     pub v6: bool,
 
-    /// Measure the latency beside the transfer: a handshake with the receiver each 200 ms
+    /// Measure the latency during the transfer, by a handshake with the receiver every 200 ms
     ///
     /// The receiver lists each handshake as a connection without data.
     #[arg(long, conflicts_with_all = ["bind", "interface"])]
@@ -408,8 +408,8 @@ pub struct ReceiveArgs {
     #[arg(long)]
     pub once: bool,
 
-    /// Also send to those who ask for it with `yuzuri send --reverse` or --two-way, within the same
-    /// limits
+    /// Also send to clients that request it by `yuzuri send --reverse` or --two-way, within the
+    /// same limits
     ///
     /// Anybody who can reach the port can then make this host send.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The command: parses words, wires the rooms together, prints.
+//! The command: parses arguments, connects sources with user interfaces, prints.
 
 mod ap;
 mod authority;

@@ -66,12 +66,12 @@ pub enum Sharing {
     None,
     /// This system does not support it; that has been reported, and the transfer continues without.
     Impossible,
-    /// It is at work.
+    /// It is in progress.
     AtWork(OwnShare),
 }
 
 impl Sharing {
-    /// The one at work.
+    /// The one in progress.
     pub fn at_work(self) -> Option<OwnShare> {
         if let Sharing::AtWork(share) = self { Some(share) } else { None }
     }
@@ -141,7 +141,7 @@ impl OwnShare {
         config.own = Some(sockets.clone());
         let say = move |event: &Event| match event {
             Event::StoodDown { why } => {
-                voice.warn(WarningKind::Sharing, &format!("not shared any more: {why}"));
+                voice.warn(WarningKind::Sharing, &format!("sharing ended: {why}"));
             }
             // How many flows were moved back is the daemon's matter: these end with their
             // connections.
@@ -166,7 +166,7 @@ impl OwnShare {
                 ticks.note(&share.status());
             }
             if let Err(error) = &result {
-                voice.warn(WarningKind::Sharing, &format!("not shared any more: {error}"));
+                voice.warn(WarningKind::Sharing, &format!("sharing ended: {error}"));
             }
             let status = share.status();
             share.leave();
@@ -185,7 +185,7 @@ impl OwnShare {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {
             // A panic in the sharing thread must not lose the transfer's result.
-            voice.warn(WarningKind::Sharing, "not shared to the end: the sharing thread panicked");
+            voice.warn(WarningKind::Sharing, "sharing ended early: the sharing thread panicked");
             return false;
         };
         for interface in &status.interfaces {
@@ -216,7 +216,7 @@ impl OwnShare {
         if result.is_ok() && status.interfaces.is_empty() {
             let reasons: Vec<String> = status.waits.iter().chain(&status.problems).cloned().collect();
             let why = if reasons.is_empty() {
-                "no interface here has others behind the same access point".to_owned()
+                "no interface of this host can share with others behind the same access point".to_owned()
             } else {
                 reasons.join("; ")
             };

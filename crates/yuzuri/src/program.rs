@@ -48,8 +48,12 @@ pub fn spawn(program: &str, what: &str, prepare: impl Fn(&mut Command)) -> anyho
 }
 
 fn call<T>(program: &str, what: &str, start: impl Fn(Command) -> std::io::Result<T>) -> anyhow::Result<T> {
-    let own =
-        std::env::current_exe().with_context(|| format!("finding this program, beside which {what} lies"))?;
+    let own = std::env::current_exe().with_context(|| {
+        format!(
+            "finding the folder of this program, which \
+        contains {what}"
+        )
+    })?;
     for path in [own.with_file_name(program), PathBuf::from(program)] {
         match start(Command::new(&path)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -367,11 +367,19 @@ impl Player {
 
 impl Control for Player {
     fn set_filter(&self, _filter: yuzuri_trace::Filter) -> Result<(), Refused> {
-        Err(Refused::Unavailable("a recording holds the flows it was made of".into()))
+        Err(Refused::Unavailable(
+            "the filter of a recording is fixed: it contains the flows that were \
+        recorded"
+                .into(),
+        ))
     }
 
     fn set_density(&self, _density: yuzuri_trace::Density) -> Result<(), Refused> {
-        Err(Refused::Unavailable("a recording holds the samples it was made of".into()))
+        Err(Refused::Unavailable(
+            "the density of a recording is fixed: it contains the samples that were \
+        recorded"
+                .into(),
+        ))
     }
 
     fn replay(&self) -> Option<Replay> {

@@ -90,8 +90,8 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "key_file")]
     pub keyless: bool,
 
-    /// Name by which the other members show this terminal; anybody who hears the network can read
-    /// it [default: no name is sent]
+    /// Name by which the other members show this terminal; anybody on the network can read it
+    /// [default: no name is sent]
     #[arg(long, value_name = "NAME")]
     pub terminal_name: Option<TerminalName>,
 
@@ -304,7 +304,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     yuzuri_share::drop_privileges()?;
     let options = ControlSocketOptions { socket: places.socket(), metrics };
     let socket = ControlSocket::open(&options, share.status_cell(), share.orders())?;
-    say(&format!("sharing; `yuzuri share status` asks at {}", options.socket.display()));
+    say(&format!("sharing; `yuzuri share status` connects to {}", options.socket.display()));
     if let Some(address) = socket.metrics() {
         say(&format!("metrics at http://{address}/metrics"));
     }
@@ -395,7 +395,7 @@ fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
     let count = |status: &Status| status.reload.as_ref().map_or(0, |reload| reload.count);
     let pid = nix::unistd::Pid::from_raw(before.pid as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::SIGHUP)
-        .with_context(|| format!("asking process {pid} to read its configuration again"))?;
+        .with_context(|| format!("requesting process {pid} to reload its configuration"))?;
     let until = Instant::now() + RELOADED_WITHIN;
     let after = loop {
         let after = status()?;
@@ -404,14 +404,14 @@ fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
         }
         if Instant::now() > until {
             bail!(
-                "process {pid} did not say within {} s how it went; its log may",
+                "process {pid} did not report the result within {} s; see its log",
                 RELOADED_WITHIN.as_secs()
             );
         }
         std::thread::sleep(Duration::from_millis(20));
     };
     if let Some(error) = after.reload.as_ref().and_then(|reload| reload.error.clone()) {
-        bail!("the daemon keeps the configuration that it had: {error}");
+        bail!("the daemon keeps its previous configuration: {error}");
     }
     if args.json {
         println!("{}", serde_json::json!({ "reloaded": true, "warnings": after.warnings }));
@@ -455,7 +455,8 @@ fn rendezvous(listen: SocketAddr, user: Option<&str>) -> anyhow::Result<ExitCode
     })?;
     let refused = counts.malformed + counts.rate_limited + counts.crowded;
     say(&format!(
-        "{} datagrams came: {} passed on, {} kept, {} answered with cookies, {refused} refused; {} sent",
+        "{} datagrams received: {} forwarded, {} consumed, {} answered with cookies, {refused} refused; {} \
+         sent",
         counts.received, counts.passed_on, counts.kept, counts.cookies, counts.sent
     ));
     Ok(ExitCode::SUCCESS)

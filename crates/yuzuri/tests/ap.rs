@@ -138,7 +138,7 @@ fn can(test: &str, net: &AccessPoint) -> bool {
     let refused = command.args(["ap", "-i", "nothing", "--runtime"]).arg(folder.path()).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success());
-    if !why.contains("there is none of this name") {
+    if !why.contains("there is no device") {
         println!("{test}: skipped: {why}");
         return false;
     }
@@ -378,7 +378,7 @@ fn settings_come_from_a_file_and_are_read_again() {
     hang_up("weight: 99 is not from 0.1 to 10");
     assert_eq!(reported().policy.objective, yuzuri_policy::Objective::Latency, "the settings stay");
     write("objective = \"throughput\"\n");
-    hang_up("the settings were read again");
+    hang_up("the settings were reloaded");
     assert!(eventually(|| reported().policy.objective == yuzuri_policy::Objective::Throughput));
     let (figures, ()) = uploads(&net, Duration::from_secs(4), Duration::from_secs(3), || ());
     assert!(figures.total() > 25.0, "the limit is gone: {figures:?}");

@@ -352,7 +352,7 @@ fn the_receiver_and_the_relay_run_without_privilege() {
     assert!(relay.says("rendezvous at").contains("127.0.0.1:451"));
     assert_confined(relay.pid());
     assert_out_of_reach(relay.pid());
-    assert!(relay.end().contains("datagrams came"));
+    assert!(relay.end().contains("datagrams received"));
 
     // As a named user.
     let mut relay = Running::start(net.command(Side::A, YUZURI).args([

@@ -556,7 +556,7 @@ fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
         .unwrap();
     let rest: Vec<String> = lines.collect();
     assert_eq!(relay.0.wait().unwrap().code(), Some(0));
-    assert!(rest.iter().any(|line| line.contains("passed on")), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("forwarded")), "{rest:?}");
 }
 
 #[test]

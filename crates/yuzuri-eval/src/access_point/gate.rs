@@ -66,7 +66,7 @@ pub struct Gate {
     pub traced: bool,
 }
 
-/// A radio as its driver would tell it.
+/// A radio as its driver would report it.
 pub fn radio_of(phy: Phy) -> RadioConfig {
     RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation: Aggregation::up_to(phy.ampdu_bytes()) }
 }

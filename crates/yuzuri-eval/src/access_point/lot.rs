@@ -1,4 +1,4 @@
-//! Settings by lot: those of `yuzuri-eval sharing lot`, where nobody runs anything. Outsiders are
+//! Random settings: those of `yuzuri-eval sharing lot`, where no station runs Yuzuri. Outsiders are
 //! stations like all others there. With `--quic` each terminal uses QUIC with a probability of one
 //! half: what is sent over it is not bounded by windows, and starts without HyStart, as quinn.
 
@@ -70,7 +70,7 @@ pub fn run(args: &Args, settings: u64, contenders: &[Contender]) -> anyhow::Resu
 
 fn tables(seed: u64, outcomes: &[Outcome], rows: bool) -> String {
     let mut text = format!(
-        "\n### {} settings by lot, seed {seed}\n\n\
+        "\n### {} random settings, seed {seed}\n\n\
          Total over CUBIC's; Jain's index among those that upload from beginning to end, on rate over rate alone; time above the path's.\n\n\
          | class | contender | total over CUBIC, p5 | median | Jain mean | p10 | queue median, ms | p90 | 1 MB, s |\n|---|---|---|---|---|---|---|---|---|\n",
         outcomes.len()

@@ -42,10 +42,10 @@ impl Group {
     /// The table's heading.
     pub fn title(self) -> &'static str {
         match self {
-            Group::Alike => "nobody runs anything, alike radios",
-            Group::Mixed => "nobody runs anything, radios differ",
-            Group::Half => "half take part",
-            Group::Weights => "half take part, by weights",
+            Group::Alike => "no station runs Yuzuri, equal radios",
+            Group::Mixed => "no station runs Yuzuri, different radios",
+            Group::Half => "half run Yuzuri",
+            Group::Weights => "half run Yuzuri, by weights",
             Group::Quic => "QUIC beside TCP",
             Group::Call => "a call beside uploads",
             Group::Poor => "short queues and losses",

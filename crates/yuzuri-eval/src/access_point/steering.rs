@@ -51,7 +51,7 @@ fn settings() -> Vec<Setting> {
     ]
 }
 
-/// What both cells come to at a look.
+/// What both cells come to at a tick.
 struct Looked {
     steward: Steward,
     steering: Steering,

@@ -15,7 +15,7 @@ pub enum Command {
     /// and by polling, and captured at both ends
     Make(Make),
     /// Read stored transfers and print how much of the time the limit is right. Only a seed that
-    /// nobody has looked at before judges a rule fairly
+    /// was never used before judges a rule fairly
     Judge(Judge),
 }
 

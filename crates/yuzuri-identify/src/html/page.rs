@@ -255,7 +255,7 @@ fn section(
         escaped(best),
         match limits::legend(&verdict.window_trace.rounds) {
             legend if legend.is_empty() => legend,
-            legend => format!(" The lane tells what limited the sender:{legend}."),
+            legend => format!(" The lane shows what limited the sender:{legend}."),
         }
     );
     if let Some(picture) = kato::kato(verdict) {

@@ -39,7 +39,7 @@ impl Strokes {
     }
 }
 
-/// The figure; empty if no marks were kept. `zooms`: whether the page's script draws it anew.
+/// The figure; empty if no marks were kept. `zooms`: whether the page's script redraws it.
 pub(super) fn section(sequence: &Sequence, zooms: bool) -> Result<String, DrawError> {
     let marks = &sequence.marks;
     let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return Ok(String::new()) };
@@ -105,7 +105,8 @@ pub(super) fn section(sequence: &Sequence, zooms: bool) -> Result<String, DrawEr
         if window_end.is_empty() { "" } else { " <span class=\"key other\">end of the window</span>" };
     let magnify = if zooms { "" } else { " To magnify it, write it for xplot (--xplot FOLDER)." };
     Ok(format!(
-        "<figure data-lanes=\"sequence\">{picture}<figcaption>Bytes: <span class=\"key seen\">sent</span> <span class=\"key loss\">sent again</span> \
+        "<figure data-lanes=\"sequence\">{picture}<figcaption>Bytes: <span class=\"key seen\">sent</span> \
+         <span class=\"key loss\">retransmitted</span> \
          <span class=\"key algorithm\">selectively acknowledged</span>{window}. The grey line: acknowledged.{cut}{magnify}</figcaption></figure>"
     ))
 }

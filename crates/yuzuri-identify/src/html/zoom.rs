@@ -1,4 +1,4 @@
-//! What the script of the page draws anew when the reader zooms: the rounds of a flow, what limited
+//! What the script of the page redraws when the reader zooms: the rounds of a flow, what limited
 //! its sender, and its segments. Without it the page has the still pictures.
 
 use super::limits::stretches;
@@ -66,7 +66,7 @@ fn rounds(flow: &FlowReport, us: impl Fn(i64) -> i64) -> Vec<RoundTold> {
     all.chunks(group).enumerate().filter_map(told).collect()
 }
 
-/// A mark as it is told: its kind, when, and the bytes from and to; of an acknowledgement its
+/// A mark as it is written: its kind, when, and the bytes from and to; of an acknowledgement its
 /// number and the window's end, or -1.
 type MarkTold = (usize, i64, i64, i64);
 
@@ -168,7 +168,7 @@ pub(super) fn data(flow: &FlowReport, room: usize) -> Option<String> {
     let left = room.checked_sub(without.len())?;
     if let Some(sequence) = segments {
         data.marks = marks(sequence, us, end, left.min(MAX_MARK_BYTES));
-        // A picture without segments would tell less than the still one.
+        // A picture without segments would show less than the still one.
         if data.marks.is_empty() {
             return None;
         }

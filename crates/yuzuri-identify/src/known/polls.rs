@@ -14,7 +14,7 @@ pub(super) struct Polls {
     srtt_us: u64,
 }
 
-/// So many intervals tell.
+/// So many intervals are enough to know.
 const MIN_INTERVALS: u64 = 8;
 
 impl Polls {

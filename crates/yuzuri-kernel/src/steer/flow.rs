@@ -49,7 +49,7 @@ impl fmt::Debug for Name {
 /// Whether a flow is under our control, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It has the namespace's default, and nobody chose that: it is migrated if migration is
+    /// It has the namespace's default, without a choice: it is migrated if migration is
     /// enabled.
     Free,
     /// We migrated it to our control.
@@ -87,7 +87,7 @@ impl fmt::Display for Standing {
         match self {
             Standing::Free => f.write_str("free to be migrated"),
             Standing::Migrated { former } => write!(f, "migrated from {former}"),
-            Standing::Ours => f.write_str("ours by its own choice"),
+            Standing::Ours => f.write_str("Yuzuri's by its own choice"),
             Standing::Chosen => f.write_str("chosen by its program"),
             Standing::Locked => f.write_str("locked by its route"),
             Standing::Other => f.write_str("not the default: chosen by its route, or an earlier default"),

@@ -48,7 +48,7 @@ impl Scope {
         let mut words = types::scope { count: self.0.len() as u32, ..Default::default() };
         if self.0.len() > Self::MAX {
             return Err(ControlError::Steering(format!(
-                "choosing flows by {} prefixes of addresses: {} are the most; give shorter prefixes",
+                "{} address prefixes: at most {} are possible; use shorter prefixes",
                 self.0.len(),
                 Self::MAX
             )));

@@ -52,7 +52,7 @@ impl Run {
                 return Ok(Run { number, path, _lock: lock });
             }
         }
-        Err(LabError::Run(format!("{RUNS} runs are going on; wait for one to end")))
+        Err(LabError::Run(format!("{RUNS} runs are in progress; wait for one to end")))
     }
 
     /// The name of one of the run's namespaces.

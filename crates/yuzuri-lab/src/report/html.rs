@@ -301,8 +301,8 @@ fn limited_by(page: &mut HtmlReport, terminals: &[series::TerminalSeries]) {
     if !lines.is_empty() {
         let _ = writeln!(
             page.text,
-            "<p class=\"small\">What limited the senders, as <code>yuzuri why</code> tells it; with several flows in parts of the \
-             lane.{lines}</p>"
+            "<p class=\"small\">What limited the senders, as <code>yuzuri why</code> reports it; several \
+             flows share the lane.{lines}</p>"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What limits the flows of each terminal over time, as `yuzuri why` tells it of the same
+//! What limits the flows of each terminal over time, as `yuzuri why` reports it for the same
 //! recording.
 
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ impl Lanes {
                 }
             }
         }
-        // Nothing is recorded that tells it, as by the simulator.
+        // No record shows it, as in recordings of the simulator.
         if pieces.iter().all(|piece| piece.limit == Limit::Unknown) {
             pieces.clear();
         }

@@ -67,7 +67,7 @@ fn bounds(folder: &Path, record: &RunRecord, series: &mut [TerminalSeries]) -> R
     let columns = lines.next().unwrap_or_default();
     let wanted = ["time_s", "terminal", "lower", "upper"].map(|name| columns.iter().position(|c| *c == name));
     let [Some(time), Some(name), Some(lower), Some(upper)] = wanted else {
-        return Err(LabError::Results { path, why: "it has not the columns that are read from it".into() });
+        return Err(LabError::Results { path, why: "it lacks columns that are needed".into() });
     };
     let mut ticks: BTreeMap<(&str, &str), [f64; 2]> = BTreeMap::new();
     for cells in lines.filter(|cells| cells.len() == columns.len()) {

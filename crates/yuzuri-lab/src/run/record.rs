@@ -100,7 +100,7 @@ pub struct RunRecord {
     pub totals: Totals,
     /// By terminal.
     pub terminals: Vec<TerminalRecord>,
-    /// What the access point's daemon did; absent: it shared for nobody.
+    /// What the access point's daemon did; absent: it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateRecord>,
     /// The access point's radio.
@@ -317,7 +317,7 @@ impl RunRecord {
         let wrong = |why: String| LabError::Results { path: path.clone(), why };
         let record: RunRecord = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
         if record.format > FORMAT {
-            let why = format!("form {} is of a later version (yuzuri {})", record.format, record.yuzuri);
+            let why = format!("format {} is of a later version (yuzuri {})", record.format, record.yuzuri);
             return Err(wrong(why));
         }
         Ok(record)

@@ -85,7 +85,7 @@ impl Member {
             }
             Err(Refusal::Epoch) => {
                 // The member may be live with a clock that went back. A challenge that no replayed
-                // message can answer will tell.
+                // message can answer will show it.
                 self.challenges.renew(&mut self.random, now);
                 self.ask_at(now, message.node, from, message.challenge);
                 return Err(Refusal::Epoch);
@@ -222,7 +222,7 @@ impl Member {
     }
 
     /// Handles a message with our own ID that we did not send: another member drew the same ID, or
-    /// somebody replays an old session of ours.
+    /// an old session of ours is replayed.
     fn hear_own_name(&mut self, now: Moment, from: SocketAddr, message: &Message, to_me: bool) {
         if message.epoch == self.epoch {
             return;

@@ -395,7 +395,7 @@ impl Member {
 
     /// Says which member speaks from the access point's own link-layer address, as far as this
     /// terminal can tell. While it leads, its count of senders is believed: it forwards all that
-    /// they send, and whoever can pretend to be it can stop this terminal's traffic anyway.
+    /// they send, and any device that can pretend to be it can stop this terminal's traffic anyway.
     pub fn vouch(&mut self, access_point: Option<NodeId>) {
         self.vouched = access_point;
     }

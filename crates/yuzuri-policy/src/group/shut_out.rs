@@ -66,7 +66,7 @@ impl Member {
         self.begin_anew(now);
     }
 
-    /// Applies a notice of our authority, whoever sent it: its own proof authenticates it.
+    /// Applies a notice of our authority from any sender: its own proof authenticates it.
     pub(super) fn take_notice(&mut self, now: Moment, notice: &Notice) -> Result<(), Refusal> {
         let new_notice =
             self.keys.keys.key.as_ref().and_then(|key| key.take(notice)).ok_or(Refusal::Replay)?;

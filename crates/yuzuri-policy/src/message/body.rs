@@ -103,7 +103,7 @@ pub(super) fn read(kind: u8, from: &mut Reader) -> Result<Body, Refusal> {
     })
 }
 
-/// Rejects contents that no correct member sends, whoever signed them. An access point leads
+/// Rejects contents that no correct member sends, even if signed. An access point leads
 /// without sending, and reports nothing.
 pub(super) fn check(message: &Message) -> Result<(), Refusal> {
     let &Message { sends, leads, access_point, .. } = message;

@@ -30,7 +30,7 @@ pub enum Refusal {
     Own,
     /// Addressed to another member.
     Misdirected,
-    /// Seen before, or too old to tell.
+    /// Seen before, or too old to know.
     Replay,
     /// From a session that is over, or that has not proved that it is not.
     Epoch,

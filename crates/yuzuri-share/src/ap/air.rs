@@ -14,7 +14,7 @@ pub struct AirStatus {
     /// Part of the time in which it had the air, both ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub airtime: Option<f64>,
-    /// Frames to it that were sent again, of all that were sent to it.
+    /// Retransmitted fraction of the frames that were sent to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<f64>,
     /// Packets that wait for it.

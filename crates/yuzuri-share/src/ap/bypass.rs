@@ -43,7 +43,8 @@ impl Bypass {
         // Without flow tables it is traffic between stations, which never leaves their radio.
         (passes_by && doctor::forwards_by_flow_table()).then(|| {
             format!(
-                "most of what {} receives passes by the gate, so its connections are not bounded: leave hardware flow offload off \
+                "most of what {} receives bypasses the gate, so its connections are not bounded: switch \
+                 hardware flow offload off \
                  (OpenWrt: `uci set firewall.@defaults[0].flow_offloading_hw=0`; nftables: no `flags offload` in a flowtable)",
                 devices.join(", ")
             )

@@ -18,14 +18,14 @@ pub fn examine_gate() -> Vec<Finding> {
         what: what.into(),
         standing,
         found,
-        gives: "ap: sharing for stations that run nothing".into(),
+        gives: "ap: sharing for stations without Yuzuri".into(),
         advice: advice.into(),
     };
     let mut findings = vec![finding("gate", gate)];
     if forwards_by_flow_table() {
         let found = "nf_flow_table is loaded".to_owned();
-        let advice = "connections that a flow table forwards in hardware pass by the gate: on an access point, leave hardware \
-                      flow offload off";
+        let advice = "connections that a flow table forwards in hardware bypass the gate: on an access \
+        point, switch hardware flow offload off";
         findings.push(finding("flow offload", (Standing::Fallback, found, advice)));
     }
     findings.extend(drivers::examine());

@@ -1,6 +1,6 @@
-//! What the drivers of this machine's radios tell of stations, for `yuzuri doctor`: the shares need
-//! rates, and airtime, retries and queues are for people. What no station shows yet is not known,
-//! unless the driver announces it.
+//! What the drivers of this machine's radios report of stations, for `yuzuri doctor`: the shares
+//! need rates, and airtime, retries and queues are for people. What no station shows yet is not
+//! known, unless the driver announces it.
 
 use crate::wireless::{self, Heard};
 use std::path::Path;
@@ -13,10 +13,10 @@ const AIRTIME_FAIRNESS: usize = 33;
 /// After so many packets to a station, what a driver counts is no longer nothing.
 const COUNTS_AFTER: u32 = 100;
 
-/// Whether a driver tells something; `None`: not known yet.
+/// Whether a driver reports something; `None`: not known yet.
 type Support = Option<bool>;
 
-/// What a driver tells.
+/// What a driver reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Provided {
     rate: Support,
@@ -70,10 +70,16 @@ impl Provided {
         let found: Vec<String> = parts.map(|(verb, names)| format!("{verb} {}", names.join(", "))).collect();
         let (standing, advice) = match self.rate {
             Some(true) => (Standing::Ok, ""),
-            Some(false) => {
-                (Standing::Fallback, "`yuzuri ap --radio RATE:STANDARD` says what the driver does not")
-            }
-            None => (Standing::Fallback, "ask again while a station is connected and has sent something"),
+            Some(false) => (
+                Standing::Fallback,
+                "`yuzuri ap --radio RATE:STANDARD` states what the driver does not \
+                report",
+            ),
+            None => (
+                Standing::Fallback,
+                "run this again while a station is connected and has sent \
+            something",
+            ),
         };
         Finding {
             what: format!("radio {interface}"),

@@ -18,7 +18,7 @@ pub struct Figures {
     pub fairness: f64,
 }
 
-/// A station at a look.
+/// A station at a tick.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) rate_bps: f64,

@@ -69,7 +69,7 @@ impl Groups {
     pub(super) fn start(config: ApGroup, devices: &[String]) -> Result<Groups, ShareError> {
         let secrets = Secrets::load(&ShareConfig { key: config.key.clone(), ..ShareConfig::default() })?;
         if secrets.sends.is_none() {
-            let why = "terminals obey an access point only in a group with a key; name theirs".into();
+            let why = "terminals follow an access point only in a group with a key: name the key".into();
             return Err(ShareError::Setting { field: "key_file".into(), why });
         }
         let problems = secrets.warnings.clone();
@@ -155,8 +155,9 @@ impl Groups {
                 for outgoing in self.out.drain(..) {
                     let by_v6 = interface.has_link_local_v6();
                     let sent = sockets.send(&outgoing, by_v6, || some_by_v4(member, now));
-                    self.send_error =
-                        sent.err().map(|error| format!("telling the group on {}: {error}", interface.name));
+                    self.send_error = sent
+                        .err()
+                        .map(|error| format!("sending to the group on {}: {error}", interface.name));
                 }
             }
         }
@@ -291,8 +292,9 @@ impl Groups {
         let others = members.filter_map(|(device, member)| {
             let (node, address) = member.leading_access_point()?;
             Some(format!(
-                "another access point leads group {} on {device}: {node} at {}; members obey it, and to this gate they are stations that \
-                 run nothing. Give each access point a group of its own (`group` in [members]), or take the key from one",
+                "another access point leads group {} on {device}: {node} at {}; members follow it, and \
+                 this gate treats them as stations without Yuzuri. Give each access point a group of its \
+                 own (`group` in [members]), or remove the key from one",
                 member.group(),
                 address.ip()
             ))

@@ -51,7 +51,7 @@ pub(crate) struct Other {
     delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
-    /// The maximum that arrived in a look since this many packets are dropped, bit/s.
+    /// The maximum that arrived in a tick since this many packets are dropped, bit/s.
     most_bps: f64,
     left_alone_until_ns: u64,
     looked_for_s: f64,

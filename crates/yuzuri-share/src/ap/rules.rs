@@ -63,7 +63,7 @@ pub struct Rules {
     pub stations: HashMap<StationId, StationRule>,
     /// Of all others.
     pub guests: StationRule,
-    /// On which radios ACKs are left out that later ones make needless.
+    /// On which radios ACKs that later ones make redundant are dropped.
     pub thin_acks: Vec<SlowRadio>,
     /// Whether traffic without a window (QUIC and other UDP, tunnels) is left alone, instead of
     /// limited to a share.
@@ -130,7 +130,8 @@ pub struct MembersFile {
 }
 
 impl MembersFile {
-    /// How the access point takes part; `None`: it has no key of theirs. `key_file` comes first.
+    /// How the access point takes part; `None`: it does not have the members' key. `key_file` comes
+    /// first.
     pub fn group(&self, key_file: Option<&Path>) -> Option<ApGroup> {
         let file = key_file.or(self.key_file.as_deref()).map(|file| KeySource::File(file.to_owned()));
         let words = || Some(KeySource::Passphrase(self.passphrase.as_ref()?.get_ref().clone()));
@@ -145,9 +146,9 @@ impl MembersFile {
         let at = |span: std::ops::Range<usize>| Some(span.start);
         match (&self.passphrase, &self.port) {
             (Some(words), _) if self.key_file.is_some() => {
-                Err((at(words.span()), "passphrase: there is a key_file already; one of both".into()))
+                Err((at(words.span()), "passphrase: there is a key_file already; remove one of them".into()))
             }
-            (_, Some(port)) if *port.get_ref() == 0 => Err((at(port.span()), "port: 0 is no port".into())),
+            (_, Some(port)) if *port.get_ref() == 0 => Err((at(port.span()), "port: 0 is not a port".into())),
             _ => Ok(()),
         }
     }
@@ -199,7 +200,7 @@ fn parse(text: &str) -> Result<(ApFile, Rules), Problem> {
         let id: StationId = station.mac.get_ref().parse().map_err(|why| (at, format!("mac: {why}")))?;
         let of_it = rule(station.weight.as_ref(), station.max_mbps.as_ref(), station.exempt)?;
         if rules.stations.insert(id, of_it).is_some() {
-            return Err((at, format!("mac: {id} is there twice")));
+            return Err((at, format!("mac: {id} is listed twice")));
         }
     }
     Ok((file, rules))
@@ -303,13 +304,13 @@ mod tests {
             ("thin_acks = [\"ac\"]", "unknown variant"),
             ("rate_mbps = 65.0", "needs `aggregation`"),
             ("[members]\nkey = \"k\"", "unknown field"),
-            ("[members]\nkey_file = \"k\"\npassphrase = \"w\"", "one of both"),
-            ("[members]\nport = 0", "0 is no port"),
+            ("[members]\nkey_file = \"k\"\npassphrase = \"w\"", "remove one of them"),
+            ("[members]\nport = 0", "0 is not a port"),
             ("[guests]\nweight = 0", "weight: 0 is not from 0.1 to 10"),
             ("[guests]\nmax_mbps = -1", "max_mbps: -1 is not from"),
             ("[[station]]\nmac = \"02:00\"", "is not a hardware address"),
             ("[[station]]\nweight = 2", "missing field `mac`"),
-            (&[station, station].concat(), "is there twice"),
+            (&[station, station].concat(), "is listed twice"),
         ] {
             let (at, why) = parse(text).unwrap_err();
             assert!(why.contains(what) && at.is_some(), "{text}: {at:?} {why}");

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
-/// The policy reacts to losses of more than this fraction of a look's segments. `CHANCE` lost
+/// The policy reacts to losses of more than this fraction of a tick's segments. `CHANCE` lost
 /// segments more may be chance.
 pub(super) const LOST: f64 = 0.002;
 pub(super) const CHANCE: f64 = 4.0;

@@ -212,9 +212,9 @@ pub struct SegmentCounts {
     pub stranger: u64,
     /// Segments of connections that are never touched.
     pub foreign: u64,
-    /// Windows that could not be written.
+    /// Windows that could not be changed.
     pub failed: u64,
-    /// ACKs left out.
+    /// ACKs dropped as redundant.
     #[serde(default)]
     pub thinned: u64,
     /// Packets from stations that no window bounds (QUIC and other UDP, tunnels).
@@ -270,7 +270,7 @@ impl ApStatus {
         let policy = self.policy;
         write!(out, "yuzuri ap {}, process {}: ", self.version, self.pid)?;
         match self.dry_run {
-            true => write!(out, "only tells what it would do")?,
+            true => write!(out, "only reports what it would do")?,
             false => write!(out, "bounds uploads")?,
         }
         writeln!(out, ", policy {} ({})", policy.name, policy.objective.name())?;
@@ -281,7 +281,7 @@ impl ApStatus {
         }
         if let Some(summary) = &self.summary {
             let limit =
-                if summary.wire_bps > 0 { "the wire limits" } else { "the air limits, or nothing yet" };
+                if summary.wire_bps > 0 { "the wire limits" } else { "the air limits, or nothing does yet" };
             writeln!(
                 out,
                 "{}: {} of {} stations send, capacity {} Mbit/s, {limit}",
@@ -323,8 +323,9 @@ impl ApStatus {
         let counts = self.segments;
         writeln!(
             out,
-            "windows lowered {}, ACKs left out {}; segments of connections whose beginning was not seen {}, never touched {}\n\
-             packets besides TCP {}, marked {}, dropped {}",
+            "windows lowered {}, ACKs dropped {}; segments of connections whose beginning was not seen {}, \
+             never touched {}\n\
+             packets without a TCP window {}, marked {}, dropped {}",
             counts.lowered,
             counts.thinned,
             counts.stranger,
@@ -336,7 +337,7 @@ impl ApStatus {
         if let Some(steering) = &self.steering {
             writeln!(
                 out,
-                "asked to go to another radio {} ({} to take a move back), accepted {}, refused {}",
+                "requests to change the radio {} ({} to undo a move), accepted {}, refused {}",
                 steering.asked, steering.undone, steering.accepted, steering.refused
             )?;
         }
@@ -369,7 +370,7 @@ impl ApStatus {
                     (MembershipState::Member, ..) => " (member: bounds itself)",
                     (MembershipState::Exceeds, ..) => " (member that exceeds its share)",
                     (_, true, _) => " (exempt)",
-                    (_, _, true) => " (does not answer to losses)",
+                    (_, _, true) => " (does not respond to losses)",
                     _ => "",
                 }
             )?;
@@ -399,7 +400,7 @@ pub fn ap_metrics(status: &ApStatus) -> String {
     family(
         "capacity_bps",
         "gauge",
-        "What the stations together are seen to carry at best, payload bit/s.",
+        "Maximum payload rate that all stations together were seen to carry, bit/s.",
         one(summary.map_or(0.0, |s| s.capacity_bps as f64)),
     );
     family("senders", "gauge", "Stations that send.", one(summary.map_or(0.0, |s| s.senders.into())));
@@ -408,9 +409,9 @@ pub fn ap_metrics(status: &ApStatus) -> String {
     let members = |group: &ApGroupStatus| (of_group(group), group.members.len() as f64);
     let members = status.groups.iter().map(members).collect();
     family("group_members", "gauge", "Members of a group that were heard within the last minute.", members);
-    family("problems", "gauge", "What went wrong at the last look.", one(status.problems.len() as f64));
+    family("problems", "gauge", "Problems at the last tick.", one(status.problems.len() as f64));
     let rate = of_all(&|s| Some(s.rate_bps as f64));
-    family("station_rate_bps", "gauge", "What a station's uploads deliver, payload bit/s.", rate);
+    family("station_rate_bps", "gauge", "Payload rate of a station's uploads, bit/s.", rate);
     let share = of_all(&|s| s.share_bps.map(|bps| bps as f64));
     family("station_share_bps", "gauge", "A station's share, payload bit/s.", share);
     let rtt = of_all(&|s| Some(f64::from(s.srtt_us) / 1e6));
@@ -420,28 +421,28 @@ pub fn ap_metrics(status: &ApStatus) -> String {
     let bounded = of_all(&|s| Some(s.bounded.into()));
     family("station_bounded", "gauge", "Of these, bounded ones.", bounded);
     let other = of_all(&|s| Some(s.other_bps as f64));
-    family("station_other_bps", "gauge", "What a station sends that no window bounds, bit/s.", other);
+    family("station_other_bps", "gauge", "Rate of a station's traffic without a TCP window, bit/s.", other);
     let airtime = of_all(&|s| s.air?.airtime);
     family(
         "station_airtime",
         "gauge",
-        "Part of the time in which a station has the air, as its driver tells.",
+        "Fraction of the time in which a station has the air, by its driver.",
         airtime,
     );
     let again = of_all(&|s| s.air?.retries);
-    family("station_retries", "gauge", "Part of the frames to a station that are sent again.", again);
+    family("station_retries", "gauge", "Fraction of the frames to a station that are retransmitted.", again);
     let waits = of_all(&|s| s.air?.queue_packets.map(f64::from));
-    family("station_queue_packets", "gauge", "Packets that wait for a station at its radio.", waits);
+    family("station_queue_packets", "gauge", "Packets that wait for a station in its radio's queue.", waits);
     let counts = status.segments;
     for (name, help, value) in [
         ("segments_down", "TCP segments towards stations.", counts.down),
         ("segments_up", "TCP segments from stations.", counts.up),
         ("windows_lowered", "Windows lowered.", counts.lowered),
-        ("windows_failed", "Windows that could not be written.", counts.failed),
-        ("acks_left_out", "ACKs left out.", counts.thinned),
+        ("windows_failed", "Windows that could not be changed.", counts.failed),
+        ("acks_left_out", "ACKs dropped as redundant.", counts.thinned),
         ("segments_stranger", "Segments of connections whose beginning was not seen.", counts.stranger),
         ("segments_foreign", "Segments of connections that are never touched.", counts.foreign),
-        ("other_packets", "Packets from stations that no window bounds.", counts.other),
+        ("other_packets", "Packets from stations without a TCP window.", counts.other),
         ("other_marked", "Of these, marked.", counts.marked),
         ("other_dropped", "Of these, dropped.", counts.dropped),
     ] {

@@ -14,7 +14,7 @@ const STAMPS: u32 = 12;
 /// A station that leaves fewer than this many segments of its window unused, beyond those that ACKs
 /// in transit admit, is held back by it.
 const ROOM_SEGMENTS: u64 = 3;
-/// A station that had nothing under way for this part of a look, beyond the time that an ACK takes
+/// A station that had nothing in flight for this part of a tick, beyond the time that an ACK takes
 /// to it and data back, is held back by its application.
 const QUIET: f64 = 0.25;
 

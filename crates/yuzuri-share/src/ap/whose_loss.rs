@@ -48,7 +48,7 @@ pub(super) struct WhoseLoss {
 }
 
 impl WhoseLoss {
-    /// Processes a look `seconds` after the last one, and subtracts from the connections' losses
+    /// Processes a tick `seconds` after the last one, and subtracts from the connections' losses
     /// those that the policy must not see yet. `is_lossy`: the policy treats the path as lossy.
     pub(super) fn look<'a>(
         &mut self,

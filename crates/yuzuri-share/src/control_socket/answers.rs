@@ -81,7 +81,7 @@ impl Responder {
     pub(super) fn answer(&mut self, protocol: Protocol, asked: &[u8], ended: bool) -> Option<Answered> {
         match protocol {
             Protocol::Json if asked.len() > MAX_ASKED_BYTES => {
-                let why = format!("the question is longer than {MAX_ASKED_BYTES} bytes");
+                let why = format!("the request is longer than {MAX_ASKED_BYTES} bytes");
                 Some(Answered::Now(json(&wrong(why))))
             }
             Protocol::Json => ended.then(|| self.reply(asked.trim_ascii())),
@@ -108,7 +108,7 @@ impl Responder {
         if let Some(text) = &self.text {
             return Answered::Now(match question {
                 Ok(Question::Status) => Reply { head: Vec::new(), body: text.read() },
-                _ => json(&Answer::Error { error: "this daemon answers \"status\" alone".into() }),
+                _ => json(&Answer::Error { error: "this daemon answers \"status\" only".into() }),
             });
         }
         Answered::Now(match question {

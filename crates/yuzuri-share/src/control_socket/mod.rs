@@ -123,7 +123,7 @@ impl ControlSocket {
             metrics = listener.local_addr().ok();
             counters.push(Counter::metrics(listener));
         }
-        let starting = |e| ShareError::system("starting the thread that answers questions", e);
+        let starting = |e| ShareError::system("starting the thread that answers requests", e);
         let (stopped, stop) = std::io::pipe().map_err(starting)?;
         let thread = std::thread::Builder::new().name("control_socket".into()).stack_size(256 * 1024);
         let thread = thread.spawn(move || serve(counters, responder, &stopped)).map_err(starting)?;
@@ -164,7 +164,7 @@ pub fn ask(socket: &Path, question: Question) -> Result<Answer, ShareError> {
                 format!("{e}: run it as root, or as a member of the socket's group")
             }
             ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
-                "it did not answer within {} s: see whether it hangs, or try again",
+                "it did not answer within {} s: check whether it hangs, or try again",
                 MAX_WAIT.as_secs()
             ),
             _ => e.to_string(),
@@ -173,8 +173,8 @@ pub fn ask(socket: &Path, question: Question) -> Result<Answer, ShareError> {
     };
     let text = exchange(socket, question, until).map_err(failed)?;
     if text.is_empty() {
-        let why =
-            "it closed the connection without an answer, as it does where very many ask at once: try again";
+        let why = "it closed the connection without an answer, as it does when too many clients connect at once: \
+             try again";
         return Err(ShareError::system(format!("asking the daemon at {}", socket.display()), why));
     }
     serde_json::from_slice(&text).map_err(|e| failed(std::io::Error::other(format!("its answer: {e}"))))

@@ -361,7 +361,7 @@ fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cu
     let theme = app.theme;
     let newest = || series.bucket.iter().rposition(Option::is_some);
     let Some(column) = cursor.or_else(newest) else {
-        pen.put("nothing happened in this stretch of time", theme.dim());
+        pen.put("nothing happened in this interval", theme.dim());
         return;
     };
     let at_ns = series.from_ns + column as u64 * series.column_ns;

@@ -129,7 +129,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         } else if app.find.is_empty() {
             "Nothing but plain samples so far."
         } else {
-            "No event contains what is looked for (/ to change)."
+            "No event matches the search (/ to change)."
         };
         LineWriter::new(buffer, area, area.y + 1).put(why, app.theme.dim());
     }

@@ -121,7 +121,7 @@ pub(crate) fn cursor(area: Rect, buffer: &mut Buffer, column: usize) {
     }
 }
 
-/// The smallest round number at or above a value, for readable axis labels that seldom change.
+/// The smallest round number at or above a value, for readable axis labels that rarely change.
 pub(crate) fn round_up(value: f64) -> f64 {
     if !value.is_finite() || value <= 0.0 {
         return 1.0;

@@ -245,7 +245,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
         let why = if app.total() == 0 {
             "No flow has been seen yet."
         } else {
-            "No flow contains what is looked for (/ to change, Esc for all)."
+            "No flow matches the search (/ to change, Esc for all)."
         };
         LineWriter::new(buffer, area, rows.y + 1).skip(MARGIN).put(why, app.theme.dim());
     }

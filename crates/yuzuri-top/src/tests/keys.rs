@@ -59,7 +59,7 @@ fn finding_shows_matching_rows_while_it_is_typed_and_esc_undoes_it() {
     assert!(bench.text().contains(&format!("{curls} of 12")));
     bench.keys(" nosuch");
     assert_eq!(bench.order().len(), 0);
-    assert!(bench.text().contains("No flow contains"));
+    assert!(bench.text().contains("No flow matches the search"));
     bench.keys("\x1b");
     assert_eq!((bench.order().len(), bench.app.find.as_str()), (12, ""));
     bench.keys("/443\n");

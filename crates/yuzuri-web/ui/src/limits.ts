@@ -37,7 +37,7 @@ const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
   "timeout": "a retransmission timeout",
   "pacing": "the pacing rate",
   "own-device": "the queue of this machine's own device",
-  "sender-rate": "pacing or the sender's own device, which packets do not tell apart",
+  "sender-rate": "pacing or the sender's own device, which packets do not distinguish",
   "path": "the path: there is a queue at its narrowest link",
   "unknown": "unknown from these records; for a flow that only receives, ask at its sender",
 };

@@ -138,9 +138,9 @@ export function remarks(status: ShareStatus): string[] {
 /** Who bounds a station's uploads. */
 export function boundBy({ exempt, membership }: Station): Words {
   if (membership === "member") return { short: "itself", long: "It runs yuzuri share, and bounds itself by what this access point measured." };
-  if (membership === "exceeds") return { short: "gate, exceeds", long: "It runs yuzuri share, but carried more than its share for long: the gate bounds it like a station that runs nothing." };
-  if (exempt) return { short: "nobody", long: "The settings leave it alone." };
-  return { short: "gate", long: "It runs nothing of Yuzuri: the gate lowers the windows that servers offer it." };
+  if (membership === "exceeds") return { short: "gate, exceeds", long: "It runs yuzuri share, but carried more than its share for long: the gate bounds it like a station without Yuzuri." };
+  if (exempt) return { short: "nobody", long: "The settings exempt it." };
+  return { short: "gate", long: "It does not run Yuzuri: the gate lowers the windows that servers advertise to it." };
 }
 
 export function stations({ summary, stations }: AccessPointStatus): string {
@@ -157,6 +157,6 @@ export function figures(of: Figures | undefined): string {
 }
 
 export function groups({ groups }: AccessPointStatus): string {
-  if (groups === undefined || groups.length === 0) return "none: it has no key of theirs";
+  if (groups === undefined || groups.length === 0) return "none: this access point does not have the members' key";
   return groups.map((each) => `${short(each.group)} (${each.leads ? "led from here" : "led elsewhere"}, ${each.members.length} member${each.members.length === 1 ? "" : "s"})`).join(", ");
 }

@@ -98,7 +98,7 @@ impl Sink for Identify {
         // 3: nothing could be named, which the table says.
         anyhow::ensure!(
             status.success() || status.code() == Some(3),
-            "{} ended with {status}; what it said stands above",
+            "{} ended with {status}; its messages are above",
             program::IDENTIFY
         );
         Ok(())

@@ -88,7 +88,7 @@ impl Flows {
         }
     }
 
-    /// What the kernel's chronographs had reached in a look before the first record; those of a
+    /// What the kernel's chronographs had reached in a poll before the first record; those of a
     /// flow that was not there then begin at zero.
     pub fn begin_chronographs(&mut self, earlier: &[Item]) {
         let before: HashMap<FlowId, Chronographs> = earlier
@@ -103,7 +103,7 @@ impl Flows {
         }
     }
 
-    /// Takes a later look at flows that are known; others are not of this run.
+    /// Takes a later poll of known flows; others are not of this run.
     pub fn look_again(&mut self, items: &[Item]) {
         for item in items {
             if let Item::Event(event) = item

@@ -9,7 +9,7 @@ use yuzuri_trace::{Account, visible};
 use yuzuri_view::text;
 use yuzuri_view::why::{Why, percent};
 
-/// Flows that are answer of without `--all`.
+/// Flows that are shown without `--all`.
 const MAX_FLOWS: usize = 20;
 /// Limits of a flow that are named in its line of shares.
 const MAX_SHARES: usize = 4;
@@ -54,7 +54,8 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
             let (count, correlation) = (flows.len(), together.correlation);
             writeln!(
                 out,
-                "These {count} flows share a bottleneck: their queues rise and fall together (correlation {correlation:.2}), more than chance does it."
+                "These {count} flows share a bottleneck: their queues rise and fall together (correlation \
+                 {correlation:.2}), more than by chance."
             )?;
             for answer in flows {
                 writeln!(out, "  {}", name(answer))?;
@@ -93,7 +94,7 @@ pub fn end(
     }
     if missed > 0 {
         eprintln!(
-            "yuzuri: {missed} records came too fast to be looked at: choose fewer flows, or --density 1ms"
+            "yuzuri: {missed} records came too fast to be examined: select fewer flows, or use --density 1ms"
         );
     }
     Ok(())

@@ -59,7 +59,7 @@ impl Half {
             unseen.data((start, end), now, mss);
         }
         if end < self.board.una() {
-            // Older than anything outstanding: a needless retransmission, or not of this flow.
+            // Older than anything outstanding: an unnecessary retransmission, or not of this flow.
             self.window_trace.segments += 1;
             self.window_trace.retransmitted += 1;
             return;

@@ -71,7 +71,8 @@ pub(crate) struct Hostapd {
 
 fn failed(path: &Path, what: &str, why: impl std::fmt::Display) -> io::Error {
     io::Error::other(format!(
-        "{what} at hostapd's socket {}: {why} (is hostapd running, with ctrl_interface and ctrl_interface_group that let this user in?)",
+        "{what} at hostapd's socket {}: {why} (is hostapd running, with a ctrl_interface and \
+         ctrl_interface_group that this user may use?)",
         path.display()
     ))
 }

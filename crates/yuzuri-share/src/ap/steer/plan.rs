@@ -24,7 +24,7 @@ const CONTRADICTED: f64 = 0.05;
 /// How long after a refusal a station is asked again; twice as long after each further one.
 const REFUSED: Duration = Duration::from_secs(3600);
 const LONGEST_REFUSED: u32 = 24;
-/// Weight of a look in the mean of a station's rate.
+/// Weight of a tick in the mean of a station's rate.
 const NEW: f64 = 0.2;
 
 /// A station that would send more than it can.

@@ -1,4 +1,4 @@
-//! Which stations share, and what they are told.
+//! Which stations share, and what is announced to them.
 
 use super::{Bottleneck, Channel, Phase, Sharers, Station, StationId, Steward};
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ impl Steward {
                 let summary = sharers.summary.as_ref()?;
                 Some(summary.weighted(1.0 / self.mean_weight(at, Some(summary))))
             }
-            // Nobody is there, or not for long: whoever comes is not bounded yet.
+            // No station is there, or not for long: a new one is not bounded yet.
             None => (!self.sharers.is_empty()).then(Summary::default),
         }
     }

@@ -181,7 +181,7 @@ fn who_is_alone_on_a_radio_has_its_air() {
     assert_eq!([FIVE, TWO].map(senders), [3, 1], "members are told of their own radio");
 }
 
-/// The wire is common to both radios: whoever is where has the same of it.
+/// The wire is common to both radios: stations of either get the same of it.
 #[test]
 fn stations_of_two_radios_share_the_wire() {
     for wire_mbps in [20.0, 50.0] {
