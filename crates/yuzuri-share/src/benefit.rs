@@ -56,7 +56,7 @@ pub(crate) struct Point {
     pub(crate) bounded: bool,
 }
 
-/// A sum over looks.
+/// A sum over ticks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     looks: usize,
@@ -84,7 +84,7 @@ impl Sum {
     }
 }
 
-/// Follows the flows of an interface from look to look.
+/// Follows the flows of an interface from tick to tick.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
     /// Looks without a bound since the last one with.

@@ -24,7 +24,7 @@ use yuzuri_share::{
 pub struct GateRecord {
     /// Looks (one every 500 ms).
     pub looks: u64,
-    /// The phase of the group; absent: there was no look.
+    /// The phase of the group; absent: there was no tick.
     pub phase: Option<Phase>,
     /// Terminals that sent.
     pub senders: u16,
@@ -65,7 +65,7 @@ struct Look {
     status: ApStatus,
 }
 
-/// What a daemon decided, look by look.
+/// What a daemon decided, tick by tick.
 pub(crate) struct Gated {
     looks: Vec<Look>,
     names: Vec<(StationId, String)>,
@@ -217,7 +217,7 @@ impl Gated {
         problems.into_iter().map(|problem| format!("access point: {problem}")).collect()
     }
 
-    /// Every look, with a line for each upload.
+    /// Every tick, with a line for each upload.
     pub(super) fn csv(&self, origin: Instant) -> String {
         let mut text = String::from(
             "time_s,phase,members,senders,capacity_bps,queue_us,paced,wire_bps,terminal,rate_bps,share_bps,alone_bps,srtt_us,\

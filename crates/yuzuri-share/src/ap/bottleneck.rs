@@ -38,7 +38,7 @@ pub(crate) struct Sharers {
 }
 
 impl Sharers {
-    /// Before the first look.
+    /// Before the first tick.
     pub(super) fn new(config: PolicyConfig) -> Sharers {
         Sharers {
             leader: Terminal::new(config),
@@ -75,7 +75,7 @@ impl Halves {
         self.looks = self.looks.saturating_add(1);
         self.air_s += new * (air_s - self.air_s);
         self.wire_s += new * (wire_s - self.wire_s);
-        // Nothing changes on account of a single look.
+        // Nothing changes on account of a single tick.
         if self.air_s + self.wire_s > SHORT_S && f64::from(self.looks) * NEW >= 1.0 {
             self.is_behind_wire = self.wire_s > self.air_s;
         }

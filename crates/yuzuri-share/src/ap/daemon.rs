@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use yuzuri_gate::{Gate, GateError, How, Options};
 use yuzuri_policy::{Objective, PolicyConfig};
 
-/// From one look to the next.
+/// From one tick to the next.
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long a bound lasts: if the daemon dies, all is plain after that.
 const LASTS: Duration = Duration::from_millis(1500);
-/// How often the stations' rates are asked for, in looks.
+/// How often the stations' rates are read, in ticks.
 const RATES_EACH: u32 = 4;
 /// A status that is older belongs to a daemon that is no more, seconds.
 const STALE_S: f64 = 5.0;
@@ -45,7 +45,7 @@ pub struct ApConfig {
     pub dry_run: bool,
     /// Weights, limits and exemptions of stations, and the user's other choices.
     pub rules: Rules,
-    /// The radio of stations of which the kernel does not report it.
+    /// The radio of stations for which the kernel does not report it.
     pub radio: Option<RadioConfig>,
     /// Where certain stations are, with priority over the kernel's reports.
     pub places: HashMap<StationId, Place>,
@@ -160,7 +160,7 @@ impl ApLoop {
             .map_err(|e| ShareError::system("giving up privileges", e))
     }
 
-    /// Waits for the next look, and looks. Returns early when `stop` is set.
+    /// Waits for the next tick, and runs it. Returns early when `stop` is set.
     pub fn step(&mut self, stop: &AtomicBool) {
         while let Some(left) = self.next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
         {
@@ -177,7 +177,7 @@ impl ApLoop {
                 None => std::thread::sleep(nap),
             }
         }
-        // After a pause of the machine looks are not made up for.
+        // After a pause of the machine, missed ticks are not made up for.
         self.next = (self.next + PERIOD).max(Instant::now());
         self.problems.clear();
         self.problems.extend(self.metrics_failed.take());
@@ -319,7 +319,7 @@ impl ApLoop {
         self.config.dry_run = dry_run;
     }
 
-    /// From the next tick on certain stations are there, whatever the kernel reports.
+    /// From the next tick on, certain stations are at these places, whatever the kernel reports.
     pub fn place(&mut self, places: HashMap<StationId, Place>) {
         self.config.places = places;
     }
@@ -344,7 +344,7 @@ impl ApLoop {
         self.text.clone()
     }
 
-    /// The state at the last look.
+    /// The state at the last tick.
     pub fn status(&self) -> &ApStatus {
         &self.status
     }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// The number of ticks that a mean covers: a minute.
 const LOOKS: f64 = 120.0;
 
-/// Means over the last minute of looks of one kind.
+/// Means over the last minute of ticks of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Seconds of looks that they are from.
+    /// Seconds of ticks that they are from.
     pub seconds: f64,
     /// The stations' total rate, payload bit/s.
     pub rate_bps: f64,

@@ -117,7 +117,7 @@ impl Groups {
         let sockets = self.places.iter().flat_map(|place| place.sockets.descriptors());
         let mut fds: Vec<PollFd<'_>> = sockets.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         if poll(&mut fds, PollTimeout::from(wait_ms)).is_err() {
-            // A signal; or poll cannot be used, and messages are read at the next look.
+            // A signal; or poll cannot be used, and messages are read at the next tick.
             std::thread::sleep(Duration::from_millis(1));
         }
     }

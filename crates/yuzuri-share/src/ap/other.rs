@@ -14,7 +14,7 @@ const NEARLY_ALL: f64 = 0.9;
 /// So would a sender for this long after one of its packets was marked or dropped, nanoseconds.
 const HELD_BACK_NS: u64 = 10_000_000_000;
 /// A sender ignores losses if it loses more than this fraction of its packets in each of this many
-/// looks, and still sends at least the fraction `CUT` of its previous maximum. One loss reduces a
+/// ticks, and still sends at least the fraction `CUT` of its previous maximum. One loss reduces a
 /// window to that fraction (RFC 9438, 4.6).
 const DOES_NOT_ANSWER: f64 = 0.2;
 const CUT: f64 = 0.7;
@@ -129,7 +129,7 @@ impl Other {
         self.came_bps >= SMALL_BPS && !self.is_left_alone()
     }
 
-    /// The traffic that was dropped since the previous look, payload bit/s.
+    /// The traffic that was dropped since the previous tick, payload bit/s.
     pub(super) fn dropped_bps(&self) -> f64 {
         (self.came_bps - self.passed_bps) * SEGMENT.0 as f64 / SEGMENT.1
     }

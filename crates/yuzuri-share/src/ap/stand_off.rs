@@ -11,16 +11,16 @@ use yuzuri_policy::FlowSeen;
 /// segments more may be chance.
 pub(super) const LOST: f64 = 0.002;
 pub(super) const CHANCE: f64 = 4.0;
-/// The number of looks until bounds have taken effect.
+/// The number of ticks until bounds have taken effect.
 pub(super) const SETTLES: u32 = 4;
 /// Bounded connections should carry this fraction of the previous maximum. What is missing is
-/// summed up from look to look, but never below zero (a cumulative sum, Page 1954). A sum of more
-/// than `MISSING` looks is not chance.
+/// summed up from tick to tick, but never below zero (a cumulative sum, Page 1954). A sum of more
+/// than `MISSING` ticks is not chance.
 const CARRIES: f64 = 0.97;
 const MISSING: f64 = 0.3;
-/// After this many looks without a failure, earlier failures no longer count.
+/// After this many ticks without a failure, earlier failures no longer count.
 pub(super) const HOLDS: u32 = 60;
-/// How many looks nothing is bounded when losses begin and after a failure. Each further failure
+/// How many ticks nothing is bounded when losses begin and after a failure. Each further failure
 /// doubles it. Meanwhile the policy learns the maximum that is carried, and remembers it for as
 /// long.
 const OFF: u32 = 60;

@@ -143,7 +143,7 @@ pub struct StationStatus {
     /// Its share, payload bit/s; absent while nothing is shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_bps: Option<u64>,
-    /// Largest mean round-trip time of its uploads since the look before, µs.
+    /// Largest mean round-trip time of its uploads since the tick before, µs.
     pub srtt_us: u32,
     /// Uploads.
     pub uploads: u32,

@@ -1,4 +1,4 @@
-//! Speaks for stations that run nothing: each is a member of the group whose report the gate makes,
+//! Acts for stations without Yuzuri: each is a member of the group whose report the gate makes,
 //! and whose bounds the gate enforces. Capacity and shares are those of `yuzuri-policy`, as on
 //! terminals. No I/O and no clock.
 
@@ -34,13 +34,13 @@ const MIN_RTT_US: u32 = 2_000;
 /// If ACKs are thinned, one for at least this many segments goes down.
 const THIN_SEGMENTS: u32 = 8;
 
-/// A connection of a station, at the last look.
+/// A connection of a station, at the last tick.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) key: FlowKey,
     pub(crate) gated: Gated,
     pub(crate) seen: FlowSeen,
-    /// Mean round-trip times since the look before, between gate and station, and gate and server,
+    /// Mean round-trip times since the tick before, between gate and station, and gate and server,
     /// µs.
     pub(crate) halves_us: [u64; 2],
     pub(crate) why: Rule,
@@ -95,7 +95,7 @@ pub struct Steward {
     looked: Moment,
     pub(crate) stations: BTreeMap<StationId, Station>,
     radios: Radios,
-    /// Those who share a bottleneck.
+    /// Stations that share a bottleneck.
     pub(super) sharers: BTreeMap<Bottleneck, Sharers>,
     /// The current bounds, bytes.
     held: HashMap<FlowKey, u32>,
@@ -116,7 +116,7 @@ pub struct Place {
 }
 
 impl Steward {
-    /// Before the first look.
+    /// Before the first tick.
     pub fn new(config: PolicyConfig, rules: Rules) -> Steward {
         Steward {
             config,
@@ -134,7 +134,7 @@ impl Steward {
         }
     }
 
-    /// From the next look on these stations take part: each reports for itself, and bounds its own
+    /// From the next tick on these stations take part: each reports for itself, and bounds its own
     /// uploads.
     pub fn hear(&mut self, members: BTreeMap<StationId, Report>) {
         self.members = members;
@@ -251,7 +251,7 @@ impl Steward {
         plan
     }
 
-    /// Decides for those who share a bottleneck.
+    /// Decides for stations that share a bottleneck.
     fn decide(&mut self, now: Moment, seconds: f64, at: Bottleneck, sharers: &mut Sharers, plan: &mut Plan) {
         let is_here = |station: &Station| station.bottleneck == at;
         let here = || self.stations.values().filter(|station| is_here(station));
@@ -383,7 +383,7 @@ impl Steward {
         all.filter(|flow| flow.min_rtt_us > 0).max_by_key(|flow| flow.cwnd)
     }
 
-    /// Lets every connection go: as `look`, but nothing is bounded any more. Empty as soon as all
+    /// Releases every connection: as `look`, but nothing is bounded any more. Empty as soon as all
     /// are free.
     pub(crate) fn let_go(&mut self, flows: &[Gated]) -> Plan {
         let mut plan = Plan::default();

@@ -82,7 +82,7 @@ impl View {
         Some(flow)
     }
 
-    /// A connection's mean round-trip times at the last look, to the station and to the server, µs.
+    /// A connection's mean round-trip times at the last tick, to the station and to the server, µs.
     pub(crate) fn halves_us(&self, key: &FlowKey) -> [u64; 2] {
         self.flows.get(key).map_or([0, 0], |known| [known.air_us, known.wire_us])
     }

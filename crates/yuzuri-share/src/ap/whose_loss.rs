@@ -13,7 +13,7 @@ use yuzuri_policy::FlowSeen;
 /// trips: the queue drains in about one, the losses show in the next one, and recovery repairs half
 /// of a window in each of two more.
 const ROUND_TRIPS: f64 = 4.0;
-/// The cause stays open for at most this many looks while buckets do not limit the traffic: a
+/// The cause stays open for at most this many ticks while buckets do not limit the traffic: a
 /// start-up is over by then.
 const UNANSWERED: u32 = 20;
 
@@ -31,7 +31,7 @@ pub(super) enum Buckets {
 /// State of the test.
 #[derive(Debug, Default)]
 pub(super) struct WhoseLoss {
-    /// For each connection at the last look: segments lost, segments delivered, and lost segments
+    /// For each connection at the last tick: segments lost, segments delivered, and lost segments
     /// hidden from the policy.
     before: HashMap<u64, [u64; 3]>,
     /// The path itself is known to lose segments.
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     /// A connection next to traffic that no window bounds. The policy treats the path as lossy for
-    /// 60 looks after losses that it sees.
+    /// 60 ticks after losses that it sees.
     struct Path {
         whose: WhoseLoss,
         seen: FlowSeen,
@@ -133,7 +133,7 @@ mod tests {
             Path { whose: WhoseLoss::default(), seen, attributed: 0, lossy_for: 0 }
         }
 
-        /// This look's losses as the policy sees them.
+        /// This tick's losses as the policy sees them.
         fn look(&mut self, buckets: Buckets, lost: u64) -> u64 {
             self.seen.delivered += 1000;
             self.seen.lost += lost;

@@ -75,7 +75,7 @@ pub(crate) struct Steerer {
 }
 
 impl Steerer {
-    /// For radios whose hostapd has these sockets. It is connected to at the first look.
+    /// For radios whose hostapd has these sockets. It is connected to at the first tick.
     pub(crate) fn new(sockets: &[PathBuf]) -> Steerer {
         let radio = |socket: &PathBuf| Radio { socket: socket.clone(), hostapd: None };
         Steerer {

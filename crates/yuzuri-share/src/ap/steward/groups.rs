@@ -57,7 +57,7 @@ impl Steward {
         here.filter_map(|(id, station)| Some((id, station, station.report.as_ref()?)))
     }
 
-    /// What those who share a bottleneck from now on carry, as the summary of a leader before.
+    /// What stations that share a bottleneck from now on carry, as the summary of a leader before.
     fn carried(&self, at: Bottleneck) -> Summary {
         Summary {
             phase: Phase::Hold,
@@ -91,7 +91,7 @@ impl Steward {
         }
     }
 
-    /// Those who share a bottleneck and were heard lately.
+    /// Stations that share a bottleneck and were heard lately.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = (Bottleneck, &Sharers)> {
         let is_used = |at: Bottleneck| self.stations.values().any(|station| station.bottleneck == at);
         let all = self.sharers.iter().map(|(at, sharers)| (*at, sharers));

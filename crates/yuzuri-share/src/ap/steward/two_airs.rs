@@ -35,7 +35,7 @@ struct Cells {
     wire_bps: f64,
     all: Vec<One>,
     bounds: HashMap<FlowKey, u32>,
-    /// The queues of the last look, seconds.
+    /// The queues of the last tick, seconds.
     queues_s: BTreeMap<Channel, f64>,
     wire_s: f64,
     now: Duration,
