@@ -2,11 +2,11 @@
 //!
 //! There is more than one, because what a figure is for decides what it may be:
 //!
-//! - [`median`] and [`quantile`] interpolate. They are for figures that people compare: the median of
-//!   an even number of values is the mean of the two in the middle.
-//! - [`upper_median_by`], [`lower_quantile`] and [`nearest_rank`] return one of the values. They are
-//!   for values that have no mean (a link rate with its standard), for thresholds, and where sorting
-//!   everything would take too long.
+//! - [`median`] and [`quantile`] interpolate. They are for figures that people compare: the median
+//!   of an even number of values is the mean of the two in the middle.
+//! - [`upper_median_by`], [`lower_quantile`] and [`nearest_rank`] return one of the values. They
+//!   are for values that have no mean (a link rate with its standard), for thresholds, and where
+//!   sorting everything would take too long.
 //!
 //! Two definitions are elsewhere, because their values are not in a slice: `nearest_rank` of
 //! histograms (`yuzuri-sim`, `yuzuri-transfer`) and of values with weights (`yuzuri-lab`).
