@@ -37,8 +37,8 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "yuzuri-identify", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Identify {
-    /// Captures (pcap, pcapng), recordings (*.arrows), tcp_probe traces or output of `ss -ti`, also
-    /// compressed with gzip, zstd or xz; folders of these; - for standard input
+    /// Captures (pcap, pcapng, snoop, ERF), recordings (*.arrows), tcp_probe traces or output of
+    /// `ss -ti`, also compressed with gzip, zstd or xz; folders of these; - for standard input
     #[arg(required_unless_present_any = ["completions", "man"], value_name = "FILE")]
     files: Vec<PathBuf>,
 

@@ -275,11 +275,14 @@ mod tests {
         let half = problem("[[interface]]\nname = \"a\"\naggregation = \"ht\"\n");
         assert_eq!(half, "share.toml:3:15: aggregation: needs `rate_mbps`, too");
         let twice = problem("[[interface]]\nname = \"a\"\n[[interface]]\nname = \"a\"\n");
-        assert_eq!(twice, "share.toml:4:8: interface: 'a' is there twice");
+        assert_eq!(twice, "share.toml:4:8: interface: 'a' is listed twice");
         let both = problem("key_file = \"k\"\nkeyless = true\n");
         assert_eq!(both, "share.toml:2:11: keyless: there is a key; remove one of them");
         let alone = problem("accept_key_file = \"k\"\n");
-        assert!(alone.starts_with("share.toml:1:19: a key that is accepted needs one"), "{alone}");
+        assert!(
+            alone.starts_with("share.toml:1:19: accept_key_file and accept_passphrase need a key"),
+            "{alone}"
+        );
         let both = problem("key_file = \"k\"\naccept_key_file = \"k\"\naccept_passphrase = \"w\"\n");
         assert!(
             both.starts_with("share.toml:3:21: accept_passphrase: there is an accept_key_file"),

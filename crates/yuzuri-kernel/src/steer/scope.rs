@@ -84,6 +84,6 @@ mod tests {
         let prefix = Prefix::host("10.0.0.1".parse().unwrap());
         Scope(vec![prefix; Scope::MAX]).words().unwrap();
         let error = Scope(vec![prefix; Scope::MAX + 1]).words().err().unwrap().to_string();
-        assert!(error.contains("64 are the most"), "{error}");
+        assert!(error.contains("at most 64 are possible"), "{error}");
     }
 }

@@ -92,7 +92,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
 
   // What it warns of, and a member that signs with the other key while keys are being changed.
   assert.ok(!(await page.locator("#share-warned").isVisible()), "no warning yet");
-  const warning = "key file /etc/yuzuri/share.key: its mode 0644 lets every user of this machine have or change the key; `chmod 0640` closes it";
+  const warning = "key file /etc/yuzuri/share.key: its mode 0644 lets every user of this machine read or change the key; set it to 0600 or 0640";
   answer.status.warnings = [warning];
   answer.status.interfaces[0].members[1].other_key = true;
   await until(page, () => document.querySelector("#share-warned").checkVisibility());

@@ -126,7 +126,7 @@ test("what sharing brought and what is waited for are said, and neither is a pro
   assert.equal(words.benefit(unknown), "–");
   const benefit = { before: { seconds: 30, rate_bps: 8.2e6, srtt_us: 141_000 }, since: { seconds: 60, rate_bps: 8.4e6, srtt_us: 42_000 } };
   assert.match(words.benefit({ ...wlan, benefit }), /^RTT 141 ms → 42(\.0)? ms, throughput 8\.20? Mbit\/s → 8\.40? Mbit\/s since sharing began$/);
-  const waits = ["wlan0: waiting for the gateway's link address, which tells the group"];
+  const waits = ["wlan0: waiting for the gateway's link address, which determines the group"];
   const waiting = { ...status, flows_elsewhere: 0, waits, interfaces: [{ ...wlan, benefit }] };
   assert.ok(isStatus(waiting));
   assert.deepEqual(words.remarks(waiting), waits);
