@@ -85,7 +85,7 @@ fn a_status_that_is_a_text_is_reported_and_orders_are_refused() {
         }
     }
     for question in ["{\"policy\":{\"name\":\"off\"}}", "\"status-all\"", "nonsense"] {
-        assert!(answer_to(question).contains("answers \\\"status\\\" alone"), "{}", answer_to(question));
+        assert!(answer_to(question).contains("answers \\\"status\\\" only"), "{}", answer_to(question));
     }
     drop(control_socket);
     assert!(!socket.exists());

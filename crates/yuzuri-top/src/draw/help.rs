@@ -25,7 +25,7 @@ fn items() -> Vec<Item> {
         pair("/", "find: rows and events that contain all words"),
         pair("f", "filter: which flows are watched"),
         pair("d", "density: samples per flow"),
-        pair("p, space", "freeze the screen (watching continues), or pause a replay"),
+        pair("p, space", "freeze the screen (watching goes on), or pause a replay"),
         pair("[ ]", "a replay's speed: half, double"),
         pair(", .", "a replay's position: 10 s back, on"),
         pair("Esc", "back; clears the search"),

@@ -82,7 +82,7 @@ test("an access point's status is put in words", () => {
   assert.equal(words.figures(undefined), "–");
   assert.equal(words.groups(status), "8b1f00c2 (led from here, 1 member)");
   const { groups: _, ...none } = status;
-  assert.match(words.groups(none), /no key/);
+  assert.match(words.groups(none), /have the members. key/);
 });
 
 test("the status is put in words", () => {
