@@ -12,7 +12,7 @@ RELEASE := cargo build --release --locked --workspace
 .PHONY: help setup build yuzuri lab identify ui python demo demo-programs picture test vm test-kernels paper-figures identify-figures wild-figures why-figures share-figures share-figures-kernel ap-figures check-results compare-wire compare-ns3 control-parity lab-speed gate-attacks lint bench bench-virtual fuzz attacks soak deny book dist test-dist apk test-android clean
 
 help:
-	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration; DEMO=ap: the access point shares, nothing runs on the terminals)"
+	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration; DEMO=ap: the access point shares for terminals without Yuzuri)"
 	@echo "make test    build, lint and test everything (30 minutes on two cores, up to 12 GB of disk)"
 	@echo "make build   build target/release/yuzuri and the programs for \`yuzuri lab\` and \`yuzuri identify\`"
 	@echo "make python  build the wheel of the Python package in release mode, and run its tests"
@@ -21,7 +21,7 @@ help:
 	@echo "make share-figures   simulate the benefit and the cost of sharing (minutes; MATRIX='--only text --seeds 1' selects a part, LOT='--seed 7' selects other random settings)"
 	@echo "make share-figures-kernel   the same with the kernel's TCP in virtual time: fills the tables of docs/sharing.md (kept runs are not repeated)"
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
-	@echo "make ap-figures   run terminals that run nothing behind an access point that shares for them, beside CUBIC, BBR, FQ-CoDel and the daemon, in simulation (minutes) and in virtual time (hours): fills the tables of docs/access-point.md"
+	@echo "make ap-figures   run terminals without Yuzuri behind an access point that shares for them, compared with CUBIC, BBR, FQ-CoDel and the daemon, in simulation (minutes) and in virtual time (hours): fills the tables of docs/access-point.md"
 	@echo "make wild-figures   the same on captures of random transfers of this kernel in network namespaces, and on labelled ones in TRACES=FOLDER, and on copies, as other users would have made them, of those at the sender in SENDERS=FOLDER (SEED=7 RUNS=24; as root; 10 minutes)"
 	@echo "make why-figures   make random transfers with a known limit, and print how often \`yuzuri why\` finds it (SEED=7 ROUNDS=4; as root; 3 minutes a round)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"

@@ -167,7 +167,7 @@ fn what_is_wrong_is_said_with_line_and_field() {
     if std::env::var_os("YUZURI_BLESS").is_some() {
         std::fs::write(&golden, &text).unwrap();
     }
-    assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "YUZURI_BLESS=1 writes it anew");
+    assert_eq!(text, std::fs::read_to_string(&golden).unwrap(), "YUZURI_BLESS=1 updates it");
 }
 
 #[test]
