@@ -103,6 +103,8 @@ struct LimitRules<'a> {
     rounds: u32,
     runs: Runs,
     reader: Reader,
+    /// The same by how late acknowledgements come, away from the receiver.
+    answers: Reader,
     /// Flights of the last rounds, segments, with their RTTs, microseconds.
     flights: VecDeque<(f64, f64)>,
     /// When the flight reached its current size, and that size.
@@ -129,6 +131,7 @@ impl<'a> LimitRules<'a> {
             rounds: 0,
             runs: Runs::default(),
             reader: Reader::default(),
+            answers: Reader::default(),
             flights: VecDeque::new(),
             flat: (0, 0.0),
             last: Observation::default(),
@@ -204,7 +207,7 @@ impl<'a> LimitRules<'a> {
             }),
             writer_waits: refills,
             window_updates: Some(look.updates > 0),
-            reads_at_once: self.reader.at_once(),
+            reads_at_once: self.reads_at_once(),
             path_is_full: self.path_is_full().filter(|_| !upstream),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             least_rtt_us: Some(least_rtt_us).filter(|least_us| *least_us > 0),
@@ -306,7 +309,21 @@ impl<'a> LimitRules<'a> {
         self.flight = flight;
         self.rounds += 1;
         self.runs.add(round, look);
-        self.reader.add(look.announced, look.shrunk);
+        if self.trace.capture_point == CapturePoint::Receiver {
+            self.reader.add(look.announced, (look.shrunk + look.late).min(look.announced));
+        } else {
+            self.reader.add(look.announced, look.shrunk);
+            self.answers.add(look.announced, look.late.min(look.announced));
+        }
+    }
+
+    /// Whether the receiver's program reads immediately. Away from the receiver, acknowledgements
+    /// that wait may wait for its program, whose windows are steady all the same
+    /// (`__tcp_ack_snd_check`), or in a queue.
+    fn reads_at_once(&self) -> Option<bool> {
+        let punctual =
+            self.trace.capture_point == CapturePoint::Receiver || self.answers.at_once() == Some(true);
+        self.reader.at_once().filter(|at_once| !at_once || punctual)
     }
 
     /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
