@@ -165,8 +165,8 @@ impl Observation {
     }
 }
 
-/// The least delay that counts as a queue: RFC 9406's threshold (an eighth of the minimum RTT, within
-/// 4 ms to 16 ms), or the minimum RTT itself.
+/// The least delay that counts as a queue: RFC 9406's threshold (an eighth of the minimum RTT,
+/// within 4 ms to 16 ms), or the minimum RTT itself.
 pub fn significant_queue_us(min_rtt_us: u32) -> u32 {
     (min_rtt_us / 8).clamp(4_000, 16_000).min(min_rtt_us)
 }

@@ -308,6 +308,15 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
         classified(&[seen(0), later]).1.last().map(|stretch| stretch.limit)
     };
     assert_eq!((known(40), known(30)), (Some(Limit::Loss), Some(Limit::Unknown)));
+    // A loss soon after the observation began: alone it would be over after 99 times that distance.
+    // The previous ones still count.
+    let soon = |megabytes: u64| {
+        let at = |t, cwnd, acked_bytes| Observation { acked_bytes, ..old(cwnd)(t) };
+        let lost = Observation { reduction: Some(Reduction::Path), ..at(1000, 30, 1_010_000) };
+        let later = at(1_000_000, 60, megabytes * 1_000_000);
+        classified(&[at(0, 30, 1_000_000), lost, later]).1.last().map(|stretch| stretch.limit)
+    };
+    assert_eq!([soon(2), soon(3)], [Some(Limit::Loss), Some(Limit::Unknown)]);
 }
 
 /// Observations from packets: neither the algorithm nor the minimum RTT is known.

@@ -103,7 +103,7 @@ struct LimitRules<'a> {
     rounds: u32,
     runs: Runs,
     reader: Reader,
-    /// The same by how late acknowledgements come, away from the receiver.
+    /// The same by how late acknowledgements come.
     answers: Reader,
     /// Flights of the last rounds, segments, with their RTTs, microseconds.
     flights: VecDeque<(f64, f64)>,
@@ -309,20 +309,15 @@ impl<'a> LimitRules<'a> {
         self.flight = flight;
         self.rounds += 1;
         self.runs.add(round, look);
-        if self.trace.capture_point == CapturePoint::Receiver {
-            self.reader.add(look.announced, (look.shrunk + look.late).min(look.announced));
-        } else {
-            self.reader.add(look.announced, look.shrunk);
-            self.answers.add(look.announced, look.late.min(look.announced));
-        }
+        self.reader.add(look.announced, look.shrunk);
+        self.answers.add(look.announced, look.late.min(look.announced));
     }
 
-    /// Whether the receiver's program reads immediately. Away from the receiver, acknowledgements
-    /// that wait may wait for its program, whose windows are steady all the same
-    /// (`__tcp_ack_snd_check`), or in a queue.
+    /// Whether the receiver's program reads immediately. Acknowledgements that come late may wait
+    /// for a program that reads slowly, whose windows are steady all the same
+    /// (`__tcp_ack_snd_check`), for one that a busy host wakes late, or in a queue.
     fn reads_at_once(&self) -> Option<bool> {
-        let punctual =
-            self.trace.capture_point == CapturePoint::Receiver || self.answers.at_once() == Some(true);
+        let punctual = self.answers.at_once() == Some(true);
         self.reader.at_once().filter(|at_once| !at_once || punctual)
     }
 

@@ -215,8 +215,8 @@ impl Half {
         }
     }
 
-    /// Whether an acknowledgement came late: `there_ns` after the data passed the capture, which the
-    /// sender saw after `rtt_ns`.
+    /// Whether an acknowledgement came late: `there_ns` after the data passed the capture, which
+    /// the sender saw after `rtt_ns`.
     fn is_late(&self, there_ns: i64, rtt_ns: i64) -> bool {
         if self.capture_point == CapturePoint::Receiver {
             return there_ns > AT_ONCE_NS && self.delays.is_at_receiver(AT_ONCE_NS);
