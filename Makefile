@@ -23,7 +23,7 @@ help:
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
 	@echo "make ap-figures   run terminals without Yuzuri behind an access point that shares for them, compared with CUBIC, BBR, FQ-CoDel and the daemon, in simulation (minutes) and in virtual time (hours): fills the tables of docs/access-point.md"
 	@echo "make wild-figures   the same on captures of random transfers of this kernel in network namespaces, and on labelled ones in TRACES=FOLDER, and on copies, as other users would have made them, of those at the sender in SENDERS=FOLDER (SEED=7 RUNS=24; as root; 10 minutes)"
-	@echo "make why-figures   make random transfers with a known limit, and print how often \`yuzuri why\` finds it (SEED=7 ROUNDS=4; as root; 3 minutes a round)"
+	@echo "make why-figures   make random transfers with a known limit in virtual time, and print how often \`yuzuri why\` finds it (SEED=7 ROUNDS=4; 5 minutes of CPU a round; CLOCK=real: on this machine's kernel, as root, 3 minutes a round)"
 	@echo "make paper-figures   run the papers' experiments in virtual time (days; runs kept in results/ are not repeated; SCENARIOS=visualizer-two selects one)"
 	@echo "make check-results   repeat one kept run of each experiment: with the same program the result must be identical byte for byte"
 	@echo "make compare-wire   compare the laboratory's wire with the kernel's netem on three paths (15 minutes)"
@@ -124,10 +124,12 @@ wild-figures: identify
 	@$(if $(SENDERS),scripts/wild-rows.py $(SENDERS))
 
 ROUNDS := 4
+CLOCK := virtual
 why-figures: ui
 	@scripts/setup.sh test
-	$(RELEASE) --quiet --bin yuzuri --bin yuzuri-eval
-	@scripts/why-figures.sh $(SEED) $(ROUNDS)
+	@scripts/setup.sh vm
+	$(RELEASE) --quiet --bin yuzuri --bin yuzuri-eval --bin yuzuri-vm
+	@CLOCK=$(CLOCK) scripts/why-figures.sh $(SEED) $(ROUNDS)
 
 paper-figures: lab
 	@scripts/setup.sh vm

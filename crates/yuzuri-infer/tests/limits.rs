@@ -138,6 +138,48 @@ fn a_window_that_shrinks_at_many_acknowledgements_is_a_slow_readers() {
     assert!(varies.share(Limit::SlowReader) > 0.8, "{:?}", varies.ranked());
 }
 
+/// A full window of ten segments, always the same, in runs of two, of a flow without its beginning:
+/// 15 ms there and 14 ms back. The receiver acknowledges every other run only `waits` after its
+/// second segment.
+fn steady_window(at_sender: bool, waits: i64) -> LimitTimes {
+    let mut segments = Vec::new();
+    let mut stamped = |time_ns: i64, from: End, seq: u32, ack: u32, bytes: u32, stamps: (i64, i64)| {
+        let mut segment = Segment { window: 10_000, ..segment(time_ns, from, ACK, seq, ack, bytes) };
+        segment.options.timestamps = Some(((stamps.0 / MS) as u32, (stamps.1 / MS) as u32));
+        segments.push(segment);
+    };
+    // When the sender may send, and when the acknowledgement that permits it was sent.
+    let mut may: Vec<(i64, i64)> = (0..5).map(|n| (n * 6 * MS, 0)).collect();
+    let mut last_acked = 0;
+    for run in 0..600usize {
+        let (sent, echo) = may[run];
+        let seq = 1 + run as u32 * 2000;
+        let arrived = sent + 15 * MS;
+        let acked = (arrived + 110_000 + if run % 2 == 1 { waits } else { 0 }).max(last_acked + 300_000);
+        last_acked = acked;
+        let (data_at, ack_at) = if at_sender { (sent, acked + 14 * MS) } else { (arrived, acked) };
+        stamped(data_at, NEAR, seq, 1, 1000, (sent, echo));
+        stamped(data_at + 100_000, NEAR, seq + 1000, 1, 1000, (sent, echo));
+        stamped(ack_at, FAR, 1, seq + 2000, 0, (acked, sent));
+        may.push((acked + 14 * MS + 10_000, acked));
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let mut tracker = Tracker::new();
+    segments.iter().for_each(|segment| tracker.segment(segment));
+    let ended = tracker.end(FlowSlot(0)).expect("the flow");
+    shares(&ended.limits(NEAR).expect("data"))
+}
+
+#[test]
+fn a_steady_window_is_a_small_buffers_only_if_its_acknowledgements_do_not_wait() {
+    for at_sender in [false, true] {
+        let prompt = steady_window(at_sender, 0);
+        assert!(prompt.share(Limit::ReceiverWindow) > 0.8, "{at_sender}: {:?}", prompt.ranked());
+        let waits = steady_window(at_sender, 5 * MS);
+        assert!(waits.share(Limit::Unknown) > 0.9, "{at_sender}: {:?}", waits.ranked());
+    }
+}
+
 #[test]
 fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
     let mut segments = Vec::new();

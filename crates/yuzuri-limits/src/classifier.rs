@@ -279,7 +279,12 @@ impl Classifier {
         let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
         let remembers_us = OPENED_ROUND_TRIPS * u64::from(seen.srtt_us.unwrap_or(0));
         let opened = self.opened_us.is_some_and(|at_us| seen.time_us.saturating_sub(at_us) <= remembers_us);
-        let reads_at_once = seen.reads_at_once.or(self.reader.at_once());
+        // A receiver whose window would become smaller acknowledges only once its program reads
+        // (`__tcp_ack_snd_check`): steady windows alone do not show that it reads immediately.
+        // An observer of packets has compared these with the times of the acknowledgements.
+        let by_windows = self.reader.at_once().filter(|_| seen.window_updates.is_none());
+        let by_windows = by_windows.filter(|at_once| !at_once || !seen.answers_wait());
+        let reads_at_once = seen.reads_at_once.or(by_windows);
         let late = reads_at_once == Some(false);
         if window_bytes == 0 || missing_bytes > window_bytes || opened || late {
             Limit::SlowReader

@@ -38,6 +38,6 @@ mod times;
 
 pub use classifier::{Classifier, Stretch};
 pub use limit::{Limit, ParseLimitError};
-pub use observation::{Moment, Observation, Reduction};
+pub use observation::{Moment, Observation, Reduction, significant_queue_us};
 pub use reader::Reader;
 pub use times::LimitTimes;

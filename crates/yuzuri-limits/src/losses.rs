@@ -104,11 +104,13 @@ impl Losses {
     /// them, even if it has grown beyond its size before the last one. `None`: possibly.
     fn go_on(&self, seen: &Observation) -> Option<bool> {
         let since = seen.sent_bytes().saturating_sub(self.latest_bytes);
-        if self.count > 0 {
-            return Some(may_go_on(self.count, self.latest_bytes.saturating_sub(self.first_bytes), since));
-        }
-        let past = self.past?;
-        match [past.at_most, 1].map(|count| may_go_on(count.into(), past.bytes, since)) {
+        let own_bytes = self.latest_bytes.saturating_sub(self.first_bytes);
+        let own = (self.count > 0).then(|| may_go_on(self.count, own_bytes, since));
+        let Some(past) = self.past.filter(|_| own != Some(true)) else { return own };
+        // Earlier losses count as well, however many they were: if a loss came soon after the first
+        // observation, that distance alone says little.
+        let bytes = past.bytes.saturating_add(own_bytes);
+        match [past.at_most, 1].map(|earlier| may_go_on(self.count + u64::from(earlier), bytes, since)) {
             [true, _] => Some(true),
             [_, false] => Some(false),
             [false, true] => None,

@@ -151,9 +151,22 @@ impl Observation {
     pub fn standing_queue_us(&self, window_segments: u64) -> Option<u32> {
         let (srtt_us, min_rtt_us) = (self.least_rtt_us.or(self.srtt_us)?, self.min_rtt_us?);
         let queue_us = srtt_us.saturating_sub(min_rtt_us);
-        let significant_us = (min_rtt_us / 8).clamp(4_000, 16_000).min(min_rtt_us);
+        let significant_us = significant_queue_us(min_rtt_us);
         let segments = window_segments.saturating_mul(queue_us.into()) / u64::from(srtt_us.max(1));
         let varies = self.least_rtt_us.is_none() && u64::from(queue_us) <= 2 * u64::from(self.rttvar_us);
         (!varies && queue_us >= significant_us && segments >= 1).then_some(queue_us)
     }
+
+    /// Whether acknowledgements come later than the path needs, on average: they wait in a queue,
+    /// or for the receiver's program.
+    pub fn answers_wait(&self) -> bool {
+        let (Some(srtt_us), Some(min_rtt_us)) = (self.srtt_us, self.min_rtt_us) else { return false };
+        srtt_us.saturating_sub(min_rtt_us) >= significant_queue_us(min_rtt_us)
+    }
+}
+
+/// The least delay that counts as a queue: RFC 9406's threshold (an eighth of the minimum RTT,
+/// within 4 ms to 16 ms), or the minimum RTT itself.
+pub fn significant_queue_us(min_rtt_us: u32) -> u32 {
+    (min_rtt_us / 8).clamp(4_000, 16_000).min(min_rtt_us)
 }

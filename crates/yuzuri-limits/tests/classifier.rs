@@ -81,12 +81,23 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
         ..roomy(t)
     };
     assert_eq!(steady(late), Limit::Path);
-    // Observed from its middle it may be a reader that reads at intervals, until many ACKs have
-    // advertised the same window.
-    let middle = |n: u64| Observation { begins: false, ..late(n * 1000) };
-    let (few, many): (Vec<_>, Vec<_>) = ((0..=30).map(middle).collect(), (0..=200).map(middle).collect());
-    assert_eq!(classified(&few).0.share(Limit::Unknown), 1.0);
-    assert_eq!(classified(&many).1.last().map(|stretch| stretch.limit), Some(Limit::Path));
+    // Observed from its middle it may be a reader that reads at intervals, however many ACKs
+    // advertise the same window: Linux sends an ACK only once that is so.
+    let middle = |varies_us| {
+        let of = |n: u64| Observation {
+            moment: Moment::Polled,
+            begins: false,
+            acked_bytes: (1 << 30) + n * 1448,
+            rttvar_us: varies_us,
+            ..late(n * 1000)
+        };
+        classified(&(0..=200).map(of).collect::<Vec<_>>()).0
+    };
+    assert_eq!(middle(0).share(Limit::Unknown), 1.0);
+    assert_eq!(middle(20_000).share(Limit::Unknown), 1.0);
+    // Some observers know where the ACKs come from.
+    let seen = steady(|t| Observation { begins: false, reads_at_once: Some(true), ..late(t) });
+    assert_eq!(seen, Limit::Path);
     let larger = Observation { receive_window_bytes: Some(30 * 1448), ..late(0) };
     let mut observations = vec![larger];
     observations.extend((1..=30).map(|n| late(n * 1000)));
@@ -297,6 +308,15 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
         classified(&[seen(0), later]).1.last().map(|stretch| stretch.limit)
     };
     assert_eq!((known(40), known(30)), (Some(Limit::Loss), Some(Limit::Unknown)));
+    // A loss soon after the observation began: alone it would be over after 99 times that distance.
+    // The previous ones still count.
+    let soon = |megabytes: u64| {
+        let at = |t, cwnd, acked_bytes| Observation { acked_bytes, ..old(cwnd)(t) };
+        let lost = Observation { reduction: Some(Reduction::Path), ..at(1000, 30, 1_010_000) };
+        let later = at(1_000_000, 60, megabytes * 1_000_000);
+        classified(&[at(0, 30, 1_000_000), lost, later]).1.last().map(|stretch| stretch.limit)
+    };
+    assert_eq!([soon(2), soon(3)], [Some(Limit::Loss), Some(Limit::Unknown)]);
 }
 
 /// Observations from packets: neither the algorithm nor the minimum RTT is known.

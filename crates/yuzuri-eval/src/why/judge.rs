@@ -349,7 +349,7 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
             trace.rounds.iter().zip(&ended.looks[end.index()].rounds).zip(&limits.rounds).skip(skip).take(60)
         {
             println!(
-                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} undr {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} shr {}/{} spr {:.2} rest {:.0}/{:.0} lag {:?} {}{}{} {limit}",
+                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} undr {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} shr {}+{}/{} spr {:.2} rest {:.0}/{:.0} lag {:?} {}{}{} {limit}",
                 round.start_ns as f64 / 1e6 % 1e6,
                 round.end_ns as f64 / 1e6 % 1e6,
                 round.window,
@@ -375,6 +375,7 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
                 look.held_us,
                 look.updates,
                 look.shrunk,
+                look.late,
                 look.announced,
                 look.spread_ms / f64::from(look.segments.saturating_sub(look.runs))
                     * f64::from(look.segments)

@@ -20,6 +20,9 @@ const JUDGED: Duration = Duration::from_secs(6);
 /// remain for a while.
 const CHANGES: Duration = Duration::from_secs(2);
 
+/// For how long they observe beyond the part that is judged.
+const SEEN_LATER: Duration = Duration::from_secs(2);
+
 /// Microseconds of a clock.
 fn clock_us(clock: ClockId) -> i64 {
     let time = clock_gettime(clock).unwrap();
@@ -29,7 +32,7 @@ fn clock_us(clock: ClockId) -> i64 {
 pub fn all(args: &Args) {
     let folder = &args.folder;
     std::fs::create_dir_all(folder).unwrap();
-    for round in 0..args.rounds {
+    for round in args.first_round..args.first_round + args.rounds {
         for (number, kind) in KINDS.into_iter().enumerate() {
             if !args.only.is_empty() && !args.only.iter().any(|only| only == kind) {
                 continue;
@@ -137,6 +140,8 @@ fn one(args: &Args, case: &Case, name: &str, folder: &Path, seed: u64) {
             "busy_us": took[0], "rwnd_limited_us": took[1], "sndbuf_limited_us": took[2],
         }));
     }
+    // Observers hold back what they saw last, and a round of packets is known once it is over.
+    std::thread::sleep(SEEN_LATER);
     let realtime_us = clock_us(ClockId::CLOCK_REALTIME) - clock_us(ClockId::CLOCK_MONOTONIC);
     running.end();
     let label = json!({

@@ -27,6 +27,9 @@ pub struct Make {
     /// Cases of each kind
     #[arg(long)]
     rounds: u64,
+    /// The first round to make: rounds can be made one by one
+    #[arg(long, default_value_t = 0)]
+    first_round: u64,
     /// Kinds to make [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,

@@ -27,6 +27,12 @@ impl Delays {
         self.back_count += 1;
     }
 
+    /// Whether the capture is so close to the receiver that acknowledgements may follow the data
+    /// within this time.
+    pub(super) fn is_at_receiver(&self, at_once_ns: i64) -> bool {
+        self.there_ns.is_some_and(|there_ns| there_ns < at_once_ns)
+    }
+
     /// The capture point, once there are enough samples.
     pub(super) fn capture_point(&self) -> Option<CapturePoint> {
         let enough = self.there_count >= ENOUGH && self.back_count >= ENOUGH;

@@ -103,6 +103,8 @@ struct LimitRules<'a> {
     rounds: u32,
     runs: Runs,
     reader: Reader,
+    /// The same by how late acknowledgements come.
+    answers: Reader,
     /// Flights of the last rounds, segments, with their RTTs, microseconds.
     flights: VecDeque<(f64, f64)>,
     /// When the flight reached its current size, and that size.
@@ -129,6 +131,7 @@ impl<'a> LimitRules<'a> {
             rounds: 0,
             runs: Runs::default(),
             reader: Reader::default(),
+            answers: Reader::default(),
             flights: VecDeque::new(),
             flat: (0, 0.0),
             last: Observation::default(),
@@ -204,7 +207,7 @@ impl<'a> LimitRules<'a> {
             }),
             writer_waits: refills,
             window_updates: Some(look.updates > 0),
-            reads_at_once: self.reader.at_once(),
+            reads_at_once: self.reads_at_once(),
             path_is_full: self.path_is_full().filter(|_| !upstream),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             least_rtt_us: Some(least_rtt_us).filter(|least_us| *least_us > 0),
@@ -307,6 +310,15 @@ impl<'a> LimitRules<'a> {
         self.rounds += 1;
         self.runs.add(round, look);
         self.reader.add(look.announced, look.shrunk);
+        self.answers.add(look.announced, look.late.min(look.announced));
+    }
+
+    /// Whether the receiver's program reads immediately. Acknowledgements that come late may wait
+    /// for a program that reads slowly, whose windows are steady all the same
+    /// (`__tcp_ack_snd_check`), for one that a busy host wakes late, or in a queue.
+    fn reads_at_once(&self) -> Option<bool> {
+        let punctual = self.answers.at_once() == Some(true);
+        self.reader.at_once().filter(|at_once| !at_once || punctual)
     }
 
     /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly

@@ -58,6 +58,11 @@ pub struct RoundSigns {
     pub announced: u32,
     /// Those with a smaller window.
     pub shrunk: u32,
+    /// Acknowledgements of two or more full segments that came late: at the receiver not at once
+    /// after the last of these, elsewhere with an RTT that shows a queue. A receiver acknowledges
+    /// every second segment immediately (RFC 5681 section 4.2), unless its window would become
+    /// smaller: then Linux waits until the program reads (`__tcp_ack_snd_check`).
+    pub late: u32,
     /// The bytes of the receiver's window in use when it was fullest.
     pub used_bytes: u64,
     /// The window field at that time, not scaled.
@@ -76,14 +81,15 @@ pub struct RoundSigns {
 }
 
 /// How well the intervals between runs match those between acknowledgements, relative to how well
-/// they match their mean: the sum of the squared logarithms of that ratio, and the number of runs.
+/// they match their mean: the number of runs, the sum of the logarithms of that ratio, and the sum
+/// of the squares of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clocked {
     /// By the last acknowledgements that the sender had seen at each run.
-    pub by_last: (u32, f64),
+    pub by_last: (u32, f64, f64),
     /// By the first acknowledgements since the previous run, for runs that emptied the sender's
     /// queue: any of them may have woken its writer. For other runs by the last.
-    pub by_first: (u32, f64),
+    pub by_first: (u32, f64, f64),
 }
 
 /// All observations of a sender.
@@ -114,6 +120,7 @@ impl Default for RoundSigns {
             updates: 0,
             announced: 0,
             shrunk: 0,
+            late: 0,
             used_bytes: 0,
             window: 0,
             passage_us: None,
@@ -347,6 +354,11 @@ impl SignObserver {
         self.window = Some(window);
     }
 
+    /// An acknowledgement came late.
+    pub(super) fn late(&mut self) {
+        self.look.late += 1;
+    }
+
     /// Records the outstanding data.
     pub(super) fn used(&mut self, used_bytes: u64) {
         let Some(window) = self.window else { return };
@@ -410,9 +422,10 @@ impl SignObserver {
         };
         let last = part(run.seen_ns.zip(before.seen_ns));
         let first = if run.emptied { part(run.head_ns.zip(before.head_ns)) } else { last };
-        let add = |(count, sum): &mut (u32, f64), part: Option<f64>| {
+        let add = |(count, sum, squares): &mut (u32, f64, f64), part: Option<f64>| {
             *count += u32::from(part.is_some());
             *sum += part.unwrap_or(0.0);
+            *squares += part.map_or(0.0, |part| part * part);
         };
         add(&mut self.look.clocked.by_last, last);
         add(&mut self.look.clocked.by_first, first);

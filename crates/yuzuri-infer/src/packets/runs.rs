@@ -17,6 +17,8 @@ const EVEN: f64 = 0.3;
 /// deviations: the ratio is 2 and more. In between, the cause is unknown.
 const DRAWN_BY_ACKS: f64 = 0.5;
 const DRAWN_BY_CLOCK: f64 = 1.5;
+/// The number of standard errors by which the mean must differ from no difference (95 %).
+const SURE_ERRORS: f64 = 2.0;
 /// If segments within runs are closer than segments are on average, by this factor, the path can
 /// carry more than is sent. On a full path they are as close as possible.
 const PATH_CARRIES_MORE: f64 = 0.8;
@@ -41,24 +43,36 @@ const WAKES_MS: f64 = WAKES_NS as f64 / 1e6;
 struct RunMeans {
     rounds: u32,
     runs: u32,
-    /// Means over rounds of the number of runs, and of the sum of their values.
+    /// Means over rounds of the number of runs, of the sum of their values, and of the sum of the
+    /// squares of these.
     count: f64,
     sum: f64,
+    squares: f64,
 }
 
 impl RunMeans {
-    fn add(&mut self, (count, sum): (u32, f64)) {
+    fn add(&mut self, (count, sum, squares): (u32, f64, f64)) {
         if count > 0 {
             self.rounds += 1;
             self.runs = self.runs.saturating_add(count);
             let forgets = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
             self.count += (f64::from(count) - self.count) * forgets;
             self.sum += (sum - self.sum) * forgets;
+            self.squares += (squares - self.squares) * forgets;
         }
     }
 
-    fn mean(self) -> Option<f64> {
-        (f64::from(self.runs) >= MIN_RUNS).then(|| self.sum / self.count)
+    /// The mean of the values, with its standard error.
+    fn mean(self) -> Option<(f64, f64)> {
+        if f64::from(self.runs) < MIN_RUNS {
+            return None;
+        }
+        let mean = self.sum / self.count;
+        let variance = (self.squares / self.count - mean * mean).max(0.0);
+        // A mean that decays by a fraction is one over twice as many rounds as that fraction goes
+        // into one.
+        let rounds = f64::from(self.rounds).min(2.0 / FORGETS_SLOWLY);
+        Some((mean, (variance / (rounds * self.count)).sqrt()))
     }
 }
 
@@ -123,10 +137,22 @@ impl Runs {
 
     /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
     pub(super) fn clocked(&self) -> Option<bool> {
-        let means = [self.by_last, self.by_first].into_iter().filter_map(RunMeans::mean);
-        match means.min_by(f64::total_cmp)?.exp() {
+        let (by_last, by_first) = (self.by_last.mean(), self.by_first.mean());
+        // Of a writer that a later acknowledgement wakes, the first ones say as little as of a
+        // clock. The last ones show it, and may be known of few runs or of none: then a clock must
+        // at least be even, while several runs in a round trip may have a pattern that repeats.
+        let few = self.by_last;
+        let refuted = few.runs > 0 && few.sum / few.count < DRAWN_BY_CLOCK.ln();
+        let may_be_clock = !refuted && (by_last.is_some() || self.even());
+        let means = [by_last, by_first].into_iter().flatten();
+        let (mean, error) = means.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        // Both match equally well: runs may be so few, or so even, that nothing distinguishes them.
+        if mean.abs() < SURE_ERRORS * error {
+            return None;
+        }
+        match mean.exp() {
             part if part <= DRAWN_BY_ACKS => Some(false),
-            part if part >= DRAWN_BY_CLOCK => Some(true),
+            part if part >= DRAWN_BY_CLOCK && may_be_clock => Some(true),
             _ => None,
         }
     }

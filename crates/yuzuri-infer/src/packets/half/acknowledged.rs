@@ -5,6 +5,7 @@ use super::super::waiting::{Answer, Blocks};
 use super::{AT_ONCE_NS, After, Half, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
+use yuzuri_limits::significant_queue_us;
 
 /// Acknowledgements that wait for their echo; beyond this, the oldest take effect.
 const MAX_WAITING: usize = 1 << 16;
@@ -182,6 +183,10 @@ impl Half {
             if there >= 0 {
                 self.delays.there(there);
             }
+            let several = answer.ack >= una + 2 * mss && blocks.is_empty();
+            if several && self.is_late(there, now - sent_ns) {
+                self.looks.late();
+            }
             if let Some(stamp) = stamp
                 && now > sent_ns
             {
@@ -208,6 +213,16 @@ impl Half {
         if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
             self.close_round(now);
         }
+    }
+
+    /// Whether an acknowledgement came late: `there_ns` after the data passed the capture, which
+    /// the sender saw after `rtt_ns`.
+    fn is_late(&self, there_ns: i64, rtt_ns: i64) -> bool {
+        if self.capture_point == CapturePoint::Receiver {
+            return there_ns > AT_ONCE_NS && self.delays.is_at_receiver(AT_ONCE_NS);
+        }
+        let min_us = self.window_trace.min_rtt_us;
+        min_us > 0 && rtt_ns / 1000 >= i64::from(min_us) + i64::from(significant_queue_us(min_us))
     }
 
     /// Bytes that an acknowledgement shows to have arrived. Without selective ones each duplicate
