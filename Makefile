@@ -121,6 +121,8 @@ UNLIMITED :=
 wild-figures: identify
 	@scripts/wild-captures.py --seed $(SEED) --runs $(RUNS) --out target/wild/$(SEED)
 	@scripts/wild-figures.py --list $(if $(UNLIMITED),--unlimited $(UNLIMITED)) target/wild/$(SEED) $(TRACES)
+	@scripts/wild-lot.py --seed $(SEED) --runs $(RUNS) --out target/wild/lot-$(SEED)
+	@scripts/wild-judge.py --list target/wild/lot-$(SEED)
 	@$(if $(SENDERS),scripts/wild-rows.py $(SENDERS))
 
 ROUNDS := 4

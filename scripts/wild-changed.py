@@ -4,8 +4,11 @@
     scripts/wild-changed.py CHANGE FOLDER INTO
 
     none       as it is
-    late       the first 15 s are missing, the handshake with them
-    early      the first 10 s only
+    late       the first 15 s are missing, the handshake with them; late=S the first S
+    early      the first 10 s only; early=S the first S
+    oneway     the direction that moved more alone
+    snaplen=N  N bytes of each packet
+    middle     the second third of its time
     missed=P   the part P of the packets is missing, drawn by a lot that follows from the file's name
     twice      each packet twice, as of a mirror port that copies both ways: the copy 1 to 100 us later
     untimed    without TCP timestamps
@@ -243,10 +246,24 @@ def changed(change, name, header, packets):
     if change == "received":
         return [(at_ns, at(at_ns, head, header), frame) for at_ns, head, frame in received(name, packets)]
     begin_ns = packets[0][0] if packets else 0
-    if change == "late":
-        return [packet for packet in packets if packet[0] >= begin_ns + LATE_NS]
-    if change == "early":
-        return [packet for packet in packets if packet[0] < begin_ns + EARLY_NS]
+    if change.startswith("late"):
+        from_ns = begin_ns + (int(float(change[5:]) * 1e9) if "=" in change else LATE_NS)
+        return [packet for packet in packets if packet[0] >= from_ns]
+    if change.startswith("early"):
+        to_ns = begin_ns + (int(float(change[6:]) * 1e9) if "=" in change else EARLY_NS)
+        return [packet for packet in packets if packet[0] < to_ns]
+    if change == "middle":
+        third_ns = (packets[-1][0] - begin_ns) // 3 if packets else 0
+        return [packet for packet in packets if begin_ns + third_ns <= packet[0] < begin_ns + 2 * third_ns]
+    if change.startswith("snaplen="):
+        most = int(change.removeprefix("snaplen="))
+        return [(at_ns, head[:8] + struct.pack("<I", min(most, len(frame))) + head[12:], frame[:most]) for at_ns, head, frame in packets]
+    if change == "oneway":
+        sums = {}
+        for _, head, frame in packets:
+            sums[frame[6:12]] = sums.get(frame[6:12], 0) + struct.unpack_from("<I", head, 12)[0]
+        source = max(sums, key=sums.get) if sums else b""
+        return [packet for packet in packets if packet[2][6:12] == source]
     if change.startswith("missed="):
         part, rng = float(change.removeprefix("missed=")), random.Random(name + change)
         return [packet for packet in packets if rng.random() >= part]
@@ -265,7 +282,7 @@ def changed(change, name, header, packets):
     if change == "tunnel":
         kind = random.Random(name + change).choice(sorted(TUNNELS))
         return [(at_ns, *tunnelled(kind, head, frame)) for at_ns, head, frame in packets]
-    raise SystemExit(f"{change}: late, early, missed=PART, twice, untimed, coarse, sums, tunnel, received or received,untimed")
+    raise SystemExit(f"{change}: none of the changes that this script's --help lists")
 
 
 def captures(folder):

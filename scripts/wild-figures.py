@@ -27,7 +27,7 @@ CONTROLS = {
 UNLIMITED_KINDS = ("device_", "application_", "pacing_", "receiver_")
 SURE = 0.9
 # What a reason says that names a cause.
-CAUSE = re.compile(r"limited by (?!the window)|may hold it|may set it|window was full|receiver limited")
+CAUSE = re.compile(r"limited by (?!the window)|may hold it|may set it|may limit it|window was full|receiver limited")
 
 
 def label(name):

@@ -94,6 +94,8 @@ pub struct Facts {
     pub uses_min_rtt: bool,
     /// Its window depends on its estimate of a competing flow since the connection began.
     pub estimates_competitor: bool,
+    /// Its window grows towards the one before the last loss.
+    pub remembers_max: bool,
     /// How common it is among senders.
     pub spread: Spread,
     /// The algorithm that it cannot be distinguished from: their constants differ by less than the
@@ -114,6 +116,7 @@ const PLAIN: Facts = Facts {
     randomized: false,
     uses_min_rtt: false,
     estimates_competitor: false,
+    remembers_max: false,
     spread: Spread::Chosen,
     stands_for: None,
     constants: &[],
@@ -138,9 +141,12 @@ impl Algorithm {
     /// Facts about this algorithm.
     pub const fn facts(self) -> Facts {
         match self {
-            Algorithm::Cubic => {
-                Facts { spread: Spread::Usual, constants: &[CubicConstants::LINUX], ..Facts::named("cubic") }
-            }
+            Algorithm::Cubic => Facts {
+                spread: Spread::Usual,
+                remembers_max: true,
+                constants: &[CubicConstants::LINUX],
+                ..Facts::named("cubic")
+            },
             Algorithm::CubicApple => Facts {
                 kernel_name: "cubic",
                 stands_for: Some(Algorithm::Cubic),
@@ -149,6 +155,7 @@ impl Algorithm {
             },
             Algorithm::CubicAppleOld => Facts {
                 kernel_name: "cubic",
+                remembers_max: true,
                 constants: &[
                     CubicConstants::APPLE_OLD,
                     CubicConstants::BETA_EIGHT_TENTHS,
@@ -164,7 +171,7 @@ impl Algorithm {
                 ..Facts::named("cubic_iphone_2017")
             },
             Algorithm::Reno => Facts { spread: Spread::Usual, ..Facts::named("reno") },
-            Algorithm::Bic => Facts { forms: COUNTED_ACKS, ..Facts::named("bic") },
+            Algorithm::Bic => Facts { remembers_max: true, forms: COUNTED_ACKS, ..Facts::named("bic") },
             Algorithm::Htcp => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("htcp") },
             Algorithm::Highspeed => Facts::named("highspeed"),
             Algorithm::Scalable => Facts { forms: COUNTED_ACKS, ..Facts::named("scalable") },

@@ -240,6 +240,8 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
     if let Some(seen) = seen {
         if !seen.syn || !seen.syn_ack {
             notes.push("the handshake was not seen: segment size and window scale are guessed".into());
+        } else if seen.syn_cut {
+            notes.push("too few bytes of each packet were captured for the options of the SYN: the window scale is guessed".into());
         }
         if seen.by_end.contains(&0) {
             notes.push("only one direction was captured: windows cannot be rebuilt".into());

@@ -1,5 +1,7 @@
 //! From a window trace to a verdict.
 
+use crate::cause::{held_by, limited_elsewhere, rate_mbps, too_few};
+use crate::chance;
 use crate::evidence;
 use crate::name::{NoneOfThese, Ranked, Ranking, candidates, rank, temperature};
 use crate::packets::Seen;
@@ -10,7 +12,6 @@ use crate::verdict::{Answer, Verdict};
 use crate::window_trace::{Round, SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
 use yuzuri_cca::Algorithm;
-use yuzuri_limits::{Limit, LimitTimes};
 use yuzuri_stats::upper_median_by;
 
 /// Minimum number of rounds after slow start with evidence that an answer needs.
@@ -30,6 +31,8 @@ const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.
 /// Where something else held the flight, it followed none to 12 %.
 const FOLLOWS: usize = 6;
+/// What may hold a flight that does not move, where packets do not show which of these does.
+const MAY_HOLD: &str = "the application, a small send buffer, pacing or the sender's own device may hold it";
 /// A list of more names than this is of no use.
 const MAX_NAMES: usize = 6;
 
@@ -55,6 +58,7 @@ pub fn identify(
     }
     let (held, moved) =
         ranked.first().map_or((0, 0), |(_, best)| (best.cwnd_held as usize, best.moved as usize));
+    let falls = ranked.first().map_or(0, |(_, best)| best.cuts.len());
     let ranked: Vec<Ranked> = ranked.into_iter().map(|(ranked, _)| ranked).collect();
     let blind = seen
         .as_ref()
@@ -63,13 +67,19 @@ pub fn identify(
     let thin = || thin(&window_trace, &predicted, ranked.first());
     let stands = || stands(held, moved, ranked.first()?);
     let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.unseen.is_some());
+    let interrupted = || interrupted(&window_trace, falls, ranked.first()?);
     let beyond_noise = || beyond_noise(&window_trace, ranked.first()?);
     let with_cause = |because: String| because + &standing(&window_trace, &predicted).unwrap_or_default();
-    let explains_nothing =
-        || beyond_noise().map(with_cause).or_else(stands).or_else(|| none_of_these().map(with_cause));
+    let explains_nothing = || {
+        beyond_noise()
+            .map(with_cause)
+            .or_else(stands)
+            .or_else(interrupted)
+            .or_else(|| none_of_these().map(with_cause))
+    };
     let answer = match blind.or_else(thin).or_else(explains_nothing) {
         Some(because) => Answer::Unknown { because },
-        None => named(&ranked),
+        None => named(&window_trace, &ranked),
     };
     let notes = evidence::notes(&window_trace, seen.as_ref());
     Verdict {
@@ -98,35 +108,33 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
         return at_losses(counted);
     }
     if window_trace.rounds.len() < MIN_SEEN {
-        return Some(format!("only {} rounds were seen", window_trace.rounds.len()));
+        return Some(match window_trace.rounds.len() {
+            0 => "no acknowledgement of its data was seen".to_owned(),
+            1 => format!("the flow lasted a single round trip, and {MIN_SEEN} are needed"),
+            count => format!("the flow lasted {count} round trips, and {MIN_SEEN} are needed"),
+        });
     }
     if most <= first.max(10.0) && window_trace.reductions.is_empty() {
-        let cause = held_by(window_trace).map_or_else(String::new, |cause| format!(": {cause}"));
-        return Some(format!("the flow never left its initial window ({most:.0} segments){cause}"));
+        let cause = held_by(window_trace).unwrap_or_else(|| MAY_HOLD.to_owned());
+        return Some(format!("the flow never left its initial window ({most:.0} segments): {cause}"));
     }
     if counted < MIN_ROUNDS {
-        let cause = held_by(window_trace).unwrap_or_else(|| {
-            let limited = |r: &&Round| r.limits.application || r.limits.receiver;
-            format!("application or receiver limited {}", window_trace.rounds.iter().filter(limited).count())
-        });
-        return Some(format!(
-            "only {counted} rounds after slow start were limited by the window alone; {cause}"
-        ));
+        return Some(too_few(window_trace, counted, MIN_ROUNDS));
     }
     let best = best?;
-    if let Some(because) = limited_elsewhere(window_trace, predicted, best) {
+    if let Some(because) = limited_elsewhere(window_trace, predicted, best, MIN_ROUNDS) {
         return Some(because);
     }
     if evidence::is_by_rate(best) {
         // No window explains a flight that follows a rate. Its probes decide.
-        return (!are_shown(window_trace, best.name == Algorithm::Bbr3.name()))
+        let shown = are_shown(window_trace, best.name == Algorithm::Bbr3.name());
+        return (!shown || !chance::is_beaten(window_trace, predicted, best))
             .then(|| steady(window_trace, best));
     }
     let moved = moves(window_trace) + window_trace.reductions.len();
     if moved < MIN_ROUNDS {
         return Some(format!(
-            "the flight changed {moved} times in {counted} rounds after slow start: a constant flight identifies no algorithm; a rate of the application, \
-             pacing or the sender's own device may limit it"
+            "the flight changed {moved} times in {counted} rounds after slow start: a constant flight identifies no algorithm; {MAY_HOLD}"
         ));
     }
     if best.score.is_other_beta() {
@@ -142,13 +150,6 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
 /// Why no algorithm is named if noise does not explain the best one's errors.
 fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
     if evidence::is_by_rate(best) {
-        return None;
-    }
-    // Their reductions are random. The replay does not predict the windows after them, it follows
-    // the observed ones.
-    let at_random =
-        Algorithm::named(&best.name).is_some_and(|algorithm| algorithm.facts().backs_off_at_random());
-    if at_random && window_trace.unseen.is_none() {
         return None;
     }
     best.score.is_beyond_noise(temperature(window_trace)).then(|| {
@@ -184,80 +185,10 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
         windows.iter().filter(|window| (**window - median).abs() <= STEADY.0 + STEADY.1 * median).count();
     (near * 4 >= windows.len() * 3).then(|| {
         format!(
-            "; the flight is constant at {median:.0} segments ({:.1} Mbit/s): the application, pacing or the sender's own device may \
-             limit it",
+            "; the flight is constant at {median:.0} segments ({:.1} Mbit/s): {MAY_HOLD}",
             rate_mbps(window_trace)
         )
     })
-}
-
-/// Why a flow does not name an algorithm with a window if something else limited it: in most of the
-/// rounds that could be evidence, or in all but a few. Pacing does not count against an algorithm
-/// that works by rate, because it paces itself.
-fn limited_elsewhere(window_trace: &WindowTrace, predicted: &[f32], best: &Ranked) -> Option<String> {
-    let by_rate = evidence::is_by_rate(best);
-    let elsewhere = |limit: Limit| limit.is_elsewhere() && !(by_rate && limit == Limit::Pacing);
-    let mut times = LimitTimes::default();
-    let (mut counted, mut speak) = (0, 0);
-    for (round, _) in window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan()) {
-        let limit = round.limited_by?;
-        counted += 1;
-        speak += usize::from(!elsewhere(limit));
-        times.add(limit, u64::try_from(round.end_ns - round.start_ns).unwrap_or(0) / 1000);
-    }
-    if speak >= MIN_ROUNDS && speak * 2 > counted {
-        return None;
-    }
-    let (limit, share) = times.ranked().into_iter().find(|(limit, _)| elsewhere(*limit))?;
-    Some(format!(
-        "limited by {} at {:.1} Mbit/s, not by a window: {:.0} % of the time after slow start, and {speak} of {counted} rounds speak for an algorithm",
-        limited_by(limit),
-        rate_mbps(window_trace),
-        share * 100.0
-    ))
-}
-
-/// What held a flow with hardly any evidence for an algorithm for most of its time, slow start
-/// included.
-fn held_by(window_trace: &WindowTrace) -> Option<String> {
-    let rounds = &window_trace.rounds;
-    let mut times = LimitTimes::default();
-    for round in rounds {
-        times.add(round.limited_by?, u64::try_from(round.end_ns - round.start_ns).unwrap_or(0) / 1000);
-    }
-    let rate_mbps = rate_mbps(window_trace);
-    let elsewhere = times.ranked().into_iter().find(|(limit, share)| limit.is_elsewhere() && *share > 0.5);
-    if let Some((limit, share)) = elsewhere {
-        let (limit, share) = (limited_by(limit), share * 100.0);
-        return Some(format!("limited by {limit} at {rate_mbps:.1} Mbit/s, {share:.0} % of the time"));
-    }
-    // If the path is full as well, the receiver's window determines the queue, not the rate.
-    let full = rounds.iter().filter(|round| round.limits.receiver).count();
-    (full * 2 > rounds.len()).then(|| {
-        format!(
-            "the receiver's window was full in {full} of {} rounds, at {rate_mbps:.1} Mbit/s",
-            rounds.len()
-        )
-    })
-}
-
-/// A limit as part of a sentence.
-fn limited_by(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Application => "the application",
-        Limit::SendBuffer => "the send buffer",
-        Limit::ReceiverWindow => "the receiver's window",
-        Limit::SlowReader => "the receiver's application",
-        Limit::Pacing => "pacing",
-        Limit::OwnDevice => "the sender's own device",
-        Limit::SenderRate => "pacing or the sender's own device",
-        other => other.name(),
-    }
-}
-
-fn rate_mbps(window_trace: &WindowTrace) -> f64 {
-    let seconds = window_trace.seconds();
-    if seconds > 0.0 { window_trace.acked_bytes as f64 * 8e-6 / seconds } else { 0.0 }
 }
 
 /// Why no algorithm is named if a flight without one is likelier than the best, or is not
@@ -300,7 +231,23 @@ fn stands(held: usize, moved: usize, best: &Ranked) -> Option<String> {
     (held > 0 && moved * FOLLOWS < decided).then(|| {
         format!(
             "{} comes nearest, but the flight changed in {moved} of {decided} rounds in which it would have changed its window: the flight is constant; \
-             the application, pacing or the sender's own device may limit it",
+             {MAY_HOLD}",
+            best.name
+        )
+    })
+}
+
+/// Why an algorithm whose falls come at random (LP, CDG) is not named if the application had
+/// nothing to send as often as the flight fell without a loss: nothing foretells its falls, so
+/// pauses explain them as well.
+fn interrupted(window_trace: &WindowTrace, falls: usize, best: &Ranked) -> Option<String> {
+    let at_random = Algorithm::named(&best.name).is_some_and(|named| named.facts().backs_off_at_random());
+    let paused = |round: &&Round| round.limits.application || round.idle_us > 0;
+    let pauses = window_trace.rounds.iter().filter(paused).count();
+    (at_random && falls > 0 && pauses >= falls).then(|| {
+        format!(
+            "{} comes nearest, whose window falls at random times: it fell {falls} times without a sign of loss, and the application had no more to \
+             send in {pauses} rounds, which explains that as well",
             best.name
         )
     })
@@ -325,19 +272,20 @@ fn moves(window_trace: &WindowTrace) -> usize {
 fn steady(window_trace: &WindowTrace, best: &Ranked) -> String {
     let rate_mbps = rate_mbps(window_trace);
     format!(
-        "the flight follows a rate ({rate_mbps:.1} Mbit/s), not a window, and shows no probes at the times of {}: the application, pacing or the \
-         sender's own device may set it",
+        "the flight follows a rate ({rate_mbps:.1} Mbit/s), not a window, and shows no probes at the times of {}: the application, pacing, the \
+         sender's own device or an algorithm whose probes the path hides may set it",
         best.name
     )
 }
 
-fn named(ranked: &[Ranked]) -> Answer {
+fn named(window_trace: &WindowTrace, ranked: &[Ranked]) -> Answer {
     let best = ranked.first().map_or(0.0, |best| best.probability);
     let set: Vec<String> =
         ranked.iter().filter(|r| r.probability >= INDISTINGUISHABLE * best).map(|r| r.name.clone()).collect();
     if set.len() > MAX_NAMES {
         return Answer::Unknown {
-            because: format!("{} algorithms explain the window equally well", set.len()),
+            because: format!("{} algorithms explain the window equally well", set.len())
+                + &held_by(window_trace).map_or_else(String::new, |cause| format!("; {cause}")),
         };
     }
     Answer::Named { name: set.first().cloned().unwrap_or_default(), set }
@@ -347,6 +295,7 @@ fn named(ranked: &[Ranked]) -> Answer {
 mod tests {
     use super::*;
     use crate::window_trace::{Cause, Limits, Reduction};
+    use yuzuri_limits::Limit;
 
     fn trace(windows: impl Iterator<Item = f32>, limited_by: Option<Limit>, receiver: bool) -> WindowTrace {
         let rounds = windows.zip(0..).map(|(window, place): (f32, i64)| Round {
@@ -367,8 +316,8 @@ mod tests {
         let stood = |limited_by, receiver| trace(std::iter::repeat_n(4.0, 20), limited_by, receiver);
         let of = |limited_by, receiver| thin(&stood(limited_by, receiver), &[f32::NAN; 20], None);
         let begin = "the flow never left its initial window (4 segments)";
-        assert_eq!(of(None, false), Some(begin.into()));
-        assert_eq!(of(Some(Limit::Path), false), Some(begin.into()));
+        assert_eq!(of(None, false), Some(format!("{begin}: {MAY_HOLD}")));
+        assert_eq!(of(Some(Limit::Path), false), Some(format!("{begin}: {MAY_HOLD}")));
         assert_eq!(
             of(Some(Limit::Application), false),
             Some(format!("{begin}: limited by the application at 4.0 Mbit/s, 100 % of the time"))
@@ -395,6 +344,21 @@ mod tests {
         let reduction = Reduction::begun(0, Cause::Recovery, 102.0);
         assert_eq!(reason(&WindowTrace { reductions: vec![reduction], ..device }), None, "a loss moved it");
         assert_eq!(reason(&WindowTrace::default()), None);
+    }
+
+    #[test]
+    fn falls_by_lot_that_pauses_explain_name_nobody() {
+        let best = |name: &str| Ranked { name: name.into(), probability: 1.0, score: Default::default() };
+        let mut paused = trace((0..40).map(|n| 20.0 + n as f32), None, false);
+        for round in paused.rounds.iter_mut().step_by(10) {
+            round.limits.application = true;
+        }
+        assert!(
+            interrupted(&paused, 4, &best("lp")).is_some() && interrupted(&paused, 2, &best("cdg")).is_some()
+        );
+        assert_eq!(interrupted(&paused, 5, &best("cdg")), None, "more falls than pauses");
+        assert_eq!(interrupted(&paused, 0, &best("lp")), None, "it did not fall");
+        assert_eq!(interrupted(&paused, 4, &best("vegas")), None, "it foretells its falls");
     }
 
     #[test]

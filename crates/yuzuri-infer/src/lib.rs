@@ -28,6 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod cause;
+mod chance;
 pub mod cubic;
 mod cubic_replay;
 mod evidence;

@@ -108,7 +108,12 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
         for (former_rtt_us, competitor) in met {
             let mut best_windows = f64::NEG_INFINITY;
             for (mut cca, form) in forms(candidate) {
-                let chances = Chances { former_rtt_us, competitor, ..form };
+                let met = Chances { former_rtt_us, ..form };
+                let chances = if candidate.facts().remembers_max {
+                    Chances { former_max: competitor, ..met }
+                } else {
+                    Chances { competitor, ..met }
+                };
                 let replay = replay(cca.as_mut(), window_trace, chances);
                 let score = score(&replay, candidate);
                 best_windows = best_windows.max(score.windows());
@@ -118,7 +123,8 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
             }
             looked_for.push(best_windows);
         }
-        best.as_ref().map_or((None, None), |(_, _, found)| (found.former_rtt_us, found.competitor))
+        let met = |found: &Chances| (found.former_rtt_us, found.competitor.or(found.former_max));
+        best.as_ref().map_or((None, None), |(_, _, found)| met(found))
     };
     let former = former_rtts(candidate, window_trace);
     let times = || std::iter::once(None).chain(former.iter().copied().map(Some));
@@ -130,6 +136,10 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
             &mut looked_for,
             &mut competitors.flat_map(|competitor| times().map(move |rtt_us| (rtt_us, Some(competitor)))),
         );
+    }
+    if candidate.facts().remembers_max && missed_begin(window_trace) {
+        found =
+            look(&mut looked_for, &mut competitors(window_trace).map(|former_max| (None, Some(former_max))));
     }
     let mut around = Vec::new();
     for _ in 0..CLIMBS {
@@ -145,7 +155,8 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
         }
     }
     let Some((replay, score, chances)) = best else { return Fitted::default() };
-    let constants = f64::from(u8::from(!former.is_empty()) + u8::from(chances.competitor.is_some()));
+    let met = chances.competitor.or(chances.former_max);
+    let constants = f64::from(u8::from(!former.is_empty()) + u8::from(met.is_some()));
     let looked_for = looked_for.into_iter().map(|best_windows| best_windows - score.windows()).collect();
     Fitted { replay, score, constants, looked_for }
 }
@@ -219,17 +230,22 @@ const FORMER_RTTS: [f32; 7] = [0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
 /// Minimum round-trip times that a candidate may know and the capture does not show, µs: if the
 /// handshake was missed, for algorithms that depend on it.
 fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
-    // A log that was polled has means of several measurements, the least of which is not known.
-    let known = window_trace.capture_point == CapturePoint::Kernel && !window_trace.polled;
-    let missed = window_trace.handshake_rtt_us.is_none() && !known;
-    if !candidate.facts().uses_min_rtt || !missed || window_trace.min_rtt_us == 0 {
+    if !candidate.facts().uses_min_rtt || !missed_begin(window_trace) || window_trace.min_rtt_us == 0 {
         return Vec::new();
     }
     FORMER_RTTS.iter().map(|part| (window_trace.min_rtt_us as f32 * part).max(1.0) as u32).collect()
 }
 
+/// Whether the flow's beginning was missed.
+fn missed_begin(window_trace: &WindowTrace) -> bool {
+    // A log that was polled has means of several measurements, the least of which is not known.
+    let known = window_trace.capture_point == CapturePoint::Kernel && !window_trace.polled;
+    window_trace.handshake_rtt_us.is_none() && !known
+}
+
 /// Windows of a competing flow, as fractions of the largest observed one, that an algorithm may
-/// have estimated before the observation: it reduces its queue down to this.
+/// have estimated before the observation: it reduces its queue down to this. And windows before the
+/// last loss, towards which CUBIC and BIC grow.
 const COMPETITORS: [f32; 8] = [0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.5];
 
 /// Such windows, segments.

@@ -117,6 +117,11 @@ impl<'a> Player<'a> {
         self.window.cwnd_cnt = 0;
     }
 
+    /// It reduced this window before the observation.
+    pub(crate) fn reduced_before(&mut self, former_max: u32) {
+        reduces(self.cca, &mut self.window, former_max as f32);
+    }
+
     /// The part of a window that the algorithm would keep after a reduction with an unseen cause:
     /// congestion of the sender's own device, a loss that the capture lacks.
     pub(crate) fn reduced_from(&self, before: f32) -> f32 {
@@ -257,8 +262,8 @@ impl<'a> Player<'a> {
         let window = &mut self.window;
         // For a reduction upon a reduction, only the algorithm knows the window in between.
         let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
-        let reads =
-            reduction.cause == Cause::Recovery && !reduction.undone && before >= 4.0 && reduction.after > 0.0;
+        // An ECN-Echo is answered as a loss is, but for DCTCP.
+        let reads = !reduction.undone && before >= 4.0 && reduction.after > 0.0;
         let cwnd = window.cwnd as f32;
         // Nothing could be sent until the next acknowledgement, which grew the observed window.
         let grown = reduction.after == cwnd + 1.0 && reduction.left >= cwnd;
@@ -345,7 +350,9 @@ impl<'a> Player<'a> {
             window.min_rtt_us = Some(window.min_rtt_us.map_or(rtt, |least| least.min(rtt)));
         }
         let ece = round.ece > 0;
-        if ece {
+        // Of the round's acknowledgements some told of marks, here evenly spread.
+        let told = |step: u32| u64::from(round.ece.min(steps)) * u64::from(step) / u64::from(steps);
+        if told(step + 1) > told(step) {
             window.delivered_ce += u64::from(acked);
         }
         // The return path is assumed to be constant.

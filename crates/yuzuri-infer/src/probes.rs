@@ -18,6 +18,8 @@ const MIN_PROBE: f32 = 1.14;
 const MIN_PROBE_SEGMENTS: f32 = 1.5;
 /// The number of earlier rounds that determine the cruising flight: BBR cycles through eight gains.
 const CRUISE: usize = 8;
+/// Rounds in which a probe's queue is seen: acknowledgements come a round later.
+const PROBE_ROUNDS: usize = 3;
 /// Rounds after a dip that are ignored: the window is being refilled.
 const REFILL: usize = 4;
 /// Dips closer together than this are one.
@@ -51,6 +53,8 @@ pub(crate) struct Probing {
     pub(crate) gain: Measured,
     /// Time between probes, seconds.
     pub(crate) interval_s: Option<Measured>,
+    /// The part of their extra flight that was seen to wait, as a longer round-trip time.
+    pub(crate) queued: Option<f64>,
 }
 
 /// Probes found in a flight.
@@ -58,6 +62,7 @@ pub(crate) struct Probing {
 pub(crate) struct Probes {
     gains: Vec<f64>,
     intervals_s: Vec<f64>,
+    queued: Vec<f64>,
     /// Rounds that were steady enough to look for probes in, and their duration.
     pub(crate) rounds: usize,
     pub(crate) seconds: f64,
@@ -74,7 +79,11 @@ impl Probes {
         if self.count() < MIN_PROBES {
             return None;
         }
-        Some(Probing { gain: Measured::of(self.gains)?, interval_s: Measured::of(self.intervals_s) })
+        Some(Probing {
+            gain: Measured::of(self.gains)?,
+            interval_s: Measured::of(self.intervals_s),
+            queued: Measured::of(self.queued).map(|queued| queued.median),
+        })
     }
 }
 
@@ -113,6 +122,13 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
             continue;
         }
         found.gains.push(f64::from(round.window / cruising));
+        let before = behind.iter().filter(|r| steady(r) && r.rtt_max_us > 0);
+        if let Some(usual) = Measured::of(before.map(|r| f64::from(r.rtt_max_us)).collect()) {
+            let probe = rounds[place..].iter().take(PROBE_ROUNDS);
+            let longest_us = probe.map(|r| r.rtt_max_us).max().unwrap_or(0);
+            let longer = f64::from(longest_us) / usual.median - 1.0;
+            found.queued.push(longer / f64::from(round.window / cruising - 1.0));
+        }
         if let Some(last) = last_ns {
             found.intervals_s.push((round.start_ns - last) as f64 / 1e9);
         }
@@ -195,6 +211,10 @@ const MAX_PROBE_BW_V3_ROUNDS: f64 = 70.0;
 /// The range of a probe's gain: both versions send at 1.25 times the bottleneck's rate for a round
 /// trip, which rounds smear.
 const PROBE_GAIN: std::ops::Range<f64> = 1.14..1.36;
+/// The least part of a probe's extra flight that must be seen to wait: all of it does in the queue
+/// of a path that carries no more. The flight of a paced sender on a path with room varies with the
+/// segments that it sends at once, and nothing waits. In captures of BBR it is 0.64 to 0.9.
+const MIN_QUEUED: f64 = 0.5;
 /// PROBE_RTT dips at the right times that no other algorithm has by chance.
 const MIN_DIPS_ON_TIME: usize = 2;
 
@@ -210,8 +230,9 @@ pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     }
     let found = probes(window_trace);
     let round_s = if found.rounds > 0 { found.seconds / found.rounds as f64 } else { 0.0 };
-    let Some(Probing { gain, interval_s: Some(interval_s) }) = found.common() else { return false };
-    let has_gain = PROBE_GAIN.contains(&gain.low) && PROBE_GAIN.contains(&gain.high);
+    let Some(Probing { gain, interval_s: Some(interval_s), queued }) = found.common() else { return false };
+    let waits = queued.is_none_or(|queued| queued >= MIN_QUEUED);
+    let has_gain = waits && PROBE_GAIN.contains(&gain.low) && PROBE_GAIN.contains(&gain.high);
     let at_its_times = if version_3 {
         interval_s.low >= PROBE_BW_V3_S.start.min(MIN_CYCLE_RTTS * 2.0 * round_s)
             && interval_s.high < PROBE_BW_V3_S.end.min(MAX_PROBE_BW_V3_ROUNDS * round_s)
@@ -319,6 +340,22 @@ mod tests {
         assert!(!are_shown(&peaks(8, 70.0), false), "another gain");
         assert!(!are_shown(&peaks(1000, 50.0), false), "a steady flight");
         assert!(are_shown(&peaks(25, 50.0), true) && !are_shown(&peaks(8, 50.0), true));
+    }
+
+    #[test]
+    fn a_probe_is_seen_to_wait_in_a_queue() {
+        let waiting = |part: f32| {
+            let mut peaks = peaks(8, 50.0);
+            for place in 0..peaks.rounds.len() {
+                // Its acknowledgements come in the next round.
+                let probed = place > 0 && peaks.rounds[place - 1].window > 45.0;
+                peaks.rounds[place].rtt_max_us =
+                    if probed { 100_000.0 * (1.0 + 0.25 * part) } else { 100_000.0 } as u32;
+            }
+            are_shown(&peaks, false)
+        };
+        assert!(waiting(1.0) && waiting(0.7));
+        assert!(!waiting(0.0) && !waiting(0.3), "pacing sends two segments at once");
     }
 
     #[test]

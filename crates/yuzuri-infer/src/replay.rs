@@ -122,6 +122,9 @@ pub struct Chances {
     /// Its estimate of a competing flow's window from before the observation, segments; `None` if
     /// it starts with the flow.
     pub competitor: Option<u32>,
+    /// The window before the last loss before the observation, segments; `None` if it starts with
+    /// the flow, or has outgrown it.
+    pub former_max: Option<u32>,
     /// After slow start it counts an acknowledgement of several segments as one segment, as BIC,
     /// Scalable and Veno did before Linux 5.7.
     pub counts_acks: bool,
@@ -137,6 +140,7 @@ impl Default for Chances {
             takes_back: false,
             former_rtt_us: None,
             competitor: None,
+            former_max: None,
             counts_acks: false,
         }
     }
@@ -166,6 +170,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     let mut since_fall = INFERENCE;
     let mut held_up_until = 0;
     let mut unseen = false;
+    let mut former_max = chances.former_max;
     for (place, round) in window_trace.rounds.iter().enumerate() {
         loop {
             if let Some((number, reduction)) =
@@ -241,6 +246,9 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
             if former > 0.0 && round.window < former * SLOW_START_GROWTH {
                 starting = false;
                 epoch += 1;
+                if let Some(former_max) = former_max.take() {
+                    player.reduced_before(former_max);
+                }
                 player.settle(round.window, true);
             }
         } else if fell && !rules_all && (chances.randomized || former - round.window > CUT_SEGMENTS) {

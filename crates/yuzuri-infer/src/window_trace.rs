@@ -70,6 +70,9 @@ pub struct Round {
     /// What limited its sender, in the terms of `yuzuri why`; `None` if that was not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
+    /// What limited its sender in the time before it, in which nothing was outstanding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<Limit>,
 }
 
 impl Round {

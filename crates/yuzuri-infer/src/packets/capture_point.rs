@@ -33,6 +33,11 @@ impl Delays {
         self.there_ns.is_some_and(|there_ns| there_ns < at_once_ns)
     }
 
+    /// The least delay from an acknowledgement to the data sent in response.
+    pub(super) fn least_back_ns(&self) -> Option<i64> {
+        self.back_ns
+    }
+
     /// The capture point, once there are enough samples.
     pub(super) fn capture_point(&self) -> Option<CapturePoint> {
         let enough = self.there_count >= ENOUGH && self.back_count >= ENOUGH;

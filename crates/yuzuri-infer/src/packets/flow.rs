@@ -43,6 +43,9 @@ pub struct Seen {
     pub timestamps: bool,
     /// Both ends offered selective acknowledgement.
     pub sack: bool,
+    /// The capture has too few bytes of each packet to hold the options of a SYN.
+    #[serde(default)]
+    pub syn_cut: bool,
     /// Packets with an ECN codepoint.
     pub ecn_capable: u64,
     /// Packets marked by the network (CE).
@@ -86,6 +89,8 @@ struct Syn {
     answers: bool,
     repeated: bool,
     ecn_capable: bool,
+    /// The capture lacks the end of its options.
+    cut: bool,
 }
 
 /// A flow of a capture, at its end.
@@ -196,17 +201,22 @@ impl Flow {
             repeated: self.syn[from].is_some(),
             // A SYN without an answer is retransmitted without ECN.
             ecn_capable: segment.ecn != Ecn::NotEct || self.syn[from].is_some_and(|syn| syn.ecn_capable),
+            cut: segment.options.cut,
         });
+        self.seen.syn_cut |= segment.options.cut;
         if let [Some(a), Some(b)] = self.syn {
             let sack = a.sack && b.sack;
             self.seen.sack = sack;
             self.seen.timestamps = a.timestamps && b.timestamps;
-            let mss = a.mss.unwrap_or(536).min(b.mss.unwrap_or(536)).max(1);
+            // An option that was not captured is unknown; of whole SYNs it was not sent.
+            let cut = a.cut || b.cut;
+            let size = |syn: Syn| syn.mss.or((!syn.cut).then_some(536)).map_or(0, |mss| mss.max(1));
+            let mss = size(a).min(size(b));
             // Without the option in both SYNs windows are not scaled (RFC 7323, section 2.2).
             let scaled = a.scale.is_some() && b.scale.is_some();
             for (end, other) in [(0, b), (1, a)] {
-                let scale = if scaled { other.scale } else { Some(0) };
-                self.half(end).shake(u32::from(mss), sack, scale);
+                let scale = if scaled { other.scale } else { (!cut).then_some(0) };
+                self.half(end).shake(u32::from(mss), (sack || !cut).then_some(sack), scale);
             }
         }
     }
@@ -242,8 +252,9 @@ impl Flow {
             if let Some(half) = half.filter(|half| half.has_data()) {
                 let (mut window_trace, seen) = half.finish();
                 let limits = packet_limits(&window_trace, &seen);
-                for (round, limit) in window_trace.rounds.iter_mut().zip(limits.rounds) {
-                    round.limited_by = Some(limit);
+                let limits = limits.rounds.into_iter().zip(limits.pauses);
+                for (round, (limit, paused_by)) in window_trace.rounds.iter_mut().zip(limits) {
+                    (round.limited_by, round.paused_by) = (Some(limit), paused_by);
                 }
                 (window_traces[end], looks[end]) = (Some(window_trace), seen);
             }

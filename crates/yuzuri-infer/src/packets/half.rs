@@ -6,6 +6,7 @@
 //! 7323), so acknowledgements wait until they are echoed.
 
 mod acknowledged;
+mod segment_size;
 mod sent;
 
 use super::capture_point::{Delays, as_sent};
@@ -15,6 +16,7 @@ use super::sender_clock::{SenderClock, TickTally};
 use super::unseen::Collector;
 use super::waiting::Waiting;
 use crate::window_trace::{CapturePoint, Reduction, Round, RttTally, WindowTrace};
+use segment_size::SegmentSize;
 
 /// The position of the first byte, so that older bytes have a position, too.
 const ORIGIN: u64 = 1 << 32;
@@ -108,11 +110,15 @@ pub(super) struct Half {
     repair: Option<Repair>,
     after: Option<After>,
     dsacks: u32,
+    /// An acknowledgement with ECN-Echo took effect, and no segment with CWR has answered it.
+    ece_unanswered: bool,
     delays: Delays,
     clock: SenderClock,
     fin: bool,
     /// Size of the last segment, bytes, and how many consecutive ones had the same.
     alike: (u32, u8),
+    /// Without the SYNs: what packets are multiples of.
+    sizes: SegmentSize,
     looks: SignObserver,
     /// When the acknowledgement that last took effect passed the capture, and whether it had no
     /// data.
@@ -127,11 +133,11 @@ impl Half {
         Half { window_end: u64::MAX, ..Half::default() }
     }
 
-    /// From both SYNs: the segment size that both accept, whether both support selective
-    /// acknowledgements, and the receiving end's window scale.
-    pub(super) fn shake(&mut self, mss_bytes: u32, sack: bool, scale: Option<u8>) {
+    /// From both SYNs: the segment size that both accept (0: unknown), whether both support
+    /// selective acknowledgements, and the receiving end's window scale.
+    pub(super) fn shake(&mut self, mss_bytes: u32, sack: Option<bool>, scale: Option<u8>) {
         self.mss_bytes = mss_bytes;
-        self.sack = Some(sack);
+        self.sack = sack;
         self.scale = scale.or(self.scale);
     }
 

@@ -55,6 +55,8 @@ pub struct PacketLimits {
     pub stretches: Vec<Stretch>,
     /// By round, as in [`WindowTrace::rounds`].
     pub rounds: Vec<Limit>,
+    /// By round: the same for the time before it, in which nothing was outstanding.
+    pub pauses: Vec<Option<Limit>>,
     /// The scale of the receiver's window, 0 without window scaling; `None` if the handshake was
     /// not captured.
     pub window_scale: Option<u8>,
@@ -75,17 +77,20 @@ pub fn packet_limits(trace: &WindowTrace, looks: &SenderSigns) -> PacketLimits {
     };
     observe(teller.idle(first.start_ns, &RoundSigns::default()));
     let mut rounds = Vec::with_capacity(trace.rounds.len());
+    let mut pauses = Vec::with_capacity(trace.rounds.len());
     let mut before: Option<(&Round, &RoundSigns)> = None;
     for (round, look) in trace.rounds.iter().zip(&looks.rounds) {
+        let mut paused_by = None;
         if let Some((last, last_look)) = before
             && round.start_ns > last.end_ns
         {
-            observe(teller.idle(round.start_ns, last_look));
+            paused_by = Some(observe(teller.idle(round.start_ns, last_look)));
         }
+        pauses.push(paused_by);
         rounds.push(observe(teller.round(round, look)));
         before = Some((round, look));
     }
-    PacketLimits { rounds, stretches, ..limits }
+    PacketLimits { rounds, pauses, stretches, ..limits }
 }
 
 struct LimitRules<'a> {
@@ -142,6 +147,10 @@ impl<'a> LimitRules<'a> {
 
     /// Nothing was outstanding until now.
     fn idle(&self, now_ns: i64, look: &RoundSigns) -> Observation {
+        if look.emptied * 2 < look.runs && !look.closed {
+            // Its queue was not empty: a paced sender may wait for longer than a round trip.
+            return Observation { time_us: time_us(now_ns), acked_bytes: self.acked_bytes, ..self.last };
+        }
         Observation {
             time_us: time_us(now_ns),
             begins: self.acked_bytes == 0,

@@ -59,6 +59,11 @@ impl Waiting {
         self.answers.front()
     }
 
+    /// In their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Answer> {
+        self.answers.iter()
+    }
+
     pub(super) fn clear(&mut self) {
         self.answers.clear();
         self.blocks.clear();

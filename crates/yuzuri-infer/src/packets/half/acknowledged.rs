@@ -9,6 +9,8 @@ use yuzuri_limits::significant_queue_us;
 
 /// Acknowledgements that wait for their echo; beyond this, the oldest take effect.
 const MAX_WAITING: usize = 1 << 16;
+/// The least retransmission timeout (`TCP_RTO_MIN`).
+const MIN_RTO_NS: f64 = 200e6;
 /// Segments acknowledged from which on a round that hardly sends shows that the window has fallen.
 const MIN_DRAIN: f32 = 16.0;
 
@@ -86,6 +88,38 @@ impl Half {
             && segment.options.sack.is_empty()
             && !segment.flags.contains(Flags::ECE)
             && self.place(segment.ack) <= self.board.una()
+    }
+
+    /// Everything was acknowledged, and then the sender had nothing to send: data that comes so
+    /// much later was not sent in response to these acknowledgements, and measures no round-trip
+    /// time. They took effect as soon as the path allows.
+    pub(super) fn acted_before_idle(&mut self, echo: u32, now: i64) {
+        if self.capture_point == CapturePoint::Sender || !self.paused(now) {
+            return;
+        }
+        let seen = |answer: &&Answer| (answer.timestamp.wrapping_sub(echo) as i32) <= 0;
+        let acknowledged = self.waiting.iter().take_while(seen).last().map(|answer| answer.ack);
+        if acknowledged.is_none_or(|ack| ack < self.board.nxt()) {
+            return;
+        }
+        let back_ns = self.delays.least_back_ns().unwrap_or(0);
+        while let Some(answer) = self.waiting.front().filter(seen).copied()
+            && let Some((_, blocks)) = self.waiting.pop()
+        {
+            let acts_ns = answer.at_ns.saturating_add(back_ns).max(self.last_sent_ns.max(self.last_acted_ns));
+            self.act(&answer, blocks.as_ref(), acts_ns.min(now), None);
+        }
+    }
+
+    /// Whether the sender has sent nothing for longer than its retransmission timer allows (RFC
+    /// 6298), had anything been outstanding. A shorter pause may be a queue that grew.
+    fn paused(&self, now: i64) -> bool {
+        let shaken_us = || self.window_trace.handshake_rtt_us.map(f64::from);
+        let Some(rtt_us) = Some(self.srtt_us).filter(|srtt_us| *srtt_us > 0.0).or_else(shaken_us) else {
+            return false;
+        };
+        (now - self.last_sent_ns) as f64 > MIN_RTO_NS + 2.0 * rtt_us * 1000.0
+            && self.idle_since(now).is_some()
     }
 
     /// The sender has seen the acknowledgements up to this timestamp.
@@ -210,6 +244,8 @@ impl Half {
         if let Some(repair) = self.repair.as_mut().filter(|_| advances) {
             repair.again_bytes = 0;
         }
+        // During a reduction it tells nothing new (`tcp_try_to_open`).
+        self.ece_unanswered |= answer.ece && self.repair.is_none();
         if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
             self.close_round(now);
         }
@@ -255,9 +291,11 @@ impl Half {
 
     /// Whether everything outstanding at the start of a repair is repaired. A sender that counts
     /// duplicates waits until something above that is acknowledged
-    /// (`tcp_is_non_sack_preventing_reopen`).
+    /// (`tcp_is_non_sack_preventing_reopen`), and so does one that answered an ECN-Echo
+    /// (`tcp_fastretrans_alert`: the receiver has the CWR then).
     fn is_over(&self, repair: &Repair) -> bool {
-        self.board.una() >= repair.until + u64::from(self.counts_duplicates())
+        let above = self.counts_duplicates() || repair.reduction.cause == Cause::Ecn;
+        self.board.una() >= repair.until + u64::from(above)
     }
 
     /// The part of the data delivered by the acknowledgement that ends a repair that its sender did

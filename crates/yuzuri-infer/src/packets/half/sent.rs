@@ -41,6 +41,9 @@ impl Half {
         let (stamp, echo) = segment.options.timestamps.unwrap_or_default();
         if segment.options.timestamps.is_some() {
             self.clock.saw(stamp, now);
+            if bytes > 0 {
+                self.acted_before_idle(echo, now);
+            }
             self.echoed(echo, stamp, now);
         }
         if bytes == 0 {
@@ -119,8 +122,15 @@ impl Half {
             }
             Kind::Late => {}
         }
-        if segment.flags.contains(Flags::CWR) && self.open.round.ece > 0 && self.repair.is_none() {
+        // The ECN-Echo may have come a round before: nothing new was sent until the flight had
+        // fallen.
+        let answers = segment.flags.contains(Flags::CWR) && std::mem::take(&mut self.ece_unanswered);
+        if answers && self.repair.is_none() {
             self.reduced(Cause::Ecn, now);
+            if let Some(repair) = &mut self.repair {
+                // Nothing new was sent since the ECN-Echo.
+                repair.until = start;
+            }
         }
         self.fin |= segment.flags.contains(Flags::FIN);
     }
@@ -128,17 +138,7 @@ impl Half {
     /// The sender sends while nothing is outstanding: whether it had nothing to send since the last
     /// acknowledgement.
     pub(super) fn idle(&mut self, now: i64) {
-        let since_sent_ns = now - self.last_sent_ns;
-        // Away from the sender an acknowledgement takes effect when data sent in response is seen:
-        // until then it was in transit.
-        let since_acted_ns = if self.capture_point == CapturePoint::Sender {
-            now - self.last_sent_ns.max(self.last_acted_ns)
-        } else {
-            since_sent_ns - (self.srtt_us * 1000.0) as i64
-        };
-        if since_acted_ns as f64 <= (self.srtt_us * 250.0).max(5e6) {
-            return;
-        }
+        let Some(since_sent_ns) = self.idle_since(now) else { return };
         if self.open.round.acks == 0 && self.open.round.sent == 0 {
             // The last acknowledgement ended the previous round, in which the sender ran out of
             // data.
@@ -147,8 +147,23 @@ impl Half {
             }
         }
         self.open.round.limits.application = true;
-        self.close_round(now);
+        // Its last acknowledgement ended it, not the data that came after the pause.
+        self.close_round(self.last_acted_ns.clamp(self.open.round.start_ns.min(now), now));
+        self.open.round.start_ns = now;
         self.open.round.idle_us = u32::try_from(since_sent_ns / 1000).unwrap_or(u32::MAX);
+    }
+
+    /// How long a sender with nothing outstanding has sent nothing, if it had nothing to send; ns.
+    pub(super) fn idle_since(&self, now: i64) -> Option<i64> {
+        let since_sent_ns = now - self.last_sent_ns;
+        // Away from the sender an acknowledgement takes effect when data sent in response is seen:
+        // until then it was in transit.
+        let since_acted_ns = if self.capture_point == CapturePoint::Sender {
+            now - self.last_sent_ns.max(self.last_acted_ns)
+        } else {
+            since_sent_ns - (self.srtt_us * 1000.0) as i64
+        };
+        (since_acted_ns as f64 > (self.srtt_us * 250.0).max(5e6)).then_some(since_sent_ns)
     }
 
     /// Data missing before a segment was lost upstream of the capture. A queue drops the last
@@ -198,12 +213,9 @@ impl Half {
     fn segment_size(&mut self, segment: &Segment) -> u32 {
         let seen = segment.payload_bytes;
         if self.mss_bytes == 0 {
-            // No SYN: a packet of at most 1500 bytes is one segment, a larger one is several.
-            let room = if segment.options.timestamps.is_some() { 1448 } else { 1460 };
-            let size = if segment.wire_bytes <= 1500 { seen } else { room };
-            if size > self.window_trace.mss_bytes {
-                self.window_trace.mss_bytes = size;
-            }
+            // No SYN.
+            let headers = segment.wire_bytes.saturating_sub(seen);
+            self.window_trace.mss_bytes = self.sizes.after(self.window_trace.mss_bytes, seen, headers);
         } else {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             let most = self.mss_bytes.saturating_sub(options).max(1);
@@ -211,8 +223,11 @@ impl Half {
                 if seen == self.alike.0 { (seen, self.alike.1.saturating_add(1)) } else { (seen, 1) };
             let larger = seen > self.window_trace.mss_bytes && seen <= most;
             let smaller = seen < self.window_trace.mss_bytes && self.alike.1 >= ALIKE;
+            let joined = if seen > most { self.sizes.joined(seen).filter(|size| *size < most) } else { None };
             if self.window_trace.mss_bytes == 0 {
                 self.window_trace.mss_bytes = most;
+            } else if let Some(size) = joined {
+                self.window_trace.mss_bytes = size;
             } else if larger || smaller {
                 // The path accepts less than both ends do (RFC 1191, tunnels).
                 self.window_trace.mss_bytes = seen;
@@ -231,7 +246,8 @@ impl Half {
             open.receiver_full = self.window_end.saturating_sub(self.board.nxt()) < FULL * u64::from(mss);
             open.ran_out = !bytes.is_multiple_of(mss);
         }
-        if self.repair.is_none() && self.board.sacked_bytes() == 0 && self.duplicates == 0 {
+        let disturbed = self.board.sacked_bytes() > 0 || self.duplicates > 0 || self.ece_unanswered;
+        if self.repair.is_none() && !disturbed {
             self.window_bytes = flight;
         }
         if let Some(after) = &mut self.after {
