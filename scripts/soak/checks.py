@@ -14,7 +14,11 @@ STRETCHES = 48
 
 def slope(times_s, values):
     """Theil-Sen estimator: the median of all pairwise slopes, with a 95 % interval by Kendall's
-    statistic (Sen 1968, corrected for ties). Per second; `None` for fewer than ten values."""
+    statistic (Sen 1968, corrected for ties). Per second; `None` for fewer than ten values.
+
+    That interval assumes values that vary about a line. Memory also moves in steps and stays there:
+    a buffer grows once, and one step in the middle would be a slope for certain. So the interval
+    begins no higher than that of the mean step from one interval to the next."""
     if len(values) < 10:
         return None
     if len(values) > STRETCHES:
@@ -29,7 +33,9 @@ def slope(times_s, values):
     reach = 1.96 * sigma
     low = max(math.floor((len(slopes) - reach) / 2), 0)
     high = min(math.ceil((len(slopes) + reach) / 2), len(slopes) - 1)
-    return statistics.median(slopes), slopes[low], slopes[high]
+    steps = [(b - a) / (t - s) for a, b, s, t in zip(values, values[1:], times_s, times_s[1:])]
+    least_mean_step = statistics.mean(steps) - 1.96 * statistics.stdev(steps) / math.sqrt(len(steps))
+    return statistics.median(slopes), min(slopes[low], least_mean_step), slopes[high]
 
 
 def judge_slope(found, max_per_day):

@@ -39,6 +39,14 @@ class Slopes(unittest.TestCase):
             values[place] += 30
         self.assertEqual(judge_slope(slope(times, values), 1.0), "held")
 
+    def test_a_single_step_is_undecided_and_many_are_a_leak(self):
+        times, values = hour(0.0, 0.01, 1)
+        once = [value + (0.3 if n >= 360 else 0) for n, value in enumerate(values)]
+        self.assertEqual(judge_slope(slope(times, once), 1.0), "undecided")
+        # 6 MB a day.
+        often = [value + 0.005 * (n // 15) for n, value in enumerate(values)]
+        self.assertEqual(judge_slope(slope(times, often), 1.0), "failed")
+
     def test_what_never_moves_has_no_slope(self):
         self.assertEqual(slope([float(n) for n in range(100)], [5.0] * 100), (0.0, 0.0, 0.0))
 
