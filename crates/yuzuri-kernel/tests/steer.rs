@@ -154,7 +154,7 @@ fn there_is_room_for_all_flows_that_were_migrated_before() {
     migrated_before.push(FlowId(u64::MAX));
     let options = SteerOptions { migrated_before, ..steered::options("f") };
     let error = net.inside(Side::A, || Steering::start(&options)).err().unwrap().to_string();
-    assert!(error.contains("262144 are the most"), "{error}");
+    assert!(error.contains("at most 262144"), "{error}");
 }
 
 #[test]
