@@ -12,7 +12,7 @@ const HEADERS: [u32; 4] = [52, 72, 40, 60];
 /// Usual MTUs: Ethernet, PPPoE, and the least of IPv6.
 const MTUS: [u32; 3] = [1500, 1492, 1280];
 /// The votes of one size: enough to outlast a few others, and few enough to be outvoted.
-const MOST_VOTES: u8 = 32;
+const MAX_VOTES: u8 = 32;
 
 /// Votes that a size needs to replace a larger guess.
 const ENOUGH_VOTES: u8 = 8;
@@ -58,7 +58,7 @@ impl SegmentSize {
         }
         let divisor = gcd(self.common, bytes);
         if divisor == self.common {
-            self.votes = (self.votes + 1).min(MOST_VOTES);
+            self.votes = (self.votes + 1).min(MAX_VOTES);
         } else if divisor >= MIN_DIVISOR {
             (self.common, self.votes) = (divisor, 1);
         } else {
