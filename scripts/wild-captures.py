@@ -144,11 +144,11 @@ def poll(path, interval_s, seconds):
             time.sleep(max(0.0, now + interval_s - time.monotonic()))
 
 
-def stall(process, rng, seconds):
-    """Stops a program now and then, and lets it go on."""
+def stall(process, rng, seconds, least_s=0.3):
+    """Stops a program now and then, after at least so long, and lets it go on."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and process.poll() is None:
-        time.sleep(rng.uniform(0.3, 3.0))
+        time.sleep(rng.uniform(least_s, 3.0))
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.03 * 20 ** rng.random())
         process.send_signal(signal.SIGCONT)

@@ -37,11 +37,39 @@ def label(name):
     return next((word for word in re.split(r"[_.-]", name) if word in CONTROLS), None)
 
 
-class Tally:
+class Answers:
+    """Names that were answered, how many of them are right, and the probabilities that they state."""
+
     def __init__(self):
         self.flows = self.named = self.right = self.within = self.sure = self.sure_right = 0
-        self.unlimited = self.unlimited_unknown = self.unlimited_cause = 0
         self.tenths = {}
+
+    def add_named(self, names, probability, truth):
+        right, sure = names[0] == truth, probability >= SURE
+        self.named += 1
+        self.right += right
+        self.within += truth in names
+        self.sure += sure
+        self.sure_right += sure and right
+        tenth = min(9, int(probability * 10))
+        stated, count, number = self.tenths.get(tenth, (0.0, 0, 0))
+        self.tenths[tenth] = (stated + probability, count + right, number + 1)
+
+    def join(self, other):
+        for name, value in vars(other).items():
+            if isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
+        for tenth, cell in other.tenths.items():
+            self.tenths[tenth] = tuple(a + b for a, b in zip(self.tenths.get(tenth, (0.0, 0, 0)), cell))
+
+    def calibration_error(self):
+        return sum(abs(stated - right) for stated, right, _ in self.tenths.values()) / max(self.named, 1)
+
+
+class Tally(Answers):
+    def __init__(self):
+        super().__init__()
+        self.unlimited = self.unlimited_unknown = self.unlimited_cause = 0
         self.falls = self.reductions = 0
         self.twice = 0
         self.lines = []
@@ -58,13 +86,7 @@ class Tally:
             self.unlimited_cause += not names and bool(CAUSE.search(answer["because"]))
         right = bool(names) and names[0] == truth
         if names:
-            self.named += 1
-            self.right += right
-            self.within += truth in names
-            self.sure += probability >= SURE
-            self.sure_right += right and probability >= SURE
-            stated, count, number = self.tenths.get(min(9, int(probability * 10)), (0.0, 0, 0))
-            self.tenths[min(9, int(probability * 10))] = (stated + probability, count + right, number + 1)
+            self.add_named(names, probability, truth)
         if right:
             # Of flows whose name is right: reductions, and falls that no visible loss explains.
             self.reductions += flow["summary"]["losses"]
@@ -73,16 +95,6 @@ class Tally:
         if not right:
             said = ", ".join(names) if names else f"unknown: {answer['because']}"
             self.lines.append(f"  {pathlib.Path(file['path']).name}: {said} ({probability:.2f})")
-
-    def join(self, other):
-        for name, value in vars(other).items():
-            if isinstance(value, int):
-                setattr(self, name, getattr(self, name) + value)
-        for tenth, cell in other.tenths.items():
-            self.tenths[tenth] = tuple(a + b for a, b in zip(self.tenths.get(tenth, (0.0, 0, 0)), cell))
-
-    def calibration_error(self):
-        return sum(abs(stated - right) for stated, right, _ in self.tenths.values()) / max(self.named, 1)
 
     def print(self, title):
         def part(count, of):

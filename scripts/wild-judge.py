@@ -11,16 +11,18 @@ unless what holds it is among the words.
 """
 import argparse
 import concurrent.futures
+import importlib
 import json
 import pathlib
 import re
 import subprocess
-import tempfile
-import importlib
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-SURE = 0.9
+wild_changed = importlib.import_module("wild-changed")
+wild_figures = importlib.import_module("wild-figures")
+
 APPLICATION, BUFFER, RECEIVER, PACING, DEVICE = "the application", "the send buffer", "the receiver's", "pacing", "the sender's own device"
 # What may be said of each kind.
 CAUSES = {
@@ -41,22 +43,14 @@ def cause(because):
     return f"may: {may.group(1)}" if may else None
 
 
-class Kind:
+class Kind(wild_figures.Answers):
     def __init__(self):
-        self.flows = self.named = self.right = self.within = self.sure = self.sure_right = self.unknown = self.cause = self.wrong_cause = 0
-        self.tenths = {}
+        super().__init__()
+        self.unknown = self.cause = self.wrong_cause = 0
 
     def line(self, name):
-        error = sum(abs(stated - right) for stated, right, _ in self.tenths.values()) / max(self.named, 1)
         return (f"{name:10} {self.flows:4} flows, named {self.named:3}, right {self.right:3}, within {self.within:3}, sure right {self.sure_right:3} of {self.sure:3}, "
-                f"ECE {error:.2f}, unknown {self.unknown:3}, right cause {self.cause:3}, wrong cause {self.wrong_cause}")
-
-    def join(self, other):
-        for name, value in vars(other).items():
-            if isinstance(value, int):
-                setattr(self, name, getattr(self, name) + value)
-        for tenth, cell in other.tenths.items():
-            self.tenths[tenth] = tuple(a + b for a, b in zip(self.tenths.get(tenth, (0.0, 0, 0)), cell))
+                f"ECE {self.calibration_error():.2f}, unknown {self.unknown:3}, right cause {self.cause:3}, wrong cause {self.wrong_cause}")
 
 
 def main():
@@ -76,10 +70,9 @@ def main():
             with tempfile.TemporaryDirectory() as temporary:
                 names = list(labels)
                 if given.change:
-                    changed = importlib.import_module("wild-changed")
                     for name in names:
                         try:
-                            changed.copy(given.change, folder / f"{name}.{side}.pcap", f"{name}.{side}.pcap", pathlib.Path(temporary))
+                            wild_changed.copy(given.change, folder / f"{name}.{side}.pcap", f"{name}.{side}.pcap", pathlib.Path(temporary))
                         except (ValueError, SystemExit, KeyError, IndexError, TypeError) as error:
                             print(f"{name}: not changed: {error!r}", file=sys.stderr)
                     at = pathlib.Path(temporary)
@@ -120,16 +113,8 @@ def main():
                                      " stalls" if drawn.get("stalls") else "", f" thin {drawn['back']['thin']}" if drawn["back"].get("thin") else "", " over" if drawn["there"].get("overtakes") else ""])
                     where = f"  {name}.{side} {truth} {drawn['there']['rate_bps'] / 1e6:.1f}M {2e3 * drawn['there']['delay_s']:.0f}ms{marks}"
                     if answer["kind"] == "named":
-                        names_, right = answer["set"], answer["set"][0] == truth
-                        kind.named += 1
-                        kind.right += right
-                        kind.within += truth in names_
-                        sure = probability >= SURE and len(names_) == 1 or probability >= SURE
-                        kind.sure += sure
-                        kind.sure_right += sure and right
-                        tenth = min(9, int(probability * 10))
-                        stated, count, number = kind.tenths.get(tenth, (0.0, 0, 0))
-                        kind.tenths[tenth] = (stated + probability, count + right, number + 1)
+                        names_, right, sure = answer["set"], answer["set"][0] == truth, probability >= wild_figures.SURE
+                        kind.add_named(names_, probability, truth)
                         if not right or given.all or unlimited and truth != "bbr":
                             flag = "WRONG SURE" if sure and not right else "wrong" if not right else "named though not limited" if unlimited else ""
                             lines.append(f"{where}: {flag} {names_} {probability:.2f} [{flow['capture_point']}]")

@@ -33,6 +33,7 @@ import argparse
 import concurrent.futures
 import fcntl
 import heapq
+import importlib
 import json
 import os
 import pathlib
@@ -45,6 +46,9 @@ import subprocess
 import sys
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+wild_captures = importlib.import_module("wild-captures")
 
 WINDOW = ["window", "loss", "police", "ecn", "several", "mixed", "drops", "sides"]
 OTHER = ["steady", "bursts", "chunks", "requests", "pacing", "device", "receiver", "reader", "buffer", "short", "changes"]
@@ -303,16 +307,6 @@ def end(drawn, here):
         print(json.dumps(ports), flush=True)
 
 
-def stall(process, rng, seconds):
-    """Stops a program now and then, and lets it go on."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and process.poll() is None:
-        time.sleep(rng.uniform(0.5, 3.0))
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(0.03 * 20 ** rng.random())
-        process.send_signal(signal.SIGCONT)
-
-
 def draw(rng, given, number):
     kind = rng.choice(given.kinds)
     log = lambda low, high: low * (high / low) ** rng.random()
@@ -441,7 +435,7 @@ def one(drawn, name, out):
         programs = {first: called, second: calls}
         running += [called, calls]
         if drawn.get("stalls"):
-            stalls = [threading.Thread(target=stall, args=(program, random.Random(f"{drawn['lot']}{end}"), drawn["seconds"])) for end, program in programs.items()]
+            stalls = [threading.Thread(target=wild_captures.stall, args=(program, random.Random(f"{drawn['lot']}{end}"), drawn["seconds"], 0.5)) for end, program in programs.items()]
             for thread in stalls:
                 thread.start()
             for thread in stalls:

@@ -36,6 +36,15 @@ fn shares(limits: &PacketLimits) -> LimitTimes {
     times
 }
 
+/// The shares of a flow's sender, of these segments in the order of their times.
+fn shares_of(mut segments: Vec<Segment>) -> LimitTimes {
+    segments.sort_by_key(|segment| segment.time_ns);
+    let mut tracker = Tracker::new();
+    segments.iter().for_each(|segment| tracker.segment(segment));
+    let ended = tracker.end(FlowSlot(0)).expect("the flow");
+    shares(&ended.limits(NEAR).expect("data"))
+}
+
 /// Flights of these sizes, each sent `rest` after the acknowledgement of the previous one, with a
 /// round trip of 19 ms.
 fn flights(sizes: impl Fn(u32) -> u32, last_bytes: u32, window: u16, rest: i64) -> PacketLimits {
@@ -76,9 +85,7 @@ fn a_window_without_its_scale_is_relied_on_if_it_is_full_to_the_last_byte() {
             segments.push(Segment { window, ..segment(at, FAR, ACK, 1, seq, 0) });
             at += 50_000;
         }
-        let mut tracker = Tracker::new();
-        segments.iter().for_each(|segment| tracker.segment(segment));
-        shares(&tracker.end(FlowSlot(0)).expect("the flow").limits(NEAR).expect("data"))
+        shares_of(segments)
     };
     assert!(of(3000).share(Limit::ReceiverWindow) > 0.8, "{:?}", of(3000).ranked());
     // Three segments may be just below it by chance.
@@ -163,11 +170,7 @@ fn steady_window(at_sender: bool, waits: i64) -> LimitTimes {
         stamped(ack_at, FAR, 1, seq + 2000, 0, (acked, sent));
         may.push((acked + 14 * MS + 10_000, acked));
     }
-    segments.sort_by_key(|segment| segment.time_ns);
-    let mut tracker = Tracker::new();
-    segments.iter().for_each(|segment| tracker.segment(segment));
-    let ended = tracker.end(FlowSlot(0)).expect("the flow");
-    shares(&ended.limits(NEAR).expect("data"))
+    shares_of(segments)
 }
 
 #[test]
@@ -235,11 +238,7 @@ fn pairs_at_the_receiver(by_clock: bool) -> LimitTimes {
         let stamp = stamped(acked, FAR, 1, seq + 2000, 0, (acked, (sent / MS) as u32));
         arrive.push((acked + 14 * MS + chance(), stamp));
     }
-    segments.sort_by_key(|segment| segment.time_ns);
-    let mut tracker = Tracker::new();
-    segments.iter().for_each(|segment| tracker.segment(segment));
-    let ended = tracker.end(FlowSlot(0)).expect("the flow");
-    shares(&ended.limits(NEAR).expect("data"))
+    shares_of(segments)
 }
 
 #[test]
