@@ -189,7 +189,7 @@ CASES := 10000000
 KILLS := 20
 gate-attacks:
 	@scripts/setup.sh test
-	CASES=$(CASES) cargo test --locked -p yuzuri-gate --test hostile -- --nocapture the_kernel_does_what_the_model_does
+	CASES=$(CASES) cargo test --locked -p yuzuri-gate --test hostile -- --nocapture the_bpf_program_matches_the_model
 	YUZURI_KILL_ROUNDS=$(KILLS) cargo test --locked -p yuzuri-gate --test wire -- --nocapture a_transfer_is_plain_soon_after_a_kill
 
 HOURS := 24

@@ -109,7 +109,7 @@ if [ -z "$words" ]; then
         fail "port $port here cannot be used for the page: choose another by WEB_PORT=..."
     forwarded=yes
     words="watch --quiet --web 127.0.0.1:$REMOTE_PORT --record watch.arrows${WATCH_SECONDS:+ --for ${WATCH_SECONDS}s} $*"
-    say "watching; the engine tells the page's address; Ctrl-C ends it and fetches the recording"
+    say "watching; the engine prints the page's address; Ctrl-C ends it and fetches the recording"
     # The address contains a token known only to the engine, and the port on the device.
     exec 4> >(trap '' INT TERM; exec sed -u "s|http://127.0.0.1:$REMOTE_PORT/|http://127.0.0.1:$port/|") 5> >(trap '' INT TERM; exec sed -u "s|http://127.0.0.1:$REMOTE_PORT/|http://127.0.0.1:$port/|" >&2)
 else

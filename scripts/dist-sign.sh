@@ -36,7 +36,7 @@ sign() {
     ssh-keygen -q -Y sign -f "$key" -n "$SIGNER" "$folder/SHA256SUMS" 2>"$work/said" || fail "signing with $key: $(cat "$work/said")"
     cut -d' ' -f3,4 "$folder/allowed_signers" >"$work/public"
     say "signed by $(ssh-keygen -l -f "$work/public" | cut -d' ' -f2,4)${DIST_SIGNING_KEY:+ (DIST_SIGNING_KEY)}"
-    [ -n "${DIST_SIGNING_KEY:-}" ] || say "the key was made for this build and is thrown away: it vouches for nobody"
+    [ -n "${DIST_SIGNING_KEY:-}" ] || say "the key was created for this build and is discarded: it authenticates nobody"
 }
 
 verify() {

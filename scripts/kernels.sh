@@ -58,7 +58,7 @@ status=0
 # shellcheck disable=SC2086
 vm test "${programs[@]}" "${kernels[@]/#/--kernel=}" --logs "$base/logs" ${KERNELS_WORDS:-} || status=$?
 case " ${kernels[*]} " in *" 6.1-amd64 "*)
-    say "guests themselves: what goes wrong is told, and a seed repeats a run on a busy machine"
+    say "guests themselves: what goes wrong is reported, and a seed repeats a run on a busy machine"
     cargo test --locked --quiet --target-dir "$base/vm" -p yuzuri-vm -- --ignored --nocapture || status=$?
     ;;
 esac

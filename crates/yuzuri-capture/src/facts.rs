@@ -112,7 +112,7 @@ pub struct Skipped {
     pub bad_header: u64,
     /// More VLAN tags or IPv6 extension headers than are read.
     pub too_deep: u64,
-    /// A link type that is not read; [`FileFacts::link_types`] says which.
+    /// A link type that is not supported; [`FileFacts::link_types`] shows which.
     pub unknown_link_type: u64,
     /// pcapng: the packet names an interface that the file does not describe.
     pub no_interface: u64,

@@ -62,7 +62,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let names = || Contender::ALL.map(Contender::name);
     if let Some(unknown) = args.contenders.iter().find(|name| !names().contains(&name.as_str())) {
-        anyhow::bail!("there is no contender '{unknown}': choose of {}", names().join(", "));
+        anyhow::bail!("there is no contender '{unknown}': choose one of {}", names().join(", "));
     }
     let is_chosen =
         |c: &Contender| args.contenders.is_empty() || args.contenders.iter().any(|name| c.name() == name);

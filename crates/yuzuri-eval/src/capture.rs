@@ -1,4 +1,4 @@
-//! How fast captures are read.
+//! Measures how fast captures are read.
 
 mod count;
 mod rebuild;

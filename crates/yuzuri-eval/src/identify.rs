@@ -1,4 +1,4 @@
-//! How good identification is.
+//! Measures the accuracy of identification.
 
 mod largest;
 pub mod rank;

@@ -11,7 +11,7 @@ mod windows;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// That of `yuzuri-identify`: its speed is measured here.
+/// The same allocator as `yuzuri-identify`, whose speed is measured here.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -78,11 +78,11 @@ struct LotArgs {
     trace: Option<u64>,
 }
 
-/// Says how far the runs are.
+/// Shows the progress of the runs.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Lets `run` do its runs, with this many in parallel (default: all cores), and shows the progress
-/// on a terminal. Ctrl-C ends the program.
+/// Calls `run` with the number of parallel runs (default: all cores), and shows the progress on a
+/// terminal. Ctrl-C ends the program.
 pub fn watched<T>(
     jobs: Option<usize>,
     run: impl FnOnce(usize, &AtomicBool, Progress) -> anyhow::Result<Option<T>>,
@@ -111,7 +111,7 @@ fn write(path: &Path, text: String) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Writes each as a line of JSON, if a file was named.
+/// Writes each item as a line of JSON, if a file was given.
 pub fn write_lines(path: Option<&Path>, of: &[impl serde::Serialize]) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let lines = of.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;

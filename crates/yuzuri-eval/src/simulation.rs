@@ -1,4 +1,4 @@
-//! How well the simulation agrees with the kernel and with ns-3, and how fast it is.
+//! Measures how well the simulation agrees with the kernel and with ns-3, and how fast it is.
 
 mod algorithms;
 mod laboratory;

@@ -38,7 +38,7 @@ fn sender(path: &Path) -> anyhow::Result<Sender> {
     }
     let most = flows.into_values().max_by_key(|(acked, _, _)| *acked);
     let Some((_, min_rtt_us, samples)) = most.filter(|(_, rtt, _)| *rtt < u32::MAX) else {
-        bail!("{}: there is no flow that sent anything", path.display())
+        bail!("{}: no flow has sent data", path.display())
     };
     Ok(Sender { samples, min_rtt_us })
 }

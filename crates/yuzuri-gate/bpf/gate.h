@@ -22,12 +22,12 @@ struct flow_key {
 	u16 server_port;
 };
 
-/* How much a connection may have in flight. Written by user space alone: nothing that the programs
- * keep is in an entry that user space writes. */
+/* The bound on a connection's flight. Only user space writes it: the programs keep no state in
+ * entries that user space writes. */
 struct bound {
 	u64 until_ns; /* of the kernel's monotonic clock; expired: as if there were none */
 	u32 bytes;    /* 0: not bounded, and no default looked for */
-	u32 thin;     /* ACKs of less than so many bytes may be left out; 0: none is */
+	u32 thin;     /* ACKs of fewer bytes than this may be dropped; 0: none is */
 };
 
 #define FLOW_STATION_SYN 1 /* the station's SYN was seen */
@@ -55,13 +55,13 @@ struct flow {
 	u64 wire_sum_us;       /* round-trip times between here and the server */
 	u64 air_sum_us;        /* between here and the station, its own queue included */
 	u64 quiet_sum_ns;      /* between an ACK of all that had come up and the next data */
-	u64 quiet_ns;          /* since when that lasts; 0: data are under way */
+	u64 quiet_ns;          /* since when that lasts; 0: data is in flight */
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
 	u64 ack_ns;     /* when an ACK went down last */
 	u64 loss_ns;    /* the last sign of a loss; 0: none */
 	u64 wire_other; /* what had passed up that no window bounds, when what is being timed passed, bytes */
-	u64 arrived_other; /* so much of it had arrived when the last measurement ended, ... */
+	u64 arrived_other; /* the part of it that had arrived when the last measurement ended, ... */
 	u64 arrived_ns;    /* which was then; 0: none did */
 	u32 wire_samples;
 	u32 wire_min_us;
@@ -75,7 +75,7 @@ struct flow {
 	u32 ack_down;   /* the highest that went down */
 	u32 up_end;     /* the highest sequence number that came up */
 	u32 advertised; /* the window that went down last, bytes */
-	u32 offered;    /* what the server said it was */
+	u32 offered;    /* the window that the server sent */
 	u32 quiets;     /* intervals in quiet_sum_ns */
 	/* The least that the station left unused of its window, bytes, in this period and in the
 	 * one before. */
@@ -85,7 +85,7 @@ struct flow {
 	u32 iss;      /* the initial sequence number of the side that opened */
 	u32 syn_ack;  /* that of the other */
 	u16 syn_data; /* bytes in the SYN (TCP Fast Open) */
-	u16 mss;      /* what the server takes, bytes; 0: not said */
+	u16 mss;      /* what the server accepts, bytes; 0: not announced */
 	u8 flags;     /* FLOW_ */
 	u8 scale;     /* of the windows that go down */
 	u8 opener_scale;

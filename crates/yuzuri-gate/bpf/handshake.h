@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * The scale of a connection's windows, from its SYN and SYN-ACK. A handshake that leaves any doubt
- * makes the connection one that is never touched.
+ * The scale of a connection's windows, from its SYN and SYN-ACK. A connection with an ambiguous
+ * handshake is never modified.
  */
 #ifndef YUZURI_GATE_HANDSHAKE_H
 #define YUZURI_GATE_HANDSHAKE_H

@@ -16,8 +16,8 @@ enum {
 	BPF_F_NO_PREALLOC = 1,
 };
 
-/* The least recently used connection makes room for a new one: from then on it is a stranger, and
- * untouched. */
+/* A new connection evicts the least recently used one, which then counts as unknown and is not
+ * modified. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384); /* user space sizes it */
@@ -34,8 +34,8 @@ struct {
 	__type(value, struct bound);
 } bounds SEC(".maps");
 
-/* Of a station's connections that have none of their own, as new ones before user space has seen
- * them. */
+/* Bounds of a station's connections without one of their own, such as new ones that user space has
+ * not seen yet. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -44,7 +44,7 @@ struct {
 	__type(value, struct bound);
 } station_bounds SEC(".maps");
 
-/* Of connections of stations that have none either. */
+/* Bounds of connections of stations without one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -37,11 +37,11 @@ static __always_inline void air_sample(struct flow *f, u64 now)
 		f->air_min_us = us;
 }
 
-/* Before the window of a segment down is looked at. */
+/* Before the window of a segment towards the station is evaluated. */
 static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 now)
 {
 	if (after(s->ack, f->ack)) {
-		/* An acknowledgement of more than came up, or of a FIN, does not count. */
+		/* An acknowledgement of more than the station sent, or of a FIN, does not count. */
 		if ((f->flags & FLOW_DATA) && !after(s->ack, f->up_end + 1))
 			f->acked_bytes += s->ack - f->ack;
 		f->ack = s->ack;
@@ -52,12 +52,12 @@ static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 n
 		wire_sample(f, now);
 }
 
-/* Of a segment that goes down. */
+/* Measures a segment towards the station. */
 static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64 now)
 {
 	if (s->has_stamps) {
-		/* The first segment with a stamp; and only while the station has something under
-		 * way, or we would time its silence. */
+		/* The first segment with a stamp; and only while the station has data in flight,
+		 * because otherwise its silence would be measured. */
 		if (s->stamp != f->stamp && !f->air_sent_ns && (f->flags & FLOW_DATA) &&
 		    after(f->up_end, f->ack)) {
 			f->air_mark = s->stamp;
@@ -102,7 +102,7 @@ static __always_inline void measure_room(struct flow *f, u32 end, u64 now)
 	}
 }
 
-/* A segment up. */
+/* Measures a segment from the station. */
 static __always_inline void measure_data(struct flow *f, struct segment *s, u64 now)
 {
 	u32 end = s->seq + s->payload;
@@ -112,7 +112,7 @@ static __always_inline void measure_data(struct flow *f, struct segment *s, u64 
 	f->up_bytes += s->payload;
 	f->up_segments++;
 	if ((f->flags & FLOW_DATA) && !after(end, f->up_end)) {
-		/* Which copy an answer is for is not known (RFC 6298, section 3). */
+		/* It is unknown which copy was answered (RFC 6298, section 3). */
 		f->repeated_segments++;
 		f->loss_ns = now;
 		f->wire_sent_ns = 0;

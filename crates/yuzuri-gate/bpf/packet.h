@@ -215,7 +215,7 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 		carried = ip->protocol;
 		is_fragment = ip->fragment & bpf_htons(0x3fff);
 		total = bpf_ntohs(ip->total);
-		/* A packet of more than 64 kB, which the kernel will segment, says 0. */
+		/* 0 in a packet of more than 64 kB, which the kernel will segment. */
 		if (!total && skb->gso_size)
 			total = left;
 		if (total < header || total > left)
@@ -291,7 +291,7 @@ static __noinline int parse_linear(struct __sk_buff *skb, struct segment *s, boo
 	s->payload = left - header;
 	s->at = at;
 	s->header = header;
-	/* The place that RFC 7323 (appendix A) recommends, and all stacks use. */
+	/* The layout that RFC 7323 (appendix A) recommends, and all stacks use. */
 	u32 *option = (u32 *)(tcp + 1);
 
 	s->has_stamps = header >= 32 && (void *)(option + 3) <= end && option[0] == bpf_htonl(0x0101080a);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Traffic without a window: QUIC and other UDP, tunnels. In competition with bounded TCP it would
- * take everything, so a station has a token bucket for it, as long as user space maintains one.
- * Small streams, such as calls, DNS and games, go first: they take from the bucket, too, but may
- * overdraw it.
+ * Polices traffic without a window: QUIC and other UDP, tunnels. In competition with bounded TCP it
+ * would take everything, so each station has a token bucket for it, as long as user space maintains
+ * one. Small streams, such as calls, DNS and games, have priority: they use the bucket as well, but
+ * may overdraw it.
  */
 #ifndef YUZURI_GATE_POLICE_H
 #define YUZURI_GATE_POLICE_H
@@ -22,7 +22,7 @@
 #define SMALL_PER_S 65536
 #define SMALL_BURST 32768
 
-/* The tokens since a moment, bytes; of a second at most. */
+/* The tokens since a given time, bytes; at most those of a second. */
 static __always_inline u64 since(u64 then, u64 now, u64 bytes_per_s)
 {
 	u64 ns = now > then ? now - then : 0;
@@ -58,7 +58,7 @@ static __always_inline bool is_small(struct segment *s, u64 now)
 	return true;
 }
 
-/* Fills the bucket. Of CPUs that come at a time one does. */
+/* Fills the bucket. Of concurrent CPUs only one does. */
 static __always_inline s64 fill(struct bucket *b, u64 bytes_per_s, u64 now)
 {
 	s64 burst = bytes_per_s / BURST_PARTS, tokens;
@@ -75,9 +75,9 @@ static __always_inline s64 fill(struct bucket *b, u64 bytes_per_s, u64 now)
 }
 
 /*
- * Marks a packet as having met congestion, if its sender supports that. Not with
- * bpf_skb_ecn_set_ce(), which mistakes the data after a VLAN tag for the network header, and
- * changes bytes of the tag.
+ * Marks a packet (Congestion Experienced) if its sender supports ECN. bpf_skb_ecn_set_ce() is no
+ * alternative: it mistakes the data after a VLAN tag for the network header, and changes bytes of
+ * the tag.
  */
 static __always_inline bool mark(struct __sk_buff *skb, struct segment *s)
 {

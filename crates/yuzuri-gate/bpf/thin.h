@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
- * Drops ACKs on the way down (RFC 3449, 5.2): on a radio without aggregation each takes almost as
- * much airtime as a full segment. Only ACKs that a later one makes redundant, and only while that
- * one must come: segments passed up that it will acknowledge.
+ * Drops ACKs towards the station (RFC 3449, 5.2): on a radio without aggregation each takes almost
+ * as much airtime as a full segment. Drops only ACKs that a later one makes redundant, and only
+ * while that later ACK is certain: segments that it will acknowledge have passed.
  */
 #ifndef YUZURI_GATE_THIN_H
 #define YUZURI_GATE_THIN_H
 
 #include "window.h"
 
-/* The longest time without an ACK for the station, which paces and measures by ACKs. */
+/* The longest time without an ACK for the station, whose pacing and RTT samples depend on ACKs. */
 #define THIN_GAP_NS 10000000ULL
-/* How long after a sign of a loss every ACK counts: senders recover by them, and losses come
- * again. */
+/* How long after a sign of a loss no ACK is dropped: recovery needs them, and losses recur. */
 #define LOSS_NS 10000000000ULL
 
-/* Signs of a loss in a segment down, before whose time the highest ACK was `before`. */
+/* Signs of a loss in a segment towards the station; `before`: the highest previous ACK. */
 static __always_inline void note_loss(struct flow *f, struct segment *s, u32 before, u64 now)
 {
 	bool is_duplicate = !s->payload && s->ack == before &&
@@ -27,7 +26,7 @@ static __always_inline void note_loss(struct flow *f, struct segment *s, u32 bef
 		f->loss_ns = now;
 }
 
-/* Whether the station does not need an ACK, before whose time the highest was `before`. */
+/* Whether the station does not need an ACK; `before`: the highest previous one. */
 static __always_inline bool is_needless(struct flow *f, struct segment *s, struct bound *b, u32 before, u64 now)
 {
 	u32 thin = b->thin, step = s->ack - f->ack_down;
@@ -39,7 +38,7 @@ static __always_inline bool is_needless(struct flow *f, struct segment *s, struc
 	 * dropped. */
 	if (!after(s->ack, before) || (s32)step <= 0 || step >= thin)
 		return false;
-	/* The last one for now: only segments known to be in flight behind it cause another. */
+	/* Possibly the last one for now: only segments known to be in flight cause another. */
 	if (!(f->flags & FLOW_DATA) || (s32)(f->up_end - s->ack) < (s32)(thin / 2))
 		return false;
 	/* It opens the window. */

@@ -2,8 +2,8 @@
  *
  * The window clamp: how far a window is lowered. The station may send up to the highest right edge
  * that it was ever advertised, so that edge is kept and never moved left (RFC 9293, 3.8.6): a bound
- * holds once the data advertised beyond it are acknowledged. crates/yuzuri-gate/src/model.rs says
- * the same in Rust; a test compares the two.
+ * takes effect once the data advertised beyond it is acknowledged. crates/yuzuri-gate/src/model.rs
+ * is the same in Rust; a test compares the two.
  */
 #ifndef YUZURI_GATE_WINDOW_H
 #define YUZURI_GATE_WINDOW_H
@@ -43,8 +43,7 @@ static __always_inline u32 bytes_of(struct bound *b)
 	return bytes > MAX_BOUND ? MAX_BOUND : bytes;
 }
 
-/* The window field that goes down instead of `window` in a segment that acknowledges up to
- * `ack`. */
+/* The window field that replaces `window` in a segment that acknowledges up to `ack`. */
 static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 bound)
 {
 	u8 scale = f->scale & 15;
@@ -52,8 +51,7 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 
 	for (int i = 0; i < TRIES; i++) {
 		u64 old = *(volatile u64 *)&f->right_edge, new;
-		/* From the ACK on, bytes. An ACK beyond all that was promised leaves nothing of
-		 * it. */
+		/* Bytes advertised beyond the ACK. An ACK beyond the right edge leaves none. */
 		s32 ahead = (u32)old - ack;
 		u32 offered = (u32)window << scale, promised = ahead > 0 ? ahead : 0, want, lower, right;
 		u16 field = window;
@@ -78,7 +76,7 @@ static __always_inline u16 window_for(struct flow *f, u32 ack, u16 window, u32 b
 		if (new == old || __sync_val_compare_and_swap(&f->right_edge, old, new) == old)
 			return field;
 	}
-	/* Other CPUs were faster each time: the next ACK starts over. */
+	/* Other CPUs changed it each time: the next ACK starts over. */
 	*(volatile u64 *)&f->right_edge = 0;
 	return window;
 }

@@ -18,10 +18,10 @@ use std::os::unix::fs::MetadataExt;
 /// How the programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// They go with the process.
+    /// They are removed with the process.
     Tcx,
-    /// They stay, and touch nothing once the bounds have expired; the next gate at the device
-    /// replaces them.
+    /// They stay attached, and change nothing once the bounds have expired; the next gate at the
+    /// device replaces them.
     Clsact,
 }
 
@@ -29,7 +29,7 @@ pub enum How {
 /// killed.
 const MARK: u32 = 0x797a;
 
-/// Programs at a device; dropping it takes them away.
+/// Programs at a device; dropping it removes them.
 pub(crate) struct Attached {
     pub(crate) device: String,
     attachment: Attachment,
@@ -40,7 +40,7 @@ enum Attachment {
     Filters { _filters: Filters },
 }
 
-/// Classifiers at a device.
+/// The classifiers at a device.
 struct Filters {
     index: i32,
     /// The namespace of `index`: the dropping thread may be in another one.
@@ -141,8 +141,8 @@ impl Filters {
 impl Drop for Filters {
     fn drop(&mut self) {
         let detach = || {
-            // The empty clsact stays: others may have begun to use it. A device that is gone took
-            // its hooks along.
+            // The empty clsact stays: other programs may use it by now. The hooks of a device that
+            // is gone have been removed with it.
             self.hooks().iter_mut().for_each(|hook| drop(hook.detach()));
         };
         // Entering a namespace takes a privilege that the process may have dropped: it is not

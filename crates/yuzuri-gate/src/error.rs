@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! The errors of the gate.
 
 use yuzuri_kernel::MonitorError;
 
-/// Why the gate could not do something.
+/// Why an operation of the gate failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// The kernel refuses BPF to us.
+    /// The kernel does not permit BPF for this process.
     #[error(
         "loading the gate: not permitted ({0}); run as root, or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
     )]
@@ -29,7 +29,7 @@ pub enum GateError {
         /// The kernel's code for its kind, `ARPHRD_` of `linux/if_arp.h`.
         hardware: u16,
     },
-    /// The programs could not be put at a device.
+    /// The programs could not be attached to a device.
     #[error("attaching the gate to {device}: {why}")]
     Attach {
         /// Its name.

@@ -7,24 +7,24 @@ use yuzuri_kernel::clock::{KernelClock, mono_ns};
 /// How the gate treats a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// A SYN was seen, and no answer to it yet: untouched.
+    /// A SYN was seen, and no answer to it yet: the connection is not modified.
     Opening,
     /// The handshake was seen: it can be bounded.
     Known,
-    /// Never touched: MPTCP, a signed header (MD5, TCP-AO), or a handshake that leaves a doubt.
+    /// Never modified: MPTCP, a signed header (MD5, TCP-AO), or an ambiguous handshake.
     Foreign,
     /// A reset was seen.
     Closed,
 }
 
-/// One half of the round-trip time, measured at the gate since the handshake.
+/// One part of the round-trip time, measured at the gate since the handshake.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Half {
-    /// How often it was measured.
+    /// Number of samples.
     pub samples: u32,
-    /// The shortest, microseconds; 0 without a sample.
+    /// The minimum, microseconds; 0 without a sample.
     pub min_us: u32,
-    /// The sum of all, microseconds.
+    /// The sum of all samples, microseconds.
     pub sum_us: u64,
 }
 
@@ -45,8 +45,8 @@ impl Half {
     }
 }
 
-/// How much traffic without a window had arrived at a moment: as much as passed up before a segment
-/// that was acknowledged then.
+/// The amount of traffic without a window that had arrived at a given time: as much as had passed
+/// before a segment that was acknowledged at that time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrived {
     /// When the segment was acknowledged, nanoseconds of the process's `CLOCK_MONOTONIC`.
@@ -58,13 +58,13 @@ pub struct Arrived {
 /// The observations of a connection so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowSeen {
-    /// Which one.
+    /// The connection.
     pub key: FlowKey,
     /// How the gate treats it.
     pub standing: Standing,
     /// When its SYN was seen, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub first_ns: u64,
-    /// When its last segment was.
+    /// The time of its last segment.
     pub last_ns: u64,
     /// Payload of the station that the server acknowledged, bytes.
     pub acked_bytes: u64,
@@ -76,9 +76,9 @@ pub struct FlowSeen {
     pub repeated_segments: u64,
     /// ACKs whose window was lowered.
     pub lowered: u64,
-    /// ACKs whose window was left.
+    /// ACKs whose window was not changed.
     pub passed: u64,
-    /// ACKs that were left out.
+    /// ACKs that were dropped.
     pub thinned: u64,
     /// Round-trip time between the gate and the server.
     pub wire: Half,
@@ -93,28 +93,28 @@ pub struct FlowSeen {
     pub advertised_bytes: u32,
     /// The window offered by the server in that segment, bytes.
     pub offered_bytes: u32,
-    /// The least that the station left unused of its window, bytes, in the last half second to
-    /// second; `None`: it sent nothing.
+    /// The minimum unused part of the station's window in the last 0.5 to 1 s, bytes; `None`: it
+    /// sent nothing.
     pub room_bytes: Option<u32>,
-    /// Time in which nothing of the station was under way beyond the gate, nanoseconds, until its
-    /// next data.
+    /// Total time in which the station had no unacknowledged data beyond the gate, nanoseconds,
+    /// counted up to its next data.
     pub quiet_ns: u64,
-    /// How many intervals that are.
+    /// The number of such intervals.
     pub quiets: u32,
     /// The current pause: since when, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub quiet_since_ns: Option<u64>,
-    /// The station's hardware address, or that of the device before it.
+    /// The station's hardware address, or that of a device in front of it.
     pub mac: [u8; 6],
     /// The highest right edge that it was advertised, a sequence number.
     pub edge: Option<u32>,
     /// The scale of the windows that it is advertised (RFC 7323).
     pub scale: u8,
-    /// The largest segment that the server takes, bytes, as it said.
+    /// The largest segment that the server accepts, bytes, as announced by its MSS option.
     pub mss: Option<u16>,
 }
 
 impl FlowSeen {
-    /// Of a connection of which only a SYN was seen, at this time.
+    /// The state of a connection of which only a SYN was seen, at this time.
     pub fn opening(key: FlowKey, mac: [u8; 6], first_ns: u64) -> FlowSeen {
         FlowSeen {
             key,
@@ -184,14 +184,14 @@ impl FlowSeen {
         }
     }
 
-    /// The round-trip time, both halves together: the mean, microseconds; `None` before both were
+    /// The mean round-trip time, both parts together, microseconds; `None` before both were
     /// measured.
     pub fn rtt_us(&self) -> Option<u64> {
         Some(self.wire.mean_us()? + self.air.mean_us()?)
     }
 }
 
-/// The least room of the last two periods that are not over for longer than one.
+/// The minimum room of the last two periods, unless they ended more than one period ago.
 fn room(raw: &raw::flow, now_ns: u64) -> Option<u32> {
     let age = ((now_ns >> raw::PERIOD_SHIFT) as u32).wrapping_sub(raw.room_period);
     let room = match age {
@@ -207,7 +207,7 @@ fn room(raw: &raw::flow, now_ns: u64) -> Option<u32> {
 pub struct OtherSeen {
     /// The station's hardware address.
     pub mac: [u8; 6],
-    /// When the last packet came, nanoseconds of the process's `CLOCK_MONOTONIC`.
+    /// The time of its last packet, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub last_ns: u64,
     /// IP packets, headers included, bytes.
     pub bytes: u64,
@@ -217,7 +217,7 @@ pub struct OtherSeen {
     pub marked: u64,
     /// Packets that were dropped.
     pub dropped: u64,
-    /// Bytes of all stations that had passed after its last packet that did.
+    /// Bytes of all stations that had passed when its last packet passed, included.
     pub all_passed: u64,
 }
 
@@ -244,9 +244,9 @@ pub struct Counts {
     pub up: u64,
     /// Windows lowered.
     pub lowered: u64,
-    /// Segments towards stations of connections whose beginning was not seen: untouched.
+    /// Segments towards stations of connections whose handshake was not observed: not modified.
     pub stranger: u64,
-    /// Of connections that are never touched.
+    /// Segments towards stations of connections that are never modified.
     pub foreign: u64,
     /// Windows that could not be written: the packet passed unchanged.
     pub failed: u64,
@@ -254,9 +254,9 @@ pub struct Counts {
     pub thinned: u64,
     /// Packets from stations without a TCP window.
     pub other: u64,
-    /// Of these, marked.
+    /// Of these, ECN-marked ones.
     pub marked: u64,
-    /// Dropped.
+    /// Of these, dropped ones.
     pub dropped: u64,
     /// All frames from stations, bytes.
     pub bytes: u64,
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_half_without_samples_has_no_mean() {
+    fn a_direction_without_samples_has_no_mean() {
         assert_eq!(Half::default().mean_us(), None);
         let earlier = Half { samples: 2, min_us: 10, sum_us: 30 };
         let now = Half { samples: 4, min_us: 8, sum_us: 70 };

@@ -14,11 +14,12 @@ use std::time::Duration;
 use yuzuri_kernel::clock::{KernelClock, mono_ns};
 use yuzuri_kernel::with_log;
 
-/// How a gate is made.
+/// The options of a gate.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Connections tracked at a time; beyond that the least recently used one is forgotten, and
-    /// passes untouched. About 300 bytes of kernel memory each, allocated at the start. At least 1.
+    /// Maximum number of connections tracked, at least 1. Beyond that the least recently used one
+    /// is forgotten, and passes unmodified. Each takes about 300 bytes of kernel memory, allocated
+    /// at the start.
     pub flows: u32,
     /// Attach by tcx if the kernel supports it. `false`: by clsact, as kernels before 6.6 need.
     pub tcx: bool,
@@ -35,24 +36,24 @@ impl Default for Options {
 pub struct Bound {
     /// Its bound on bytes in flight; 0: not bounded, whatever its station's bound is.
     pub bytes: u32,
-    /// ACKs may be dropped that acknowledge fewer than this many bytes beyond the last one, while
-    /// half as many have passed up behind them; 0: none.
+    /// ACKs that acknowledge fewer than this many bytes beyond the last one may be dropped, while
+    /// half as many bytes have passed up behind them; 0: none.
     pub thin_bytes: u32,
 }
 
 impl From<u32> for Bound {
-    /// Every ACK goes down.
+    /// Every ACK is forwarded.
     fn from(bytes: u32) -> Bound {
         Bound { bytes, thin_bytes: 0 }
     }
 }
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Towards the station.
     Down,
-    /// From it.
+    /// From the station.
     Up,
 }
 
@@ -61,13 +62,13 @@ pub enum Direction {
 pub struct Tried {
     /// The packet afterwards.
     pub frame: Vec<u8>,
-    /// Whether it passes.
+    /// Whether the packet passes.
     pub goes_on: bool,
-    /// The mean time that one run took.
+    /// The mean duration of a run.
     pub mean: Duration,
 }
 
-/// A loaded gate. Dropping it takes its programs away from all devices; every connection is plain
+/// A loaded gate. Dropping it removes its programs from all devices; every connection is unbounded
 /// from then on.
 pub struct Gate {
     attached: Vec<Attached>,
@@ -84,10 +85,10 @@ impl Gate {
     /// Loads the programs. They do nothing before [`Gate::attach`].
     ///
     /// # Errors
-    /// No privilege, or a kernel that does not take them.
+    /// Without privilege, or if the kernel rejects the programs.
     pub fn load(options: &Options) -> Result<Gate, GateError> {
         let clock = KernelClock::measure()?;
-        // The skeleton borrows it as long as it lives, which is as long as the process may.
+        // The skeleton borrows it for its whole life, which may be that of the process.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = with_log("opening the BPF object", || GateSkelBuilder::default().open(object))?;
         let flows = options.flows.max(1);
@@ -113,12 +114,12 @@ impl Gate {
         Ok(how)
     }
 
-    /// Takes the programs away from a device.
+    /// Removes the programs from a device.
     pub fn detach(&mut self, device: &str) {
         self.attached.retain(|attached| attached.device != device);
     }
 
-    /// The devices that have the programs, and how.
+    /// The devices that have the programs, and how these are attached.
     pub fn devices(&self) -> impl Iterator<Item = (&str, How)> {
         self.attached.iter().map(|attached| (attached.device.as_str(), attached.how()))
     }
@@ -137,18 +138,18 @@ impl Gate {
         Ok(flows.collect())
     }
 
-    /// Forgets a connection: it is untouched from then on.
+    /// Forgets a connection: it passes unmodified from then on.
     pub fn forget(&mut self, flow: &FlowKey) {
-        // Either may be gone already.
+        // Either entry may be gone already.
         let _ = self.skel.maps.flows.delete(&flow.bytes());
         let _ = self.skel.maps.bounds.delete(&flow.bytes());
     }
 
-    /// Bounds connections for a limited time: given as bytes alone, or as [`Bound`]s. A bound takes
-    /// effect once the data advertised beyond it is acknowledged.
+    /// Bounds connections for a limited time; a bound is a number of bytes, or a [`Bound`]. It
+    /// takes effect once the data advertised beyond it is acknowledged.
     ///
     /// # Errors
-    /// The kernel's error, such as a full table; the bounds before that one are written.
+    /// The kernel's error, such as a full table; the bounds before the failed one are in force.
     pub fn bound<B: Into<Bound> + Copy>(
         &mut self,
         flows: &[(FlowKey, B)],
@@ -163,7 +164,7 @@ impl Gate {
         })
     }
 
-    /// Bounds each connection of these stations that has no bound of its own, as new ones.
+    /// Bounds each connection of these stations without a bound of its own, such as new ones.
     ///
     /// # Errors
     /// As [`Gate::bound`].
@@ -198,7 +199,7 @@ impl Gate {
     }
 
     /// Limits stations' traffic without a window, by hardware address, to a rate in bit/s, for a
-    /// limited time. Streams of less than 512 kbit/s go first. Beyond the rate packets are marked
+    /// limited time. Streams below 512 kbit/s have priority. Packets beyond the rate are marked
     /// (ECN) or dropped.
     ///
     /// # Errors
@@ -212,19 +213,19 @@ impl Gate {
         })
     }
 
-    /// Takes the rate of a station away.
+    /// Removes the rate limit of a station.
     pub fn unpolice(&mut self, mac: [u8; 6]) {
         // A missing entry is no error.
         let _ = self.skel.maps.rates.delete(&mac_bytes(mac));
     }
 
-    /// Takes the bound of a connection away.
+    /// Removes the bound of a connection.
     pub fn release(&mut self, flow: &FlowKey) {
         // A missing entry is no error.
         let _ = self.skel.maps.bounds.delete(&flow.bytes());
     }
 
-    /// Takes the bound of a station's new connections away.
+    /// Removes the bound of a station's new connections.
     pub fn release_station(&mut self, station: IpAddr) {
         let _ = self.skel.maps.station_bounds.delete(&address_bytes(station.to_canonical()));
     }

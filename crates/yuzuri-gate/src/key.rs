@@ -1,4 +1,4 @@
-//! Which connection.
+//! Identifies a connection.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -24,7 +24,7 @@ pub struct NotOneFamily {
 pub(crate) const KEY_BYTES: usize = 36;
 
 impl FlowKey {
-    /// The connection between these. IPv4-mapped addresses count as IPv4.
+    /// The connection between two endpoints. IPv4-mapped addresses count as IPv4.
     ///
     /// # Errors
     /// If the families differ.
@@ -52,7 +52,7 @@ impl FlowKey {
         self.server
     }
 
-    /// As `struct flow_key` lies in memory.
+    /// The memory layout of `struct flow_key`.
     pub(crate) fn bytes(&self) -> [u8; KEY_BYTES] {
         let mut bytes = [0; KEY_BYTES];
         bytes[..16].copy_from_slice(&address_bytes(self.station.ip()));
@@ -89,7 +89,7 @@ fn plain(end: SocketAddr) -> SocketAddr {
     SocketAddr::new(end.ip().to_canonical(), end.port())
 }
 
-/// As `struct station` lies in memory: IPv6 in network order, IPv4 mapped.
+/// The memory layout of `struct station`: IPv6 in network order, IPv4 mapped.
 pub(crate) fn address_bytes(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_goes_over_and_comes_back() {
+    fn a_flow_key_survives_the_map_encoding() {
         for (station, server) in [
             ("10.0.0.2:40000", "192.0.2.1:443"),
             ("[fd00::2]:1", "[2001:db8::1]:65535"),

@@ -5,10 +5,10 @@ use crate::segment::{ACK, ECE, Offer, RST, SYN, Segment};
 use crate::{Bound, Direction, FlowKey};
 use std::collections::HashMap;
 
-/// No window is larger (RFC 7323, 2.3), bytes.
+/// The largest window (RFC 7323, 2.3), bytes.
 pub const MAX_BOUND: u32 = 1 << 30;
-/// A right edge so far ahead of an ACK is of a part of the connection that was not seen to its end,
-/// bytes.
+/// A right edge this far ahead of an ACK belongs to a part of the connection whose end was not
+/// observed, bytes.
 const MAX_AHEAD: u32 = 3 << 29;
 /// Units of the window up to this are rounded up, bytes.
 const MAX_ROUND_UP: u32 = 1024;
@@ -18,7 +18,7 @@ fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// The right edge that a station was advertised, and from it the next window field.
+/// The right edge that a station was advertised, from which the next window field follows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WindowClamp {
     /// The scale of the windows (RFC 7323), 0 to 14.
@@ -28,10 +28,10 @@ pub struct WindowClamp {
 }
 
 impl WindowClamp {
-    /// The window field that goes down instead of `window` in a segment that acknowledges up to
-    /// `ack`, for a bound in bytes. Never more than `window`; 0 only if `window` is.
+    /// The window field that replaces `window` in a segment that acknowledges up to `ack`, for a
+    /// bound in bytes. Never more than `window`; 0 only if `window` is.
     pub fn window(&mut self, ack: u32, window: u16, bound: Option<u32>) -> u16 {
-        // All from the ACK on, bytes. An ACK beyond all that was promised leaves nothing of it.
+        // Bytes advertised beyond the ACK. An ACK beyond the right edge leaves none.
         let room = |field: u16| u32::from(field) << self.scale;
         let ahead =
             self.edge.map(|edge| edge.wrapping_sub(ack) as i32).filter(|ahead| *ahead <= MAX_AHEAD as i32);
@@ -65,17 +65,17 @@ impl WindowClamp {
 pub struct Flow {
     /// Its window clamp.
     pub clamp: WindowClamp,
-    /// The SYN and its answer were seen.
+    /// Whether the SYN and its answer were seen.
     pub is_known: bool,
-    /// It is never touched.
+    /// Whether it is never modified.
     pub is_foreign: bool,
     /// A reset was seen.
     pub is_closed: bool,
     /// Payload that was acknowledged, bytes.
     pub acked_bytes: u64,
-    /// Payload that came up, bytes.
+    /// Payload from the station, bytes.
     pub up_bytes: u64,
-    /// Segments with nothing new.
+    /// Segments without new data.
     pub repeated_segments: u64,
     /// Windows lowered.
     pub lowered: u64,
@@ -92,25 +92,24 @@ pub struct Flow {
     answer: (u32, Option<u8>),
     ack: u32,
     up_end: Option<u32>,
-    /// Of the last segment that went down: the window that it advertised, the one that it came
-    /// with, and the highest ACK.
+    /// For the last segment towards the station: the advertised window, its original window, and
+    /// the highest ACK.
     advertised: u32,
     offered: u32,
     ack_down: u32,
 }
 
-/// A gate that takes frames one after the other.
+/// A gate that processes frames one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// The connections that it knows.
+    /// The tracked connections.
     pub flows: HashMap<FlowKey, Flow>,
     /// The bounds of connections.
     pub bounds: HashMap<FlowKey, Bound>,
 }
 
 impl Model {
-    /// Takes a frame, and changes its window and checksum if the clamp lowers it. A frame must be
-    /// whole.
+    /// Processes a complete frame. Changes its window and checksum if the clamp lowers the window.
     pub fn frame(&mut self, direction: Direction, frame: &mut [u8]) {
         let Some(segment) = Segment::read(frame, direction) else { return };
         let known = self.flows.get_mut(&segment.key);
@@ -148,8 +147,8 @@ impl Model {
         }
     }
 
-    /// Whether a frame down may be left out; whether it is, depends on when the one before went
-    /// down, too.
+    /// Whether a frame towards the station may be dropped. Whether it is dropped also depends on
+    /// the time of the previous one.
     pub fn may_leave_out(&self, frame: &[u8]) -> bool {
         let Some(segment) = Segment::read(frame, Direction::Down) else { return false };
         let (Some(flow), Some(bound)) = (self.flows.get(&segment.key), self.bounds.get(&segment.key)) else {
@@ -158,7 +157,7 @@ impl Model {
         flow.is_known && !flow.is_foreign && flow.is_needless(&segment, bound.thin_bytes)
     }
 
-    /// Takes a frame down that was left out.
+    /// Processes a frame towards the station that was dropped.
     pub fn left_out(&mut self, frame: &[u8]) {
         let Some(segment) = Segment::read(frame, Direction::Down) else { return };
         if let Some(flow) = self.flows.get_mut(&segment.key) {
@@ -181,7 +180,7 @@ impl Flow {
         }
     }
 
-    /// Whether a SYN is that of this connection again.
+    /// Whether a SYN is a retransmission of this connection's SYN.
     fn repeated_syn(&mut self, direction: Direction, syn: &Segment<'_>, offer: &Offer) -> bool {
         let is_same = self.opener == Some(direction) && self.iss == syn.seq;
         if is_same && !self.is_known && self.opener_scale != offer.scale {
@@ -284,7 +283,7 @@ impl Flow {
     }
 }
 
-/// Puts a window into a TCP header, and corrects the checksum as RFC 1624 says (equation 3).
+/// Writes a window into a TCP header, and updates the checksum (RFC 1624, equation 3).
 fn put_window(tcp: &mut [u8], from: u16, to: u16) {
     let old = u16::from_be_bytes([tcp[16], tcp[17]]);
     let mut sum = u32::from(!old) + u32::from(!from) + u32::from(to);

@@ -34,14 +34,14 @@ pub(crate) fn read_bucket(bytes: &[u8]) -> Option<bucket> {
     Some(unsafe { bytes.as_ptr().cast::<bucket>().read_unaligned() })
 }
 
-/// As `struct mac` lies in memory.
+/// The memory layout of `struct mac`.
 pub(crate) fn mac_bytes(mac: [u8; 6]) -> [u8; 8] {
     let mut raw = [0; 8];
     raw[..6].copy_from_slice(&mac);
     raw
 }
 
-/// As `struct rate` lies in memory.
+/// The memory layout of `struct rate`.
 pub(crate) fn rate_bytes(until_ns: u64, bytes_per_s: u64) -> [u8; size_of::<rate>()] {
     let mut raw = [0; size_of::<rate>()];
     raw[..8].copy_from_slice(&until_ns.to_ne_bytes());
@@ -49,7 +49,7 @@ pub(crate) fn rate_bytes(until_ns: u64, bytes_per_s: u64) -> [u8; size_of::<rate
     raw
 }
 
-/// As `struct bound` lies in memory.
+/// The memory layout of `struct bound`.
 pub(crate) fn bound_bytes(until_ns: u64, bytes: u32, thin: u32) -> [u8; size_of::<bound>()] {
     let mut raw = [0; size_of::<bound>()];
     raw[..8].copy_from_slice(&until_ns.to_ne_bytes());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_from_bytes_of_their_size_alone() {
+    fn records_decode_from_their_exact_size_only() {
         assert!(read_flow(&[0; size_of::<flow>() - 1]).is_none());
         let read = read_flow(&[1; size_of::<flow>()]).unwrap();
         assert_eq!((read.right_edge, read.scale), (0x0101_0101_0101_0101, 1));

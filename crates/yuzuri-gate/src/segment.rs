@@ -23,7 +23,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) at: usize,
     /// Options besides time stamps at their usual place.
     pub(crate) has_more: bool,
-    /// An ACK that says nothing but how much arrived.
+    /// An ACK without any information but the acknowledgement number and the window.
     pub(crate) is_plain: bool,
 }
 
@@ -46,7 +46,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl<'a> Segment<'a> {
-    /// The segment in a frame that has not been merged; `None` for anything that is not understood.
+    /// The segment in a frame that has not been merged; `None` if the frame is not completely
+    /// understood.
     pub(crate) fn read(frame: &'a [u8], direction: Direction) -> Option<Segment<'a>> {
         let mut kind = u16_at(frame, 12)?;
         let mut at = 14;

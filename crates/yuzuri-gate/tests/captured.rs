@@ -1,6 +1,6 @@
-//! What stations receive of real transfers through the gate, packet by packet: every checksum is
-//! right, and no right edge is ever left of one before. The reader shares no code with gate or
-//! model. `PACKETS=1000000` sets how many are captured.
+//! Captures what stations receive in real transfers through the gate, packet by packet: every
+//! checksum is right, and no right edge is left of an earlier one. The reader shares no code with
+//! gate or model. `PACKETS=1000000` sets the number of packets.
 #![allow(clippy::unwrap_used, missing_docs)]
 #![expect(unsafe_code, reason = "the address of a packet socket, and an option that no library here sets")]
 
@@ -21,7 +21,7 @@ const ETH_P_ALL: u16 = 3;
 /// Room of the capture's socket, bytes.
 const ROOM: usize = 64 << 20;
 
-/// What is known of a connection's way to the station: scale, and the last ACK and right edge.
+/// The state of a connection's direction to the station: scale, last ACK, and last right edge.
 #[derive(Default)]
 struct Way {
     scale: Option<u8>,
@@ -75,7 +75,7 @@ fn scale_of(options: &[u8]) -> u8 {
 }
 
 impl Found {
-    /// A frame as a station has it. `ways` has connections by addresses and ports.
+    /// Processes a frame as received by a station. `ways`: the connections by addresses and ports.
     fn frame(&mut self, frame: &[u8], ways: &mut HashMap<Vec<u8>, Way>) {
         let (ends, tcp, pseudo) = match be16(frame, 12) {
             0x0800 => {
@@ -186,7 +186,7 @@ fn uploads(net: &AccessPoint, station: u8, to: IpAddr, bytes: usize, stop: &Atom
     }
 }
 
-/// Takes connections at the server until `stop`.
+/// Accepts connections at the server until `stop` is set.
 fn receive(listener: &TcpListener, stop: &AtomicBool) {
     listener.set_nonblocking(true).unwrap();
     std::thread::scope(|scope| {
@@ -212,7 +212,7 @@ fn receive(listener: &TcpListener, stop: &AtomicBool) {
     });
 }
 
-/// Bounds that change all the time: drawn anew for each connection, and sometimes none.
+/// Bounds that change all the time: new random ones for each connection, and sometimes none.
 fn bound_them(gate: &mut Gate, until: impl Fn() -> bool) {
     let mut state = 1_u64;
     let mut draw = || {

@@ -1,6 +1,6 @@
-//! The programs in the kernel against the model in Rust, frame by frame (`BPF_PROG_TEST_RUN`):
-//! handshakes, streams, damaged and invented frames, drawn by lot. `SEED=7 CASES=2000000` repeats
-//! and enlarges it.
+//! Compares the BPF programs with the model in Rust, frame by frame (`BPF_PROG_TEST_RUN`): random
+//! handshakes, streams, damaged and invalid frames. `SEED` repeats a run, and `CASES` sets its size
+//! (`SEED=7 CASES=2000000`).
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
@@ -34,7 +34,7 @@ struct SimulatedConnection {
     opened: u8,
     /// Its station opened it.
     by_station: bool,
-    /// It carries data in order, and mostly nothing is lost.
+    /// It carries data in order, mostly without losses.
     calm: bool,
     /// The data sent by its station.
     sent: u32,
@@ -245,9 +245,9 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
 }
 
 /// An ACK as sent by the server and as received by the station, with the gate's edge before it. A
-/// damaged frame moves the gate's edge, and the witness forgets the connection. The next edge may
-/// then be left of the gate's, and an ACK may be more than a window behind only the gate's edge:
-/// there the gate starts over, and so must the witness.
+/// damaged frame moves the gate's edge, and the observer forgets the connection. The next edge may
+/// then be left of the gate's, and an ACK may be more than a window behind the gate's edge only:
+/// there the gate starts over, and so must the observer.
 fn advertise(
     witness: &mut Witness,
     key: FlowKey,
@@ -266,7 +266,7 @@ fn advertise(
 
 /// The rarest of the drawn cases: once in a million frames.
 #[test]
-fn the_witness_begins_anew_where_the_gate_does() {
+fn the_observer_restarts_where_the_gate_does() {
     let (form, n, a) = (Form::V4, 1, 1_000_000_u32);
     let (mut model, mut witness) = (Model::default(), Witness::default());
     model.bounds.insert(key(form, n), Bound { bytes: 20_000, thin_bytes: 0 });
@@ -278,7 +278,7 @@ fn the_witness_begins_anew_where_the_gate_does() {
     let far = a + (1 << 29);
     let behind = far.wrapping_add(100 << 7).wrapping_sub((3 << 29) + 1);
     let mut lowered = 0;
-    // The first is damaged: the station drops it, and the gate does not know.
+    // The first frame is damaged: the station drops it, and the gate does not notice.
     for (ack, window, damaged) in [
         (far, 100, true),
         (a, 60_000, false),
@@ -298,8 +298,8 @@ fn the_witness_begins_anew_where_the_gate_does() {
 }
 
 #[test]
-fn the_kernel_does_what_the_model_does() {
-    let Some(mut gate) = gate("the_kernel_does_what_the_model_does") else { return };
+fn the_bpf_program_matches_the_model() {
+    let Some(mut gate) = gate("the_bpf_program_matches_the_model") else { return };
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let seed = number("SEED")
         .unwrap_or_else(|| std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
@@ -330,7 +330,7 @@ fn the_kernel_does_what_the_model_does() {
             let may_be_left_out = direction == Direction::Down && model.may_leave_out(&frame);
             let tried = gate.try_packet(direction, &frame, 1);
             if tried.as_ref().is_ok_and(|tried| !tried.goes_on) {
-                // A sign of a loss counts for 10 s, of which the model knows nothing.
+                // A sign of a loss counts for 10 s, which the model does not have.
                 let is_late = began.elapsed() > Duration::from_secs(9);
                 assert!(may_be_left_out || is_late, "seed {seed}, round {round}, {form:?}: {frame:02x?}");
                 assert_eq!(tried.unwrap().frame, frame);
@@ -350,7 +350,7 @@ fn the_kernel_does_what_the_model_does() {
                 tried.frame, expected,
                 "seed {seed}, round {round}, frame {case}, {form:?}, {direction:?}: from {frame:02x?}"
             );
-            // Independent of the model: a checksum that was right is right.
+            // Independent of the model: a correct checksum stays correct.
             if !damaged && tried.frame != frame {
                 assert!(is_sum_right(form, &frame) && is_sum_right(form, &tried.frame), "{frame:02x?}");
                 sums += 1;
@@ -398,10 +398,10 @@ fn the_kernel_does_what_the_model_does() {
     );
 }
 
-/// Frames that must never be touched, form by form, each next to a frame that is.
+/// Frames that must never be modified, form by form, each next to a frame that is.
 #[test]
-fn what_is_not_understood_goes_on_untouched() {
-    let Some(mut gate) = gate("what_is_not_understood_goes_on_untouched") else { return };
+fn unknown_packets_pass_unchanged() {
+    let Some(mut gate) = gate("unknown_packets_pass_unchanged") else { return };
     let bounded = |gate: &mut Gate, form: Form, n: u16, options: &[u8]| {
         let syn = Tcp::new(SYN, 1000, 0, 65_535).with(options);
         let syn_ack = Tcp::new(SYN | ACK, 5000, 1001, 65_535).with(options);
@@ -477,8 +477,8 @@ fn what_is_not_understood_goes_on_untouched() {
 }
 
 #[test]
-fn a_bound_expires_and_stations_and_others_have_their_own() {
-    let Some(mut gate) = gate("a_bound_expires_and_stations_and_others_have_their_own") else { return };
+fn a_bound_expires_and_stations_have_bounds_of_their_own() {
+    let Some(mut gate) = gate("a_bound_expires_and_stations_have_bounds_of_their_own") else { return };
     let form = Form::V4;
     let open = |gate: &Gate, n: u16| {
         let options = syn_options(Some(0));
@@ -492,7 +492,7 @@ fn a_bound_expires_and_stations_and_others_have_their_own() {
         let frame = gate.try_packet(Direction::Down, &ack, 1).unwrap().frame;
         u16::from_be_bytes([frame[48], frame[49]])
     };
-    // Each ACK lies beyond all that was promised before it.
+    // Each ACK is beyond the right edge advertised before it.
     let station = key(form, 0).station().ip();
     open(&gate, 0);
     assert_eq!(advertised(&gate, 0, 100_000), 60_000, "no bound yet");
@@ -513,7 +513,7 @@ fn a_bound_expires_and_stations_and_others_have_their_own() {
     let counts = gate.counts().unwrap();
     assert_eq!((counts.lowered, counts.failed, counts.stranger), (5, 0, 0), "{counts:?}");
     assert_eq!((counts.down, counts.up), (9, 1));
-    // As new connections of a station are, before anybody has looked.
+    // Like a station's new connections before the next tick of the daemon.
     gate.bound_stations(&[(station, 6000)], LONG).unwrap();
     open(&gate, 1);
     assert_eq!(advertised(&gate, 1, 1101), 6000);

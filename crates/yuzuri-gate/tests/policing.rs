@@ -1,5 +1,5 @@
-//! Traffic without a window: limited to a rate, small streams first, marks for senders that support
-//! them; everything else untouched.
+//! Traffic without a window: it is limited to a rate, small streams have priority, senders that
+//! support ECN get marks, and everything else is unmodified.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
@@ -37,7 +37,8 @@ fn carried_at(form: Form) -> usize {
     ip_at(form) + if form.is_v6() { 6 } else { 9 }
 }
 
-/// A packet up of a thousand bytes of payload, of stream `n`, that carries something else than TCP.
+/// A packet from the station with 1000 bytes of payload in stream `n`, of a protocol other than
+/// TCP.
 fn other(form: Form, n: u16, carried: u8) -> Vec<u8> {
     let mut made = frame(form, Direction::Up, n, &Tcp::new(ACK, 1, 1, 1).carrying(vec![7; 1000]));
     let at = carried_at(form);
@@ -81,8 +82,8 @@ fn of(n: usize, mut made: Vec<u8>) -> ([u8; 6], Vec<u8>) {
 }
 
 #[test]
-fn beyond_its_rate_and_what_small_streams_may_have_it_is_dropped() {
-    let Some(mut gate) = gate("beyond_its_rate_and_what_small_streams_may_have_it_is_dropped") else {
+fn traffic_beyond_the_rate_and_the_small_stream_allowance_is_dropped() {
+    let Some(mut gate) = gate("traffic_beyond_the_rate_and_the_small_stream_allowance_is_dropped") else {
         return;
     };
     const PACKETS: u64 = 400;
@@ -152,7 +153,7 @@ fn only_segments_with_data_are_limited() {
             let made = other(form, 1, carried);
             assert_eq!((0..200).all(|_| goes(&gate, &made)), !is_kept, "{what}, {form:?}");
         }
-        // Of a fragment the ports are elsewhere: all of a station's are one stream.
+        // A fragment does not have the ports: all fragments of a station are one stream.
         if !form.is_v6() {
             let mut fragment = other(form, 1, UDP);
             fragment[carried_at(form) - 3] = 0x20;
@@ -164,8 +165,8 @@ fn only_segments_with_data_are_limited() {
 /// Senders that support marks get them, with a correct header checksum; packets of those that do
 /// not respond are dropped.
 #[test]
-fn who_understands_marks_is_marked_before_it_is_dropped() {
-    let Some(mut gate) = gate("who_understands_marks_is_marked_before_it_is_dropped") else { return };
+fn ecn_capable_packets_are_marked_before_they_are_dropped() {
+    let Some(mut gate) = gate("ecn_capable_packets_are_marked_before_they_are_dropped") else { return };
     for (n, form) in FORMS.into_iter().enumerate() {
         let ip = ip_at(form);
         let (mac, mut made) = of(n, other(form, n as u16, UDP));

@@ -1,4 +1,4 @@
-//! Which ACKs the gate leaves out, and every kind that it never does (`BPF_PROG_TEST_RUN`).
+//! The ACKs that the gate drops, and every kind that it never drops (`BPF_PROG_TEST_RUN`).
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod frames;
@@ -49,8 +49,8 @@ impl Bench {
         open
     }
 
-    /// Whether an ACK is left out in any of several tries, each with a connection of its own that
-    /// `before` was done to.
+    /// Whether an ACK is dropped in any of several tries, each with a separate connection that
+    /// `before` has prepared.
     fn is_left_out(&mut self, before: impl Fn(&Open<'_>), tcp: &Tcp) -> bool {
         let forms = FORMS.into_iter().cycle().take(TRIES as usize);
         let left_out = forms.filter(|form| {
@@ -94,12 +94,12 @@ fn changed(change: impl Fn(&mut Tcp)) -> Tcp {
 }
 
 #[test]
-fn what_a_later_ack_says_as_well_is_left_out() {
-    let Some(mut bench) = bench("what_a_later_ack_says_as_well_is_left_out") else { return };
+fn an_ack_that_a_later_one_covers_is_left_out() {
+    let Some(mut bench) = bench("an_ack_that_a_later_one_covers_is_left_out") else { return };
     assert!(bench.is_left_out(|_| {}, &ack(2)));
     assert!(bench.is_left_out(|_| {}, &ack(2).with(&stamps(8, 9))), "time stamps are no news");
     assert!(bench.is_left_out(|_| {}, &changed(|tcp| tcp.window -= 50)));
-    // Not even several in a row, but then one that says more than THIN.
+    // Several consecutive ones are dropped as well, but not one that acknowledges more than THIN.
     let left_out = |open: &Open<'_>| (2..=8).map(|n| open.goes(&ack(n))).filter(|goes| !goes).count();
     let all = (0..TRIES).map(|_| {
         let open = bench.open(Form::V6, &syn_options(Some(7)), Bound { bytes: 0, thin_bytes: THIN });
@@ -115,8 +115,8 @@ fn what_a_later_ack_says_as_well_is_left_out() {
 }
 
 #[test]
-fn what_it_never_leaves_out() {
-    let Some(mut bench) = bench("what_it_never_leaves_out") else { return };
+fn acks_that_are_never_left_out() {
+    let Some(mut bench) = bench("acks_that_are_never_left_out") else { return };
     let sack = [1, 1, 5, 10, 0, 0, 9, 0, 0, 0, 10, 0];
     let nothing = |_: &Open<'_>| {};
     for (what, tcp) in [
@@ -160,8 +160,8 @@ fn what_it_never_leaves_out() {
 }
 
 #[test]
-fn marks_of_the_way_are_not_left_out() {
-    let Some(mut bench) = bench("marks_of_the_way_are_not_left_out") else { return };
+fn ecn_marks_are_never_left_out() {
+    let Some(mut bench) = bench("ecn_marks_are_never_left_out") else { return };
     let mut control = 0;
     for _ in 0..TRIES {
         for (form, ip) in [(Form::V4, 15), (Form::V6, 15)] {
@@ -185,8 +185,8 @@ fn marks_of_the_way_are_not_left_out() {
 }
 
 #[test]
-fn nobody_is_thinned_who_was_not_chosen() {
-    let Some(mut bench) = bench("nobody_is_thinned_who_was_not_chosen") else { return };
+fn only_selected_stations_acks_are_thinned() {
+    let Some(mut bench) = bench("only_selected_stations_acks_are_thinned") else { return };
     let chosen = Bound { bytes: 0, thin_bytes: THIN };
     let tcp = ack(2);
     for _ in 0..TRIES {

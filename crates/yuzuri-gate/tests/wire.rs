@@ -1,5 +1,5 @@
-//! Real transfers through a forwarding access point: held at a bound, plain without one, and plain
-//! soon after the process that held them was killed.
+//! Real transfers through a forwarding access point: they stay at a bound, are plain without one,
+//! and are plain soon after the process that bounded them was killed.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod loaded;
@@ -29,7 +29,7 @@ fn advertised(socket: &TcpStream) -> u32 {
     u32::from_ne_bytes(info[228..232].try_into().unwrap())
 }
 
-/// An upload of the station, without end.
+/// An endless upload of the station.
 struct Upload {
     near: TcpStream,
     far: TcpStream,
@@ -123,7 +123,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
             seen(&gate, upload.key).advertised_bytes <= BOUND + unit
         });
         assert!(reached, "the bound of {BOUND} bytes is not reached: {:?}", seen(&gate, upload.key));
-        // From now on it is never more, as long as the bound lasts.
+        // From now on it never exceeds the bound, as long as the bound lasts.
         let start = seen(&gate, upload.key);
         let received = upload.received.load(Ordering::Relaxed);
         while upload.received.load(Ordering::Relaxed) < received + 4_000_000 {
@@ -137,7 +137,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         assert!(end.lowered > start.lowered);
         assert!(end.acked_bytes - start.acked_bytes > 3_500_000, "{start:?}\n{end:?}");
         assert!(end.up_bytes >= end.acked_bytes);
-        // Its window holds it back, and it is never silent for long.
+        // Its window is the limit, and it is never silent for long.
         let is_full = eventually(|| {
             bounded(&mut gate);
             seen(&gate, upload.key).room_bytes.unwrap() < BOUND / 2
@@ -187,13 +187,13 @@ fn programs_at(net: &AccessPoint, device: &str) -> usize {
 }
 
 #[test]
-fn a_transfer_is_held_at_its_bound() {
-    held_at_its_bound("a_transfer_is_held_at_its_bound", |net| net.v4(Host::Server), "s0", true);
+fn a_transfer_stays_at_its_bound() {
+    held_at_its_bound("a_transfer_stays_at_its_bound", |net| net.v4(Host::Server), "s0", true);
 }
 
 #[test]
-fn a_transfer_of_ipv6_is_held_at_its_bound_by_clsact_on_the_bridge() {
-    let test = "a_transfer_of_ipv6_is_held_at_its_bound_by_clsact_on_the_bridge";
+fn an_ipv6_transfer_stays_at_its_bound_with_clsact_on_the_bridge() {
+    let test = "an_ipv6_transfer_stays_at_its_bound_with_clsact_on_the_bridge";
     held_at_its_bound(test, |net| net.v6(Host::Server), "br0", false);
 }
 
@@ -247,8 +247,8 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
         upload.during(|| {
             let received = || upload.received.load(Ordering::Relaxed);
             let start = received();
-            // A new connection is bounded from its beginning, but for the window of its SYN-ACK, 64
-            // kB: a promise, too.
+            // A new connection is bounded from its beginning, except for the window of its SYN-ACK,
+            // 64 kB, whose right edge must not move left either.
             while received() < start + 3_000_000 {
                 let now = advertised(&upload.near);
                 let most = if received() < start + 500_000 { 70_000 } else { BOUND + 1024 };
@@ -309,8 +309,8 @@ fn a_transfer_is_plain_soon_after_a_kill_with_clsact() {
 }
 
 #[test]
-fn devices_that_cannot_have_it_are_named() {
-    let test = "devices_that_cannot_have_it_are_named";
+fn devices_that_do_not_support_the_gate_are_named() {
+    let test = "devices_that_do_not_support_the_gate_are_named";
     let Some(net) = AccessPoint::or_skip(test, 0) else { return };
     let Some(mut gate) = load(test, true) else { return };
     let missing = net.inside(Host::AccessPoint, || gate.attach("nothing")).unwrap_err();

@@ -1,4 +1,4 @@
-//! A file, from its bytes to its verdicts.
+//! Analyses a file, from its bytes to its verdicts.
 
 use crate::error::IdentifyError;
 use crate::input::{self, Input, Kind};
@@ -22,9 +22,9 @@ use yuzuri_trace::{Filter, Flow};
 pub struct Options {
     /// Segments with payload that a direction must have for a verdict.
     pub min_segments: u64,
-    /// Which flows; of a capture the sender is the local end.
+    /// The flows to analyse; in a capture, the sender counts as the local end.
     pub filter: Filter,
-    /// Whether the rounds are kept once the verdict is made: an hour of them takes megabytes.
+    /// Whether the rounds are kept after the verdict: an hour of them takes megabytes.
     pub rounds: bool,
     /// Whether flows of captures are written to disk as JSON once they are judged: for callers that
     /// only need the document.
@@ -55,9 +55,9 @@ impl Default for Options {
 /// The result for a file.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was read, as far as its report says.
+    /// It was read, completely or as far as its report states.
     Read(Box<FileReport>),
-    /// It is of no kind that is read.
+    /// It has no supported format.
     NotOurs(IdentifyError),
 }
 
@@ -98,7 +98,7 @@ fn read(
     let input = Input::open(path, stop, progress)?;
     report.kind = input.kind;
     match input.kind {
-        // Of a capture the magic number may come late.
+        // The magic number of a capture may come late.
         Some(Kind::Capture) | None => captures(input, report, options),
         Some(kind) => known::read(kind, input.whole, report, options),
     }
@@ -164,7 +164,7 @@ struct Sorter<'a> {
     room: usize,
 }
 
-/// The state of a flow that passes the filter, besides its segments.
+/// The state of a flow that passes the filter, in addition to its segments.
 struct State {
     key: FlowKey,
     /// By end.
@@ -191,7 +191,7 @@ impl Part for Sorter<'_> {
         }
         self.tracker.segment(segment);
         if let Some(live) = &self.options.live {
-            self.look(live, segment.flow);
+            self.update_live(live, segment.flow);
         }
     }
 
@@ -222,8 +222,8 @@ impl<'a> Sorter<'a> {
         }
     }
 
-    /// Judges the flow in its present state, if that is due.
-    fn look(&mut self, live: &Live, slot: FlowSlot) {
+    /// Evaluates the flow's present state, if that is due.
+    fn update_live(&mut self, live: &Live, slot: FlowSlot) {
         let Some(State { key, paces, .. }) = &mut self.states[slot.index()] else { return };
         let [lower, higher] = self.tracker.rounds(slot);
         // Evaluate both: each evaluation counts as its turn.
@@ -268,7 +268,7 @@ impl<'a> Sorter<'a> {
                     continue;
                 }
                 if !self.options.rounds {
-                    // The first stays, by which directions are sorted.
+                    // Keep the first one, by which directions are sorted.
                     report.verdict.window_trace.rounds.truncate(1);
                     report.verdict.window_trace.rounds.shrink_to_fit();
                     report.verdict.predicted = Vec::new();
@@ -276,7 +276,7 @@ impl<'a> Sorter<'a> {
                 self.flows.push(report);
             }
         }
-        // Marks that are not drawn make room for others.
+        // Marks that are not drawn leave their place to others.
         self.room += held - kept;
         self.counted.little_data += u64::from(!enough);
     }

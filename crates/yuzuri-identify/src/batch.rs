@@ -1,4 +1,4 @@
-//! Many files side by side, their reports in the order in which the files were given.
+//! Analyses many files in parallel; their reports keep the order in which the files were given.
 
 use crate::analyse::{Options, Outcome, analyse};
 use crate::error::IdentifyError;
@@ -19,8 +19,8 @@ pub struct Entry {
     pub path: PathBuf,
     /// Its size, 0 if unknown.
     pub bytes: u64,
-    /// The folder it was found in, as a place among those that were given; files of folders may be
-    /// of any kind.
+    /// The folder it was found in, as an index into those that were given; files in folders may
+    /// have any format.
     pub folder: Option<usize>,
 }
 
@@ -36,7 +36,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of paths of files and folders, and `-`.
+    /// A plan for paths of files and folders, and `-`.
     pub fn of(paths: &[PathBuf]) -> Plan {
         let mut plan = Plan::default();
         for path in paths {
@@ -69,7 +69,7 @@ impl Plan {
         entries.sort_by_key(|entry| entry.file_name());
         for entry in entries {
             let path = entry.path();
-            // A link to a folder may lead back up: only links to files are followed.
+            // A link to a folder may form a loop: follow links to files only.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.folder(&path, root);
             } else if let Ok(about) = std::fs::metadata(&path)
@@ -91,19 +91,19 @@ impl Plan {
 pub struct Totals {
     /// Files that were analysed to their end.
     pub files: u64,
-    /// Files of folders that are of no kind that is read.
+    /// Files in folders without a supported format.
     pub others: u64,
-    /// Files and folders that could not be read, or not to their end.
+    /// Files and folders that could not be read completely.
     pub failed: u64,
     /// Directions of flows with a verdict.
     pub flows: u64,
     /// Of these, named.
     pub named: u64,
-    /// Files that the user's wish to stop left unread, or cut short.
+    /// Files that were not read completely because the user stopped the program.
     pub unread: u64,
 }
 
-/// Watches the work: bytes that were read, and files that are done.
+/// Receives the progress: bytes read, and files finished.
 pub trait Watch: Sync {
     /// This many more bytes were read.
     fn bytes(&self, bytes: u64);
@@ -111,7 +111,7 @@ pub trait Watch: Sync {
     fn done(&self, entry: &Entry);
 }
 
-/// Analyses a file; a fault of ours in one file must not take the others with it.
+/// Analyses a file; an internal error in one file must not affect the others.
 fn guarded(path: &Path, options: &Options, stop: &AtomicBool, watch: &dyn Watch) -> Outcome {
     let work = || analyse(path, options, stop, &|bytes| watch.bytes(bytes));
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
@@ -121,8 +121,8 @@ fn guarded(path: &Path, options: &Options, stop: &AtomicBool, watch: &dyn Watch)
     })
 }
 
-/// How far workers may run ahead of the first file whose report is still awaited, in files for each
-/// of them: reports wait in memory.
+/// How many files each worker may be ahead of the first file whose report is missing: later reports
+/// wait in memory.
 const AHEAD: usize = 4;
 
 /// Analyses all files on `jobs` threads; reports come in the order of the plan.
@@ -214,7 +214,7 @@ pub fn run(
                 release(awaited);
             }
             if result.is_err() {
-                // Nothing more is wanted: workers skip the rest.
+                // The user stopped the program: workers skip the rest.
                 stop.store(true, Ordering::Relaxed);
                 release(usize::MAX);
             }

@@ -1,4 +1,4 @@
-//! Verdicts and rounds as Parquet, for pandas, Polars, DuckDB and their like.
+//! Verdicts and rounds as Parquet, for pandas, Polars, DuckDB and similar tools.
 
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
@@ -21,7 +21,7 @@ use yuzuri_infer::window_trace::Round;
 pub const FLOWS: &str = "flows.parquet";
 /// Name of the file with a row for each round.
 pub const ROUNDS: &str = "rounds.parquet";
-/// Rows of a group, which is held in memory before it is written.
+/// Rows per row group, which stays in memory until it is written.
 const GROUP_ROWS: usize = 64 << 10;
 
 /// A column that is being filled.
@@ -98,7 +98,8 @@ impl Builder {
     }
 }
 
-/// A Parquet file being written, next to the path that it takes when it is complete.
+/// A Parquet file being written, next to its final path, to which it is renamed when it is
+/// complete.
 struct Table {
     path: PathBuf,
     part: PathBuf,
@@ -109,7 +110,7 @@ struct Table {
 }
 
 impl Table {
-    /// With the columns of a row.
+    /// Creates the file with the columns of a row.
     fn new(path: PathBuf, row: &[(&'static str, &'static str, Value<'_>)]) -> Result<Table, IdentifyError> {
         let columns: Vec<Builder> = row.iter().map(|(_, _, value)| Builder::of(value)).collect();
         let fields: Vec<Field> = row
@@ -165,8 +166,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Begins both in a folder, which is made if it is not there. They replace older ones once they
-    /// are whole.
+    /// Begins both files in a folder, which is created if necessary. They replace older ones once
+    /// they are complete.
     pub fn new(folder: &Path) -> Result<Tables, IdentifyError> {
         std::fs::create_dir_all(folder).map_err(IdentifyError::write(folder))?;
         let flow = FlowReport::new(
@@ -192,14 +193,14 @@ impl Tables {
         Ok(())
     }
 
-    /// Ends both.
+    /// Completes both files.
     pub fn finish(self) -> Result<(), IdentifyError> {
         self.flows.finish()?;
         self.rounds.finish()
     }
 }
 
-/// Texts of a row that are made for it.
+/// Texts created for a row.
 struct RowTexts {
     from: String,
     to: String,

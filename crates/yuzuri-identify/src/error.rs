@@ -1,13 +1,13 @@
-//! Errors, worded with what to do.
+//! The errors; each message says what to do.
 
 use std::io;
 use yuzuri_capture::{OpenError, ReadError};
 use yuzuri_trace::recording;
 
-/// Why a file could not be read, or an output not be written.
+/// Why a file could not be read, or an output could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentifyError {
-    /// It could not be opened, or its beginning not be read.
+    /// It could not be opened, or its beginning could not be read.
     #[error("opening {name}: {source}; {}", open_hint(source))]
     Open {
         /// Which (`standard input` for `-`).
@@ -23,7 +23,7 @@ pub enum IdentifyError {
         /// Why.
         source: io::Error,
     },
-    /// Nothing in a folder is of a kind that is read.
+    /// A folder contains no file with a supported format.
     #[error(
         "the folder {name} contains no capture, recording or window log ({others} other files); it needs files from tcpdump, \
          `yuzuri watch --record`, the tracepoint tcp_probe or `ss -ti`"
@@ -34,7 +34,7 @@ pub enum IdentifyError {
         /// Files of other kinds in it.
         others: u64,
     },
-    /// It is neither a capture nor any other kind that is read.
+    /// It has no supported format.
     #[error(
         "{0}. A recording of yuzuri (*.arrows), rows of the tracepoint tcp_probe and the output of `ss -ti` are read as well"
     )]
@@ -64,7 +64,7 @@ pub enum IdentifyError {
         /// Which.
         name: String,
     },
-    /// Something in here failed that must not.
+    /// An internal error.
     #[error(
         "analysing {name} failed because of a bug in yuzuri (the lines above show where); please report it, with the file if you can share it"
     )]
@@ -72,7 +72,7 @@ pub enum IdentifyError {
         /// Which.
         name: String,
     },
-    /// Flows could not be written away.
+    /// Flows could not be written to the temporary file.
     #[error(
         "keeping flows in a temporary file in {}: {source}; check free space and permissions there, or set TMPDIR to another folder",
         std::env::temp_dir().display()

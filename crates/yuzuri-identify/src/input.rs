@@ -1,4 +1,4 @@
-//! A file of unknown kind: its beginning is examined, and put back.
+//! Opens a file of unknown format: examines its beginning, and puts it back.
 
 use crate::error::IdentifyError;
 use serde::Serialize;
@@ -11,10 +11,10 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_capture::{Compression, Unpacked, is_capture};
 use yuzuri_exit::stopped;
 
-/// Of the file as it lies there: more than a block of any of the compressions, so that something
-/// can be unpacked.
+/// Bytes of the file to examine: more than a block of any supported compression, so that something
+/// can be decompressed.
 const RAW_BYTES: usize = 256 << 10;
-/// Of it unpacked: lines of a trace may come long after its beginning.
+/// Decompressed bytes to examine: lines of a trace may come long after its beginning.
 const UNPACKED_BYTES: usize = 64 << 10;
 /// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In words.
+    /// The format as text.
     pub fn words(self) -> &'static str {
         match self {
             Kind::Capture => "capture",
@@ -45,8 +45,8 @@ impl Kind {
     }
 }
 
-/// A reader that reports how much was read, and fails once a stop is requested: any reading ends
-/// soon.
+/// A reader that reports how much was read, and fails once a stop is requested, so that any reading
+/// ends soon.
 pub struct Watched<'a> {
     reader: Box<dyn Read + Send>,
     progress: &'a (dyn Fn(u64) + Sync),
@@ -98,7 +98,7 @@ impl Read for Piece {
 pub struct Input<'a> {
     /// Its kind; `None`: none of the supported ones.
     pub kind: Option<Kind>,
-    /// All of it.
+    /// The whole file.
     pub whole: Whole<'a>,
     /// The rest of `whole` after the beginning, if it can be read again and is not compressed.
     rest: Option<Piece>,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_or_a_device_is_read_once() {
+    fn compressed_files_and_devices_are_read_once() {
         let stop = AtomicBool::new(false);
         let mut packed = tempfile::NamedTempFile::new().unwrap();
         packed.write_all(&zstd::encode_all(&b"text"[..], 1).unwrap()).unwrap();

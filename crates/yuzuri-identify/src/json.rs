@@ -1,4 +1,4 @@
-//! Everything as one document of JSON, written file by file.
+//! All results as one JSON document, written file by file.
 
 use crate::batch::Totals;
 use crate::error::IdentifyError;
@@ -6,7 +6,7 @@ use crate::report::{FileReport, FlowReport};
 use std::io::Write;
 use std::path::Path;
 
-/// The version of the document's form; it changes when a reader of the former form would fail.
+/// The version of the document's format; it changes with every incompatible change.
 pub const FORMAT: u32 = 1;
 
 /// Writes the document: `{"format":1,"yuzuri":...,"files":[...],"totals":{...}}`.
@@ -17,7 +17,7 @@ pub struct Document<W: Write> {
 }
 
 impl<W: Write> Document<W> {
-    /// Begins it. Rounds are left out unless `rounds`.
+    /// Begins the document. Rounds are omitted unless `rounds` is set.
     pub fn new(mut out: W, rounds: bool) -> Result<Document<W>, IdentifyError> {
         let version = env!("CARGO_PKG_VERSION");
         write!(out, "{{\"format\":{FORMAT},\"yuzuri\":\"{version}\",\"files\":[").map_err(failed)?;
@@ -29,7 +29,8 @@ impl<W: Write> Document<W> {
         let comma = if self.files == 0 { "\n" } else { ",\n" };
         self.files += 1;
         self.out.write_all(comma.as_bytes()).map_err(failed)?;
-        // Flows come one by one: all others' fields first, which end with an empty list of them.
+        // Flows are written one by one. All other fields come first; they end with an empty list of
+        // flows.
         let flows = std::mem::take(&mut report.flows);
         let head = serde_json::to_string(report).map_err(|error| failed(error.into()));
         report.flows = flows;
@@ -52,7 +53,7 @@ impl<W: Write> Document<W> {
         self.out.write_all(b"]}").map_err(failed)
     }
 
-    /// Ends it.
+    /// Completes the document.
     pub fn finish(mut self, totals: &Totals) -> Result<W, IdentifyError> {
         self.out.write_all(b"\n],\"totals\":").map_err(failed)?;
         serde_json::to_writer(&mut self.out, totals).map_err(|error| failed(error.into()))?;
@@ -63,7 +64,7 @@ impl<W: Write> Document<W> {
 
 /// Writes a flow as in the document.
 pub(crate) fn flow(out: &mut impl Write, flow: &mut FlowReport, rounds: bool) -> std::io::Result<()> {
-    // Restore the omitted part: others need it.
+    // Restore the omitted part, which is used elsewhere.
     let left_out = (!rounds).then(|| {
         let verdict = &mut flow.verdict;
         (std::mem::take(&mut verdict.window_trace.rounds), std::mem::take(&mut verdict.predicted))

@@ -14,9 +14,9 @@ use yuzuri_stats::{upper_median, upper_median_by};
 /// The properties of a log of windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LogFacts {
-    /// Rows that were read: records of a flow.
+    /// Rows read: records of a flow.
     pub rows: u64,
-    /// Rows that could not be read: cut lines, numbers that are none.
+    /// Rows that could not be read: truncated lines, invalid numbers.
     pub unreadable: u64,
     /// Whether the log ended within an entry; everything before that was read.
     pub cut: bool,
@@ -31,11 +31,11 @@ pub struct LogFacts {
 /// Flows without a verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counted {
-    /// Flows that were seen, all.
+    /// All flows of the file.
     pub flows: u64,
     /// Flows none of whose directions had enough data.
     pub little_data: u64,
-    /// Flows that the filter left out.
+    /// Flows that the filter excluded.
     pub filtered: u64,
 }
 
@@ -48,7 +48,7 @@ impl std::ops::AddAssign for Counted {
     }
 }
 
-/// A direction of a flow, in few numbers.
+/// A summary of a direction of a flow.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Rounds.
@@ -67,14 +67,14 @@ pub struct Summary {
     pub in_recovery: u64,
     /// Median of the rounds' windows, segments.
     pub window_median: f32,
-    /// The greatest, segments.
+    /// The largest of these windows, segments.
     pub window_greatest: f32,
     /// Median of the rounds' mean round-trip times, µs.
     pub rtt_median_us: u32,
 }
 
 impl Summary {
-    /// Of a window trace.
+    /// The summary of a window trace.
     pub fn of(window_trace: &WindowTrace) -> Summary {
         let rounds = &window_trace.rounds;
         let count = |f: &dyn Fn(&yuzuri_infer::window_trace::Round) -> bool| {
@@ -108,7 +108,7 @@ pub struct FlowReport {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Its window trace in few numbers.
+    /// The summary of its window trace.
     pub summary: Summary,
     /// The name given by the sender's kernel, if the file contains it.
     pub kernel_name: Option<String>,
@@ -117,8 +117,8 @@ pub struct FlowReport {
     pub sequence: Option<Box<Sequence>>,
 }
 
-/// Why an answer is not sure that the sender's kernel contradicts. A kernel names the module: BBR
-/// v3 is `bbr` to it, too.
+/// A note on an answer that the sender's kernel contradicts. The kernel reports the module name:
+/// BBR v3 is `bbr` as well.
 fn contradicted(answer: &Answer, kernel: &str) -> Option<String> {
     let Answer::Named { name, set } = answer else { return None };
     let module = |name: &String| Algorithm::named(name).map(|algorithm| algorithm.facts().kernel_name);
@@ -128,7 +128,7 @@ fn contradicted(answer: &Answer, kernel: &str) -> Option<String> {
 }
 
 impl FlowReport {
-    /// Of a verdict.
+    /// The report of a verdict.
     pub fn new(mut verdict: Verdict, kernel_name: Option<String>) -> FlowReport {
         if let Some(because) = kernel_name.as_deref().and_then(|kernel| contradicted(&verdict.answer, kernel))
         {
@@ -187,16 +187,16 @@ pub struct FileReport {
     pub log: Option<LogFacts>,
     /// Flows without a verdict.
     pub counted: Counted,
-    /// Why it could not be read, or not to its end.
+    /// Why it could not be read completely.
     pub error: Option<String>,
     /// Whether the user ended it before the file's end.
     pub stopped: bool,
-    /// Flows that were written away as they were judged, instead of below
+    /// Flows that were written to disk after their verdict, instead of `flows`
     /// ([`Options::spill`](crate::analyse::Options::spill)).
     #[serde(skip)]
     pub spilled: Option<Arc<Spilled>>,
-    /// Directions of flows, in the order of their beginnings. The last field: the document writes
-    /// them one by one.
+    /// Directions of flows, in the order in which the flows began. The last field, because the
+    /// document writes them one by one.
     pub flows: Vec<FlowReport>,
 }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_contradicts_is_not_sure() {
+    fn a_name_that_the_kernel_contradicts_is_not_certain() {
         let because = contradicted(&named(&["bbr3"]), "cubic");
         assert!(because.is_some_and(|because| because.contains("bbr3") && because.contains("cubic")));
         assert_eq!(contradicted(&named(&["lp", "reno"]), "reno"), None, "it is in the set");

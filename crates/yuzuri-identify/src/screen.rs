@@ -13,8 +13,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// For a plan; `quiet` shows nothing. If standard error is not a terminal, nothing is shown
-    /// either.
+    /// The progress bar for a plan. Nothing is shown if `quiet` is set, or if standard error is not
+    /// a terminal.
     pub fn new(plan: &Plan, quiet: bool) -> Screen {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
         let known =
@@ -42,7 +42,7 @@ impl Screen {
         });
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

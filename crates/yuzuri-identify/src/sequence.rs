@@ -2,7 +2,8 @@
 
 use yuzuri_capture::{End, Flags, Segment};
 
-/// Marks that are kept of all flows of a part together, and of one direction: 32 bytes each.
+/// Maximum number of marks of all flows of a part together, and of one direction; each takes 32
+/// bytes.
 pub(crate) const MAX_MARKS: usize = 2_000_000;
 const MAX_OF_ONE: usize = 400_000;
 
@@ -20,7 +21,7 @@ pub enum What {
     Selective(u64, u64),
 }
 
-/// Something that passed, when.
+/// A mark: an event with its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// Nanoseconds since 1970.
@@ -34,7 +35,7 @@ pub struct Mark {
 pub struct Sequence {
     /// The marks.
     pub marks: Vec<Mark>,
-    /// Whether more passed than is kept.
+    /// Whether marks were omitted.
     pub is_cut: bool,
 }
 
@@ -45,9 +46,9 @@ struct Follower {
     /// The sequence number at the highest position sent, and that position. Positions begin high
     /// enough for late segments.
     highest: Option<(u32, u64)>,
-    /// Of the receiver's window.
+    /// The scale of the receiver's window.
     scale: Option<u8>,
-    /// The receiver's last acknowledgement and window's end.
+    /// The receiver's last acknowledgement, and the right edge of its window.
     last: Option<(u64, Option<u64>)>,
 }
 
@@ -60,7 +61,7 @@ impl Follower {
         Some(place.wrapping_add_signed(i64::from(number.wrapping_sub(base) as i32)))
     }
 
-    /// Whether it was kept.
+    /// Adds a mark; returns whether there was room.
     fn keep(&mut self, time_ns: i64, what: What, room: &mut usize) {
         if *room == 0 || self.sequence.marks.len() >= MAX_OF_ONE {
             self.sequence.is_cut = true;
@@ -201,9 +202,9 @@ mod tests {
         both.take(End::Lower).marks.iter().map(|mark| mark.what).collect()
     }
 
-    /// Numbers that run over, a hole that is filled, and a window with a scale.
+    /// Sequence numbers that wrap, a hole that is filled, and a window with a scale.
     #[test]
-    fn places_count_from_the_first_byte_whatever_its_number() {
+    fn offsets_count_from_the_first_byte() {
         let base = u32::MAX - 1500;
         let mut syn = segment(0, End::Lower, base.wrapping_sub(1), 0, 0);
         syn.flags = Flags::SYN;
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_reported_missing() {
+    fn flows_beyond_the_limit_are_reported_missing() {
         let (mut both, mut room) = (Sequences::default(), 2);
         for n in 0..3 {
             both.add(&segment(n.into(), End::Lower, n * 1000, 0, 1000), &mut room);

@@ -1,5 +1,5 @@
-//! Flows written away as JSON while a capture is read, and read back in their order: a million of
-//! them would fill gigabytes.
+//! Writes flows to disk as JSON while a capture is read, and reads them back in order: a million of
+//! them would take gigabytes of memory.
 
 use crate::error::IdentifyError;
 use crate::json;
@@ -11,14 +11,15 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileExt;
 
-/// Bytes of JSON that are packed together.
+/// Bytes of JSON per compressed block.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Blocks held unpacked while they are read: flows that began one after the other mostly end so.
+/// Decompressed blocks cached while they are read: flows that began one after the other mostly end
+/// in the same order.
 const BLOCKS: usize = 64;
-/// Places that are sorted together: of a million flows none is moved while they are sorted by parts
-/// and merged as they are read.
+/// Entries per sorted run. The runs are sorted separately, and merged while they are read, so that
+/// a million flows need not be moved.
 const RUN: usize = 1 << 15;
-/// A fast level: verdicts of flows are much alike.
+/// A fast compression level: the verdicts of flows are similar.
 const LEVEL: i32 = 1;
 /// An address and a port, in the order of addresses; all zeros is none.
 type PackedAddress = [u8; 19];
@@ -35,17 +36,17 @@ struct Place {
     bytes: u32,
 }
 
-/// Flows of a part of a capture, written away as they come.
+/// The flows of a part of a capture, written to disk as they end.
 #[derive(Debug)]
 pub struct Spill {
     block: Vec<u8>,
     block_bytes: usize,
-    /// Places in a run.
+    /// Entries per run.
     run: usize,
-    /// By number: the position in the file, compressed.
+    /// By block number: its position in the file, compressed.
     blocks: Vec<(u64, u32)>,
     end: u64,
-    /// None until there is more than a block.
+    /// The file; `None` until there is more than one block.
     file: Option<File>,
     /// In runs, each of which is sorted later.
     places: Vec<Vec<Place>>,
@@ -55,7 +56,7 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Nothing so far. Rounds are left out unless `rounds`.
+    /// Without flows. Rounds are omitted unless `rounds` is set.
     pub fn new(rounds: bool) -> Spill {
         Spill::with_sizes(rounds, BLOCK_BYTES, RUN)
     }
@@ -103,8 +104,8 @@ impl Spill {
         match self.places.last_mut() {
             Some(run) if run.len() < self.run => run.push(place),
             _ => {
-                // A small capture has few, and its run grows as it needs; the next ones are as
-                // large as they may be.
+                // The run of a small capture grows as needed; further runs are allocated at full
+                // size.
                 let mut run = Vec::with_capacity(if self.places.is_empty() { 0 } else { self.run });
                 run.push(place);
                 self.places.push(run);
@@ -160,16 +161,16 @@ fn packed(address: Option<SocketAddr>) -> PackedAddress {
     packed
 }
 
-/// All flows of a capture, written away.
+/// All flows of a capture, on disk.
 #[derive(Debug, Default)]
 pub struct Spilled {
     parts: Vec<Spill>,
-    /// Each sorted.
+    /// The sorted runs.
     runs: Vec<Vec<Place>>,
 }
 
 impl Spilled {
-    /// Of the parts of a capture.
+    /// Combines the parts of a capture.
     pub fn of(mut parts: Vec<Spill>) -> Result<Spilled, IdentifyError> {
         if let Some(error) = parts.iter_mut().find_map(|part| part.failed.take()) {
             return Err(failed(error));
@@ -185,17 +186,17 @@ impl Spilled {
         Ok(Spilled { parts, runs })
     }
 
-    /// Flows.
+    /// The number of flows.
     pub fn flows(&self) -> u64 {
         self.runs.iter().map(|run| run.len() as u64).sum()
     }
 
-    /// Of these, named.
+    /// How many of these were named.
     pub fn named(&self) -> u64 {
         self.parts.iter().map(|part| part.named).sum()
     }
 
-    /// All places, sorted: the least of all runs each time.
+    /// All entries, sorted: a merge of the runs.
     fn sorted(&self) -> impl Iterator<Item = Place> {
         let begin = self
             .runs
@@ -210,7 +211,7 @@ impl Spilled {
         })
     }
 
-    /// The JSON of each flow, in the order of their beginnings.
+    /// The JSON of each flow, in the order in which the flows began.
     pub fn each(
         &self,
         mut take: impl FnMut(&[u8]) -> Result<(), IdentifyError>,
@@ -259,11 +260,12 @@ mod tests {
         out
     }
 
-    /// Flows that do not end as they began, over two parts.
+    /// Flows that end in another order than they began, in two parts.
     fn spilled(block_bytes: usize, run: usize, rounds: bool) -> Vec<Vec<u8>> {
         let mut parts = [(); 2].map(|()| Spill::with_sizes(rounds, block_bytes, run));
         for n in 0..400u16 {
-            // 7 and 400 have no factor in common: each time comes once, but for the last bits.
+            // 7 and 400 have no common factor, so that each time occurs once, except for the last
+            // bits.
             let at = i64::from(u32::from(n) * 7 % 400 / 2);
             parts[usize::from(n % 2)].push(flow(at, 1000 + n));
         }
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_come_back_as_they_were_in_the_order_of_their_beginnings() {
+    fn stored_flows_are_read_back_unchanged_in_start_order() {
         let mut expected: Vec<(i64, u16)> =
             (0..400u16).map(|n| (i64::from(u32::from(n) * 7 % 400 / 2), 1000 + n)).collect();
         expected.sort_unstable();

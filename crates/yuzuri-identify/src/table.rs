@@ -1,4 +1,4 @@
-//! Verdicts as a table for a terminal, and a single one in words.
+//! Verdicts as a table for a terminal, and a single one as text.
 
 use crate::report::{FileReport, FlowReport};
 use console::{measure_text_width, truncate_str};
@@ -7,7 +7,7 @@ use yuzuri_infer::verdict::Answer;
 use yuzuri_infer::window_trace::CapturePoint;
 use yuzuri_trace::visible;
 
-/// A file's lines, its rounds forgotten.
+/// The rows of a file, without its rounds.
 #[derive(Debug, Clone, Default)]
 struct Section {
     head: String,
@@ -42,10 +42,10 @@ const COLUMNS: [Column; 11] = [
 /// The index of the column that takes the remaining width: the algorithms not distinguished, or why
 /// there is no name.
 const WORDS: usize = COLUMNS.len() - 1;
-/// Room that column must have, before others are left out.
+/// The minimum width of that column; below it, other columns are omitted.
 const WORDS_WIDTH: usize = 16;
 
-/// Gathers reports, then prints them.
+/// Collects reports, and then prints them.
 #[derive(Debug, Default)]
 pub struct Table {
     sections: Vec<Section>,
@@ -136,7 +136,7 @@ impl Table {
 
 const NOTHING: &str = "-";
 
-/// A file in a line.
+/// A file on one line.
 fn head(report: &FileReport) -> String {
     let mut text = format!("{}: ", report.path);
     let Some(kind) = report.kind else { return text + "not read" };
@@ -221,7 +221,7 @@ pub fn many(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Where a flow was observed, in a word.
+/// Where a flow was observed, as one word.
 pub fn capture_point(capture_point: CapturePoint) -> &'static str {
     match capture_point {
         CapturePoint::Sender => "sender",
@@ -324,7 +324,7 @@ fn words(flow: &FlowReport) -> String {
     text
 }
 
-/// Broken at spaces; lines of lists hang.
+/// Wraps text at spaces; list items get a hanging indent.
 fn wrapped(text: &str, width: Option<usize>) -> String {
     let Some(width) = width.map(|width| width.max(30)) else { return text.to_owned() };
     let mut out = String::new();

@@ -14,7 +14,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes it, if it is not there.
+    /// Creates the folder, if necessary.
     pub fn new(path: &Path) -> Result<Folder, IdentifyError> {
         std::fs::create_dir_all(path).map_err(IdentifyError::write(path))?;
         Ok(Folder { path: path.to_owned(), graphs: 0 })
@@ -102,7 +102,7 @@ mod tests {
     use yuzuri_infer::window_trace::WindowTrace;
 
     #[test]
-    fn a_graph_has_each_mark_at_its_place() {
+    fn a_graph_draws_each_mark_at_its_position() {
         let mark = |time_ns, what| Mark { time_ns, what };
         let sequence = Sequence {
             marks: vec![

@@ -1,4 +1,4 @@
-//! One algorithm on different hosts: ticks of the clock, ends of slow start, constants.
+//! One algorithm on different hosts: clock tick, exit of slow start, constants.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use yuzuri_infer::verdict::Answer;
 use yuzuri_sim::SenderConfig;
 use yuzuri_sim::cc::{Algorithm, CubicConstants, SlowStartExit};
 
-/// The names that a capture at this sender gets, the first first.
+/// The names found for a capture at this sender, the best first.
 fn named(config: &SenderConfig) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("it.pcap");
@@ -40,7 +40,7 @@ fn cubic_has_one_name_whatever_its_clock_and_the_end_of_its_slow_start() {
 }
 
 #[test]
-fn cubics_that_keep_eight_tenths_have_a_name_of_their_own() {
+fn cubic_with_beta_0_8_has_its_own_name() {
     let of = |cubic| named(&SenderConfig { cubic: Some(cubic), ..SenderConfig::default() })[0].clone();
     for constants in
         [CubicConstants::APPLE_OLD, CubicConstants::BETA_EIGHT_TENTHS, CubicConstants::IPHONE_2017]

@@ -1,5 +1,4 @@
-//! The 72 cycles that Hozumi 2017 measured: the constants it prints come out of the readings it
-//! prints.
+//! The 72 cycles that Hozumi 2017 measured: the printed readings give the printed constants.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +8,7 @@ use yuzuri_infer::cubic::Cycle;
 const WITHIN: f64 = 0.01;
 
 #[test]
-fn every_printed_constant_comes_out_of_the_readings() {
+fn every_documented_constant_is_measured() {
     let mut cycles = 0;
     for (name, table) in [
         ("Linux", include_str!("data/hozumi2017_cubic_linux.csv")),

@@ -1,4 +1,4 @@
-//! One connection in each form that is read: the same name, and nearly the same window trace.
+//! One connection in every supported format: the same name, and nearly the same window trace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -49,7 +49,7 @@ fn forms(run: &Run, folder: &Path) -> Vec<(Kind, std::path::PathBuf)> {
 }
 
 #[test]
-fn every_form_gives_the_same_name() {
+fn every_input_format_gives_the_same_name() {
     for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Scalable, Algorithm::Htcp] {
         let folder = tempfile::tempdir().unwrap();
         let run = run(algorithm, LINE);
@@ -104,7 +104,7 @@ fn window_traces_agree() {
         let all = window_trace.acked_bytes as f32 / window_trace.mss_bytes as f32;
         assert!((rounds / all - 1.0).abs() < 0.02, "{kind:?}: {rounds} of {all}");
     }
-    // The round-trip times come back out of the smoothed ones.
+    // The round-trip times are recovered from the smoothed ones.
     let rtt = |report: &FileReport| f64::from(report.flows[0].summary.rtt_median_us);
     for report in &reports[1..3] {
         assert!(
@@ -142,8 +142,8 @@ fn without_a_clock_the_sockets_own_is_used_or_its_lack_reported() {
     assert!((7.0..10.0).contains(&seconds), "{seconds}");
 }
 
-/// A log polled each 20 ms shows what happens in round trips of 100 to 200 ms, one polled each
-/// second does not: it names nobody, and says why.
+/// A log polled every 20 ms shows what happens in round trips of 100 to 200 ms. One polled every
+/// second does not: it gives no name, but the reason.
 #[test]
 fn a_log_that_was_polled_too_rarely_is_unknown() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Completions and manual pages of `yuzuri-identify` are its help's own.
+//! Completions and manual pages of `yuzuri-identify` are generated from its help texts.
 
 #[path = "../../yuzuri-manual/tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! The program as people call it: words, tables, documents, exit codes, and inputs that are none.
+//! The program as called by users: arguments, tables, documents, exit codes, and invalid inputs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use std::process::{Command, Output, Stdio};
 use yuzuri_capture::{Framing, NewSegment, PcapWriter};
 use yuzuri_sim::cc::Algorithm;
 
-/// Calls the program in a folder, so that names in outputs are short.
+/// Runs the program in a folder, so that names in outputs are short.
 fn identify(folder: &Path, words: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_yuzuri-identify");
     Command::new(program).args(words).current_dir(folder).stdin(Stdio::null()).output().unwrap()
@@ -43,7 +43,7 @@ fn golden(name: &str, found: &str) {
     assert_eq!(found, expected, "{}: UPDATE_GOLDEN=1 writes it anew", path.display());
 }
 
-/// Numbers become `#`: their values belong to the inference, the form does not.
+/// Replaces numbers by `#`: the inference determines their values, not the form of the output.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     for word in text.split_inclusive([' ', '\n', '(', ')']) {
@@ -70,7 +70,7 @@ fn the_table_has_its_form() {
     golden("table.txt", &without_numbers(&(head.join("\n") + "\n")));
 }
 
-/// Replaces all values of a document by their types; of lists only the first.
+/// Replaces all values of a document by their types; of a list only the first element stays.
 fn form(value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,
@@ -325,7 +325,7 @@ fn without_tcp_or_without_data_there_is_no_verdict() {
     let out = identify(folder.path(), &["short.pcap"]);
     assert_eq!(out.status.code(), Some(0));
     assert!(text(&out.stdout).contains("1 TCP flow, 1 with little data"), "{}", text(&out.stdout));
-    // Asked for, it is analysed, and nothing can be said.
+    // If it is requested explicitly, it is analysed, and the answer is unknown.
     let out = identify(folder.path(), &["--all", "short.pcap"]);
     assert_eq!(out.status.code(), Some(3), "{}", text(&out.stdout));
     assert!(text(&out.stdout).contains("unknown"), "{}", text(&out.stdout));
@@ -421,11 +421,12 @@ fn live_verdicts_come_while_the_file_is_written() {
     );
     assert!(!before.is_empty() && before.iter().all(|line| line["last"] == false));
     let names: Vec<&Value> = before.iter().map(|line| &line["answer"]["name"]).collect();
-    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "only changes are told: {names:?}");
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "only changes are reported: {names:?}");
     assert!(identify(Path::new("."), &["--live", "--json", "--all-rounds", "-"]).status.code() == Some(2));
 }
 
-/// A page wants the flows themselves: then they are not written away. The document is the same.
+/// The page needs the flows themselves, so that they are not written to disk. The document is the
+/// same.
 #[test]
 fn the_document_is_the_same_whether_flows_were_written_away() {
     let folder = with_capture();

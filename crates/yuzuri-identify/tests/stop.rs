@@ -1,4 +1,4 @@
-//! Ctrl-C while files are read of which nothing comes for long.
+//! Ctrl-C while a file is read that gives no results for a long time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use yuzuri_capture::{Framing, PcapWriter};
 
-/// More than is read before the signal is heard, by far.
+/// Far more than is read before the signal takes effect.
 const FILE_BYTES: u64 = 64 << 30;
 
-/// A file that continues almost endlessly with nothing: it takes no disk space.
+/// A sparse file that is almost endless and takes no disk space.
 fn with_nothing(path: &Path, beginning: &[u8]) {
     let mut file = File::create(path).unwrap();
     file.write_all(beginning).unwrap();
@@ -27,7 +27,7 @@ fn read_bytes(id: u32) -> u64 {
 }
 
 #[test]
-fn a_stop_is_heard_whatever_is_read() {
+fn a_stop_interrupts_any_reading() {
     let folder = tempfile::tempdir().unwrap();
     // Packets of no bytes, which hold no TCP.
     let capture = PcapWriter::new(Vec::new(), Framing::Ethernet, 96).unwrap().into_inner();
@@ -45,7 +45,7 @@ fn a_stop_is_heard_whatever_is_read() {
         let mut command = Command::new(program);
         command.args(words).current_dir(folder.path()).stdin(stdin);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        // It reads, and has long begun to listen for signals.
+        // It is reading, and installed its signal handler long before.
         while read_bytes(child.id()) < 16 << 20 {
             assert_eq!(child.try_wait().unwrap(), None, "{words:?}");
             std::thread::yield_now();

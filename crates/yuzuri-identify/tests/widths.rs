@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use yuzuri_sim::cc::Algorithm;
 
-/// Measures the page in a frame, all of its details open, and tells the parent how wide the page
-/// is, and of each table that ends beyond the frame whether it can be scrolled there.
+/// Measures the page in a frame, with all details open. Sends the parent the width of the page, and
+/// for each table that extends beyond the frame whether it can be scrolled.
 const MEASURE: &str = r#"<script>
 for (const details of document.querySelectorAll("details")) details.open = true;
 const width = document.documentElement.clientWidth;
@@ -21,7 +21,7 @@ const words = cut.slice(0, 3).map((table) => table.textContent.slice(0, 40));
 parent.document.title = JSON.stringify({ width, page: document.documentElement.scrollWidth, tables: tables.length, cut: words });
 </script>"#;
 
-/// What [`MEASURE`] told of a page in a frame so wide.
+/// The result of [`MEASURE`] for a page in a frame of this width.
 fn measured(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::Value {
     let escaped = format!("{page}{MEASURE}").replace('&', "&amp;").replace('"', "&quot;");
     let frame = format!(

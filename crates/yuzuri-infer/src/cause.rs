@@ -42,7 +42,7 @@ pub(crate) fn limited_elsewhere(
     ))
 }
 
-/// Says that too few rounds show a window, and what the others were.
+/// States that too few rounds show a window, and what limited the others.
 pub(crate) fn too_few(window_trace: &WindowTrace, counted: usize, enough: usize) -> String {
     let rounds = match counted {
         0 => "no round".to_owned(),
@@ -65,8 +65,8 @@ fn others(window_trace: &WindowTrace, counted: usize) -> String {
             "the application had no more to send",
         ),
     ];
-    let said: usize = others.iter().map(|(count, _)| count).sum();
-    others.push((rounds.len().saturating_sub(said + counted), "it was in slow start"));
+    let listed: usize = others.iter().map(|(count, _)| count).sum();
+    others.push((rounds.len().saturating_sub(listed + counted), "it was in slow start"));
     others.retain(|(count, _)| *count > 0);
     let words: Vec<String> = others.iter().map(|(count, what)| format!("{what} in {count}")).collect();
     if words.is_empty() {
@@ -75,7 +75,7 @@ fn others(window_trace: &WindowTrace, counted: usize) -> String {
     format!("of {} rounds {}", rounds.len(), words.join(", "))
 }
 
-/// What held a flow with hardly any evidence for an algorithm for most of its time, slow start
+/// What limited a flow with hardly any evidence for an algorithm for most of its time, slow start
 /// included.
 pub(crate) fn held_by(window_trace: &WindowTrace) -> Option<String> {
     let rounds = &window_trace.rounds;
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::window_trace::Limits;
 
-    /// Bursts of four rounds of 50 ms, and so long a pause after each.
+    /// Bursts of four rounds of 50 ms, each followed by a pause of this length.
     fn bursts(pause_ms: i64) -> WindowTrace {
         let rounds = (0..40).map(|n: i64| {
             let start_ns = (n * 50 + n / 4 * pause_ms) * 1_000_000;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_rounds_were_is_said() {
+    fn the_reasons_for_unused_rounds_are_listed() {
         assert_eq!(
             too_few(&bursts(20), 3, 8),
             "only 3 rounds after slow start showed the congestion window, and 8 are needed; of 40 rounds the application had no more to send \

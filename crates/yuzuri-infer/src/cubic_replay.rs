@@ -1,41 +1,41 @@
-//! CUBIC's C, found by replaying it: the one whose windows come nearest to those seen, where the
-//! Reno-friendly region, the clock's ticks and fast convergence are as the algorithm has them.
+//! Estimates CUBIC's C by replaying the algorithm: the C whose windows are nearest to the observed
+//! ones. The replay includes the Reno-friendly region, the clock's ticks and fast convergence.
 
 use crate::replay::{Chances, Prediction, Replay, replay};
 use crate::window_trace::WindowTrace;
 use std::collections::BTreeMap;
 use yuzuri_cca::{Cubic, CubicConstants, SlowStartExit};
 
-/// Where C is looked for, by its natural logarithm: from, steps, how many, and how fine around the
-/// nearest of them.
+/// The grid for C, by its natural logarithm: first value, step, number of steps, and finer step
+/// around the nearest of them.
 const FROM: f64 = -3.2;
 const COARSE: f64 = 0.25;
 const STEPS: i32 = 16;
 const FINE: f64 = 0.0125;
-/// Whether windows determine C: how far they move (root of the mean square, segments) between C by
-/// so much less and more (natural logarithm). Where the Reno-friendly region rules they hardly do,
-/// and half a segment of error would pass for half of C.
+/// Whether windows determine C: how far they move (root of the mean square, segments) if C changes
+/// by this much in either direction (natural logarithm). In the Reno-friendly region they hardly
+/// do, and an error of half a segment would change C by half.
 const FELT_STEP: f64 = 0.3;
 const MIN_FELT: f64 = 1.5;
-/// Rounds that must determine it.
+/// Minimum number of rounds that determine C.
 const MIN_ROUNDS: usize = 16;
 /// Error of a window in an epoch that is replayed well, segments.
 const EXACT: f64 = 0.5;
-/// Rounds of an epoch that count: they share their error.
+/// Maximum number of rounds that count in an epoch, because they share their error.
 const ROUNDS_COUNT: usize = 10;
-/// Of the normal distribution, how many standard deviations hold 95 %.
+/// Standard deviations of the normal distribution that contain 95 %.
 const NORMAL: f64 = 1.96;
 
-/// C of a CUBIC, and its standard error, of which 1.96 hold 95 %. Of several `forms` of the
-/// algorithm the one that comes nearest counts.
+/// C of a CUBIC, and its standard error, of which 1.96 contain 95 %. If the algorithm has several
+/// `forms`, the nearest one counts.
 pub fn c_by_replay(window_trace: &WindowTrace, forms: &[CubicConstants]) -> Option<(f64, f64)> {
     let fits = forms.iter().filter_map(|form| c_of_form(window_trace, *form));
     fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
 }
 
-/// How far each epoch of a replay is off, by the logarithm of the mean square: some go astray in
-/// whole, where a segment more before a reduction had made fast convergence another (RFC 9438,
-/// section 4.7), and must not outweigh those that are right.
+/// The residual of a replay: the logarithm of the mean square error of each epoch. Some epochs
+/// differ as a whole, because one segment more before a reduction would have changed fast
+/// convergence (RFC 9438, section 4.7); they must not outweigh those that fit.
 fn residuals(replay: &Replay) -> BTreeMap<u32, f64> {
     let of = |epoch: &[Prediction]| {
         let squares =
@@ -47,7 +47,7 @@ fn residuals(replay: &Replay) -> BTreeMap<u32, f64> {
     replay.rounds.chunk_by(|a, b| a.epoch == b.epoch).map(|epoch| (epoch[0].epoch, of(epoch))).collect()
 }
 
-/// How far two replays of the same window trace are apart, segments.
+/// The distance between two replays of the same window trace, segments.
 fn felt(one: &Replay, other: &Replay) -> f64 {
     let counted = |replay: &Replay| -> Vec<f32> {
         replay.rounds.iter().filter(|round| round.counts).map(|round| round.predicted).collect()
@@ -65,8 +65,8 @@ fn sums(grid: &[BTreeMap<u32, f64>], of: impl Fn(u32) -> bool) -> Vec<f64> {
     grid.iter().map(sum).collect()
 }
 
-/// Where the least of a row is, in steps from its begin, by the parabola through it and its
-/// neighbours.
+/// The position of the minimum of a row, in steps from its beginning, by the parabola through it
+/// and its neighbours.
 fn least(row: &[f64]) -> Option<f64> {
     let (place, _) = row.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1))?;
     let neighbours = (place > 0).then(|| (row[place - 1], row.get(place + 1)));
@@ -75,8 +75,8 @@ fn least(row: &[f64]) -> Option<f64> {
     Some(place as f64 + if bend > 0.0 { (before - after) / (2.0 * bend) } else { 0.0 })
 }
 
-/// Student's t: how many standard errors of so many degrees of freedom hold 95 %, by the first
-/// terms of its expansion (Cornish and Fisher).
+/// Student's t: the number of standard errors that contain 95 % for these degrees of freedom, by
+/// the first terms of its expansion (Cornish and Fisher).
 fn student(freedom: f64) -> f64 {
     let z = NORMAL;
     let g1 = (z.powi(3) + z) / 4.0;
@@ -85,9 +85,9 @@ fn student(freedom: f64) -> f64 {
     z + g1 / freedom + g2 / freedom.powi(2) + g3 / freedom.powi(3)
 }
 
-/// The halves of so many epochs by which an error is estimated: those of the Walsh functions, of
-/// which each pair of epochs is in one half as often as in both. A function and its negative are
-/// both among them.
+/// The halves of the epochs from which an error is estimated: those of the Walsh functions, in
+/// which each pair of epochs is together as often as apart. A function and its negative are both
+/// among them.
 fn halves(count: usize) -> impl Iterator<Item = impl Fn(usize) -> bool> {
     let functions = count.next_power_of_two().min(64) as u32;
     let of =
@@ -95,10 +95,11 @@ fn halves(count: usize) -> impl Iterator<Item = impl Fn(usize) -> bool> {
     (1..functions).flat_map(move |function| [of(function, 0), of(function, 1)])
 }
 
-/// The standard error of what was found of all of so many epochs, from what is found of halves of
-/// them. Epochs share no error, their rounds do. A half of independent values is off from all of
-/// them by as much as all are from the truth. (Without one epoch in turn it would stay in the same
-/// one of several least residuals.)
+/// The standard error of an estimate from all epochs, given the estimates from halves of them.
+/// Errors are independent between epochs, not between the rounds of one. The estimate from half of
+/// independent values differs from that of all by as much as that of all differs from the truth.
+/// (If one epoch at a time were left out, the estimate would stay in the same one of several
+/// minima.)
 fn error_by_halves(all: f64, halves: &[f64], count: usize) -> Option<f64> {
     if count < 3 || halves.is_empty() {
         return None;
@@ -107,7 +108,7 @@ fn error_by_halves(all: f64, halves: &[f64], count: usize) -> Option<f64> {
     Some((squares / halves.len() as f64).sqrt() * student(count as f64 - 1.0) / NORMAL)
 }
 
-/// The least residual, C there, and its standard error.
+/// The minimum residual, C at that point, and its standard error.
 fn c_of_form(window_trace: &WindowTrace, form: CubicConstants) -> Option<(f64, f64, f64)> {
     let of = |c: f64| CubicConstants { c_1024: (c * 1024.0).round().max(1.0) as u32, ..form };
     let replayed = |ln_c: f64| {
@@ -176,7 +177,7 @@ mod tests {
         let estimated =
             error_by_halves(all, &found, 8).map_or(0.0, |estimated| estimated * NORMAL / student(7.0));
         assert!((estimated - error).abs() < 1e-9, "{estimated} {error}");
-        assert_eq!(error_by_halves(1.0, &[1.0, 1.0], 2), None, "two epochs tell nothing");
+        assert_eq!(error_by_halves(1.0, &[1.0, 1.0], 2), None, "two epochs give no error");
         // Tables of Student's t: 4.30, 2.78 and 2.23.
         for (freedom, table) in [(2.0, 4.30), (4.0, 2.78), (10.0, 2.23)] {
             assert!((student(freedom) / table - 1.0).abs() < 0.06, "{freedom}: {}", student(freedom));

@@ -173,7 +173,7 @@ fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranke
     {
         let w_max = epoch.fit.map_or(0.0, |fit| fit.w_max);
         words.push(format!(
-            "growth is cubic in {} epochs: C {:.3} ({:.3} to {:.3}), lately around {w_max:.0} segments",
+            "growth is cubic in {} epochs: C {:.3} ({:.3} to {:.3}), recently around {w_max:.0} segments",
             c.count, c.median, c.low, c.high
         ));
     } else if let Some(a) = constants.increase.filter(|_| !by_rate) {
@@ -250,12 +250,12 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
         let twice = odd.copies * 3 > seen.segments;
         if twice {
             notes.push(format!(
-                "each packet was captured twice (mirror port, several interfaces): the first of each counts, {} copies were left out",
+                "each packet was captured twice (mirror port, several interfaces): only the first of each counts, and {} copies were ignored",
                 odd.copies
             ));
         }
         let counted = [
-            (odd.bad_checksums, "segments with wrong checksums were left out"),
+            (odd.bad_checksums, "segments with wrong checksums were ignored"),
             (
                 odd.believed_checksums,
                 "segments have wrong checksums, as most of their end: filled in by the network card, or altered; they count",
@@ -263,7 +263,7 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
             (odd.odd_options, "segments have impossible options"),
             (odd.fragments, "first fragments of IP packets"),
             (odd.steps_back, "times the clock went backwards"),
-            (if twice { 0 } else { odd.copies }, "copies of a segment were left out"),
+            (if twice { 0 } else { odd.copies }, "copies of a segment were ignored"),
         ];
         notes.extend(
             counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
@@ -273,7 +273,7 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
         }
     }
     if window_trace.capture_point == CapturePoint::Unknown {
-        notes.push("where the capture was taken could not be told".into());
+        notes.push("the place of the capture could not be determined".into());
     }
     if window_trace.rounds_left_out > 0 {
         notes.push(format!("{} more rounds were not looked at", window_trace.rounds_left_out));

@@ -31,7 +31,7 @@ const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.
 /// Where something else held the flight, it followed none to 12 %.
 const FOLLOWS: usize = 6;
-/// What may hold a flight that does not move, where packets do not show which of these does.
+/// The possible causes of a constant flight, if packets do not show which of them it is.
 const MAY_HOLD: &str = "the application, a small send buffer, pacing or the sender's own device may hold it";
 /// A list of more names than this is of no use.
 const MAX_NAMES: usize = 6;
@@ -65,7 +65,7 @@ pub fn identify(
         .filter(|seen| evidence::is_blind(&window_trace, seen) && window_trace.unseen.is_none())
         .map(|_| evidence::BLIND.to_owned());
     let thin = || thin(&window_trace, &predicted, ranked.first());
-    let stands = || stands(held, moved, ranked.first()?);
+    let constant_flight = || constant_flight(held, moved, ranked.first()?);
     let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.unseen.is_some());
     let interrupted = || interrupted(&window_trace, falls, ranked.first()?);
     let beyond_noise = || beyond_noise(&window_trace, ranked.first()?);
@@ -73,7 +73,7 @@ pub fn identify(
     let explains_nothing = || {
         beyond_noise()
             .map(with_cause)
-            .or_else(stands)
+            .or_else(constant_flight)
             .or_else(interrupted)
             .or_else(|| none_of_these().map(with_cause))
     };
@@ -172,8 +172,8 @@ fn at_losses(counted: usize) -> Option<String> {
 /// median.
 const STEADY: (f32, f32) = (2.0, 0.03);
 
-/// Says that a flight without losses does not move, which no algorithm does. Packets do not show
-/// what may hold it.
+/// States that a flight without losses is constant, which no algorithm's is. Packets do not show
+/// the cause.
 fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     if !window_trace.reductions.is_empty() || window_trace.unseen.is_some() {
         return None;
@@ -191,11 +191,11 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     })
 }
 
-/// Why no algorithm is named if a flight without one is likelier than the best, or is not
-/// distinguished from it.
+/// Why no algorithm is named if a flight without one is likelier than the best algorithm, or cannot
+/// be distinguished from it.
 fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<String> {
     let grows = match none.growth {
-        Growth::Stands => "is constant".to_owned(),
+        Growth::Constant => "is constant".to_owned(),
         Growth::ByAddition => format!("grows by {:.2} segments a round", none.step),
         Growth::ByFactor => format!("grows by {:.1} % a round", none.step * 100.0),
     };
@@ -226,7 +226,7 @@ fn none_of_these(none: &NoneOfThese, best: &Ranked, at_losses: bool) -> Option<S
 /// Why an algorithm that may hold its window (NV) is not named if the flight followed hardly any of
 /// its decisions. Some of its decisions may differ from the replay's, but any flight that does not
 /// move looks as if all of them did.
-fn stands(held: usize, moved: usize, best: &Ranked) -> Option<String> {
+fn constant_flight(held: usize, moved: usize, best: &Ranked) -> Option<String> {
     let decided = held + moved;
     (held > 0 && moved * FOLLOWS < decided).then(|| {
         format!(
@@ -237,9 +237,9 @@ fn stands(held: usize, moved: usize, best: &Ranked) -> Option<String> {
     })
 }
 
-/// Why an algorithm whose falls come at random (LP, CDG) is not named if the application had
-/// nothing to send as often as the flight fell without a loss: nothing foretells its falls, so
-/// pauses explain them as well.
+/// Why an algorithm that reduces its window at random times (LP, CDG) is not named if the
+/// application had nothing to send as often as the flight fell without a loss: nothing predicts the
+/// times of its reductions, so that pauses explain them as well.
 fn interrupted(window_trace: &WindowTrace, falls: usize, best: &Ranked) -> Option<String> {
     let at_random = Algorithm::named(&best.name).is_some_and(|named| named.facts().backs_off_at_random());
     let paused = |round: &&Round| round.limits.application || round.idle_us > 0;
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_stands_that_loses_nothing_and_stays_near_its_median() {
+    fn a_flight_without_losses_near_its_median_is_constant() {
         let reason = |trace: &WindowTrace| standing(trace, &vec![1.0; trace.rounds.len()]);
         // As behind the sender's own device: 102 segments, except while a host stalls.
         let device =
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn falls_by_lot_that_pauses_explain_name_nobody() {
+    fn random_reductions_explained_by_pauses_name_no_algorithm() {
         let best = |name: &str| Ranked { name: name.into(), probability: 1.0, score: Default::default() };
         let mut paused = trace((0..40).map(|n| 20.0 + n as f32), None, false);
         for round in paused.rounds.iter_mut().step_by(10) {
@@ -366,11 +366,11 @@ mod tests {
         let best = Ranked { name: "nv".into(), probability: 1.0, score: Default::default() };
         // Labelled captures of NV: rounds that were held, and decisions that the flight followed.
         for (held, moved) in [(107, 94), (251, 74), (68, 93), (48, 415), (0, 0)] {
-            assert_eq!(stands(held, moved, &best), None, "{held} {moved}");
+            assert_eq!(constant_flight(held, moved, &best), None, "{held} {moved}");
         }
         // Paced flights, and those behind the sender's own device.
         for (held, moved) in [(73, 0), (33, 0), (90, 8), (49, 6), (1, 0)] {
-            assert!(stands(held, moved, &best).is_some(), "{held} {moved}");
+            assert!(constant_flight(held, moved, &best).is_some(), "{held} {moved}");
         }
     }
 }

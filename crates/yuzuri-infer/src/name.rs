@@ -59,11 +59,11 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
         .iter()
         .filter(foresees)
         .map(|candidate| {
-            let Fitted { replay, mut score, constants, looked_for } = fit(*candidate, window_trace);
+            let Fitted { replay, mut score, constants, tried } = fit(*candidate, window_trace);
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
             score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
             score.prior = score::prior(*candidate);
-            score.prior -= fitted(constants, &score, temperature).min(averaged(&looked_for, temperature));
+            score.prior -= fitted(constants, &score, temperature).min(averaged(&tried, temperature));
             score.host = score::host(window_trace.syn_ecn_capable, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
@@ -96,15 +96,15 @@ struct Fitted {
     constants: f64,
     /// The log-likelihood of each value that was tried, evenly over all that it may be, relative to
     /// that of the best.
-    looked_for: Vec<f64>,
+    tried: Vec<f64>,
 }
 
 /// Replays a candidate in all its forms, and with every state that it may have from before the
 /// observation.
 fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let mut best: Option<(Replay, Score, Chances)> = None;
-    let mut looked_for = Vec::new();
-    let mut look = |looked_for: &mut Vec<f64>, met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
+    let mut tried = Vec::new();
+    let mut try_each = |tried: &mut Vec<f64>, met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
         for (former_rtt_us, competitor) in met {
             let mut best_windows = f64::NEG_INFINITY;
             for (mut cca, form) in forms(candidate) {
@@ -121,34 +121,34 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
                     best = Some((replay, score, chances));
                 }
             }
-            looked_for.push(best_windows);
+            tried.push(best_windows);
         }
         let met = |found: &Chances| (found.former_rtt_us, found.competitor.or(found.former_max));
         best.as_ref().map_or((None, None), |(_, _, found)| met(found))
     };
     let former = former_rtts(candidate, window_trace);
     let times = || std::iter::once(None).chain(former.iter().copied().map(Some));
-    look(&mut looked_for, &mut times().map(|rtt_us| (rtt_us, None)));
+    try_each(&mut tried, &mut times().map(|rtt_us| (rtt_us, None)));
     let mut found = (None, None);
     if candidate.facts().estimates_competitor && !former.is_empty() {
         let competitors = competitors(window_trace);
-        found = look(
-            &mut looked_for,
+        found = try_each(
+            &mut tried,
             &mut competitors.flat_map(|competitor| times().map(move |rtt_us| (rtt_us, Some(competitor)))),
         );
     }
     if candidate.facts().remembers_max && missed_begin(window_trace) {
         found =
-            look(&mut looked_for, &mut competitors(window_trace).map(|former_max| (None, Some(former_max))));
+            try_each(&mut tried, &mut competitors(window_trace).map(|former_max| (None, Some(former_max))));
     }
     let mut around = Vec::new();
     for _ in 0..CLIMBS {
         let before = found;
         if let (Some(near_us), competitor) = found {
-            found = look(&mut around, &mut nearer(near_us).map(|rtt_us| (Some(rtt_us), competitor)));
+            found = try_each(&mut around, &mut nearer(near_us).map(|rtt_us| (Some(rtt_us), competitor)));
         }
         if let (rtt_us, Some(near)) = found {
-            found = look(&mut around, &mut nearer(near).map(|competitor| (rtt_us, Some(competitor))));
+            found = try_each(&mut around, &mut nearer(near).map(|competitor| (rtt_us, Some(competitor))));
         }
         if found == before {
             break;
@@ -157,8 +157,8 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let Some((replay, score, chances)) = best else { return Fitted::default() };
     let met = chances.competitor.or(chances.former_max);
     let constants = f64::from(u8::from(!former.is_empty()) + u8::from(met.is_some()));
-    let looked_for = looked_for.into_iter().map(|best_windows| best_windows - score.windows()).collect();
-    Fitted { replay, score, constants, looked_for }
+    let tried = tried.into_iter().map(|best_windows| best_windows - score.windows()).collect();
+    Fitted { replay, score, constants, tried }
 }
 
 /// The nearest flight without an algorithm, and the logarithm of its prior: each constant that is
@@ -215,12 +215,12 @@ fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
     constants * (1.0 + score.observations / temperature).ln() / 2.0
 }
 
-/// What it costs that a fitted value is not known, besides what windows show at the
-/// best one: where it hardly matters, nothing. (The mean of the likelihood over all that it may be;
-/// the criterion is that of a peak, which may lie between those.)
-fn averaged(looked_for: &[f64], temperature: f64) -> f64 {
-    let sum: f64 = looked_for.iter().map(|less| (less / temperature).exp()).sum();
-    if looked_for.is_empty() { 0.0 } else { (looked_for.len() as f64 / sum).ln() }
+/// The cost of an unknown value that was fitted: nothing if the value hardly matters. (The mean of
+/// the likelihood over all possible values, relative to the best one; the criterion is for a peak,
+/// which may be between these.)
+fn averaged(tried: &[f64], temperature: f64) -> f64 {
+    let sum: f64 = tried.iter().map(|less| (less / temperature).exp()).sum();
+    if tried.is_empty() { 0.0 } else { (tried.len() as f64 / sum).ln() }
 }
 
 /// Round-trip times, as fractions of the observed minimum, that a sender may have measured before
@@ -238,7 +238,7 @@ fn former_rtts(candidate: Algorithm, window_trace: &WindowTrace) -> Vec<u32> {
 
 /// Whether the flow's beginning was missed.
 fn missed_begin(window_trace: &WindowTrace) -> bool {
-    // A log that was polled has means of several measurements, the least of which is not known.
+    // A polled log has means of several measurements, whose minimum is unknown.
     let known = window_trace.capture_point == CapturePoint::Kernel && !window_trace.polled;
     window_trace.handshake_rtt_us.is_none() && !known
 }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_former_round_trip_time_is_looked_for_where_the_handshake_was_missed() {
+    fn an_earlier_rtt_is_searched_if_the_handshake_was_missed() {
         let missed = WindowTrace { min_rtt_us: 100_000, ..WindowTrace::default() };
         let former = former_rtts(Algorithm::Vegas, &missed);
         assert_eq!((former.len(), former.first(), former.last()), (7, Some(&95_000), Some(&40_000)));

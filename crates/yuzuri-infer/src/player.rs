@@ -189,8 +189,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Sets the window to the one before a reduction. The flight is its minimum: the algorithm may
-    /// say that later acknowledgements have grown it by a segment that was no longer sent.
+    /// Sets the window to the one before a reduction. The flight is its minimum: according to the
+    /// algorithm, later acknowledgements may have grown it by a segment that was no longer sent.
     fn before(&mut self, reduction: &Reduction, round: &Round) {
         let seen = segments(reduction.before).max(2);
         let acked = segments(reduction.acked.min(reduction.before));
@@ -262,7 +262,7 @@ impl<'a> Player<'a> {
         let window = &mut self.window;
         // For a reduction upon a reduction, only the algorithm knows the window in between.
         let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
-        // An ECN-Echo is answered as a loss is, but for DCTCP.
+        // An ECN-Echo is answered like a loss, except by DCTCP.
         let reads = !reduction.undone && before >= 4.0 && reduction.after > 0.0;
         let cwnd = window.cwnd as f32;
         // Nothing could be sent until the next acknowledgement, which grew the observed window.
@@ -350,9 +350,9 @@ impl<'a> Player<'a> {
             window.min_rtt_us = Some(window.min_rtt_us.map_or(rtt, |least| least.min(rtt)));
         }
         let ece = round.ece > 0;
-        // Of the round's acknowledgements some told of marks, here evenly spread.
-        let told = |step: u32| u64::from(round.ece.min(steps)) * u64::from(step) / u64::from(steps);
-        if told(step + 1) > told(step) {
+        // Some of the round's acknowledgements echo marks; assume that they are evenly spread.
+        let echoed = |step: u32| u64::from(round.ece.min(steps)) * u64::from(step) / u64::from(steps);
+        if echoed(step + 1) > echoed(step) {
             window.delivered_ce += u64::from(acked);
         }
         // The return path is assumed to be constant.

@@ -327,14 +327,14 @@ mod tests {
         );
     }
 
-    /// A minute of 40 segments, and so many in one of so many rounds.
+    /// A minute of 40 segments, with another number in one of several rounds.
     fn peaks(each: i64, peak: f32) -> WindowTrace {
         let rounds = (0..600).map(|n| round(n * 100, 100, if n % each == 0 { peak } else { 40.0 }));
         WindowTrace { rounds: rounds.collect(), min_rtt_us: 100_000, ..WindowTrace::default() }
     }
 
     #[test]
-    fn an_algorithm_by_rate_is_shown_by_probes_at_its_times() {
+    fn a_rate_based_algorithm_is_identified_by_its_probe_times() {
         assert!(are_shown(&peaks(8, 50.0), false) && are_shown(&peaks(9, 50.0), false));
         assert!(!are_shown(&peaks(4, 50.0), false) && !are_shown(&peaks(5, 50.0), false), "too often");
         assert!(!are_shown(&peaks(8, 70.0), false), "another gain");

@@ -11,7 +11,8 @@ use crate::unseen;
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::CongestionControl;
 
-/// Rounds that an algorithm runs free at most: a single difference must not persist for ever.
+/// Maximum number of rounds that an algorithm runs free: a single difference must not persist
+/// indefinitely.
 const SPAN: usize = 60;
 /// A fall of the window without a sign of loss that algorithms which do not predict it cannot
 /// follow: to this fraction, and by more than this many segments, since delays sometimes remove one
@@ -224,8 +225,8 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         if first_seen {
             player.settle(round.window, false);
         }
-        let foretold = i64::from(player.most) - i64::from(most);
-        let moves = usable && !starting && most > 0 && former > 0.0 && foretold != 0;
+        let predicted = i64::from(player.most) - i64::from(most);
+        let moves = usable && !starting && most > 0 && former > 0.0 && predicted != 0;
         let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
         if may_hold && usable && !starting && former > 0.0 {
             let cwnd_held = player.holds(most, round.window);
@@ -235,7 +236,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         let seen = round.window - former;
         if moves
-            && seen * foretold.signum() as f32 >= 0.5
+            && seen * predicted.signum() as f32 >= 0.5
             && score::is_near(player.flight(round), round.window)
         {
             done.moved += 1;

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_acknowledgements_measured_is_found_again() {
+    fn the_rtt_measured_by_acks_is_recovered() {
         for (before, measured, acks) in [(100_000, 180_000, 1), (700, 205_000, 4), (205_000, 250_000, 40)] {
             let mut smoothed = f64::from(before);
             (0..acks).for_each(|_| smoothed += (f64::from(measured) - smoothed) / 8.0);

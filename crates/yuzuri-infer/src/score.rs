@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn who_paces_is_likelier_by_rate_and_who_does_not_is_not() {
+    fn pacing_makes_a_rate_based_algorithm_likelier() {
         let of = |paced_part, algorithm| host(None, paced_part, algorithm);
         assert_eq!((of(None, Algorithm::Bbr), of(None, Algorithm::Cubic)), (0.0, 0.0));
         assert!(of(Some(0.8), Algorithm::Bbr) > of(Some(0.8), Algorithm::Cubic));

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub enum Growth {
     /// None.
     #[default]
-    Stands,
+    Constant,
     /// By a fixed number of segments each round.
     ByAddition,
     /// By a fixed fraction each round.
@@ -47,7 +47,7 @@ const USUAL_STEPS: (f64, f64) = (1.0, 0.05);
 /// Losses of a flow that always loses, and the fraction of the window that remains after each if
 /// nothing yields: the flight during a repair is a little smaller.
 const MANY_LOSSES: usize = 8;
-const GIVES_NO_WAY: f64 = 0.8;
+const IGNORES_LOSSES: f64 = 0.8;
 
 impl Unmodelled {
     /// Whether the remaining fraction was fitted.
@@ -57,20 +57,22 @@ impl Unmodelled {
 
     /// Whether a step was fitted.
     pub(crate) fn steps(&self) -> bool {
-        self.growth != Growth::Stands
+        self.growth != Growth::Constant
     }
 
     /// Whether it may be a rate-based algorithm in a queue that is too short for it: it always
     /// loses and yields to no loss, so its flight is constant except for repairs.
     pub(crate) fn is_by_rate_among_losses(&self) -> bool {
-        self.growth == Growth::Stands && self.replay.backoff.len() >= MANY_LOSSES && self.beta >= GIVES_NO_WAY
+        self.growth == Growth::Constant
+            && self.replay.backoff.len() >= MANY_LOSSES
+            && self.beta >= IGNORES_LOSSES
     }
 
     /// The cost of fitting the step: the fraction of its prior (Cauchy's distribution) that
     /// remains. `repeated`: how many epochs count as one.
     pub(crate) fn step_cost(&self, repeated: f64) -> f64 {
         let usual = match self.growth {
-            Growth::Stands => return 0.0,
+            Growth::Constant => return 0.0,
             Growth::ByAddition => USUAL_STEPS.0,
             Growth::ByFactor => USUAL_STEPS.1,
         };
@@ -129,7 +131,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
     let median = |values: Vec<f64>| Measured::of(values).map(|measured| measured.median);
     let spread = [0.0, median(spreads.0).unwrap_or(1.0), median(spreads.1).unwrap_or(1.0)];
     let (addition, factor) = (median(additions).unwrap_or(0.0), median(factors).unwrap_or(0.0));
-    let steps = [(Growth::Stands, 0.0), (Growth::ByAddition, addition), (Growth::ByFactor, factor)];
+    let steps = [(Growth::Constant, 0.0), (Growth::ByAddition, addition), (Growth::ByFactor, factor)];
     steps
         .into_iter()
         .zip(spread)
@@ -139,7 +141,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
             let mut cuts = replay.cuts.iter_mut().peekable();
             let (mut epoch, mut from, mut since) = (None, 0.0, 0.0);
             let at = |from: f64, since: f64| match growth {
-                Growth::Stands => from,
+                Growth::Constant => from,
                 Growth::ByAddition => from + step * since,
                 Growth::ByFactor => from * (step * since).exp(),
             };
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_still_follows_none() {
+    fn a_constant_window_follows_no_algorithm() {
         // Like an application that writes at a steady rate, with an occasional late write.
         let swings = |n: usize| if n % 20 == 10 { 16.0 } else { 10.0 };
         let verdict = identify(trace(1, 400, swings), None, None, None);
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_something_else_limits_speaks_for_no_window() {
+    fn rounds_limited_elsewhere_are_no_evidence_for_a_window() {
         let answer = |limit, part: usize| {
             let mut reno = trace(12, 21, |n| 20.0 + n as f32);
             for (place, round) in reno.rounds.iter_mut().enumerate() {
@@ -258,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Reno as it is named: a sure answer of LP would be wrong.
+    /// Reno gets its name: a certain answer of LP would be wrong.
     fn named(trace: WindowTrace) -> (String, f64) {
         let verdict = identify(trace, None, None, None);
         let Answer::Named { name, set } = &verdict.answer else { panic!("{:?}", verdict.answer) };
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_held_up_for_a_round_has_not_reduced_its_window() {
+    fn a_sender_stalled_for_a_round_has_not_reduced_its_window() {
         let mut reno = trace(12, 21, |n| 20.0 + n as f32);
         let before = named(reno.clone());
         for place in [60, 100, 160] {
@@ -279,10 +281,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_held_up_in_slow_start_is_still_in_slow_start() {
+    fn a_sender_stalled_in_slow_start_is_still_in_slow_start() {
         let mut reno = trace(12, 21, |n| 20.0 + n as f32);
         let before = named(reno.clone());
-        // A stall after 4, 8 and 16 segments, and the flight goes on where it was.
+        // A stall after 4, 8 and 16 segments; afterwards the flight continues unchanged.
         let more = |window: f32| Round { window, acked: window, acks: window as u32, ..reno.rounds[2] };
         let stalled = [2.0, 1.0, 19.0].map(more);
         reno.rounds.splice(3..3, stalled);
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_was_idle_begins_anew_by_slow_start() {
+    fn a_sender_restarts_with_slow_start_after_idle() {
         // From ten segments to three quarters of the window, and then one more each round.
         let idle = |from: usize, idle_us| {
             let mut reno = trace(12, 21, |n| 20.0 + n as f32);
@@ -347,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_that_wanders_is_not_held_by_nv() {
-        // As behind the sender's own device: up and down by less than a segment a round, which NV
-        // never does.
+    fn a_wandering_flight_is_not_attributed_to_nv() {
+        // Like behind the sender's own device: changes of less than a segment per round in both
+        // directions, which NV never makes.
         let verdict = identify(trace(1, 300, |n| 40.0 + 12.0 * (n as f32 / 25.0).sin()), None, None, None);
         assert!(matches!(verdict.answer, Answer::Unknown { .. }), "{:?}", verdict.answer);
         let nv = verdict.ranked.iter().find(|ranked| ranked.name == "nv").unwrap();
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_costs_more_the_better_it_is_known_and_the_more_unusual_it_is() {
+    fn a_step_costs_more_the_more_certain_and_unusual_it_is() {
         let of = |growth, step, spread, epochs| Unmodelled {
             growth,
             step,
@@ -366,7 +368,7 @@ mod tests {
             ..Unmodelled::default()
         };
         let cost = |step, spread, epochs| of(Growth::ByAddition, step, spread, epochs).step_cost(4.0);
-        assert_eq!(of(Growth::Stands, 0.0, 0.1, 20.0).step_cost(4.0), 0.0);
+        assert_eq!(of(Growth::Constant, 0.0, 0.1, 20.0).step_cost(4.0), 0.0);
         assert!(cost(7.0, 0.2, 20.0) > cost(1.0, 0.2, 20.0) + 2.0);
         assert!(cost(1.0, 0.05, 20.0) > cost(1.0, 0.2, 20.0) + 1.0);
         assert!(cost(1.0, 0.2, 80.0) > cost(1.0, 0.2, 20.0) + 0.5);
@@ -374,15 +376,15 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_that_gives_way_to_no_loss_may_go_by_a_rate() {
+    fn a_flight_that_ignores_losses_may_be_rate_based() {
         let of = |growth, beta, losses| {
             let loss = Backoff { reduction: 0, predicted: 13.0, seen: 13.0, before: 14.0 };
             let replay = Replay { backoff: vec![loss; losses], ..Replay::default() };
             Unmodelled { growth, beta, replay, ..Unmodelled::default() }.is_by_rate_among_losses()
         };
-        assert!(of(Growth::Stands, 0.87, 47) && of(Growth::Stands, 1.0, 8));
-        assert!(!of(Growth::Stands, 0.5, 47), "it gives way");
-        assert!(!of(Growth::Stands, 0.87, 3), "now and then");
+        assert!(of(Growth::Constant, 0.87, 47) && of(Growth::Constant, 1.0, 8));
+        assert!(!of(Growth::Constant, 0.5, 47), "it gives way");
+        assert!(!of(Growth::Constant, 0.87, 3), "now and then");
         assert!(!of(Growth::ByAddition, 0.87, 47), "it grows");
     }
 

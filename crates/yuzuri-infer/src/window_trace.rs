@@ -16,7 +16,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether the flight of such a round says nothing about the congestion window.
+    /// Whether the flight of such a round is no evidence for the congestion window.
     pub fn any(self) -> bool {
         self.application || self.receiver || self.recovery
     }

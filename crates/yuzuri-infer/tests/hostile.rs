@@ -1,4 +1,4 @@
-//! Segments that no host would send: no panic, no endless work, and an answer that claims nothing.
+//! Segments that no host would send: no panic, no endless work, and no claim in the answer.
 
 use proptest::prelude::*;
 use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, TcpOptions};

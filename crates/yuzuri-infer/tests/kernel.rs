@@ -1,6 +1,6 @@
-//! Window traces of the kernel's own senders, one or two of each congestion control, over random
+//! Window traces of the kernel's own senders, one or two for each congestion control, over random
 //! paths (scenarios/identify/paths-*.toml, made by `yuzuri-eval window-trace`): each is named, or
-//! is in a set with those that do not differ from it.
+//! is in a set with algorithms that cannot be distinguished from it.
 
 use yuzuri_infer::identify;
 use yuzuri_infer::verdict::{Answer, Verdict};

@@ -48,7 +48,7 @@ fn a_flight_of_full_segments_is_limited_by_neither() {
 }
 
 #[test]
-fn a_flight_that_ends_with_a_short_segment_has_all_there_was() {
+fn a_flight_that_ends_with_a_short_segment_is_application_limited() {
     let (all, application, receiver) = limited(&flights(400, 65_535));
     assert_eq!((application, receiver), (all, 0));
 }

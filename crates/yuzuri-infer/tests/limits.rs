@@ -184,7 +184,7 @@ fn a_steady_window_is_a_small_buffers_only_if_its_acknowledgements_do_not_wait()
 }
 
 #[test]
-fn what_no_acknowledgement_draws_is_paced_also_through_a_queue_of_others() {
+fn segments_without_an_ack_before_them_are_paced_even_behind_cross_traffic() {
     let mut segments = Vec::new();
     for n in 0..400u32 {
         let at = 22 * MS + i64::from(n) * 2 * MS;
@@ -259,7 +259,7 @@ fn a_window_that_doubles_is_slow_start_and_a_constant_one_is_unknown() {
 }
 
 #[test]
-fn a_window_that_a_queue_holds_is_the_paths() {
+fn a_window_limited_by_a_queue_is_the_paths() {
     // 20 segments, one more each round, at 1 ms each: beyond the 20 that the path holds they wait.
     let (mut segments, mut at, mut seq) = (Vec::new(), 21 * MS, 1000u32);
     for flight in 0..40u32 {

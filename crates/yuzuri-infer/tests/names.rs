@@ -104,7 +104,7 @@ fn set(verdict: &Verdict) -> &[String] {
 }
 
 #[test]
-fn scalable_is_known_by_either_count() {
+fn scalable_is_identified_with_either_ack_count() {
     // Before Linux 5.7 a segment of growth took fifty acknowledgements, since then a hundred
     // segments.
     for (counted, most) in [(1, 50), (2, 100)] {
@@ -134,7 +134,7 @@ fn reno_stays_reno_where_a_loss_was_not_seen() {
 }
 
 #[test]
-fn what_no_algorithm_does_is_none_of_them() {
+fn a_window_of_no_algorithm_is_none_of_them() {
     // It keeps a third, and jumps by a quarter each tenth round.
     let mut made = SyntheticTrace::new();
     for _ in 0..12 {
@@ -154,7 +154,7 @@ fn what_no_algorithm_does_is_none_of_them() {
 }
 
 #[test]
-fn a_flight_that_stands_still_names_nobody() {
+fn a_constant_flight_names_no_algorithm() {
     let mut made = SyntheticTrace::new();
     for round in 0..400 {
         made.round(if round < 200 { 80 } else { 84 });

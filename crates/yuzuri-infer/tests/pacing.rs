@@ -43,14 +43,14 @@ fn paced_part(by_clock: bool) -> Option<f64> {
 }
 
 #[test]
-fn a_sender_by_acknowledgements_does_not_pace() {
+fn an_ack_clocked_sender_does_not_pace() {
     let part = paced_part(false).expect("seen beside the sender");
     // The first ten pairs had no acknowledgement yet.
     assert!(part < 0.06, "{part}");
 }
 
 #[test]
-fn a_sender_by_a_clock_does() {
+fn a_clocked_sender_paces() {
     let part = paced_part(true).expect("seen beside the sender");
     assert!(part > 0.95, "{part}");
 }

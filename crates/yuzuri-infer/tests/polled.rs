@@ -1,4 +1,4 @@
-//! Logs that were polled: what their rows tell of times and of what was in flight.
+//! Polled logs: what their rows show of round-trip times and of the flight.
 #![allow(missing_docs)]
 
 use yuzuri_infer::samples::{Rounds, Sample};
@@ -28,7 +28,7 @@ fn a_single_acknowledgement_of_all_that_was_in_flight_begins_a_round() {
     assert_eq!(idle(&[(0, 0, 10, 2), (1, 2, 12, 2), (5, 1, 13, 2), (9, 1, 14, 2)]), [0, 0]);
 }
 
-/// The first row's smoothed time is of what was measured before it, if that was data.
+/// The smoothed RTT of the first row is that of earlier measurements, if these were of data.
 #[test]
 fn the_first_rows_round_trip_time_counts() {
     let least = |acked: u64| {

@@ -174,7 +174,7 @@ fn missing_sack_blocks_reported_all_but_the_hole() {
 /// Each acknowledgement removes the whole flight, and the window of ten is immediately filled
 /// again: a momentary flight of one segment does not mean that the window fell.
 #[test]
-fn the_window_after_a_repair_is_read_where_one_acknowledgement_takes_it_all() {
+fn the_window_after_recovery_is_read_at_one_ack_of_everything() {
     let mut flow = Flow::shaken(CapturePoint::Sender, false);
     let none = (0, 0);
     let burst = |flow: &mut Flow, at_us: i64, from: u32, to: u32| {

@@ -156,7 +156,7 @@ impl Read for Failing<'_> {
 }
 
 #[test]
-fn what_was_read_before_an_error_comes() {
+fn data_read_before_an_error_is_returned() {
     let bytes = capture();
     let half = &bytes[..bytes.len() / 2];
     let (alone, read) = logs(half, Way::PassedOn, 1);
@@ -169,7 +169,7 @@ fn what_was_read_before_an_error_comes() {
 }
 
 #[test]
-fn a_part_that_panics_takes_the_reading_with_it() {
+fn a_panic_in_one_part_ends_the_reading() {
     struct Faulty(u32);
     impl Part for Faulty {
         fn begin(&mut self, _: FlowSlot, _: FlowKey) {}

@@ -79,7 +79,7 @@ fn the_time_to_the_next_loss_identifies_the_algorithm() {
 }
 
 #[test]
-fn what_nobody_foresees_is_unknown() {
+fn an_unpredicted_window_is_unknown() {
     let verdict = at_receiver(&[400, 3000, 30000, 9000, 1200, 20000, 4000]);
     let Answer::Unknown { because } = &verdict.answer else { panic!("{:?}", verdict.answer) };
     assert!(because.contains("better than chance") || because.contains("off by"), "{because}");

@@ -492,8 +492,8 @@ u32 BPF_PROG(yuzuri_min_tso_segs, struct sock *sk)
 /* ---- loss ------------------------------------------------------------------------------------ */
 
 /* Whether this reduction responds to a loss that a sender may attribute to the link, and user space
- * says so for the flow. The kernel leaves 0 in prior_ssthresh where the reduction cannot be undone
- * because congestion was reported: at an ECN echo and at a local queue that refused a packet
+ * requests it for the flow. The kernel leaves 0 in prior_ssthresh where the reduction cannot be
+ * undone because congestion was reported: at an ECN echo and at a local queue that refused a packet
  * (tcp_enter_cwr(), tcp_enter_recovery()). */
 static __always_inline bool spares(struct sock *sk, struct cubic *ca)
 {

@@ -125,7 +125,7 @@ fn count(order: &Order, given: &Cancellation) -> Counted {
                 break;
             }
             // A namespace may end at any moment, and without CAP_SYS_ADMIN those of others are
-            // inaccessible: the session says so.
+            // inaccessible: the session records that.
             let Some(sockets) = sockets_in(&space, !order.held_open.is_empty()) else {
                 there.all_looked_at = false;
                 continue;
@@ -167,9 +167,9 @@ impl ListedSockets {
     /// Whether the flow has certainly closed. Nothing is known about namespaces that could not be
     /// listed.
     fn lacks(&self, (id, space): HeldOpen) -> bool {
-        let looked =
+        let examined =
             space.map_or(self.all_looked_at && !self.spaces.is_empty(), |s| self.spaces.contains(&s));
-        looked && !self.cookies.contains(&id.0)
+        examined && !self.cookies.contains(&id.0)
     }
 }
 

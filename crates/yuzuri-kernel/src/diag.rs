@@ -86,7 +86,7 @@ impl Diag {
         self.socket
     }
 
-    /// Lists every TCP socket of the namespace. The result says whether the list changed while it
+    /// Lists every TCP socket of the namespace. The result shows whether the list changed while it
     /// was read, so that a socket may be missing or listed twice.
     pub(crate) fn dump(&mut self, out: &mut Vec<Socket>) -> std::io::Result<bool> {
         self.dump_states(STATES, out)
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(ours.snapshot.cwnd, 10);
             assert!(ours.snapshot.mss > 500);
             assert!(!ours.control.is_empty());
-            // Both are this host, which scales its windows unless it was told not to.
+            // Both are this host, which scales its windows unless that is disabled.
             let scaling = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_window_scaling").unwrap();
             let scale = ours.snapshot.sender.snd_wscale;
             assert_eq!(scale == 0, scaling.trim() == "0", "{scale}");

@@ -28,13 +28,13 @@ impl Own {
         self.0.lock().retain(|socket| {
             let Some(socket) = socket.upgrade() else { return false };
             // A socket closed meanwhile has nothing to report; it disappears with its owner.
-            out.extend(look(socket.as_fd()).ok());
+            out.extend(read_socket(socket.as_fd()).ok());
             true
         });
     }
 }
 
-fn look(fd: BorrowedFd<'_>) -> io::Result<Socket> {
+fn read_socket(fd: BorrowedFd<'_>) -> io::Result<Socket> {
     let info = info(fd)?;
     let mut control = [0; 16];
     let length = get(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut control)?;

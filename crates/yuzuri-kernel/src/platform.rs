@@ -38,7 +38,7 @@ impl Gki {
     }
 }
 
-/// The system in words: "Debian GNU/Linux 12 (bookworm)", "Android 14 (API 34), GKI android14,
+/// The system as text: "Debian GNU/Linux 12 (bookworm)", "Android 14 (API 34), GKI android14,
 /// generation 11".
 pub(crate) fn system() -> String {
     if is_android() {

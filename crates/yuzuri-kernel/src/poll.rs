@@ -59,7 +59,7 @@ impl Asked {
 /// A running poller.
 pub struct Poller {
     asked: Vec<(u32, Option<String>, Asked)>,
-    /// Only these sockets are read, whatever the filter says.
+    /// Only these sockets are read, whatever the filter is.
     own: Option<Own>,
     session: Arc<Session>,
     filter: Filter,

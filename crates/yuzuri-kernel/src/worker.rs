@@ -59,7 +59,8 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
     /// Sends a job; if the worker is busy, nothing happens and the job is returned.
     pub(crate) fn send(&mut self, job: J) -> Result<(), J> {
         let Some(jobs) = self.jobs.as_ref().filter(|_| !self.away) else { return Err(job) };
-        // A thread that ended (its job panicked) stays busy for ever: its answer stays unknown.
+        // A thread that ended (its job panicked) counts as busy from then on: its answer stays
+        // unknown.
         self.away = true;
         let _ = jobs.send(job);
         Ok(())

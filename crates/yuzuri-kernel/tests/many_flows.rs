@@ -175,7 +175,7 @@ fn a_program_with_20000_flows_is_seen_whole() {
     let mut watched = Watched::with_ring(&filter(&net), Density::EveryAck, Some(RING_BYTES));
     load.speak();
     until(&mut watched, "flows that spoke too early", FLOWS, shown);
-    // Their records are counted, as it is not known yet what becomes of them.
+    // Their records are counted, because it is not known yet whether they will be kept.
     let account = watched.monitor.account();
     assert!(owner_unknown(&account) >= (FLOWS - LEFT_OUT) as u64, "{account}");
     load.speak_read(&mut watched);

@@ -57,7 +57,7 @@ impl std::fmt::Display for Counters {
     }
 }
 
-/// Compares every event with the counters. Returns the difference in words.
+/// Compares every event with the counters. Returns the difference as text.
 fn check(events: &[&Event], counters: &Counters) -> Result<(), String> {
     let count = |holds: &dyn Fn(&Event) -> bool| events.iter().filter(|e| holds(e)).count() as u64;
     let again = retransmitted(events)?;

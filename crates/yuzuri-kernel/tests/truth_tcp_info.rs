@@ -13,7 +13,7 @@ use yuzuri_trace::{Density, Event, Kind, Marks, Snapshot};
 /// The record caused by one byte from the far end, and `TCP_INFO` from before it: the record is
 /// taken before the segment is processed, so the two must be equal. Repeated if a timer or another
 /// segment came between.
-fn record_and_info<T>(watched: &mut Watched, pair: &Pair, look: impl Fn() -> T) -> (Event, TcpInfo, T) {
+fn record_and_info<T>(watched: &mut Watched, pair: &Pair, read: impl Fn() -> T) -> (Event, TcpInfo, T) {
     let local = pair.near_addr();
     let own = |items: &[yuzuri_trace::Item]| -> Vec<Event> {
         let id = flow_id(items, local);
@@ -23,7 +23,7 @@ fn record_and_info<T>(watched: &mut Watched, pair: &Pair, look: impl Fn() -> T) 
         // Earlier records are read before: later ones belong to the byte.
         let before_ns = yuzuri_kernel::clock::mono_ns();
         let info = tcp_info::read(&pair.near);
-        let seen = look();
+        let seen = read();
         let again = tcp_info::read(&pair.near);
         (&pair.far).write_all(&[1]).unwrap();
         let arrived = info.tcpi_bytes_received + 1;

@@ -1,5 +1,5 @@
-//! Batches of runs: finds out what is missing, executes runs in parallel as far as there are cores,
-//! and keeps every finished run whatever happens later.
+//! Batches of runs: determines which runs are missing, executes them in parallel on the available
+//! cores, and keeps every finished run whatever happens later.
 
 use crate::LabError;
 use crate::run::{Clock, RECORD_FILE, RunRecord, SCENARIO_FILE, Task};

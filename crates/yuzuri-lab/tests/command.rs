@@ -125,8 +125,8 @@ fn check_reports_line_and_field() {
     );
 }
 
-/// Where this program was built without QUIC (`--no-default-features`): before anything is set up,
-/// and without root.
+/// A program built without QUIC (`--no-default-features`) refuses the scenario before anything is
+/// set up, and without root.
 #[cfg(not(feature = "quic"))]
 #[test]
 fn quic_that_is_not_built_is_refused_at_once() {

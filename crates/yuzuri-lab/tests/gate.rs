@@ -1,4 +1,4 @@
-//! An access point that shares for terminals that run nothing, on the real kernel in real time. The
+//! An access point that acts for terminals without yuzuri, on the real kernel in real time. The
 //! assertions do not depend on the speed of the host.
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -51,7 +51,7 @@ fn uploads_of_terminals_that_run_nothing_are_bounded() {
     }
 }
 
-/// Two of three run `yuzuri share`: the access point leads them, and each has its weight.
+/// Two of three terminals run `yuzuri share`: the access point leads them, and each has its weight.
 #[test]
 fn terminals_that_share_are_led_by_the_access_point() {
     if !can("terminals_that_share_are_led_by_the_access_point") {
@@ -117,8 +117,8 @@ fn a_gate_that_begins_later_only_measures_before() {
     assert!(plain.terminals.iter().all(|t| t.throughput_mbps > 0.0), "{:?}", plain.totals);
 }
 
-/// Four terminals on two radios, of which one moves in the middle, on the kernel: each channel is
-/// shared on its own, and connections go on.
+/// Four terminals on two radios, one of which moves during the run: each channel is shared on its
+/// own, and the connections continue.
 #[test]
 fn a_station_moves_to_the_other_radio_with_its_connection() {
     let text = r#"
@@ -151,7 +151,7 @@ fn a_station_moves_to_the_other_radio_with_its_connection() {
     let mbps: Vec<f64> = record.terminals.iter().map(|t| t.throughput_mbps).collect();
     println!("{mbps:.2?} {:?} {:?} {:?}", record.busy, record.busy_second, record.gate);
     assert!(record.busy > 0.5 && record.busy_second.unwrap() > 0.5, "both channels are used");
-    // Alone on its channel and twice as fast: it has several times what each of the others has.
+    // Alone on its channel and twice as fast, its rate is several times that of each of the others.
     assert!(mbps[2] > 2.0 * mbps[0] && mbps[2] > 2.0 * mbps[1], "{mbps:?}");
     // One connection each, from beginning to end.
     assert!(record.terminals.iter().all(|t| t.flows == 1), "{:#?}", record.terminals);

@@ -25,7 +25,7 @@ fn lab(test: &str, path: &str, absent: &[u16]) -> Option<Lab> {
     lab_of(test, path, absent, &[])
 }
 
-/// The same with a second cell, in which some of them are.
+/// The same with a second cell, which has some of the terminals.
 fn lab_of(test: &str, path: &str, absent: &[u16], in_second: &[u16]) -> Option<Lab> {
     if !nix::unistd::geteuid().is_root() {
         println!("{test}: skipped: network namespaces need root");
@@ -117,7 +117,7 @@ fn terminals_of_two_cells_reach_each_other() {
     }
 }
 
-/// From each kind of host to each, to one and to all.
+/// From each kind of host to each other, unicast and group-addressed.
 fn all_reach_each_other(lab: &Lab) {
     let hosts = &lab.topology.terminals;
     // A device drops packets until the kernel has noticed that it is up (linkwatch), up to a second
@@ -161,8 +161,8 @@ fn all_reach_each_other(lab: &Lab) {
 }
 
 #[test]
-fn an_echo_takes_at_least_the_paths_rtt() {
-    let Some(lab) = lab("an_echo_takes_at_least_the_paths_rtt", "rtt_ms = 64", &[]) else {
+fn an_echo_takes_at_least_the_path_rtt() {
+    let Some(lab) = lab("an_echo_takes_at_least_the_path_rtt", "rtt_ms = 64", &[]) else {
         return;
     };
     lab.topology.reach(0, &AtomicBool::new(false)).unwrap();

@@ -1,5 +1,5 @@
 //! Complete runs on the real kernel: network, driver, monitor and workloads together. The
-//! assertions do not depend on the speed of the host; the record says whether the driver kept up.
+//! assertions do not depend on the speed of the host; the record shows whether the driver kept up.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -71,7 +71,7 @@ fn two_terminals_share_the_cell() {
     assert_eq!(record.valid, record.invalid_because.is_empty());
 }
 
-/// A sender that always has more to send, a program that asks and waits, and a receiver.
+/// A bulk sender, a program that sends requests and waits for responses, and a receiver.
 #[test]
 fn the_report_shows_what_limited_each_terminal() {
     const TEST: &str = "the_report_shows_what_limited_each_terminal";
@@ -103,8 +103,7 @@ fn the_report_shows_what_limited_each_terminal() {
     let folder = out.path().join("base/seed-1");
     std::fs::create_dir_all(&folder).unwrap();
     let mut record = run(document.base(), &task(), &folder, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    // Also of a run in which this machine was late: the record of another machine would be no
-    // other.
+    // This also holds for a run in which this machine was late.
     record.valid = true;
     let file = folder.join("run.json");
     std::fs::write(&file, serde_json::to_string(&record).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Workloads over UDP on the real kernel in real time: uploads over QUIC, calls, and what the
-//! access point does to them. The assertions do not depend on the speed of the host.
+//! Workloads over UDP on the real kernel in real time: uploads over QUIC, calls, and the effect of
+//! the access point's gate on them. The assertions do not depend on the speed of the host.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod real_time;
@@ -7,7 +7,7 @@ mod real_time;
 use real_time::{can, run_text};
 use yuzuri_lab::run::RunRecord;
 
-/// Runs a scenario whose files nobody needs.
+/// Runs a scenario, and discards its files.
 fn recorded(text: &str) -> RunRecord {
     let folder = tempfile::tempdir().unwrap();
     run_text(text, folder.path()).unwrap_or_else(|e| panic!("{e}"))

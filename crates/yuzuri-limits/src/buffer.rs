@@ -17,7 +17,8 @@ const OBSERVATIONS: u32 = 20;
 /// The last distinct state of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PreviousState {
-    /// Full but for less than a segment: a writer with more has to wait (`sk_stream_memory_free`).
+    /// Full except for less than a segment: a writer with more has to wait
+    /// (`sk_stream_memory_free`).
     Full,
     /// So empty that a waiting writer has been woken.
     Woken,

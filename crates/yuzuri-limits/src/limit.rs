@@ -87,7 +87,7 @@ impl Limit {
     }
 
     /// Whether something else than the path and the congestion window kept the sender from sending:
-    /// then its flight says nothing about its congestion control algorithm.
+    /// then its flight is no evidence for its congestion control algorithm.
     pub const fn is_elsewhere(self) -> bool {
         matches!(
             self,

@@ -108,7 +108,7 @@ impl Losses {
         let own = (self.count > 0).then(|| may_go_on(self.count, own_bytes, since));
         let Some(past) = self.past.filter(|_| own != Some(true)) else { return own };
         // Earlier losses count as well, however many they were: if a loss came soon after the first
-        // observation, that distance alone says little.
+        // observation, that distance alone is not informative.
         let bytes = past.bytes.saturating_add(own_bytes);
         match [past.at_most, 1].map(|earlier| may_go_on(self.count + u64::from(earlier), bytes, since)) {
             [true, _] => Some(true),

@@ -201,7 +201,7 @@ fn a_silence_is_the_applications_until_a_round_trip_before_the_next_ack() {
 }
 
 #[test]
-fn a_full_congestion_window_is_classified_by_what_holds_it() {
+fn a_full_congestion_window_is_classified_by_its_cause() {
     assert_eq!(steady(|t| Observation { ssthresh_segments: None, ..full_cwnd(t) }), Limit::SlowStart);
     assert_eq!(steady(full_cwnd), Limit::CongestionAvoidance);
     assert_eq!(steady(|t| Observation { srtt_us: Some(60_000), ..full_cwnd(t) }), Limit::Path);
@@ -249,7 +249,7 @@ fn a_full_congestion_window_is_classified_by_what_holds_it() {
 /// A window that has grown back after losses at a steady distance: they count as continuing as long
 /// as the next one is expected within 99 %, which is further away the fewer they were.
 #[test]
-fn few_losses_say_less_of_when_the_next_one_comes_than_many() {
+fn few_losses_predict_the_next_one_less_than_many() {
     const DISTANCE: u64 = 1_000_000;
     let lasts = |losses: u64| {
         let of = |number: u64, time_us: u64| Observation {
@@ -321,7 +321,7 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
 
 /// Observations from packets: neither the algorithm nor the minimum RTT is known.
 #[test]
-fn who_knows_no_algorithm_has_to_see_the_window_grow_and_the_path_have_room() {
+fn an_observer_without_the_algorithm_must_see_window_growth_and_a_free_path() {
     let seen = |begins, path_is_full, grows: u64| {
         let of = |n: u64| {
             let cwnd_segments = 20 + (n * grows / 40) as u32;
@@ -384,7 +384,7 @@ fn room_everywhere_is_pacing_only_where_the_rate_is_the_pacing_rate() {
 }
 
 #[test]
-fn what_the_kernel_knows_decides() {
+fn the_kernels_own_values_decide() {
     let sent = |waits| move |t| Observation { unsent_bytes: Some(0), writer_waits: Some(waits), ..roomy(t) };
     assert_eq!(steady(sent(true)), Limit::SendBuffer);
     assert_eq!(steady(sent(false)), Limit::Application);

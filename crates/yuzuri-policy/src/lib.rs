@@ -1,6 +1,6 @@
-//! Terminals behind one access point yield to each other: group membership, messages between
-//! members, and bounds for each flow's window. Pure: no I/O and no clock. The caller (the daemon,
-//! the laboratory, the simulation) passes in the time, the flows and the messages.
+//! Terminals behind one access point share its capacity: group membership, messages between
+//! members, and bounds for each flow's window. No I/O and no clock: the caller (the daemon, the
+//! laboratory, the simulation) passes in the time, the flows and the messages.
 //!
 //! Every half second:
 //!

@@ -1,19 +1,19 @@
-//! A terminal's evaluation of its own flows: rates, losses, what holds each of them back, and the
-//! report about them.
+//! A terminal's evaluation of its own flows: their rates, losses and limits, and the report about
+//! them.
 
 use crate::report::min_round_trips;
 use crate::{FlowSeen, Moment, RadioHint, Report};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// The rate of a flow is taken over two round trips, within these limits.
+/// The rate of a flow is measured over two round trips, within these limits.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(4);
 /// Losses are counted over at least this many delivered segments.
 const SEGMENTS_FOR_LOSS: u64 = 100;
 /// The least rate of a flow that counts as sending, bit/s.
 const SENDS_FROM_BPS: f64 = 8_000.0;
-/// A flow is held back by its buffers if more than this fraction of what they admit is in flight.
+/// The buffers limit a flow if more than this fraction of what they admit is in flight.
 const BUFFER_NEARLY_FULL: f64 = 0.9;
 
 /// The history of a flow.
@@ -26,7 +26,7 @@ pub(crate) struct Known {
     pub(crate) last_rate_bps: f64,
     /// Fraction of segments lost, over the same time and at least [`SEGMENTS_FOR_LOSS`].
     pub(crate) lost: f64,
-    /// Whether its window holds it back.
+    /// Whether its congestion window is the limit.
     pub(crate) elastic: bool,
     seen: Moment,
 }
@@ -128,8 +128,7 @@ impl Known {
         let buffers_bind = flow.window_bytes > 0
             && f64::from(flow.in_flight) * f64::from(flow.mss_bytes)
                 >= flow.window_bytes as f64 * BUFFER_NEARLY_FULL;
-        // A pause of a single observation does not yet mean that the application holds the flow
-        // back.
+        // A pause of a single observation does not yet mean that the application limits the flow.
         let paused = self.history.iter().rev().take(2).all(|s| s.app_limited);
         self.elastic = !paused && !buffers_bind;
     }
@@ -143,7 +142,7 @@ mod tests {
     /// A daemon leaves a flow out while it is inactive. Once it is active again, its state is as if
     /// it had been observed all the time.
     #[test]
-    fn a_flow_that_was_left_out_is_as_if_it_had_been_there() {
+    fn a_flow_left_out_while_idle_has_the_same_state_as_one_observed() {
         const TICK: Duration = Duration::from_millis(500);
         for (srtt_us, left_out_for) in [(0, 1), (20_000, 1), (600_000, 40), (1_500_000, 3), (9_000_000, 200)]
         {

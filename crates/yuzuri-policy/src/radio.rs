@@ -1,4 +1,4 @@
-//! The radio's information about a terminal, and its value.
+//! The radio's information about a terminal, and the rate that follows from it.
 
 use crate::UnknownName;
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_rate_says_nothing() {
+    fn an_unknown_rate_gives_no_estimate() {
         assert_eq!(RadioHint::of_link(0, Aggregation::Vht), RadioHint::default());
     }
 }

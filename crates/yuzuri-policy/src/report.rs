@@ -72,11 +72,12 @@ pub enum Phase {
     /// The group's rate is still growing: no member has an upper bound.
     #[default]
     StartUp,
-    /// Each member keeps to its share.
+    /// Each member stays within its share.
     Hold,
-    /// Each member takes a little more for a round trip: what leaders of older versions say.
+    /// Each member takes a little more for a round trip: announced by leaders of older versions.
     Probe,
-    /// Senders outside the group fill queues: each member's windows carry its share behind them.
+    /// Senders outside the group fill queues: each member's windows are large enough for its share
+    /// behind these queues.
     Contend,
     /// No member is bounded: announced by leaders of older versions if sharing does not help.
     Off,
@@ -137,7 +138,7 @@ impl Summary {
         }
     }
 
-    /// As received by a member of this weight: to its policy, the group is smaller by that factor.
+    /// The summary for a member of this weight: to its policy, the group is smaller by that factor.
     pub fn weighted(&self, weight: f64) -> Summary {
         if weight == 1.0 {
             return self.clone();

@@ -20,7 +20,7 @@ pub trait Group {
     fn members(&self, now: Moment) -> u16;
     /// The senders' latest reports, for a leader.
     fn reports<'a>(&'a self, now: Moment) -> Box<dyn Iterator<Item = &'a Report> + 'a>;
-    /// What limits the group, where a leader knows it by other means than reports.
+    /// What limits the group, if a leader knows it by other means than reports.
     fn limit(&self) -> Option<Limit> {
         None
     }
@@ -30,8 +30,8 @@ pub trait Group {
     fn summary(&mut self, now: Moment) -> Option<Summary>;
     /// The senders that this terminal knows of.
     fn senders(&self, now: Moment) -> SendersSeen;
-    /// Asks senders to prove themselves.
-    fn ask_senders(&mut self, now: Moment);
+    /// Challenges all senders to prove their liveness.
+    fn challenge_senders(&mut self, now: Moment);
 }
 
 impl Group for Member {
@@ -63,8 +63,8 @@ impl Group for Member {
         Member::senders(self, now)
     }
 
-    fn ask_senders(&mut self, now: Moment) {
-        Member::ask_senders(self, now);
+    fn challenge_senders(&mut self, now: Moment) {
+        Member::challenge_senders(self, now);
     }
 }
 
@@ -84,7 +84,7 @@ impl Terminal {
         Terminal { policy: Policy::new(config), capacity: None, last_summary: None, report: None }
     }
 
-    /// Leads a group of which so much is known at `now`, as from a leader before.
+    /// Leads a group that continues from the summary of a former leader at `now`.
     pub fn resuming(config: PolicyConfig, now: Moment, last: Summary) -> Terminal {
         Terminal { last_summary: Some((now, last)), ..Terminal::new(config) }
     }
@@ -144,7 +144,7 @@ impl Terminal {
             self.last_summary = Some((now, summary));
         }
         if self.policy.wants_proof() {
-            group.ask_senders(now);
+            group.challenge_senders(now);
         }
     }
 
@@ -188,7 +188,7 @@ mod tests {
     /// The leader decides by the summary of the same tick; a member that has received none decides
     /// nothing.
     #[test]
-    fn a_leader_decides_by_what_it_has_just_summed_up() {
+    fn a_leader_decides_by_the_summary_of_the_same_tick() {
         let (mut terminal, mut out, mut sent) =
             (Terminal::new(PolicyConfig::default()), Vec::new(), Vec::new());
         let mut member = member(Moment::default());
@@ -197,16 +197,16 @@ mod tests {
             let now = Moment::at(Duration::from_millis(500 * tick));
             let before = Member::summary(&member, now).cloned();
             terminal.tick(now, &[flow(tick)], RadioHint::default(), Some(&mut member), &mut out);
-            let said = Member::summary(&member, now).cloned();
+            let summary = Member::summary(&member, now).cloned();
             if Member::is_leader(&member, now) {
                 led += 1;
-                let said = said.unwrap();
-                assert_eq!(said.senders, 1);
+                let summary = summary.unwrap();
+                assert_eq!(summary.senders, 1);
                 // At its first tick as leader there is no earlier one.
                 assert!(led > 1 || before.is_none());
-                assert_eq!(terminal.last_summary, Some((now, said)));
+                assert_eq!(terminal.last_summary, Some((now, summary)));
             } else {
-                assert_eq!((said, out[0].why), (None, Rule::Unknown));
+                assert_eq!((summary, out[0].why), (None, Rule::Unknown));
             }
             member.poll(now, &mut sent);
         }

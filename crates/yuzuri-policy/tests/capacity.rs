@@ -1,11 +1,11 @@
-//! What the leader makes of reports, with a path that carries what it carries: no clock, no noise.
+//! Capacity and shares on an ideal path: no clock, no noise.
 
 use std::time::{Duration, Instant};
 use yuzuri_policy::{Capacity, Destination, Moment, Objective, Phase, RadioHint, Report, Summary};
 
 const HERE: Destination = Destination(7);
 const BASE_US: u32 = 64_000;
-/// The queue that `balanced` aims at.
+/// The target queue of `balanced`.
 const AIMED_AT_US: u32 = 20_000;
 
 fn at(seconds: f64) -> Moment {
@@ -25,34 +25,34 @@ fn report(rate_bps: f64, alone_bps: f64) -> Report {
     }
 }
 
-/// The group for some seconds; what was said last.
+/// Runs the group for some seconds; returns the last summary.
 fn group(capacity: &mut Capacity, from_s: f64, to_s: f64, reports: &[Report]) -> Summary {
-    let mut said = Summary::default();
+    let mut summary = Summary::default();
     for tick in (from_s * 2.0) as u32..(to_s * 2.0) as u32 {
-        said = capacity.sum(at(f64::from(tick) / 2.0), reports.len() as u16, reports);
+        summary = capacity.sum(at(f64::from(tick) / 2.0), reports.len() as u16, reports);
     }
-    said
+    summary
 }
 
 #[test]
-fn start_up_lasts_while_more_and_more_is_carried() {
+fn start_up_lasts_while_the_total_rate_grows() {
     let mut capacity = Capacity::new(Objective::Balanced);
-    let mut said = Summary::default();
+    let mut summary = Summary::default();
     for tick in 0..20 {
         let rate_bps = 1e6 * 1.3_f64.powi(tick);
-        said = capacity.sum(at(f64::from(tick) / 2.0), 1, &[report(rate_bps, 0.0)]);
-        assert_eq!(said.phase, Phase::StartUp, "at {tick}");
+        summary = capacity.sum(at(f64::from(tick) / 2.0), 1, &[report(rate_bps, 0.0)]);
+        assert_eq!(summary.phase, Phase::StartUp, "at {tick}");
     }
-    let rate_bps = said.capacity_bps as f64;
-    said = group(&mut capacity, 10.0, 13.0, &[report(rate_bps, 0.0)]);
-    assert_eq!(said.phase, Phase::Hold);
+    let rate_bps = summary.capacity_bps as f64;
+    summary = group(&mut capacity, 10.0, 13.0, &[report(rate_bps, 0.0)]);
+    assert_eq!(summary.phase, Phase::Hold);
 }
 
 #[test]
-fn a_queue_that_stays_ends_the_start_up() {
+fn a_standing_queue_ends_start_up() {
     let mut capacity = Capacity::new(Objective::Balanced);
     let queued = Report { srtt_us: BASE_US + 200_000, ..report(10e6, 0.0) };
-    // Two seconds tell nothing of growth yet.
+    // Growth is not measurable yet after two seconds.
     let mut phases = Vec::new();
     for tick in 0..4 {
         let faster = Report { rate_bps: 10_000_000 + 3_000_000 * tick, ..queued.clone() };
@@ -65,66 +65,67 @@ fn a_queue_that_stays_ends_the_start_up() {
 #[test]
 fn equal_members_share_evenly_and_a_newcomer_is_counted_at_once() {
     let mut capacity = Capacity::new(Objective::Balanced);
-    let said = group(&mut capacity, 0.0, 3.5, &vec![report(10e6, 0.0); 4]);
-    assert_eq!((said.senders, said.share_bps), (4, 10_000_000));
+    let summary = group(&mut capacity, 0.0, 3.5, &vec![report(10e6, 0.0); 4]);
+    assert_eq!((summary.senders, summary.share_bps), (4, 10_000_000));
     let mut five = vec![report(10e6, 0.0); 4];
     five.push(report(0.1e6, 0.0));
-    let said = capacity.sum(at(3.5), 5, &five);
+    let summary = capacity.sum(at(3.5), 5, &five);
     // 40.1 Mbit/s is the best now.
-    assert_eq!((said.senders, said.share_bps), (5, 8_020_000));
+    assert_eq!((summary.senders, summary.share_bps), (5, 8_020_000));
 }
 
-/// Who was suspended, or comes from plain congestion control, fills the path already. No summary
-/// has told it anything, so what windows hold as they were told says nothing of its rate.
+/// A sender that was suspended, or used plain congestion control before, already fills the path. It
+/// has not received a summary, so the announced windows do not limit its rate.
 #[test]
 fn a_new_sender_that_fills_the_path_is_not_limited_by_earlier_announcements() {
     let mut capacity = Capacity::new(Objective::Balanced);
     group(&mut capacity, 0.0, 10.0, &[report(5e6, 0.0)]);
     let queued = |rate| Report { queue_us: 150_000, srtt_us: BASE_US + 150_000, ..report(rate, 0.0) };
-    // What is carried is the mean of two looks.
+    // The current rate is the mean of two ticks.
     for (seconds, share_bps) in [(10.0, 6_250_000), (10.5, 10_000_000)] {
-        let said = capacity.sum(at(seconds), 2, &[queued(5e6), queued(15e6)]);
-        assert_eq!((said.senders, said.phase, said.share_bps), (2, Phase::Hold, share_bps));
+        let summary = capacity.sum(at(seconds), 2, &[queued(5e6), queued(15e6)]);
+        assert_eq!((summary.senders, summary.phase, summary.share_bps), (2, Phase::Hold, share_bps));
     }
 }
 
 #[test]
-fn who_wants_less_leaves_the_rest_to_the_others() {
+fn a_member_that_wants_less_leaves_the_rest_to_the_others() {
     let mut capacity = Capacity::new(Objective::Balanced);
     group(&mut capacity, 0.0, 3.5, &vec![report(10e6, 0.0); 4]);
     let modest = Report { elastic: false, rate_bps: 1_000_000, ..report(0.0, 0.0) };
-    let said = capacity.sum(at(3.5), 4, &[modest, report(10e6, 0.0), report(10e6, 0.0), report(10e6, 0.0)]);
-    assert_eq!(said.share_bps, 13_000_000);
+    let summary =
+        capacity.sum(at(3.5), 4, &[modest, report(10e6, 0.0), report(10e6, 0.0), report(10e6, 0.0)]);
+    assert_eq!(summary.share_bps, 13_000_000);
 }
 
 #[test]
-fn slow_radios_get_their_part_of_the_air_and_no_more() {
+fn slow_radios_get_their_share_of_airtime_and_no_more() {
     let mut capacity = Capacity::new(Objective::Balanced);
     let cell = [report(70e6, 280e6), report(70e6, 280e6), report(13e6, 52e6), report(13e6, 52e6)];
-    let said = group(&mut capacity, 0.0, 8.0, &cell);
+    let summary = group(&mut capacity, 0.0, 8.0, &cell);
     // A quarter of the air each.
-    assert_eq!(said.air_share_ppm, 250_000);
-    assert_eq!(said.alone_max_bps, 0);
+    assert_eq!(summary.air_share_ppm, 250_000);
+    assert_eq!(summary.alone_max_bps, 0);
 }
 
 #[test]
 fn a_wire_is_distinguished_from_idle_air() {
     let mut capacity = Capacity::new(Objective::Balanced);
     let cell = [report(30e6, 280e6), report(30e6, 280e6), report(5e6, 52e6), report(5e6, 52e6)];
-    let said = group(&mut capacity, 0.0, 8.0, &cell);
-    assert_eq!(said.alone_max_bps, 70_000_000);
-    // To each the same part of what it would get alone over that wire: a quarter of 30 / 70 + 30 /
+    let summary = group(&mut capacity, 0.0, 8.0, &cell);
+    assert_eq!(summary.alone_max_bps, 70_000_000);
+    // Each gets the same fraction of its rate alone over that wire: a quarter of 30 / 70 + 30 /
     // 70 + 5 / 52 + 5 / 52.
-    assert!(said.air_share_ppm.abs_diff(262_362) <= 1, "{}", said.air_share_ppm);
+    assert!(summary.air_share_ppm.abs_diff(262_362) <= 1, "{}", summary.air_share_ppm);
 }
 
-/// Between wire and air weights change little by little: nobody's share jumps with what is carried.
+/// Between wire and air the weights are interpolated: no share jumps as the rate changes.
 #[test]
 fn between_wire_and_air_shares_do_not_jump() {
     let share_bps = |fast_bps: f64| {
         let cell = [report(fast_bps, 280e6), report(fast_bps, 280e6), report(9e6, 52e6), report(9e6, 52e6)];
-        let said = group(&mut Capacity::new(Objective::Balanced), 0.0, 8.0, &cell);
-        said.share_of(RadioHint { alone_bps: 280_000_000, aggregate_segments: 0 })
+        let summary = group(&mut Capacity::new(Objective::Balanced), 0.0, 8.0, &cell);
+        summary.share_of(RadioHint { alone_bps: 280_000_000, aggregate_segments: 0 })
     };
     let mut before_bps = share_bps(10e6);
     for mbps in 11..90 {
@@ -135,12 +136,12 @@ fn between_wire_and_air_shares_do_not_jump() {
 }
 
 #[test]
-fn losses_without_queues_spread_windows_and_queues_with_losses_do_not() {
+fn losses_pace_windows_only_without_a_queue() {
     for (queue_us, paced) in [(2_000, true), (100_000, false)] {
         let mut capacity = Capacity::new(Objective::Balanced);
         let lossy = Report { lost_permille: 5, srtt_us: BASE_US + queue_us, ..report(20e6, 280e6) };
-        let said = group(&mut capacity, 0.0, 8.0, &vec![lossy; 2]);
-        assert_eq!(said.paced, paced, "{queue_us}");
+        let summary = group(&mut capacity, 0.0, 8.0, &vec![lossy; 2]);
+        assert_eq!(summary.paced, paced, "{queue_us}");
     }
 }
 
@@ -149,12 +150,13 @@ fn windows_grow_until_there_is_a_queue() {
     let on = |queue_us: u32| Report { queue_us, srtt_us: BASE_US + queue_us, ..report(10e6, 0.0) };
     let share_bps =
         |queue_us: u32| group(&mut Capacity::new(Objective::Balanced), 0.0, 8.0, &[on(queue_us)]).share_bps;
-    // By a quarter at most, half of it at half of the queue, and by nothing at the queue that is
-    // aimed at.
+    // By a quarter at most, by half of that at half of the target queue, and not at all at the
+    // target.
     assert_eq!((share_bps(0), share_bps(10_000), share_bps(20_000)), (12_500_000, 11_250_000, 10_000_000));
 }
 
-/// A path: what it carries, bit/s; others' queue on it, seconds; what is more than that is lost.
+/// A path: its capacity, bit/s, and the queue of other senders, seconds. Data beyond its buffer is
+/// lost.
 #[derive(Clone, Copy)]
 struct Path {
     carries_bps: f64,
@@ -165,20 +167,20 @@ const HOLDS_S: f64 = 2.0;
 const BASE_S: f64 = BASE_US as f64 / 1e6;
 const MEMBERS: usize = 4;
 
-/// Members on a path for some seconds: windows hold what the leader says, and the path carries
-/// them, a tick later. The phases, and what was said last.
-fn on_path(capacity: &mut Capacity, said: &mut Summary, path: Path, from_s: f64, to_s: f64) -> Vec<Phase> {
+/// Runs members on a path for some seconds: they apply the announced windows one tick later.
+/// Returns the phases, and the last summary in `summary`.
+fn on_path(capacity: &mut Capacity, summary: &mut Summary, path: Path, from_s: f64, to_s: f64) -> Vec<Phase> {
     let mut phases = Vec::new();
     for tick in (from_s * 2.0) as u32..(to_s * 2.0) as u32 {
-        let share_bps = said.share_of(RadioHint { alone_bps: 50_000_000, aggregate_segments: 0 });
-        let window = share_bps * (BASE_S + f64::from(said.queue_us) / 1e6);
+        let share_bps = summary.share_of(RadioHint { alone_bps: 50_000_000, aggregate_segments: 0 });
+        let window = share_bps * (BASE_S + f64::from(summary.queue_us) / 1e6);
         let empty_s = BASE_S + path.others_s;
         let rate_bps = (window / empty_s).min(path.carries_bps / MEMBERS as f64);
         let rtt_s = (window / rate_bps).clamp(empty_s, empty_s + HOLDS_S);
         let member = Report { srtt_us: (rtt_s * 1e6) as u32, ..report(rate_bps, 50e6) };
-        *said = capacity.sum(at(f64::from(tick) / 2.0), MEMBERS as u16, &vec![member; MEMBERS]);
-        if phases.last() != Some(&said.phase) {
-            phases.push(said.phase);
+        *summary = capacity.sum(at(f64::from(tick) / 2.0), MEMBERS as u16, &vec![member; MEMBERS]);
+        if phases.last() != Some(&summary.phase) {
+            phases.push(summary.phase);
         }
     }
     phases
@@ -188,85 +190,85 @@ const ALONE: Path = Path { carries_bps: 40e6, others_s: 0.0 };
 
 /// Members that have shared a path alone for 10 s.
 fn settled(capacity: &mut Capacity) -> Summary {
-    let mut said = group(capacity, 0.0, 5.0, &vec![report(10e6, 50e6); MEMBERS]);
-    on_path(capacity, &mut said, ALONE, 5.0, 10.0);
-    said
+    let mut summary = group(capacity, 0.0, 5.0, &vec![report(10e6, 50e6); MEMBERS]);
+    on_path(capacity, &mut summary, ALONE, 5.0, 10.0);
+    summary
 }
 
 #[test]
 fn the_fixed_point_is_the_queue_that_is_aimed_at() {
     let mut capacity = Capacity::new(Objective::Balanced);
-    let said = settled(&mut capacity);
-    assert_eq!((said.phase, said.queue_us), (Phase::Hold, AIMED_AT_US));
-    assert!(said.air_share_ppm.abs_diff(200_000) < 2_000, "{said:?}");
+    let summary = settled(&mut capacity);
+    assert_eq!((summary.phase, summary.queue_us), (Phase::Hold, AIMED_AT_US));
+    assert!(summary.air_share_ppm.abs_diff(200_000) < 2_000, "{summary:?}");
 }
 
 #[test]
 fn behind_others_queue_the_group_carries_what_it_did() {
     let mut capacity = Capacity::new(Objective::Balanced);
-    let mut said = settled(&mut capacity);
+    let mut summary = settled(&mut capacity);
     let others = Path { others_s: 0.250, ..ALONE };
-    let phases = on_path(&mut capacity, &mut said, others, 10.0, 25.0);
+    let phases = on_path(&mut capacity, &mut summary, others, 10.0, 25.0);
     assert_eq!(phases, [Phase::Hold, Phase::Contend]);
-    assert!(said.air_share_ppm > 180_000, "{said:?}");
-    // They leave.
-    on_path(&mut capacity, &mut said, ALONE, 25.0, 100.0);
-    assert_eq!((said.phase, said.queue_us), (Phase::Hold, AIMED_AT_US));
+    assert!(summary.air_share_ppm > 180_000, "{summary:?}");
+    // The other senders leave.
+    on_path(&mut capacity, &mut summary, ALONE, 25.0, 100.0);
+    assert_eq!((summary.phase, summary.queue_us), (Phase::Hold, AIMED_AT_US));
 }
 
 #[test]
-fn capacity_that_falls_is_no_others() {
+fn a_capacity_that_falls_is_not_attributed_to_outsiders() {
     for part in [0.5, 0.2, 0.1] {
         let mut capacity = Capacity::new(Objective::Balanced);
-        let mut said = settled(&mut capacity);
+        let mut summary = settled(&mut capacity);
         let phases =
-            on_path(&mut capacity, &mut said, Path { carries_bps: part * 40e6, ..ALONE }, 10.0, 25.0);
+            on_path(&mut capacity, &mut summary, Path { carries_bps: part * 40e6, ..ALONE }, 10.0, 25.0);
         assert_eq!(phases, [Phase::Hold], "{part}");
-        let share_bps = said.share_of(RadioHint { alone_bps: 50_000_000, aggregate_segments: 0 });
-        assert!((0.95..1.05).contains(&(share_bps / (part * 10e6))), "{part}: {said:?}");
-        assert!(said.srtt_us < BASE_US + 2 * AIMED_AT_US, "{part}: {said:?}");
+        let share_bps = summary.share_of(RadioHint { alone_bps: 50_000_000, aggregate_segments: 0 });
+        assert!((0.95..1.05).contains(&(share_bps / (part * 10e6))), "{part}: {summary:?}");
+        assert!(summary.srtt_us < BASE_US + 2 * AIMED_AT_US, "{part}: {summary:?}");
     }
 }
 
 #[test]
-fn what_a_path_gains_is_found() {
+fn a_capacity_increase_is_found() {
     let mut capacity = Capacity::new(Objective::Balanced);
-    let mut said = settled(&mut capacity);
-    on_path(&mut capacity, &mut said, Path { carries_bps: 160e6, ..ALONE }, 10.0, 16.0);
-    assert!(said.capacity_bps > 150_000_000, "{said:?}");
+    let mut summary = settled(&mut capacity);
+    on_path(&mut capacity, &mut summary, Path { carries_bps: 160e6, ..ALONE }, 10.0, 16.0);
+    assert!(summary.capacity_bps > 150_000_000, "{summary:?}");
 }
 
 #[test]
-fn who_carries_nothing_sees_no_queue() {
+fn idle_members_report_no_queue() {
     let mut capacity = Capacity::new(Objective::Balanced);
     settled(&mut capacity);
     let silent = Report { srtt_us: 4 * BASE_US, ..report(0.0, 50e6) };
-    let said = group(&mut capacity, 10.0, 14.0, &vec![silent; MEMBERS]);
-    assert_eq!(said.phase, Phase::Hold);
+    let summary = group(&mut capacity, 10.0, 14.0, &vec![silent; MEMBERS]);
+    assert_eq!(summary.phase, Phase::Hold);
 }
 
 #[test]
-fn a_new_leader_goes_on_where_the_old_one_was() {
+fn a_new_leader_continues_from_the_last_summary() {
     let mut old = Capacity::new(Objective::Balanced);
     let members = vec![report(10e6, 40e6); 4];
-    let said = group(&mut old, 0.0, 8.0, &members);
-    let mut new = Capacity::resume(at(100.0), &said, Objective::Balanced);
+    let summary = group(&mut old, 0.0, 8.0, &members);
+    let mut new = Capacity::resume(at(100.0), &summary, Objective::Balanced);
     let next = new.sum(at(100.5), 4, &members);
     assert_eq!(next.phase, Phase::Hold);
-    assert_eq!(next.capacity_bps, said.capacity_bps);
-    assert!(next.air_share_ppm.abs_diff(said.air_share_ppm) <= 1);
+    assert_eq!(next.capacity_bps, summary.capacity_bps);
+    assert!(next.air_share_ppm.abs_diff(summary.air_share_ppm) <= 1);
 }
 
 #[test]
-fn a_new_leader_holds_the_shares_behind_the_queue_that_the_old_one_found() {
+fn a_new_leader_keeps_the_shares_behind_a_standing_queue() {
     let mut old = Capacity::new(Objective::Balanced);
-    let mut said = settled(&mut old);
+    let mut summary = settled(&mut old);
     let others = Path { others_s: 0.250, ..ALONE };
-    on_path(&mut old, &mut said, others, 10.0, 25.0);
-    let mut new = Capacity::resume(at(25.0), &said, Objective::Balanced);
-    let phases = on_path(&mut new, &mut said, others, 25.0, 30.0);
+    on_path(&mut old, &mut summary, others, 10.0, 25.0);
+    let mut new = Capacity::resume(at(25.0), &summary, Objective::Balanced);
+    let phases = on_path(&mut new, &mut summary, others, 25.0, 30.0);
     assert_eq!(phases, [Phase::Contend]);
-    assert!(said.air_share_ppm > 180_000, "{said:?}");
+    assert!(summary.air_share_ppm > 180_000, "{summary:?}");
 }
 
 /// Prints what the sum over a thousand members costs: `cargo test --release -p yuzuri-policy --test

@@ -75,8 +75,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The wire format of version 1, byte by byte: version and kind, flags, group, node, epoch,
-/// sequence, rank; to, echo; challenge; body; tag. If this fails, members of different versions no
-/// longer understand each other: raise the version.
+/// sequence, rank; to, echo; challenge; body; tag. If this fails, members of different builds are
+/// no longer compatible: raise the version.
 #[test]
 fn the_wire_format_stays() {
     let header = "a0a1a2a3a4a5a6a7010203040506070865300000deadbeef0000010280";
@@ -168,7 +168,7 @@ fn the_wire_format_of_an_access_point_stays() {
     }
 }
 
-/// A name is told to all, and is of letters that look like nothing else.
+/// A name is sent to all, and contains printable ASCII characters only.
 #[test]
 fn names_are_printable_and_short() {
     for name in ["a", "kitchen-pi", "Anna's laptop", "x.example.org", &"n".repeat(63)] {
@@ -340,7 +340,7 @@ fn body() -> impl Strategy<Value = Body> {
 
 /// A weight comes from the leading access point, to one member, and is within its range.
 #[test]
-fn only_an_access_point_that_leads_gives_weights() {
+fn only_a_leading_access_point_assigns_weights() {
     let decode = |message: &Message| Message::decode(&message.encode(&key()), GROUP, &key());
     let weight = |permille| of_access_point(Body::Weight { permille });
     assert_eq!(decode(&weight(1)), Ok(weight(1)));
@@ -386,7 +386,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(message in any_message(), secret in any::<Option<[u8; 32]>>()) {
+    fn encoded_messages_decode_to_the_same(message in any_message(), secret in any::<Option<[u8; 32]>>()) {
         let key = GroupKey::new(secret.map(Key::from_bytes).as_ref(), message.group);
         let bytes = message.encode(&key);
         prop_assert!(bytes.len() <= MAX_BYTES);
@@ -394,7 +394,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_changed_is_refused(message in any_message(), place in any::<prop::sample::Index>(), by in 1..=255_u8) {
+    fn modified_messages_are_refused(message in any_message(), place in any::<prop::sample::Index>(), by in 1..=255_u8) {
         let key = GroupKey::new(Some(&Key::from_bytes([1; 32])), message.group);
         let mut bytes = message.encode(&key);
         let place = place.index(bytes.len());
@@ -404,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_cut_or_lengthened_is_refused(message in any_message(), cut in any::<prop::sample::Index>(), more in 1..200_usize) {
+    fn truncated_and_extended_messages_are_refused(message in any_message(), cut in any::<prop::sample::Index>(), more in 1..200_usize) {
         let key = GroupKey::new(Some(&Key::from_bytes([1; 32])), message.group);
         let bytes = message.encode(&key);
         prop_assert!(Message::decode(&bytes[..cut.index(bytes.len())], message.group, &key).is_err());
@@ -438,8 +438,8 @@ proptest! {
         yuzuri_testnet::attack("noise as a message", 1, "messages", "all refused");
     }
 
-    /// Signed with the key, so that the checks after the tag are reached, too: a message that is
-    /// accepted is encoded to the same bytes.
+    /// The bytes are signed with the key, so that the checks after the tag are reached as well. A
+    /// message that is accepted encodes to the same bytes.
     #[test]
     fn signed_nonsense_is_read_or_refused(version in 1..4_u8, kind in 0..16_u8, flags: u8, mut rest in proptest::collection::vec(any::<u8>(), 0..110), zeros in any::<bool>()) {
         if zeros {
@@ -456,7 +456,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_report_holds_receivers_accept_it(
+    fn any_encoded_report_is_accepted(
         rates in any::<(u64, u64)>(), flows in any::<u16>(), elastic in any::<bool>(),
         times in any::<(u32, u32)>(), lost_permille in any::<u16>(), destinations in proptest::collection::vec((0..3_u32, any::<u32>()), 0..9),
     ) {
@@ -492,7 +492,7 @@ fn refused(message: &Message, body_at: usize, place: usize, bytes: &[u8]) -> Ref
 }
 
 #[test]
-fn values_that_cannot_be_are_refused() {
+fn impossible_values_are_refused() {
     let beyond = [0x17, 0x48, 0x76, 0xe8, 0x01];
     let report = message(Body::Report(report()));
     let at = 31 + 12;

@@ -143,7 +143,7 @@ impl Scenario {
         found.unless(
             (1..=32).contains(&kind.name.len()) && kind.name.chars().all(good),
             format!("{field}.name"),
-            format!("'{}' is no name: 1 to 32 letters, digits, - and _ are", kind.name),
+            format!("'{}' is not a valid name: use 1 to 32 letters, digits, - and _", kind.name),
         );
         if let Some(window) = kind.window {
             found.range(format!("{field}.window"), f64::from(window), 2.0, 1_000_000.0);

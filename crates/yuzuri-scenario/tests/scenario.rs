@@ -59,7 +59,7 @@ fn terminals_move_to_a_second_cell() {
     assert_eq!((first.stations[2].phy, second.stations[2].phy), (tablet.phy, tablet.phy_there.unwrap()));
     assert_eq!((first.stations[0].phy, second.stations[0].phy), (phone.phy, phone.phy));
     assert!(first.retry_limit != second.retry_limit);
-    // Whoever begins there has its usual radio there.
+    // A terminal that begins there has its usual radio there.
     let begins = parse(&(GOOD.to_owned() + "cell = 2\n" + there)).unwrap();
     let tablet = &begins.base().terminal[1];
     assert_eq!([0.0, 5.0].map(|at_s| begins.base().is_in_second_cell(tablet, at_s)), [true, false]);
@@ -83,7 +83,7 @@ fn an_access_point_may_share_for_its_terminals() {
     assert_eq!((gate.policy_config().objective.name(), gate.starts_s), ("latency", 2.0));
     let again = parse(&document.base().to_toml().unwrap()).unwrap();
     assert_eq!(again.base(), document.base());
-    // Whoever runs alone, as a reference, is not bounded.
+    // A terminal that runs alone, as a reference, is not bounded.
     let points = document.points().unwrap();
     assert!(points.iter().filter(|p| p.scenario.gate.is_none()).count() == 2, "{points:?}");
 }

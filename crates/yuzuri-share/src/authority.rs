@@ -245,7 +245,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn keys_are_given_out_and_one_is_shut_out() {
+    fn keys_are_issued_and_one_member_is_excluded() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         AuthorityFile::create(&at("authority")).unwrap();

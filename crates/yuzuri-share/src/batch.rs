@@ -65,7 +65,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn all_that_waits_is_taken_in_order_with_its_length_and_source() {
+    fn queued_datagrams_are_received_in_order_with_length_and_source() {
         for loopback in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(socket) = UdpSocket::bind(loopback) else {
                 println!("{loopback}: skipped: this machine has none");

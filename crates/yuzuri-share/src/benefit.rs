@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Ticks kept from before sharing: half a minute.
 const MAX_TICKS: usize = 60;
-/// Ticks from which on a mean is reported. A shorter pause between two bounds is not a new
-/// beginning.
+/// Minimum number of ticks for which a mean is reported. A shorter pause between two bounds does
+/// not restart the comparison.
 const MIN_TICKS: usize = 10;
 
 /// The figures of ticks in which something was delivered.
@@ -59,7 +59,7 @@ pub(crate) struct Point {
 /// A sum over ticks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
-    looks: usize,
+    ticks: usize,
     seconds: f64,
     bits: f64,
     /// Round-trip time, weighted by bits.
@@ -68,15 +68,15 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, other: Sum) {
-        self.looks += other.looks;
+        self.ticks += other.ticks;
         self.seconds += other.seconds;
         self.bits += other.bits;
         self.bits_us += other.bits_us;
     }
 
     fn measured(self) -> Option<Measured> {
-        let Sum { looks, seconds, bits, bits_us } = self;
-        (looks >= MIN_TICKS && seconds > 0.0 && bits > 0.0).then(|| Measured {
+        let Sum { ticks, seconds, bits, bits_us } = self;
+        (ticks >= MIN_TICKS && seconds > 0.0 && bits > 0.0).then(|| Measured {
             seconds,
             rate_bps: bits / seconds,
             srtt_us: bits_us / bits,
@@ -87,11 +87,12 @@ impl Sum {
 /// Follows the flows of an interface from tick to tick.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
-    /// Looks without a bound since the last one with.
+    /// Ticks without a bound since the last tick with one.
     without: VecDeque<Sum>,
     before: Sum,
     since: Sum,
-    /// The bounds set by the previous tick: they applied while the next tick's figures arose.
+    /// The bounds set by the previous tick: they were in force during the interval of the next
+    /// tick's figures.
     in_force: InForce,
 }
 
@@ -105,11 +106,11 @@ enum InForce {
 }
 
 impl Ledger {
-    /// Adds a tick, and the bounds that it set. A tick without deliveries is not informative, nor
-    /// is one in which little was bounded.
+    /// Adds a tick, and the bounds that it set. A tick without deliveries, or with few bounds, is
+    /// not informative.
     pub(crate) fn add(&mut self, elapsed: Duration, points: impl Iterator<Item = Point>) {
         let seconds = elapsed.as_secs_f64();
-        let mut sum = Sum { looks: 1, seconds, ..Sum::default() };
+        let mut sum = Sum { ticks: 1, seconds, ..Sum::default() };
         let (mut bounded, mut free) = (0.0, 0.0);
         for Point { rate_bps, srtt_us, bounded: is_bounded } in points {
             sum.bits += rate_bps * seconds;
@@ -135,7 +136,7 @@ impl Ledger {
         }
         if self.without.len() >= MIN_TICKS {
             self.before = Sum::default();
-            self.without.iter().for_each(|look| self.before.add(*look));
+            self.without.iter().for_each(|ticks_with| self.before.add(*ticks_with));
             self.since = Sum::default();
         }
         self.without.clear();
@@ -156,14 +157,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const LOOK: Duration = Duration::from_millis(500);
+    const TICK: Duration = Duration::from_millis(500);
 
     /// Ticks with these figures, all with bounds or all without: bounds are set by the previous
     /// tick.
-    fn look(ledger: &mut Ledger, looks: usize, rate_bps: f64, srtt_us: u32, bounded: bool) {
+    fn ticks_with(ledger: &mut Ledger, ticks: usize, rate_bps: f64, srtt_us: u32, bounded: bool) {
         ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
-        for _ in 0..looks {
-            ledger.add(LOOK, [Point { rate_bps, srtt_us, bounded }].into_iter());
+        for _ in 0..ticks {
+            ledger.add(TICK, [Point { rate_bps, srtt_us, bounded }].into_iter());
         }
     }
 
@@ -171,7 +172,7 @@ mod tests {
     fn a_bound_applies_from_the_next_tick() {
         let mut ledger = Ledger::default();
         let mut one = |srtt_us, bounded| {
-            ledger.add(LOOK, [Point { rate_bps: 8e6, srtt_us, bounded }].into_iter());
+            ledger.add(TICK, [Point { rate_bps: 8e6, srtt_us, bounded }].into_iter());
         };
         (0..MIN_TICKS).for_each(|_| one(100_000, false));
         // The tick that sets the first bound still has the figures without one.
@@ -183,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn before_and_since_are_means_of_what_was_delivered() {
+    fn figures_are_means_over_delivered_data() {
         let mut ledger = Ledger::default();
-        look(&mut ledger, 40, 8e6, 141_000, false);
+        ticks_with(&mut ledger, 40, 8e6, 141_000, false);
         assert_eq!(ledger.benefit(), None);
-        look(&mut ledger, 9, 8e6, 42_000, true);
-        assert_eq!(ledger.benefit(), None, "too short to be told");
-        look(&mut ledger, 11, 9e6, 42_000, true);
+        ticks_with(&mut ledger, 9, 8e6, 42_000, true);
+        assert_eq!(ledger.benefit(), None, "too short to be reported");
+        ticks_with(&mut ledger, 11, 9e6, 42_000, true);
         let measured_benefit = ledger.benefit().unwrap();
         assert_eq!((measured_benefit.before.seconds, measured_benefit.since.seconds), (20.0, 10.0));
         assert_eq!(
@@ -203,7 +204,7 @@ mod tests {
             for _ in 0..MIN_TICKS {
                 let points = [(3e6, 100_000), (1e6, 20_000)];
                 ledger.add(
-                    LOOK,
+                    TICK,
                     points.into_iter().map(|(rate_bps, srtt_us)| Point { rate_bps, srtt_us, bounded }),
                 );
             }
@@ -212,19 +213,19 @@ mod tests {
     }
 
     #[test]
-    fn a_short_pause_is_no_new_beginning_and_a_long_one_is() {
+    fn only_a_long_pause_restarts_the_comparison() {
         let mut ledger = Ledger::default();
-        look(&mut ledger, 20, 8e6, 100_000, false);
-        look(&mut ledger, 20, 8e6, 40_000, true);
-        look(&mut ledger, MIN_TICKS - 1, 1e6, 500_000, false);
-        look(&mut ledger, 1, 8e6, 40_000, true);
+        ticks_with(&mut ledger, 20, 8e6, 100_000, false);
+        ticks_with(&mut ledger, 20, 8e6, 40_000, true);
+        ticks_with(&mut ledger, MIN_TICKS - 1, 1e6, 500_000, false);
+        ticks_with(&mut ledger, 1, 8e6, 40_000, true);
         let measured_benefit = ledger.benefit().unwrap();
         assert_eq!(
             (measured_benefit.before.srtt_us, measured_benefit.since.srtt_us, measured_benefit.since.seconds),
             (100_000.0, 40_000.0, 10.5)
         );
-        look(&mut ledger, MAX_TICKS + 20, 4e6, 200_000, false);
-        look(&mut ledger, MIN_TICKS, 5e6, 50_000, true);
+        ticks_with(&mut ledger, MAX_TICKS + 20, 4e6, 200_000, false);
+        ticks_with(&mut ledger, MIN_TICKS, 5e6, 50_000, true);
         let measured_benefit = ledger.benefit().unwrap();
         assert_eq!(
             (
@@ -238,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_bounded_from_the_first_has_nothing_to_compare() {
+    fn flows_bounded_from_the_start_have_no_comparison() {
         let mut ledger = Ledger::default();
-        look(&mut ledger, 2, 8e6, 100_000, false);
-        look(&mut ledger, 100, 8e6, 40_000, true);
+        ticks_with(&mut ledger, 2, 8e6, 100_000, false);
+        ticks_with(&mut ledger, 100, 8e6, 40_000, true);
         // Silence is not informative.
-        look(&mut ledger, 100, 0.0, 0, false);
-        look(&mut ledger, 10, 8e6, 40_000, true);
+        ticks_with(&mut ledger, 100, 0.0, 0, false);
+        ticks_with(&mut ledger, 10, 8e6, 40_000, true);
         assert_eq!(ledger.benefit(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The main loop of the sharing daemon: one thread that runs a tick every 500 ms and processes
 //! incoming messages between ticks.
 
-mod look;
+mod interfaces;
 
 use crate::batch::Batch;
 use crate::config::{ShareConfig, WithoutKernel};
@@ -26,7 +26,7 @@ use yuzuri_policy::{Member, Moment, NodeId, Outgoing, PolicyConfig};
 const TICK: Duration = Duration::from_millis(500);
 /// Poll interval for neighbours, access points and radio rates. Everything else is notified over
 /// netlink.
-const LOOK: Duration = Duration::from_secs(5);
+const REFRESH_EVERY: Duration = Duration::from_secs(5);
 /// Delay after a netlink notification: changes usually arrive in groups.
 const SETTLE: Duration = Duration::from_millis(100);
 /// Flows listed per interface in the status, unless a client requests all flows.
@@ -51,7 +51,7 @@ pub struct ControlLoop {
     batch: Batch,
     started: Moment,
     tick_at: Moment,
-    look_at: Moment,
+    refresh_at: Moment,
     scope: Option<Scope>,
     elsewhere: u32,
     ticks: u64,
@@ -130,7 +130,7 @@ impl ControlLoop {
             batch: Batch::new(),
             started: now,
             tick_at: now,
-            look_at: now + LOOK,
+            refresh_at: now + REFRESH_EVERY,
             scope: None,
             elsewhere: 0,
             ticks: 0,
@@ -143,7 +143,7 @@ impl ControlLoop {
             order,
             report,
         };
-        share.look(now);
+        share.refresh_interfaces(now);
         share.publish(now);
         Ok(share)
     }
@@ -184,7 +184,7 @@ impl ControlLoop {
         self.wait()?;
         let now = clock::now();
         if self.discovery.netlink.changed() {
-            self.look_at = self.look_at.min(now + SETTLE);
+            self.refresh_at = self.refresh_at.min(now + SETTLE);
         }
         while let Ok(order) = self.orders.try_recv() {
             match order {
@@ -196,11 +196,11 @@ impl ControlLoop {
         self.rest = self.flood.note(now, refused);
         self.take_notices();
         if self.keys.work() {
-            self.look_at = now;
+            self.refresh_at = now;
         }
-        if now >= self.look_at {
-            self.look_at = now + LOOK;
-            self.look(now);
+        if now >= self.refresh_at {
+            self.refresh_at = now + REFRESH_EVERY;
+            self.refresh_interfaces(now);
         }
         let is_tick = now >= self.tick_at;
         if is_tick {
@@ -220,7 +220,8 @@ impl ControlLoop {
             std::thread::sleep(rest);
         }
         let now = clock::now();
-        let next = self.links.iter().filter_map(Link::next).fold(self.tick_at.min(self.look_at), Moment::min);
+        let next =
+            self.links.iter().filter_map(Link::next).fold(self.tick_at.min(self.refresh_at), Moment::min);
         // Round up. Otherwise `poll` would return early and the loop would spin through the last
         // millisecond.
         let wait_ms = next.since(now).min(TICK).as_nanos().div_ceil(1_000_000) as u16;
@@ -245,7 +246,7 @@ impl ControlLoop {
             self.tick_at = self.tick_at + TICK;
         }
         let steered = self.enforcer.steers();
-        let all = !self.lets_rest() || self.flows.want_all();
+        let all = !self.may_omit_resting() || self.flows.want_all();
         let coverage = self.enforcer.observe(&mut self.walk, all);
         self.sort_flows(now, coverage);
         for link in &mut self.links {
@@ -276,19 +277,19 @@ impl ControlLoop {
         self.note_members();
         // An active flow needs several times the memory of a resting flow. Without this call the
         // allocator keeps what many such flows had used.
-        if self.flows.laid_down() >= MIN_WALK {
+        if self.flows.newly_resting() >= MIN_WALK {
             crate::give_back_memory();
         }
     }
 
     /// Whether the walk may omit idle flows.
-    fn lets_rest(&self) -> bool {
-        self.links.iter().all(|link| link.terminal.policy.lets_rest())
+    fn may_omit_resting(&self) -> bool {
+        self.links.iter().all(|link| link.terminal.policy.may_omit_resting())
     }
 
     /// Assigns each flow to the interface that has its local address.
     fn sort_flows(&mut self, now: Moment, coverage: WalkCoverage) {
-        let lets_rest = self.lets_rest();
+        let may_omit_resting = self.may_omit_resting();
         for link in &mut self.links {
             link.seen.clear();
             link.states.clear();
@@ -296,11 +297,11 @@ impl ControlLoop {
         self.flows.begin();
         self.elsewhere = 0;
         for state in self.walk.drain(..) {
-            if state.rests && lets_rest {
+            if state.rests && may_omit_resting {
                 self.flows.rest(now, state);
                 continue;
             }
-            let before = self.flows.get_up(&state);
+            let before = self.flows.wake(&state);
             let local = state.local.ip();
             match self.links.iter_mut().find(|link| link.has(local)) {
                 Some(link) => {
@@ -326,7 +327,7 @@ impl ControlLoop {
     }
 
     fn note_members(&mut self) {
-        let (mut redrawn, mut looks) = (None, false);
+        let (mut redrawn, mut refresh) = (None, false);
         for link in &self.links {
             let Some(member) = &link.member else { continue };
             if member.node() != self.identity.node {
@@ -344,13 +345,13 @@ impl ControlLoop {
             };
             if changed {
                 // Check immediately whether it is the access point.
-                looks = true;
+                refresh = true;
                 let own = leader == Some(member.node());
                 (self.report)(&Event::Leader { interface: name.clone(), node: leader, own });
             }
         }
-        if looks {
-            self.look_at = clock::now();
+        if refresh {
+            self.refresh_at = clock::now();
         }
         if let Some(node) = redrawn.filter(|node| self.config.node != Some(*node)) {
             self.config.node = Some(node);
@@ -405,7 +406,7 @@ impl ControlLoop {
         self.config.rendezvous = config.rendezvous;
         self.config.group = config.group;
         self.choose(config.policy);
-        self.look(now);
+        self.refresh_interfaces(now);
         self.note_reload(None);
         self.publish(now);
     }
@@ -421,7 +422,7 @@ impl ControlLoop {
         for notice in new_notices {
             if self.keys.take(&notice) {
                 self.config.known_notice = Some(notice);
-                self.look_at = clock::now();
+                self.refresh_at = clock::now();
                 (self.report)(&Event::Notice(notice));
             }
         }
@@ -434,7 +435,7 @@ impl ControlLoop {
         for link in &mut self.links {
             link.leave(now, &mut self.out);
         }
-        match self.enforcer.let_go("it has left".into()) {
+        match self.enforcer.release_all("it has left".into()) {
             Some(Ok((migrated_back, stay))) => (self.report)(&Event::Left { migrated_back, stay }),
             Some(Err(error)) => (self.report)(&Event::Problem(format!("giving flows back: {error}"))),
             None => {}

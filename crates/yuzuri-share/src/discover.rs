@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_up_and_reach_somebody_take_part() {
+    fn interfaces_that_are_up_and_have_a_route_take_part() {
         let all = [
             interface("eth0", "192.0.2.1"),
             Interface { loopback: true, ..interface("lo", "127.0.0.1") },

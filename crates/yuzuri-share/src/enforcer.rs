@@ -120,7 +120,7 @@ impl Enforcer {
         let without = self.without_room.len();
         (without > 0).then(|| {
             format!(
-                "the kernel's table has room to bound {} flows: the {without} that send least stay plain \
+                "the kernel's table can bound {} flows: the {without} with the lowest rates remain plain \
                  CUBIC; a restart makes a table large enough for the sockets that are open then",
                 steering.control().room()
             )
@@ -140,7 +140,7 @@ impl Enforcer {
     }
 
     /// Restricts migration to flows with these local addresses; an empty scope stops it.
-    pub(crate) fn look_at(&mut self, scope: &Scope) -> Result<(), ControlError> {
+    pub(crate) fn set_scope(&mut self, scope: &Scope) -> Result<(), ControlError> {
         if let Some(Backend::Kernel(steering)) = &mut self.backend {
             if scope.0.is_empty() {
                 steering.take(false);
@@ -227,12 +227,12 @@ impl Enforcer {
         self.refused += 1;
         self.refused_in_a_row += 1;
         if self.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
-            self.let_go(format!("the kernel refused {MAX_REFUSED_IN_A_ROW} times in a row: {error}"));
+            self.release_all(format!("the kernel refused {MAX_REFUSED_IN_A_ROW} times in a row: {error}"));
         }
     }
 
     /// Restores the former congestion control of every flow, and records those that were restored.
-    pub(crate) fn let_go(&mut self, why: String) -> Option<Result<(usize, usize), ControlError>> {
+    pub(crate) fn release_all(&mut self, why: String) -> Option<Result<(usize, usize), ControlError>> {
         let backend = self.backend.take()?;
         self.why = Some(why);
         self.bounded.clear();
@@ -250,6 +250,6 @@ impl Enforcer {
 impl Drop for Enforcer {
     fn drop(&mut self) {
         // There is nobody left to receive the error.
-        let _ = self.let_go(String::new());
+        let _ = self.release_all(String::new());
     }
 }

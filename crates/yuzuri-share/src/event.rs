@@ -67,7 +67,7 @@ impl fmt::Display for Event {
             Event::Gone { interface } => write!(f, "{interface}: no longer takes part"),
             Event::Leader { interface, own: true, .. } => write!(f, "{interface}: this terminal leads"),
             Event::Leader { interface, node: Some(node), .. } => write!(f, "{interface}: {node} leads"),
-            Event::Leader { interface, node: None, .. } => write!(f, "{interface}: follows nobody"),
+            Event::Leader { interface, node: None, .. } => write!(f, "{interface}: has no leader"),
             Event::StoodDown { why } => write!(f, "bounds nothing: {why}"),
             Event::Policy(policy) => {
                 write!(f, "policy {}", policy.name)?;

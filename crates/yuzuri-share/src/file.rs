@@ -76,7 +76,7 @@ pub fn read_config(file: &Path) -> Result<ConfigFile, ShareError> {
     parse(&text).map_err(|(at, what)| config_error(file, &text, at, &what))
 }
 
-/// What is wrong in a file, with the line and the column of a place in its text.
+/// An error in a file, with its line and column.
 pub(crate) fn config_error(file: &Path, text: &str, at: Option<usize>, what: &str) -> ShareError {
     let before = &text[..at.unwrap_or(0).min(text.len())];
     let line = before.matches('\n').count() + 1;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_place() {
+    fn an_error_names_its_line_and_column() {
         let typo = problem("objective = \"balanced\"\npolcy = \"yuzuri\"\n");
         assert!(typo.starts_with("share.toml:2:1: unknown field `polcy`"), "{typo}");
         let typo = problem("[[interface]]\nname = \"wlan0\"\n  rate = 5\n");

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_known_by_its_rate() {
+    fn a_flood_is_detected_by_its_rate() {
         let mut flood = Flood::default();
         let at = |ms| Moment::at(Duration::from_millis(ms));
         assert!((0..5000).all(|ms| flood.note(at(ms * 4), 2).is_none()), "500 a second");

@@ -21,11 +21,11 @@ pub(crate) struct Flows {
     /// The times of the last walks, at most [`RESTS_AFTER`].
     walks: VecDeque<Moment>,
     /// Flows that began to rest at the current walk.
-    lay_down: u32,
+    newly_resting: u32,
     /// Walks since the last full walk.
     since_all: u32,
     /// Whether the number of resting flows disagrees with the kernel's.
-    doubts: bool,
+    mismatch: bool,
     number: u64,
 }
 
@@ -81,29 +81,29 @@ fn widen(before: u64, now: u32) -> u64 {
 impl Flows {
     /// Whether the next walk should report all flows.
     pub(crate) fn want_all(&self) -> bool {
-        self.since_all >= if self.doubts { MIN_WALKS_BETWEEN_ALL } else { ALL_AFTER }
+        self.since_all >= if self.mismatch { MIN_WALKS_BETWEEN_ALL } else { ALL_AFTER }
     }
 
     /// Starts processing a walk.
     pub(crate) fn begin(&mut self) {
         self.known.values_mut().for_each(|known| known.seen = false);
-        self.lay_down = 0;
+        self.newly_resting = 0;
         self.number += 1;
     }
 
     /// Marks a flow of the walk as resting.
     pub(crate) fn rest(&mut self, now: Moment, state: FlowState) {
-        self.get_up(&state);
+        self.wake(&state);
         self.see(now, &state);
         let Some(mut known) = self.known.remove(&state.id.0) else { return };
         known.rate_bps = 0.0;
-        self.lay_down += 1;
+        self.newly_resting += 1;
         self.at.entry(state.local.ip()).or_default().change(&state, 1);
         self.resting.insert(state.id.0, Resting { state, known, walk: self.number });
     }
 
     /// Marks a flow of the walk as active. If it was resting, returns its state during the rest.
-    pub(crate) fn get_up(&mut self, state: &FlowState) -> Option<FlowSeen> {
+    pub(crate) fn wake(&mut self, state: &FlowState) -> Option<FlowSeen> {
         let Resting { state: before, known, .. } = self.resting.remove(&state.id.0)?;
         self.leave(&before);
         // Data delivered now was not delivered during the rest: measure the rate from the last
@@ -123,8 +123,8 @@ impl Flows {
     }
 
     /// The number of flows that began to rest at the last walk.
-    pub(crate) fn laid_down(&self) -> usize {
-        self.lay_down as usize
+    pub(crate) fn newly_resting(&self) -> usize {
+        self.newly_resting as usize
     }
 
     /// The resting flows.
@@ -187,10 +187,10 @@ impl Flows {
                     met
                 });
                 self.at.retain(|_, at| at.all > 0);
-                (self.since_all, self.doubts) = (0, false);
+                (self.since_all, self.mismatch) = (0, false);
             }
             WalkCoverage::But(resting) => {
-                self.doubts = (resting + self.lay_down) as usize != self.resting.len()
+                self.mismatch = (resting + self.newly_resting) as usize != self.resting.len()
             }
         }
         if self.walks.len() >= RESTS_AFTER.into() {
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_go_on_where_the_kernels_wrap() {
+    fn counters_continue_where_the_kernels_wrap() {
         assert_eq!(widen(5, 9), 9);
         assert_eq!(widen(u64::from(u32::MAX), 3), u64::from(u32::MAX) + 4);
         assert_eq!(widen(0x3_ffff_fff0, 0x10), 0x4_0000_0010);

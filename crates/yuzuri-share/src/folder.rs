@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_write_into_is_refused() {
+    fn a_folder_that_others_can_write_to_is_refused() {
         let own = tempfile::tempdir().unwrap();
         let at = own.path().join("run");
         Folder::make(&at).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_another_user_is_root_s_to_take_and_nobody_else_s() {
+    fn only_root_takes_ownership_of_another_users_folder() {
         if !geteuid().is_root() {
             println!("a_folder_of_another_user: skipped: giving a folder away needs root");
             return;

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_it_says_so() {
+    fn a_missing_key_is_reported() {
         assert!(matches!(load(&KeySource::Missing), Err(ShareError::NoKey)));
         assert!(matches!(load(&KeySource::Keyless), Ok(None)));
         assert!(matches!(load(&KeySource::Passphrase("short".into())), Err(ShareError::Setting { .. })));
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_anybody_would_guess_are_refused_with_what_to_do() {
+    fn keys_that_are_easily_guessed_are_refused_with_advice() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         let counting: [u8; 32] = std::array::from_fn(|n| n as u8);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_that_others_read_is_warned_of() {
+    fn a_key_file_that_others_can_read_gives_a_warning() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         std::fs::write(&file, random(1)).unwrap();
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passphrase_is_another_key_in_each_group_and_computed_once_for_each() {
+    fn a_passphrase_gives_each_group_its_own_key_derived_once() {
         let words = "four words or more please";
         let secrets = Secrets { sends: Some(Secret::Words(words.into())), ..Secrets::default() };
         let mut chain = KeyChain::new(secrets.clone());

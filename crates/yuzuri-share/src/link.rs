@@ -103,7 +103,7 @@ impl Link {
                 let random = Randomness::System(clock::draw);
                 let mut config = MemberConfig::new(identity.node, group.0, keys.key, epoch, random);
                 (config.accepts, config.notices) = (keys.accepts, keys.notices);
-                // Whether a key may be missing was decided when the secrets were loaded.
+                // Loading the secrets has already checked whether the key may be missing.
                 config.allow_keyless = config.key.is_none();
                 (config.rank, config.name) = (identity.rank, identity.name);
                 config.rendezvous = self.config.rendezvous;
@@ -111,7 +111,7 @@ impl Link {
             }
         }
         self.terminal.forget_group();
-        // Another network: nothing to compare with.
+        // Another network: the earlier figures are not comparable.
         self.ledger = Ledger::default();
         Ok(true)
     }

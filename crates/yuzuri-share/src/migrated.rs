@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_is_reported_with_its_place() {
+    fn a_record_that_cannot_be_stored_is_reported_with_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("share.migrated");
         std::fs::create_dir(&file).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_left_out_where_there_are_too_many() {
+    fn the_oldest_flows_are_dropped_from_a_full_record() {
         let most = SteerOptions::MAX_MIGRATED_BEFORE as u64;
         let (all, left_out) = joined(flows(0..most), &flows([3, most]));
         assert_eq!(left_out, 1);

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_certain_is_the_initial_one() {
+    fn only_a_certain_namespace_counts_as_the_initial_one() {
         assert!(is_initial(Some(0xefff_fff9), Some(3)));
         assert!(is_initial(Some(0xf000_0000), Some(1)));
         assert!(!is_initial(Some(0xf000_0000), Some(3)));

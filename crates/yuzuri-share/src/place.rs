@@ -21,7 +21,7 @@ const SERVICE_GROUP: &str = "yuzuri";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     runtime: PathBuf,
-    /// What its files begin with.
+    /// The prefix of its file names.
     daemon: &'static str,
 }
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_lock_is_refused_with_its_place() {
+    fn a_planted_lock_is_refused_with_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
         std::fs::write(&victim, "whole").unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use yuzuri_policy::{Rendezvous, RendezvousConfig, RendezvousCounts, To};
 
 /// How often the stop flag is checked.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// A rendezvous that is bound but not yet serving.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Relay {
     pub fn bind(listen: SocketAddr) -> Result<Relay, ShareError> {
         let bound = UdpSocket::bind(listen).and_then(|socket| {
             crate::sockets::widen(&socket);
-            socket.set_read_timeout(Some(LOOK))?;
+            socket.set_read_timeout(Some(POLL_EVERY))?;
             let address = socket.local_addr()?;
             Ok(Relay { socket, address })
         });
@@ -83,7 +83,7 @@ fn serve(
             Err(e) => return Err(failed(e)),
         }
         let now = clock::now();
-        if now.since(reported_at) >= LOOK {
+        if now.since(reported_at) >= POLL_EVERY {
             reported_at = now;
             each(rendezvous.counts(), rendezvous.registered());
         }

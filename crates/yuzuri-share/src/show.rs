@@ -166,7 +166,7 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
     Ok(())
 }
 
-/// Why no leader has said anything: none of it is a problem.
+/// Why there is no summary of a leader; none of these reasons is a problem.
 fn waits_for(interface: &InterfaceStatus) -> &'static str {
     let sends = interface.members.iter().any(|member| member.sends);
     match () {

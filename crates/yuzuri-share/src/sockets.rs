@@ -134,7 +134,7 @@ fn open_v6(name: &str, index: u32, port: u16) -> std::io::Result<UdpSocket> {
     socket.set_multicast_loop_v6(false)?;
     socket.set_nonblocking(true)?;
     widen(&socket);
-    hurry(&socket, socket.set_tclass_v6(CLASS_SELECTOR_6));
+    prioritise(&socket, socket.set_tclass_v6(CLASS_SELECTOR_6));
     Ok(socket.into())
 }
 
@@ -145,16 +145,16 @@ fn open_v4(name: &str, port: u16) -> std::io::Result<UdpSocket> {
     socket.set_broadcast(true)?;
     socket.set_nonblocking(true)?;
     widen(&socket);
-    hurry(&socket, socket.set_tos_v4(CLASS_SELECTOR_6));
+    prioritise(&socket, socket.set_tos_v4(CLASS_SELECTOR_6));
     Ok(socket.into())
 }
 
-/// Messages must not wait behind the data that they are to bound: in a queue of seconds a group
-/// would take as long to form. DSCP CS6 (RFC 2474) is the access category for voice on 802.11; the
-/// priority chooses the first band of pfifo_fast. Setting the DSCP of IPv4 resets the priority
-/// (`ip_setsockopt`), which is therefore set after it.
-fn hurry(socket: &Socket, marked: std::io::Result<()>) {
-    // If the kernel refuses either, messages are slower.
+/// Gives messages priority over the data that they are to bound: behind a queue of several seconds,
+/// a group would take as long to form. DSCP CS6 (RFC 2474) selects the access category for voice on
+/// 802.11; the priority selects the first band of pfifo_fast. Setting the DSCP of IPv4 resets the
+/// priority (`ip_setsockopt`), which is therefore set after it.
+fn prioritise(socket: &Socket, marked: std::io::Result<()>) {
+    // If the kernel refuses either, messages only take longer.
     let _ = marked.and_then(|()| socket.set_priority(TC_PRIO_INTERACTIVE));
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn widen(socket: &impl AsFd) {
     }
 }
 
-/// Whether a member is heard by IPv4.
+/// Whether any member has sent by IPv4.
 pub(crate) fn some_by_v4(member: &Member, now: Moment) -> bool {
     member.members(now).any(|m| m.address.is_some_and(|a| matches!(a.ip().to_canonical(), IpAddr::V4(_))))
 }

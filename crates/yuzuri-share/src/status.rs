@@ -214,7 +214,7 @@ pub struct SummaryStatus {
     pub senders: u16,
     /// The estimated capacity of the group, bit/s.
     pub capacity_bps: u64,
-    /// Share of a member that does not know its radio's rate rate, bit/s.
+    /// The share of a member that does not know its radio's rate, bit/s.
     pub share_bps: u64,
     /// The share of air time, in millionths of the rate that a member would reach alone.
     pub air_share_ppm: u32,
@@ -465,7 +465,7 @@ mod tests {
     use yuzuri_policy::Phase;
 
     #[test]
-    fn words_are_the_same_in_json_and_elsewhere() {
+    fn names_in_json_equal_names_on_screen() {
         for phase in [Phase::StartUp, Phase::Hold, Phase::Probe, Phase::Contend, Phase::Off] {
             assert_eq!(serde_json::to_value(phase).unwrap(), phase.name());
         }

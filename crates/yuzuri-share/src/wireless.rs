@@ -45,7 +45,7 @@ const RATE_UNIT_BPS: u64 = 100_000;
 
 /// The rate is the median of this many samples: a single frame without payload may be sent at any
 /// rate.
-const LOOKS: usize = 5;
+const RATES_KEPT: usize = 5;
 
 /// A station and its access point.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,16 +57,16 @@ pub(crate) struct Station {
 
 type Rate = (u64, Aggregation);
 
-/// An access point's driver's report about a station; absent: none.
+/// What an access point's driver reports about a station; absent: it reports nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Heard {
     /// The centre frequency of the channel, MHz.
     pub(crate) channel_mhz: Option<u32>,
-    /// From the last frames received from it.
+    /// The radio properties of the last frames received from it.
     pub(crate) radio: Option<RadioConfig>,
-    /// How long it had the air since it associated, both ways, µs.
+    /// Airtime of frames to and from it since it associated, µs.
     pub(crate) airtime_us: Option<u64>,
-    /// Packets sent to it since then, retransmitted and given up.
+    /// Packets sent to it since then; how many were retransmitted; how many were dropped.
     pub(crate) sent: Option<u32>,
     pub(crate) retries: Option<u32>,
     pub(crate) failed: Option<u32>,
@@ -79,7 +79,7 @@ pub(crate) struct Wireless {
     /// The ID of the generic netlink family "nl80211"; `None` until a wireless driver is loaded.
     family: Option<u16>,
     rates: HashMap<u32, (u64, VecDeque<Rate>)>,
-    /// Of stations, as an access point hears them.
+    /// The recent rates of stations, as received by an access point.
     heard: HashMap<[u8; 6], VecDeque<Rate>>,
 }
 
@@ -135,9 +135,9 @@ impl Wireless {
     }
 }
 
-/// What an interface's driver now reports of its peers, whatever the interface's type: stations of
-/// an access point, or the access point of a station. Without a median of their rates.
-/// `None` if it is not a wireless one.
+/// The current reports of an interface's driver about its peers: the stations of an access point,
+/// or the access point of a station. Rates are those of the last frame, not medians. `None`: the
+/// interface is not wireless.
 pub(crate) fn peers(interface: u32) -> Option<Vec<Heard>> {
     let mut found = Vec::new();
     ask(family()?, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
@@ -146,7 +146,7 @@ pub(crate) fn peers(interface: u32) -> Option<Vec<Heard>> {
     Some(found)
 }
 
-/// One of them.
+/// Decodes one of them.
 pub(crate) fn parsed(attributes: &Attributes) -> Option<Heard> {
     let (_, rate) = peer(attributes, STA_INFO_RX_BITRATE)?;
     let radio = rate.map(|(bps, aggregation)| RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation });
@@ -167,7 +167,7 @@ pub(crate) fn features(interface: u32) -> Option<Vec<u8>> {
 /// The median of the last rates.
 fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> Option<Rate> {
     rates.extend(newest);
-    while rates.len() > LOOKS {
+    while rates.len() > RATES_KEPT {
         rates.pop_front();
     }
     upper_median_by(&mut Vec::from_iter(rates.iter().copied()), |(one, _), (other, _)| one.cmp(other))
@@ -182,7 +182,7 @@ struct What {
     channel_mhz: Option<u32>,
 }
 
-/// What an interface is; `None` if it is not a wireless one.
+/// Queries the type and the channel of an interface; `None`: it is not wireless.
 fn what_is(family: u16, interface: u32) -> Option<What> {
     let mut is = What::default();
     ask(family, Nl80211Command::GetInterface, NlmF::ACK, interface, |attributes| {
@@ -193,8 +193,8 @@ fn what_is(family: u16, interface: u32) -> Option<What> {
     Some(is)
 }
 
-/// The centre frequency of an access point's channel, MHz; `None`: the interface is none, or has no
-/// channel.
+/// The centre frequency of an access point's channel, MHz; `None`: the interface is not an access
+/// point, or has no channel.
 pub(crate) fn channel_mhz(interface: u32) -> Option<u32> {
     let is = what_is(family()?, interface)?;
     is.channel_mhz.filter(|_| is.kind == Some(IFTYPE_AP))
@@ -217,7 +217,7 @@ fn heard(attributes: &Attributes) -> Heard {
     let number = |kind: u16| info.get_attr_payload_as::<u32>(kind).ok();
     let time_us = |kind: u16| info.get_attr_payload_as::<u64>(kind).ok();
     let both = [STA_INFO_RX_DURATION, STA_INFO_TX_DURATION].map(time_us);
-    // A driver that does not know says nothing, or 0.
+    // A driver without this information omits it or reports 0.
     let airtime_us = both.into_iter().flatten().sum::<u64>();
     let mut queued = None;
     for tid in info.get_nested_attributes::<u16>(STA_INFO_TID_STATS).iter().flat_map(|tids| tids.iter()) {
@@ -384,13 +384,13 @@ pub(crate) mod recorded {
         attribute(kind | NLA_F_NESTED, &attributes.concat())
     }
 
-    /// An answer of such attributes.
+    /// An answer with these attributes.
     pub(crate) fn attributes(all: &[Vec<u8>]) -> Attributes {
         let bytes = all.concat();
         Attributes::from_bytes_with_input(&mut Cursor::new(&bytes), bytes.len()).unwrap()
     }
 
-    /// An entry of a dump of stations, with this for one station.
+    /// An entry of a station dump with these values.
     pub(crate) fn entry(parsed: &[Vec<u8>]) -> Attributes {
         attributes(&[attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 9]), nested(ATTR_STA_INFO, parsed)])
     }
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_reports_of_a_stations_airtime() {
+    fn a_drivers_report_of_a_stations_airtime_is_read() {
         let parsed = |parsed: &[Vec<u8>]| heard(&entry(parsed));
         let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
         let time = |kind: u16, us: u64| attribute(kind, &us.to_ne_bytes());
@@ -477,7 +477,7 @@ mod tests {
             queued: Some(7),
         };
         assert_eq!(all, expected);
-        // As mac80211_hwsim, which has no air.
+        // Like mac80211_hwsim, which does not count airtime.
         let none = parsed(&[time(STA_INFO_RX_DURATION, 0), number(STA_INFO_TX_PACKETS, 1)]);
         assert_eq!(none, Heard { sent: Some(1), ..Heard::default() });
         assert_eq!(parsed(&[]), Heard::default());

@@ -43,8 +43,8 @@ fn before_and_since_are_measured_and_reported() {
 
 /// A terminal that has just joined a network waits for its gateway, for a sender, and for a leader.
 #[test]
-fn a_wait_is_no_problem() {
-    const TEST: &str = "a_wait_is_no_problem";
+fn waiting_for_the_network_is_not_a_problem() {
+    const TEST: &str = "waiting_for_the_network_is_not_a_problem";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     // The gateway does not answer yet.
     ip(&format!("-n {} route add default via 10.88.0.77", cell.name(1)));

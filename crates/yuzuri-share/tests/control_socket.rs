@@ -65,7 +65,7 @@ fn times(mut call: impl FnMut()) -> Vec<Duration> {
 
 /// The socket of a daemon that only reports its status.
 #[test]
-fn a_status_that_is_a_text_is_reported_and_orders_are_refused() {
+fn a_status_only_daemon_returns_its_status_and_refuses_orders() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("ap.sock");
     let text = TextCell::default();
@@ -158,7 +158,7 @@ fn a_client_has_two_seconds_in_all_however_it_spends_them() {
 }
 
 #[test]
-fn one_who_asks_and_does_not_read_is_let_go() {
+fn a_client_that_does_not_read_its_answer_is_closed() {
     let open = open();
     let mut silent: Vec<TcpStream> = Vec::new();
     for _ in 0..20 {
@@ -173,7 +173,7 @@ fn one_who_asks_and_does_not_read_is_let_go() {
 }
 
 #[test]
-fn requests_are_answered_by_what_they_are() {
+fn each_request_gets_its_kind_of_answer() {
     let open = open();
     for (request, answer) in [
         ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\n"),
@@ -202,7 +202,7 @@ fn requests_are_answered_by_what_they_are() {
 }
 
 #[test]
-fn an_unknown_question_is_answered_as_such() {
+fn an_unknown_request_is_answered_with_an_error() {
     let open = open();
     let answer = |question: &[u8]| {
         let mut stream = UnixStream::connect(&open.socket).unwrap();

@@ -96,8 +96,8 @@ fn three_find_each_other_share_and_leave() {
 }
 
 #[test]
-fn a_flow_that_was_given_back_is_taken_again_by_the_next_start() {
-    const TEST: &str = "a_flow_that_was_given_back_is_taken_again_by_the_next_start";
+fn a_restored_flow_is_migrated_again_after_a_restart() {
+    const TEST: &str = "a_restored_flow_is_migrated_again_after_a_restart";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     cell.set(1, "net/ipv4/tcp_congestion_control", "reno");
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, keyed(9)) else { return };
@@ -138,8 +138,8 @@ fn a_flow_that_was_given_back_is_taken_again_by_the_next_start() {
 }
 
 #[test]
-fn they_meet_by_either_family() {
-    const TEST: &str = "they_meet_by_either_family";
+fn members_meet_over_ipv4_and_ipv6() {
+    const TEST: &str = "members_meet_over_ipv4_and_ipv6";
     let Some(cell) = Cell::or_skip(TEST, 3) else { return };
     cell.without_v6(1);
     cell.without_v6(2);
@@ -157,8 +157,8 @@ fn they_meet_by_either_family() {
 }
 
 #[test]
-fn a_wrong_key_is_counted_and_shut_out() {
-    const TEST: &str = "a_wrong_key_is_counted_and_shut_out";
+fn a_wrong_key_is_counted_and_refused() {
+    const TEST: &str = "a_wrong_key_is_counted_and_refused";
     let Some(cell) = Cell::or_skip(TEST, 3) else { return };
     let Some(first) = Instance::or_skip(TEST, &cell, 1, keyed(3)) else { return };
     let Some(second) = Instance::or_skip(TEST, &cell, 2, keyed(4)) else { return };
@@ -286,8 +286,8 @@ fn the_gateways_link_address_determines_the_group() {
 }
 
 #[test]
-fn a_name_that_is_taken_and_an_unknown_interface_are_refused() {
-    const TEST: &str = "a_name_that_is_taken_and_an_unknown_interface_are_refused";
+fn a_name_in_use_and_an_unknown_interface_are_refused() {
+    const TEST: &str = "a_name_in_use_and_an_unknown_interface_are_refused";
     let Some(cell) = Cell::or_skip(TEST, 2) else { return };
     let config = keyed(8);
     let Some(_first) = Instance::or_skip(TEST, &cell, 1, config.clone()) else { return };
@@ -311,7 +311,7 @@ fn a_name_that_is_taken_and_an_unknown_interface_are_refused() {
 }
 
 #[test]
-fn flows_that_find_no_room_in_the_kernels_table_are_counted_and_bounded_once_there_is() {
+fn flows_beyond_the_kernels_table_are_counted_and_bounded_later() {
     const TEST: &str = "flows_that_find_no_room_in_the_kernels_table";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     let config = ShareConfig { bounds_room: Some(2), ..keyed(11) };

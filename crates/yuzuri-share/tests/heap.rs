@@ -1,4 +1,5 @@
-//! Memory of the sharing daemon over a long time: what flows and members took is given back.
+//! Memory of the sharing daemon over a long time: it frees the memory of flows and members that are
+//! gone.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cell;
@@ -16,7 +17,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const FLOWS: usize = 300;
 const ROUNDS: usize = 8;
 
-/// Flows that come, send, and go. The same number at each call.
+/// Opens flows, sends on them, and closes them; the same number at each call.
 fn flows_come_and_go(cell: &Cell, instance: &Instance) {
     let to = SocketAddr::new(Ipv4Addr::new(10, 88, 0, 100).into(), 0);
     let listener = cell.inside(0, || TcpListener::bind(to).unwrap());
@@ -48,7 +49,7 @@ fn memory_does_not_grow_with_flows_and_members_that_come_and_go() {
     for _ in 0..ROUNDS {
         let other = Instance::start(&cell, 2, keyed(40)).unwrap();
         let traffic = (cell.traffic(1), cell.traffic(2));
-        // Only a member that has proved itself can say that it leaves.
+        // Only a member that has proved its liveness can announce its departure.
         let is_proved = |status: &Status| {
             let members = &status.interfaces[0].members;
             status.interfaces[0].summary.is_some() && members.len() == 2 && members.iter().all(|m| m.proved)
@@ -61,8 +62,8 @@ fn memory_does_not_grow_with_flows_and_members_that_come_and_go() {
         instance.until("alone", |status| status.interfaces[0].members.len() == 1);
         in_use.push(heap::in_use_bytes());
     }
-    // Sessions of members that left are remembered for two minutes. Whatever is kept of a flow has
-    // more than 8 bytes.
+    // Sessions of members that left are remembered for two minutes. The state of a flow is larger
+    // than 8 bytes.
     let least = |rounds: &[usize]| *rounds.iter().min().unwrap();
     let (first, last) = in_use.split_at(ROUNDS / 2);
     let most = least(first) + FLOWS * ROUNDS / 2 * 8;

@@ -1,4 +1,4 @@
-//! Plays answers of hostapd to the steering, as recorded and changed.
+//! Tests the steering with recorded and mutated answers of hostapd.
 #![allow(clippy::unwrap_used, missing_docs)]
 // The entry point does not exist in release builds.
 #![cfg(debug_assertions)]
@@ -12,10 +12,11 @@ fn seed(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// The fuzzer's seeds reach a request, its answers, and a move that is taken back or refused.
+/// The fuzzer's seeds cover a request, its answers, and a move that is undone or refused.
 #[test]
-fn the_seeds_are_answers() {
-    // Two stations on a radio of 80 MHz, none on the other: one is asked to move, and does not.
+fn the_seed_inputs_are_valid_answers() {
+    // Two stations are on a radio of 80 MHz, none on the other one. One is asked to move, and does
+    // not.
     let two = fuzz_hostapd(&seed("two-radios"));
     assert!(two.asked > 0, "{two:?}");
     let events = fuzz_hostapd(&seed("events"));

@@ -163,8 +163,8 @@ impl Insider {
 }
 
 #[test]
-fn a_thousand_invented_members_and_an_insider_that_leads_starve_nobody() {
-    let test = "a_thousand_invented_members_and_an_insider_that_leads_starve_nobody";
+fn a_thousand_invented_members_and_a_lying_leader_starve_no_flow() {
+    let test = "a_thousand_invented_members_and_a_lying_leader_starve_no_flow";
     let Some(cell) = Cell::or_skip(test, 2) else { return };
     let group = GroupId::of(b"an insider");
     let config = ShareConfig { group: Some(group), ..keyed_with(KEY) };

@@ -15,7 +15,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 
 /// The fuzzer's seeds are real kernel replies and cover everything that is decoded.
 #[test]
-fn the_seeds_are_answers() {
+fn the_seed_inputs_are_valid_answers() {
     let seeds = seeds();
     for of in [
         "routes-v4",

@@ -100,8 +100,8 @@ fn member(folder: &Path, name: &str) -> ShareConfig {
 }
 
 #[test]
-fn a_member_is_shut_out_and_stays_out_under_another_id() {
-    const TEST: &str = "a_member_is_shut_out_and_stays_out_under_another_id";
+fn an_excluded_member_stays_excluded_under_another_id() {
+    const TEST: &str = "an_excluded_member_stays_excluded_under_another_id";
     let Some(cell) = Cell::or_skip(TEST, 3) else { return };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -140,7 +140,7 @@ impl Group for Seat<'_> {
     }
 
     /// All have proved that they exist.
-    fn ask_senders(&mut self, _now: Moment) {}
+    fn challenge_senders(&mut self, _now: Moment) {}
 }
 
 impl Seat<'_> {
@@ -214,13 +214,13 @@ impl Sharing {
     }
 
     /// Delays and loses messages.
-    pub fn telling_by(mut self, messages: Messages) -> Sharing {
+    pub fn with_messages(mut self, messages: Messages) -> Sharing {
         self.cell.links = Some(MessageLinks::new(messages, self.terminals.len()));
         self
     }
 
     /// No terminal leads: an access point reads [`reports`](Sharing::reports) and
-    /// [sends](Sharing::tell) its summary. Messages arrive immediately.
+    /// [publishes](Sharing::publish) its summary. Messages arrive immediately.
     pub fn led(mut self) -> Sharing {
         self.cell.led = true;
         self

@@ -3,7 +3,7 @@
 //! itself, in the worst of eight runs, does so for at most five seconds: where plain CUBIC starves
 //! flows, a lie is indistinguishable from chance.
 //!
-//! Lies are random: told by the leader all or part of the time, to all or part of the members, from
+//! Lies are random: sent by the leader all or part of the time, to all or part of the members, from
 //! the start or once a fair share is known; by a member in its reports; by both together; with the
 //! liars' own flows bounded or not. `LIES=1000 SEED=7` sets their number and the seed. With
 //! `--nocapture` the test prints each lie that takes effect for longer than three seconds. Of the

@@ -29,7 +29,7 @@ pub struct AccessPoint {
 }
 
 impl AccessPoint {
-    /// Makes it with so many stations.
+    /// Creates it with this many stations.
     ///
     /// # Errors
     /// If it cannot be made, with the reason: it needs root.

@@ -126,7 +126,7 @@ pub fn run(
     let choice = theme;
     let theme = Theme::from_env(choice);
     if matches!(choice, ThemeChoice::Dark | ThemeChoice::Light) {
-        // crossterm goes by NO_COLOR as well.
+        // crossterm respects NO_COLOR as well.
         ratatui::crossterm::style::force_color_output(true);
     }
     if choice == ThemeChoice::Auto && theme.wants_background() {

@@ -151,7 +151,7 @@ pub enum FilterProblem {
     /// Not a number, or out of range.
     #[error("{what} is a number from 1 to {max}")]
     Number {
-        /// What the number stands for.
+        /// The meaning of the number.
         what: &'static str,
         /// The largest value.
         max: u32,
@@ -195,8 +195,8 @@ impl Filter {
     }
 
     /// Whether the flow is selected by addresses, ports, process and namespace. Only the kernel
-    /// knows the tree of control groups; `in_cgroup` says whether the flow's cgroup id lies below a
-    /// path.
+    /// knows the tree of control groups; `in_cgroup` returns whether the flow's cgroup id lies
+    /// below a path.
     pub fn chooses(&self, flow: &Flow, in_cgroup: impl Fn(u64, &str) -> bool) -> bool {
         fn any<T>(terms: &[T], holds: impl Fn(&T) -> bool) -> bool {
             terms.is_empty() || terms.iter().any(holds)

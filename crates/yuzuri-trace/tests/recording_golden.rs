@@ -16,7 +16,7 @@ use yuzuri_trace::{
     Reason, Sender, Setting, Snapshot,
 };
 
-/// A recording from before the end mark and the checksums: readable for ever, and never written
+/// A recording from before the end mark and the checksums: always readable, and never written
 /// again.
 const OLD: &str = "v1.arrows";
 /// A recording from before the columns about what keeps a sender from sending.
@@ -117,7 +117,7 @@ fn items() -> Vec<Item> {
     items
 }
 
-/// The same, and what `TCP_INFO` tells of the window's scale and of the kernel's chronographs.
+/// The same, with the window's scale and the kernel's chronographs from `TCP_INFO`.
 fn items_today() -> Vec<Item> {
     let mut items = items_before_chronographs();
     let sender = Sender {

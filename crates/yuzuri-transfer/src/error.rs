@@ -176,7 +176,7 @@ pub enum FailureKind {
 }
 
 impl SendError {
-    /// The other end was asked to send, and said this instead.
+    /// The other end was asked to send, and answered this instead.
     pub(crate) fn not_reversed(peer: SocketAddr, text: &str) -> SendError {
         let clean: String =
             text.chars().filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER).collect();

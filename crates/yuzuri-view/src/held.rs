@@ -58,7 +58,7 @@ impl Serialize for Held {
     }
 }
 
-/// What a record says about the time since the one before: one stretch or two.
+/// The information of a record about the time since the previous one: one stretch or two.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLimits {
     stretches: [Stretch; 2],
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_held_for_more_than_half_wins_however_it_is_joined(parts in limits(), cut in 0..100usize) {
+        fn the_limit_of_more_than_half_wins_in_any_merge_order(parts in limits(), cut in 0..100usize) {
             let mut times = LimitTimes::default();
             let (mut whole, mut first, mut second) = (Held::NOTHING, Held::NOTHING, Held::NOTHING);
             for (n, (limit, us)) in parts.iter().enumerate() {

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outstanding_is_taken_from_the_record_that_knows() {
+    fn outstanding_data_comes_from_the_record_that_has_it() {
         let mut level = Level::new(1_000_000, 10);
         let mut event = event(0, 10);
         (event.snapshot.packets_out, event.snapshot.mss) = (3, 1000);

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_stands_beside_each_record_of_a_sender_but_the_first() {
+    fn each_senders_record_but_the_first_has_a_limit() {
         let mut by = LimitedBy::default();
         let named = |name: &str| {
             Item::Flow(Arc::new(Flow { id: FlowId(1), congestion_control: name.into(), ..Flow::default() }))

@@ -264,7 +264,7 @@ impl LiveModel {
                     if !event.has_snapshot() {
                         return;
                     }
-                    // The identity was lost (the account says so): show what is known.
+                    // The identity was lost (and counted in the account): show what is known.
                     self.make_room();
                     let flow = Arc::new(Flow { id: event.flow, ..Flow::default() });
                     self.rows.insert(event.flow, Row::new(flow, event.mono_ns));

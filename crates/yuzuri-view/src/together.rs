@@ -298,7 +298,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_times_are_taken(times in proptest::collection::vec((any::<u64>(), any::<u32>()), 0..200)) {
+        fn any_times_are_accepted(times in proptest::collection::vec((any::<u64>(), any::<u32>()), 0..200)) {
             let (mut a, mut b) = (Delays::default(), Delays::default());
             for (n, (now_us, rtt_us)) in times.iter().enumerate() {
                 if n % 2 == 0 { a.add(*now_us, *rtt_us) } else { b.add(now_us % 100_000_000, rtt_us % 1_000_000) }

@@ -269,11 +269,11 @@ impl Describer<'_> {
                     "this end sends nothing (it received {})",
                     text::bytes(self.flow.received_bytes() as f64)
                 ),
-                "ask at the other end: only the sender shows what limits a transfer".into(),
+                "run yuzuri why at the other end: only the sender shows what limits a transfer".into(),
             ),
             Limit::Unknown if self.flow.from_packets() => (
                 "the capture does not show what limits it".into(),
-                "packets do not show a bound on the window, nor what holds back a flow that is seen from its middle; capture \
+                "packets do not show a bound on the window, nor what limits a flow that is seen from its middle; capture \
                  from the connection's beginning, at the sender, or run yuzuri why there"
                     .into(),
             ),
@@ -358,7 +358,7 @@ mod tests {
     /// The window of a connection without scaling: a larger buffer does not help if it is at its
     /// largest, and does not suffice if it is not.
     #[test]
-    fn a_window_without_scale_is_told_apart_from_a_small_buffer() {
+    fn a_window_without_scale_is_distinguished_from_a_small_buffer() {
         let of = |window: u32, scale| {
             let sender = Sender { snd_wscale: scale, ..Sender::UNKNOWN };
             let window = move |n| Snapshot { snd_wnd: window, sender, cwnd: 900, ..small_window(n) };

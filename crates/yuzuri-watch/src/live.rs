@@ -48,7 +48,7 @@ impl Live {
     }
 
     /// Empties the model before it is filled from the beginning again.
-    pub fn anew(&self, session: &Arc<Session>) {
+    pub fn restart(&self, session: &Arc<Session>) {
         *self.model.lock() = LiveModel::new(session.clone(), Limits::default());
         if let Some(feed) = &self.feed {
             feed.reset();

@@ -59,7 +59,7 @@ const MAX_WAITING: usize = 64 * 1024;
 /// The purpose of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum For {
-    /// Records: what it does not take is lost, and the account counts it.
+    /// Writes a recording. Records that it cannot accept are lost, and counted in the account.
     Recording,
     /// Shows; with its name.
     View(&'static str),

@@ -1,6 +1,6 @@
 //! Batches that every sink has read: their memory takes the next items. Memory of this size that is
-//! freed goes back to the system (the command's `memory.rs` says why), and new memory costs a page
-//! fault and the clearing of a page for each 14 records.
+//! freed goes back to the system (the command's `memory.rs` explains why), and new memory costs a
+//! page fault and the clearing of a page for each 14 records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

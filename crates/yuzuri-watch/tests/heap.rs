@@ -37,7 +37,7 @@ impl Watched {
         Watched { monitor, model, totals: Totals::of_at_most(KEPT), closed: 0 }
     }
 
-    /// Reads until so many flows have closed.
+    /// Reads until this many flows have closed.
     fn until_closed(&mut self, flows: usize) {
         let until = Instant::now() + Duration::from_secs(60);
         while self.closed < flows {

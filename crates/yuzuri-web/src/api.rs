@@ -170,7 +170,9 @@ fn flow_ids<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<FlowId>, Ref
             flows.push(id);
         }
         if flows.len() > MAX_FLOWS {
-            return Err(Refusal::bad(format!("at most {MAX_FLOWS} flows can be looked at closely at once")));
+            return Err(Refusal::bad(format!(
+                "at most {MAX_FLOWS} flows can be shown in detail at the same time"
+            )));
         }
     }
     Ok(flows)
@@ -239,7 +241,10 @@ async fn choose(
     // moment unsubscribes the right flows.
     let mut hub = app.shared.hub.lock();
     let former = hub.choose(&client, flows.clone()).ok_or_else(|| {
-        Refusal(StatusCode::NOT_FOUND, "no such browser looks on (any more): open /api/live".into())
+        Refusal(
+            StatusCode::NOT_FOUND,
+            "there is no open stream of this browser (any more): open /api/live".into(),
+        )
     })?;
     app.shared.with_feed(|feed| {
         feed.subscribe(&flows, |id| known.get(&id).cloned().unwrap_or_default());

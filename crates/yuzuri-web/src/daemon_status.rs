@@ -105,7 +105,7 @@ async fn ask(socket: &Path, reach: Option<&Reach>) -> DaemonAnswer {
         Ok(Ok(bytes)) => match object(bytes) {
             Some(text) => DaemonAnswer::Status(text.into()),
             None => DaemonAnswer::Unclear(format!(
-                "what answers at {at} is no sharing daemon: it sends no JSON object"
+                "the program at {at} is not a sharing daemon: it does not send a JSON object"
             )),
         },
     }

@@ -56,7 +56,7 @@ pub(crate) struct Guard {
 /// An admitted request, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// For one of the page's own files, which are the same for everybody.
+    /// For one of the page's own files, which are the same for all users.
     Public,
     /// With the token.
     Proved,

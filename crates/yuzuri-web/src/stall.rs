@@ -1,4 +1,5 @@
-//! Closes a connection whose other end has stopped reading, so that it cannot hold memory for ever.
+//! Closes a connection whose other end has stopped reading, so that it cannot hold memory
+//! indefinitely.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::future::Future;

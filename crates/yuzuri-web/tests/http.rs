@@ -166,7 +166,7 @@ impl Stream {
                 return value;
             }
         }
-        panic!("not told within ten seconds; so far: {}", self.text);
+        panic!("not received within ten seconds; so far: {}", self.text);
     }
 }
 
@@ -502,7 +502,7 @@ fn a_browser_receives_rows_then_changes_buckets_and_events() {
             .find(|(n, v)| n == "rows" && v["all"] == false && v["rows"][0][3] == 50)
             .map(|(_, v)| v.clone())
     });
-    assert_eq!(changed["flows"].as_array().unwrap().len(), 0, "who it is was told before");
+    assert_eq!(changed["flows"].as_array().unwrap().len(), 0, "its identity was sent before");
     // A new choice on the same stream.
     let client = stream.until(|m| {
         m.iter().find(|(n, _)| n == "hello").map(|(_, v)| v["client"].as_str().unwrap().to_string())

@@ -54,7 +54,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", value_parser = crate::units::objective())]
     objective: Option<Objective>,
 
-    /// Hardware address of a station to leave alone; may be repeated
+    /// Hardware address of a station that is never bounded; may be repeated
     #[arg(long, value_name = "MAC")]
     exempt: Vec<StationId>,
 

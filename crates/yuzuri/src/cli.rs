@@ -26,7 +26,7 @@ pub enum Command {
     /// Watch TCP flows on a full-screen terminal display
     #[command(after_long_help = WATCH_ENDS)]
     Top(TopArgs),
-    /// Say what limits each transfer, live or in a recording: application, windows, pacing or path
+    /// Show what limits each transfer, live or in a recording: application, windows, pacing or path
     #[command(after_long_help = WHY_ENDS)]
     Why(WhyArgs),
     /// Play a recording back in a browser or on the terminal
@@ -66,7 +66,7 @@ the kernel (`ring-full`, `nested`, `no-memory`) are counted but do not change th
 --json and the end of the recording report the same counts.";
 
 const CONVERT_ENDS: &str = "\
-Exit codes: 0 the whole recording was converted (older formats do not tell whether a recording is complete; a note \
+Exit codes: 0 the whole recording was converted (older formats do not show whether a recording is complete; a note \
 says so); 1 the recording could not be read or the output not written, or the recording is truncated, unfinished or \
 damaged (everything readable was converted); 2 usage error.";
 
@@ -76,7 +76,7 @@ sharing failed or is incomplete.";
 
 const WHY_ENDS: &str = "\
 Exit codes: 0 success; 1 watching or reading failed, or the recording is truncated, unfinished or damaged (everything \
-readable was used); 2 usage error; 3 no flow that sends was seen. Ctrl-C ends watching early, with the answer so far. \
+readable was used); 2 usage error; 3 no sending flow was observed. Ctrl-C ends watching early, with the answer so far. \
 The shares of a flow sum to 100 %; time that the records do not explain is `unknown`.";
 
 const FILTER_HELP: &str = "\
@@ -201,7 +201,7 @@ pub struct TopArgs {
     #[command(flatten)]
     pub source: SourceArgs,
 
-    /// Colours of the screen; `auto` goes by NO_COLOR, COLORFGBG and the terminal's background
+    /// Colours of the screen; `auto` follows NO_COLOR, COLORFGBG and the terminal's background
     #[arg(long, value_name = "THEME", value_enum, default_value_t = ScreenTheme::Auto)]
     pub theme: ScreenTheme,
 }
@@ -429,7 +429,7 @@ pub struct ReceiveArgs {
 
     /// Maximum number of lines to print; `none` means no limit
     ///
-    /// The final summary is always printed and says how many lines were left out.
+    /// The final summary is always printed and shows how many lines were omitted.
     #[arg(long, value_name = "COUNT", default_value = "100000", value_parser = units::max_count)]
     pub lines: units::Maximum,
 

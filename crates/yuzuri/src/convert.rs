@@ -66,7 +66,7 @@ fn report(args: &ConvertArgs, converted: &Converted) -> ExitCode {
     }
     if converted.unknown_rows > 0 {
         let rows = converted.unknown_rows;
-        eprintln!("yuzuri: {rows} rows are of kinds that this version does not know: they are left out");
+        eprintln!("yuzuri: {rows} rows are of kinds that this version does not know; they were skipped");
     }
     match (&converted.broke, converted.tail) {
         (Some(error), _) => eprintln!("yuzuri: {error}"),

@@ -77,7 +77,7 @@ impl Sharing {
     }
 }
 
-/// From one of a sharing's looks to the next.
+/// Interval between two polls of the sharing status.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Half seconds, and those in which a connection was bounded; by interface the most other devices

@@ -76,7 +76,7 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     let mut show = |step: Step<'_>| match step {
         Step::Items(items) => live.take(items),
         Step::Anew => {
-            live.anew(&session);
+            live.restart(&session);
             Ok(())
         }
         Step::Beat => live.tick(),

@@ -538,7 +538,7 @@ fn events_of_recording(sent: &Output) -> Vec<Value> {
     let [summary] = of_type("summary")[..] else { panic!("{lines:?}") };
     assert!(summary["bytes_acked"].as_u64() > Some(0) && summary["bytes_unacknowledged"] == 0, "{summary}");
     assert!(of_type("failed").is_empty());
-    let [warning] = of_type("warning")[..] else { panic!("it is told once: {lines:?}") };
+    let [warning] = of_type("warning")[..] else { panic!("it is reported once: {lines:?}") };
     assert_eq!(warning["kind"], "recording");
     let said = text(&sent.stderr);
     assert_eq!(said.matches(warning["message"].as_str().unwrap()).count(), 1, "{said}");
@@ -564,7 +564,7 @@ fn a_recording_that_cannot_be_begun_does_not_hold_a_transfer_up() {
             return println!("{TEST}: skipped: {}", text(&sent.stderr));
         }
         let lines = events_of_recording(&sent);
-        assert_eq!(lines[0]["type"], "warning", "it is told before the first byte");
+        assert_eq!(lines[0]["type"], "warning", "it is reported before the first byte");
         let summary = lines.iter().find(|line| line["type"] == "summary").unwrap();
         assert_eq!(summary["bytes_acked"], 2_000_000);
     }
@@ -595,7 +595,7 @@ fn a_full_disk_does_not_disturb_the_transfer_that_is_recorded() {
     let at = lines.iter().position(|line| line["type"] == "warning").unwrap();
     assert!(lines[at]["message"].as_str().unwrap().contains("No space left"), "{}", lines[at]);
     let buffers = |lines: &[Value]| lines.iter().filter(|line| line["type"] == "buffer").count();
-    assert!(buffers(&lines[..at]) > 0 && buffers(&lines[at..]) > 20, "it was told in the middle: {at}");
+    assert!(buffers(&lines[..at]) > 0 && buffers(&lines[at..]) > 20, "it was reported in the middle: {at}");
     // The path carries 47 Mbit/s of payload. A busy machine may lose some of it, but a transfer
     // that waited for its recorder would reach little.
     let summary = lines.iter().find(|line| line["type"] == "summary").unwrap();
@@ -696,7 +696,7 @@ fn what_is_watched_is_identified_while_it_goes_on_and_at_the_end() {
     assert!(last["summary"]["losses"].as_u64() > Some(0), "{last}");
     let set = |verdict: &Value| verdict["answer"]["set"].to_string();
     assert!(set(last).contains("\"reno\""), "{last}");
-    assert!(!before.is_empty(), "it was told while the flow went on");
+    assert!(!before.is_empty(), "it was reported while the flow continued");
 }
 
 #[test]

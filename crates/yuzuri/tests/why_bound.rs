@@ -85,20 +85,20 @@ fn a_bound_that_changes_is_reported() {
         .spawn()
         .unwrap();
     // The bounds that the daemon set, and how often the kernel's window was at one of them.
-    let (mut uppers, mut at, mut looks) = (BTreeSet::new(), 0u32, 0u32);
+    let (mut uppers, mut at, mut samples) = (BTreeSet::new(), 0u32, 0u32);
     let until = Instant::now() + Duration::from_secs(12);
     while Instant::now() < until {
         let (bound, cwnd) = (upper(), traffic.cwnd());
         uppers.insert(bound);
-        looks += 1;
+        samples += 1;
         at += u32::from(bound > 0 && cwnd >= bound);
         std::thread::sleep(Duration::from_millis(20));
     }
     let recorded = recording.wait_with_output().unwrap();
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
 
-    let seen = f64::from(at) / f64::from(looks);
-    println!("bounds {uppers:?}, window at one of them in {seen:.3} of {looks} looks");
+    let seen = f64::from(at) / f64::from(samples);
+    println!("bounds {uppers:?}, window at one of them in {seen:.3} of {samples} samples");
     assert!(uppers.len() >= 3 && seen > 0.5, "the bound did not move, or hardly held: {uppers:?}");
     // For the rest of the time the daemon set no bound, or the window was below it.
     let reported = sharing(&file, local);

@@ -131,7 +131,7 @@ fn an_access_point_leads_the_group_of_its_radio() {
         assert_eq!((&three["membership"], &three["bounded"]), (&"none".into(), &1.into()), "{three}");
         assert_eq!((two["alone_bps"].as_u64(), three["alone_bps"].as_u64()), (Some(at_65), Some(at_26)));
         assert_eq!(ap["problems"], serde_json::json!([]));
-        // The driver that has no air tells no airtime.
+        // A driver without airtime accounting reports no airtime.
         let findings = statuses["doctor"]["findings"].as_array().unwrap();
         let radio = findings.iter().find(|f| f["what"] == "radio wlan0").unwrap();
         assert_eq!(

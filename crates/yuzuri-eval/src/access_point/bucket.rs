@@ -7,13 +7,13 @@ use yuzuri_sim::Segment;
 /// The bucket holds this fraction of a second, and at least this many bytes.
 const BURST_PARTS: f64 = 20.0;
 const MIN_BURST: f64 = 32_768.0;
-/// The part of each stream that goes first, bytes per second, and in one burst.
+/// The prioritised part of each stream, bytes per second, and in one burst.
 const SMALL_PER_S: f64 = 65_536.0;
 const SMALL_BURST: f64 = 32_768.0;
-/// The header of Ethernet, which is no part of an IP packet.
+/// The Ethernet header, which is not part of the IP packet.
 const ETHERNET_BYTES: u32 = 14;
 
-/// A station's.
+/// A station's token bucket.
 #[derive(Default)]
 pub struct Bucket {
     /// The rate that may pass; `None`: unlimited.
@@ -73,7 +73,7 @@ impl Bucket {
         small
     }
 
-    /// The daemon's view of it.
+    /// The bucket's counters, as the daemon reads them.
     pub fn seen(&self, mac: [u8; 6]) -> OtherSeen {
         OtherSeen {
             mac,

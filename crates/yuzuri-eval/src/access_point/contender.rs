@@ -22,7 +22,7 @@ pub enum Contender {
     Bbr,
     /// FQ-CoDel with airtime fairness at the access point.
     FqCodel,
-    /// `yuzuri share` on the terminals: on all, or on those that take part.
+    /// `yuzuri share` on all terminals, or on those that run it.
     Daemon,
     /// `yuzuri ap`.
     Gate,
@@ -31,7 +31,7 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// In the order of the columns.
+    /// All, in the order of the columns.
     pub const ALL: [Contender; 6] = [
         Contender::Cubic,
         Contender::Bbr,
@@ -41,7 +41,7 @@ impl Contender {
         Contender::Thinned,
     ];
 
-    /// The column's head.
+    /// The column's heading.
     pub fn name(self) -> &'static str {
         match self {
             Contender::Cubic => "cubic",
@@ -80,7 +80,7 @@ impl Contender {
         }
     }
 
-    /// Runs it in a setting.
+    /// Runs the contender in a setting.
     ///
     /// # Errors
     /// None for the settings of this program.
@@ -118,7 +118,7 @@ impl Contender {
     }
 }
 
-/// A gate before terminals of which some share: its daemon leads them, and they bound themselves.
+/// A gate for terminals of which some share: its daemon leads those, and they bound themselves.
 struct Led {
     sharing: Sharing,
     gate: Gate,
@@ -167,7 +167,7 @@ mod tests {
 
     /// Without the bucket QUIC takes what clamped connections leave.
     #[test]
-    fn what_no_window_bounds_is_policed() {
+    fn traffic_without_a_window_is_policed() {
         let name = "4 n, 16 ms, 20 Mbit/s/1000";
         let gate = figures(name, Group::Quic, Contender::Gate);
         let setting = all().into_iter().find(|one| one.name() == name && one.group == Group::Quic).unwrap();

@@ -16,7 +16,7 @@ pub struct Figures {
     pub total_mbps: f64,
     /// Jain's index on rate over rate alone and over weight, among those that upload.
     pub jain: f64,
-    /// Mean smoothed round-trip time of those that upload, above the path's, ms.
+    /// Mean smoothed RTT of the uploading terminals above the path's RTT, ms.
     pub queue_ms: f64,
     /// Fraction of the segments that were retransmitted.
     pub resent: f64,
@@ -65,7 +65,7 @@ impl Figures {
         }
     }
 
-    /// Of one contender in a setting.
+    /// The figures of one contender in a setting.
     ///
     /// # Errors
     /// None for the settings of this program.

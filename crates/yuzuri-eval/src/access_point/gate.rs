@@ -60,13 +60,13 @@ pub struct Gate {
     quic: Vec<bool>,
     /// The port of the first connection: those of another cell have others.
     pub first_port: u16,
-    /// ACKs that were left out.
+    /// ACKs that were dropped.
     pub thinned: u64,
-    /// Print how it goes, twice a second.
+    /// Print the progress twice a second.
     pub traced: bool,
 }
 
-/// A radio as its driver would report it.
+/// A radio's properties, as its driver would report them.
 pub fn radio_of(phy: Phy) -> RadioConfig {
     RadioConfig { rate_mbps: phy.rate_bps() as f64 / 1e6, aggregation: Aggregation::up_to(phy.ampdu_bytes()) }
 }
@@ -88,8 +88,8 @@ fn key(terminal: usize, first_port: u16, connection: u32) -> Option<FlowKey> {
 }
 
 impl Gate {
-    /// For stations with these radios, and with changes of them; `quic`: stations without a visible
-    /// window.
+    /// A gate for stations with these radios and radio changes; `quic`: the stations without a
+    /// visible window.
     pub fn new(
         config: PolicyConfig,
         rules: Rules,
@@ -200,7 +200,7 @@ impl Steer for Gate {
             let radio = radios.get(u32::from_be_bytes([a, b, c, d]) as usize).copied();
             Place { radio, ..Place::default() }
         };
-        let plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &others, place);
+        let plan = self.steward.tick(Moment::from_nanos(now_ns), now_ns, &seen, &others, place);
         self.take(plan);
         if self.traced {
             self.trace(now);
@@ -314,7 +314,7 @@ impl Flow {
         seen.in_flight_bytes = self.end - self.ack;
     }
 
-    /// Whether an ACK goes down; its window is lowered to the bound.
+    /// Whether an ACK is forwarded to the station; its window is lowered to the bound.
     fn acknowledged(&mut self, now_ns: u64, segment: &mut Segment, bound: Bound) -> bool {
         let ack = segment.number * MSS;
         let before = self.ack;

@@ -25,7 +25,8 @@ struct Outcome {
     figures: Vec<(Contender, LotFigures)>,
 }
 
-/// Who uses QUIC; drawn apart, so that a setting is what it is without.
+/// The terminals that use QUIC. They are drawn from a separate stream, so that a setting is
+/// otherwise the same as without QUIC.
 fn who_uses_quic(seed: u64, drawn: &Drawn) -> Vec<bool> {
     let mut random = Random::new(drawn.number, seed.wrapping_add(QUIC));
     drawn.phys.iter().map(|_| random.part() < 0.5).collect()
@@ -75,7 +76,7 @@ fn tables(seed: u64, outcomes: &[Outcome], rows: bool) -> String {
          | class | contender | total over CUBIC, p5 | median | Jain mean | p10 | queue median, ms | p90 | 1 MB, s |\n|---|---|---|---|---|---|---|---|---|\n",
         outcomes.len()
     );
-    // Outsiders are none here.
+    // Outsiders are ordinary stations here.
     for class in CLASSES.into_iter().filter(|class| !class.contains("outsiders")) {
         let of: Vec<&Outcome> = outcomes.iter().filter(|one| one.classes.contains(&class)).collect();
         let Some(first) = of.first() else { continue };

@@ -26,9 +26,9 @@ pub enum Group {
     Half,
     /// The same, and every second terminal has twice the weight.
     Weights,
-    /// Half of them use QUIC, without HyStart as quinn.
+    /// Half of the stations use QUIC, without HyStart, like quinn.
     Quic,
-    /// One has a call.
+    /// One station has a call.
     Call,
     /// The queue of the wire is short, or segments are lost.
     Poor,
@@ -80,7 +80,7 @@ impl Setting {
         Setting { wire_mbps, wire_packets, ..self }
     }
 
-    /// In a few words.
+    /// A short description.
     pub fn name(&self) -> String {
         let mut kinds: Vec<(&str, usize)> = Vec::new();
         for phy in &self.phys {
@@ -114,7 +114,7 @@ impl Setting {
         self.phys.iter().all(|phy| matches!(phy, Phy::G { .. }))
     }
 
-    /// Whether a terminal has something special: it takes part, uses QUIC, or has the call.
+    /// Whether a terminal is special in this setting: it runs yuzuri, uses QUIC, or has the call.
     pub fn is_special(&self, terminal: usize) -> bool {
         match self.group {
             Group::Half | Group::Weights | Group::Quic => terminal < self.phys.len() / 2,
@@ -123,8 +123,8 @@ impl Setting {
         }
     }
 
-    /// For the simulation. Receivers are Linux's, whose buffers grow: a gate cannot take back an
-    /// advertised window.
+    /// The scenario for the simulation. Receivers are Linux's, whose buffers grow, because a gate
+    /// cannot withdraw an advertised window.
     pub fn scenario(&self, seed: u64) -> Scenario {
         let mut wire = path(self.wire_mbps * 1_000_000, self.wire_packets, self.rtt_ms * 1000);
         if self.loss > 0.0 {

@@ -1,10 +1,10 @@
-//! Stations that move between two radios of one access point, in simulation: two cells that do not
-//! hear each other, each with a gate, before the daemon's [`Steward`]; [`Steering`] says who should
-//! move. The wire is faster than both cells, or slower than one.
+//! Simulates stations that move between two radios of one access point: two cells on different
+//! channels, each with a gate, and one [`Steward`] of the daemon for both; [`Steering`] decides
+//! which station should move. The wire is faster than both cells together, or slower than one.
 //!
-//! Both cells are simulated at once, in a thread each, and meet at every look. A move is made in a
-//! second run: what was asked for in the first one is known by then. What a station does while it
-//! changes its radio is not modelled: it is away for half a second.
+//! Both cells are simulated at the same time, each on its own thread, and synchronise at every
+//! tick. A move is made in a second run, with the request of the first run. What a station does
+//! while it changes its radio is not modelled: it is absent for half a second.
 
 use super::gate::{Gate, mac, radio_of};
 use std::fmt::Write as _;
@@ -23,10 +23,10 @@ use yuzuri_sim::{
 
 const SECONDS: u64 = 90;
 const AWAY_MS: u64 = 500;
-/// Rates are means from so long after the beginning, or after a move, on, seconds.
+/// Rates are means that begin this long after the start, or after a move, seconds.
 const SETTLES_S: f64 = 10.0;
 
-/// A station's radio in each cell; `None`: it cannot go there.
+/// A station's radio in each cell; `None`: it cannot use that cell.
 type Station = [Option<Phy>; 2];
 
 /// A set of stations, all in the first cell at the beginning.
@@ -51,8 +51,8 @@ fn settings() -> Vec<Setting> {
     ]
 }
 
-/// What both cells come to at a tick.
-struct Looked {
+/// The common state of both cells.
+struct BothCells {
     steward: Steward,
     steering: Steering,
     stations: Vec<Station>,
@@ -61,16 +61,16 @@ struct Looked {
     round: u64,
     plan: Plan,
     requests: Vec<(f64, Request)>,
-    /// What each station had acknowledged at each look, bytes.
+    /// Bytes acknowledged of each station at each tick.
     acked: Vec<(f64, Vec<u64>)>,
 }
 
-impl Looked {
+impl BothCells {
     fn cell_of(&self, station: usize, now_s: f64) -> usize {
         usize::from(self.moved.is_some_and(|(who, at_s)| who == station && now_s >= at_s))
     }
 
-    fn look(&mut self, now: Time) {
+    fn tick(&mut self, now: Time) {
         let now_s = now.as_secs_f64();
         let seen: Vec<FlowSeen> = self.seen.iter_mut().filter_map(Option::take).flatten().collect();
         let acked =
@@ -85,7 +85,7 @@ impl Looked {
             })
         };
         let now_ns = now.as_nanos();
-        self.plan = self.steward.look(Moment::from_nanos(now_ns), now_ns, &seen, &[], place);
+        self.plan = self.steward.tick(Moment::from_nanos(now_ns), now_ns, &seen, &[], place);
         let air_limits = self.steward.is_limited_by_air();
         let candidates: Vec<Candidate> = (0..on.len())
             .map(|n| Candidate {
@@ -98,12 +98,12 @@ impl Looked {
                 rate_bps: self.rate_mbps(n, now_s - 0.6, now_s) * 1e6,
             })
             .collect();
-        let request = self.steering.look(std::time::Duration::from_nanos(now_ns), air_limits, &candidates);
+        let request = self.steering.tick(std::time::Duration::from_nanos(now_ns), air_limits, &candidates);
         self.requests.extend(request.map(|request| (now_s, request)));
         self.round += 1;
     }
 
-    /// What a station carried in a time.
+    /// A station's rate between two times, Mbit/s.
     fn rate_mbps(&self, station: usize, from_s: f64, to_s: f64) -> f64 {
         let at = |s: f64| self.acked.iter().rfind(|(at, _)| *at <= s).or(self.acked.first());
         let ends = at(from_s).zip(at(to_s)).filter(|(from, to)| to.0 > from.0);
@@ -113,25 +113,25 @@ impl Looked {
     }
 }
 
-/// Where the two cells meet.
+/// Synchronises the two cells.
 struct Meeting {
-    looked: Mutex<Looked>,
+    cells: Mutex<BothCells>,
     both: Condvar,
 }
 
 impl Meeting {
-    /// What is decided once both cells have said what they see.
-    fn look(&self, cell: usize, now: Time, seen: Vec<FlowSeen>) -> Plan {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let round = looked.round;
-        looked.seen[cell] = Some(seen);
-        if looked.seen.iter().all(Option::is_some) {
-            looked.look(now);
+    /// Waits for the observations of both cells, and returns the plan.
+    fn tick(&self, cell: usize, now: Time, seen: Vec<FlowSeen>) -> Plan {
+        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let round = cells.round;
+        cells.seen[cell] = Some(seen);
+        if cells.seen.iter().all(Option::is_some) {
+            cells.tick(now);
             self.both.notify_all();
         }
-        let waits = |looked: &mut Looked| looked.round == round;
-        let looked = self.both.wait_while(looked, waits).unwrap_or_else(PoisonError::into_inner);
-        looked.plan.clone()
+        let waits = |cells: &mut BothCells| cells.round == round;
+        let cells = self.both.wait_while(cells, waits).unwrap_or_else(PoisonError::into_inner);
+        cells.plan.clone()
     }
 }
 
@@ -144,7 +144,7 @@ struct Cell<'a> {
 
 impl Steer for Cell<'_> {
     fn steer(&mut self, now: Time, _terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {
-        let plan = self.meeting.look(self.number, now, self.gate.seen(now));
+        let plan = self.meeting.tick(self.number, now, self.gate.seen(now));
         self.gate.take(plan);
     }
 
@@ -157,7 +157,7 @@ impl Steer for Cell<'_> {
     }
 }
 
-/// A cell's scenario: it has all stations, and those that are elsewhere are silent.
+/// A cell's scenario: it has all stations; those in the other cell are silent.
 fn scenario(setting: &Setting, cell: usize, moved: Option<(usize, f64)>, seed: u64) -> Scenario {
     let phys: Vec<Phy> = setting.stations.iter().map(|s| s[cell].unwrap_or(Phy::n(20, 1, 0))).collect();
     let terminal = |number: usize| {
@@ -181,8 +181,8 @@ fn scenario(setting: &Setting, cell: usize, moved: Option<(usize, f64)>, seed: u
 }
 
 /// Runs both cells.
-fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Looked, ScenarioError> {
-    let looked = Looked {
+fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<BothCells, ScenarioError> {
+    let cells = BothCells {
         steward: Steward::new(PolicyConfig::default(), Rules::default()),
         steering: Steering::default(),
         stations: setting.stations.clone(),
@@ -193,7 +193,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Loo
         requests: Vec::new(),
         acked: Vec::new(),
     };
-    let meeting = Meeting { looked: Mutex::new(looked), both: Condvar::new() };
+    let meeting = Meeting { cells: Mutex::new(cells), both: Condvar::new() };
     let scenarios = [0, 1].map(|cell| scenario(setting, cell, moved, seed));
     std::thread::scope(|scope| {
         let threads: Vec<_> = scenarios
@@ -211,10 +211,10 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Loo
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })?;
-    Ok(meeting.looked.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(meeting.cells.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What each station carries without a move, or before and after the first one, Mbit/s.
+/// The rate of each station without a move, or before and after the first one, Mbit/s.
 enum Outcome {
     Nobody(Vec<f64>),
     Moved { who: usize, at_s: f64, was: Vec<f64>, is: Vec<f64> },
@@ -222,8 +222,8 @@ enum Outcome {
 
 impl Outcome {
     fn of(setting: &Setting, seed: u64) -> Result<Outcome, ScenarioError> {
-        let rates = |looked: &Looked, from_s: f64, to_s: f64| -> Vec<f64> {
-            (0..setting.stations.len()).map(|n| looked.rate_mbps(n, from_s, to_s)).collect()
+        let rates = |cells: &BothCells, from_s: f64, to_s: f64| -> Vec<f64> {
+            (0..setting.stations.len()).map(|n| cells.rate_mbps(n, from_s, to_s)).collect()
         };
         let before = both(setting, None, seed)?;
         let asked = before.requests.first().and_then(|(at_s, request)| {
@@ -238,13 +238,13 @@ impl Outcome {
     }
 }
 
-/// The total over what it was, and the least of a station over what it had.
+/// The total relative to the previous one, and the minimum over the stations of the same ratio.
 fn gain(was: &[f64], is: &[f64]) -> (f64, f64) {
     let least = is.iter().zip(was).map(|(is, was)| is / was).fold(f64::INFINITY, f64::min);
     (is.iter().sum::<f64>() / was.iter().sum::<f64>(), least)
 }
 
-/// Runs the settings, and prints what a move does to each station.
+/// Runs the settings, and prints the effect of a move on each station.
 pub fn run(seed: u64) -> anyhow::Result<()> {
     let mut text = String::from(
         "| stations | asked to move | before, Mbit/s | after, Mbit/s | total | least of a station |\n|---|---|---|---|---|---|\n",
@@ -280,16 +280,17 @@ mod tests {
         Outcome::of(&setting, 1).unwrap()
     }
 
-    /// A slow station leaves the fast ones' radio: all have more, also those that stay.
+    /// A slow station leaves the radio of the fast ones: all rates rise, including those of the
+    /// stations that stay.
     #[test]
-    fn a_move_pays_for_all_where_the_air_limits() {
+    fn a_move_gains_for_all_where_airtime_is_the_limit() {
         let Outcome::Moved { who, was, is, .. } = outcome("2 ac + 2 n") else { panic!("nobody was asked") };
         let (total, least) = gain(&was, &is);
         assert!(who >= 2 && total > 1.4 && least > 1.1, "{who}: {was:?} {is:?}");
     }
 
     #[test]
-    fn nobody_is_asked_where_the_wire_limits_or_nobody_can_go() {
+    fn no_station_is_moved_where_the_wire_limits_or_none_can_move() {
         for name in ["2 ac + 2 n behind 50 Mbit/s", "2 ac + 2 n that cannot go"] {
             let Outcome::Nobody(rates) = outcome(name) else { panic!("{name}: somebody was asked") };
             assert!(rates.iter().all(|mbps| *mbps > 1.0), "{rates:?}");

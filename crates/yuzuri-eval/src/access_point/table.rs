@@ -1,4 +1,4 @@
-//! Tables by group, and which limits hold.
+//! Tables by group, and the verdicts on the gate's limits.
 
 use super::contender::Contender;
 use super::figures::Figures;
@@ -17,13 +17,13 @@ impl Row {
         self.figures.iter().find(|(one, _)| *one == contender).map(|(_, figures)| figures)
     }
 
-    /// Total over CUBIC's.
+    /// Total relative to CUBIC's.
     fn ratio(&self, contender: Contender) -> Option<f64> {
         Some(self.of(contender)?.total_mbps / self.of(Contender::Cubic)?.total_mbps)
     }
 }
 
-/// One row per contender and group: over the settings of the group.
+/// One row per contender and group, over the settings of the group.
 pub fn summary(rows: &[Row]) -> String {
     let mut text = String::from(
         "| settings | contender | total over CUBIC, median | min | queue median, ms | p90 | Jain median | min | retransmitted, median % | max % |\n\
@@ -104,7 +104,7 @@ pub fn rows(rows: &[Row]) -> String {
 
 type Judge<'a> = &'a dyn Fn(&Row) -> Option<(bool, String)>;
 
-/// The gate's limits, how often it meets them, and where it does not.
+/// The gate's limits, how often it meets them, and the settings in which it does not.
 pub fn verdicts(rows: &[Row]) -> String {
     let mut text = String::from("\n### Limits of the gate\n\n");
     let mut limit = |name: &str, judge: Judge| {

@@ -1,4 +1,4 @@
-//! The content of a capture, and how fast it is read.
+//! Prints the content of a capture, and how fast it is read.
 
 use anyhow::Context;
 use std::io::Write;
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let begin = Instant::now();
             let mut capture = Capture::open(file, &options)?;
             let (payload_bytes, mix) = capture.fold((0u64, 0u64), |(payload, sums), item, _| match item {
-                // Every field is touched, so that none is left undecoded.
+                // Use every field, so that all are decoded.
                 Item::Segment(s) => (
                     payload + u64::from(s.payload_bytes),
                     sums.wrapping_add(u64::from(s.seq ^ s.ack) ^ u64::from(s.window) ^ u64::from(s.flow.0)),

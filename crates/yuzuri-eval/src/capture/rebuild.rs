@@ -1,4 +1,4 @@
-//! How fast a capture is read and its windows are rebuilt.
+//! Measures how fast a capture is read and its windows are rebuilt.
 
 use anyhow::Result;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub struct Args {
     one_reader: bool,
 }
 
-/// Prints packets, seconds and packets per second of each time.
+/// Prints packets, seconds and packets per second of each repetition.
 pub fn run(args: &Args) -> Result<()> {
     for _ in 0..args.times {
         let begun = Instant::now();

@@ -5,7 +5,7 @@ use std::path::Path;
 use yuzuri_capture::{Capture, Item, Options, Segment};
 use yuzuri_infer::packets::{Ended, Tracker};
 
-/// How a capture would look on a host that is set otherwise.
+/// Alterations of a capture, as on a host with other settings or at another place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OtherSettings {
     /// Segments that immediately follow in sequence become one super-segment, as if the device
@@ -18,12 +18,12 @@ pub struct OtherSettings {
     pub away_ns: i64,
 }
 
-/// Segments are merged that are so near to each other.
+/// Segments closer together than this are merged.
 const AT_ONCE_NS: i64 = 150_000;
 /// No super-segment is larger (`GSO_MAX_SIZE`, less headers).
 const MAX_BYTES: u32 = 65_000;
 
-/// Super-segments in the making.
+/// Merges segments into super-segments.
 #[derive(Default)]
 struct Merge {
     held: Option<Segment>,
@@ -55,8 +55,8 @@ impl Merge {
     }
 }
 
-/// The flow of a capture with most data acknowledged, as its first `max_packets` segments show it;
-/// `None` without flows.
+/// The flow of a capture with the most acknowledged data, reconstructed from its first
+/// `max_packets` segments; `None` without flows.
 pub fn largest(path: &Path, max_packets: u64, otherwise: OtherSettings) -> Result<Option<Ended>> {
     let mut capture = Capture::open(path, &Options::default())?;
     let mut tracker = Tracker::new();

@@ -1,6 +1,6 @@
-//! How often the right name is found. Prints a line for each capture, the confusion matrix, the
-//! parts that are right, the calibration of the probabilities, and how far the windows are from the
-//! kernel's own.
+//! Counts how often the right name is found. Prints a line for each capture, the confusion matrix,
+//! the fractions of right answers, the calibration of the probabilities, and the difference of the
+//! windows from the kernel's own.
 
 use super::largest::{OtherSettings, largest};
 use anyhow::{Context, Result};
@@ -81,15 +81,16 @@ fn find(folder: &Path, runs: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// End of the names of controls as Linux 5.6 had them (`yuzuri_kernel::before_5_7`).
+/// Suffix in the names of congestion controls with the code of Linux 5.6
+/// (`yuzuri_kernel::before_5_7`).
 const FORMER: &str = "_5_6";
 
-/// The algorithm that a run's sender had.
+/// The algorithm of a run's sender.
 fn label(run: &Path) -> Result<String> {
     let scenario: toml::Table = std::fs::read_to_string(run.join("scenario.toml"))?.parse()?;
     let terminal = scenario.get("terminal").and_then(|t| t.get(0)).context("no terminal")?;
     let control = terminal.get("control").and_then(|c| c.as_str());
-    // As an older kernel had it, it is the same algorithm.
+    // The version of an older kernel counts as the same algorithm.
     let control = control.map(|control| control.strip_suffix(FORMER).unwrap_or(control).to_owned());
     Ok(control.unwrap_or_else(|| "cubic_apple_old".into()))
 }
@@ -117,7 +118,7 @@ fn verdict(path: &Path, max_packets: u64, otherwise: OtherSettings) -> Result<Op
     Ok(window_trace.map(|window_trace| identify(window_trace, Some(ended.seen), None, None)))
 }
 
-/// Most of the way on which a capture is moved: a third of the least round-trip time.
+/// The maximum distance by which a capture is moved: a third of the minimum RTT.
 fn away_ns(path: &Path, at_sender: bool) -> Result<i64> {
     let Some(ended) = largest(path, u64::MAX, OtherSettings::default())? else { return Ok(0) };
     let third_ns = ended.main().map_or(0, |(_, window_trace)| i64::from(window_trace.min_rtt_us) * 1000 / 3);
@@ -139,8 +140,8 @@ struct Tally {
     errors: BTreeMap<String, Vec<f64>>,
     /// Captures cut after the first window: unknown, all.
     openings: (u32, u32),
-    /// Of CUBIC flows with three full epochs: relative error of C, error of the kept share, and
-    /// whether the interval of 95 % holds C.
+    /// For CUBIC flows with three full epochs: relative error of C, error of beta, and whether the
+    /// 95 % interval contains C.
     constants: Vec<(f64, f64, bool)>,
 }
 

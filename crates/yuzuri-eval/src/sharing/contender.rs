@@ -33,7 +33,7 @@ impl Contender {
         all
     }
 
-    /// The column's head.
+    /// The column's heading.
     pub fn name(self) -> &'static str {
         match self {
             Contender::Cubic => "cubic",
@@ -45,7 +45,7 @@ impl Contender {
         }
     }
 
-    /// Runs it in a setting.
+    /// Runs the contender in a setting.
     ///
     /// # Errors
     /// None for the settings of this program.
@@ -86,7 +86,7 @@ impl Contender {
             Contender::Oracle => {
                 let part = part_of_alone(setting);
                 let alone = alone_bps(setting);
-                // To each its solitary rate on this path, and the part of it that all can have.
+                // Each gets the common fraction of its rate alone on this path.
                 let mut radios = radios(setting);
                 for (radio, alone) in radios.iter_mut().zip(&alone) {
                     if let Some(radio) = radio {

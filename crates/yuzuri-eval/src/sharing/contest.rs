@@ -1,4 +1,4 @@
-//! Runs settings against contenders, side by side on all cores.
+//! Runs every setting with every contender, in parallel on all cores.
 
 use crate::sharing::contender::{Contender, alone_bps};
 use crate::sharing::setting::Setting;
@@ -66,7 +66,8 @@ pub struct Row {
     pub figures: Vec<Figures>,
 }
 
-/// Makes all runs; `progress` receives the runs done and to do. `None` if it was stopped.
+/// Executes all runs; `progress` receives the number of finished runs and of all. `None` if it was
+/// stopped.
 pub fn contest(
     settings: &[Setting],
     contenders: &[Contender],

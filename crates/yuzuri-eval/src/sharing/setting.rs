@@ -20,13 +20,13 @@ pub struct Setting {
     pub wire_packets: u32,
     /// Queue of the access point, packets; 0: FQ-CoDel with airtime fairness.
     pub ap_packets: u32,
-    /// Part of the packets that the path loses on the way to the server.
+    /// Fraction of the packets that the path loses on the way to the server.
     pub loss: f64,
-    /// Bytes that buffers admit.
+    /// Buffer limit, bytes.
     pub window_bytes: u64,
     /// Terminals that do not take part, counted from the last.
     pub outside: usize,
-    /// The last terminal begins so late, ms.
+    /// Start time of the last terminal, ms.
     pub newcomer_ms: u64,
     /// When sharing begins, ms, with queues already full; only the time after that counts.
     pub sharing_ms: u64,
@@ -64,7 +64,7 @@ impl Setting {
         Setting { ap_packets, ..self }
     }
 
-    /// In one word.
+    /// A one-word name.
     pub fn name(&self) -> String {
         let mut name = format!("{} n={} {} ms", self.radios(), self.phys.len(), self.rtt_ms);
         name += &format!(", {} Mbit/s/{}", self.wire_mbps, self.wire_packets);
@@ -120,7 +120,7 @@ impl Setting {
         self.sharing_ms + if self.rtt_ms >= 128 { 60_000 } else { 30_000 }
     }
 
-    /// As the simulation runs it, with these senders.
+    /// The scenario for the simulation, with these senders.
     pub fn scenario(&self, sender: &SenderConfig, seed: u64) -> Scenario {
         let sender = SenderConfig { window_bytes: self.window_bytes, ..sender.clone() };
         let mut terminals = vec![Terminal::uploading().with_sender(sender); self.phys.len()];

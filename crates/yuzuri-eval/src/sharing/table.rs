@@ -42,7 +42,7 @@ pub fn tables(rows: &[Row], contenders: &[Contender]) -> String {
     text
 }
 
-/// Every figure, for other programs.
+/// Every figure as JSON, for other programs.
 ///
 /// # Errors
 /// None.
@@ -59,7 +59,7 @@ pub fn json_lines(rows: &[Row], contenders: &[Contender]) -> anyhow::Result<Stri
     Ok(text)
 }
 
-/// The policy's limits, and where it does not meet them.
+/// The policy's limits, and the settings in which it does not meet them.
 pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
     let of = |row: &Row, contender: Contender| {
         contenders.iter().position(|c| *c == contender).map(|at| row.figures[at])

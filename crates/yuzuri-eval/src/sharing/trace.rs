@@ -12,7 +12,7 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Of this policy.
+    /// Traces this policy.
     pub fn new(sharing: Sharing) -> Traced {
         Traced { sharing, delivered: Vec::new() }
     }

@@ -183,7 +183,7 @@ pub fn all(args: &Args) {
         let all: Vec<String> = scores.iter().map(Score::text).collect();
         println!("{name:<20} {:>5}  {}", "", all.join("  "));
     }
-    println!("\nWhat is told of each kind, per cent of the time that is told.\n");
+    println!("\nThe limits reported for each kind, percent of the time with a report.\n");
     for ((kind, by), times) in &words {
         println!("{:<20} {:<10} {}", KINDS[*kind], SEEN_BY[*by], shares(times, 0.005));
     }
@@ -344,9 +344,9 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
             trace.handshake_rtt_us,
             trace.reductions.len()
         );
-        let least = ended.looks[end.index()].rounds.iter().filter_map(|l| l.passage_us).min().unwrap_or(0);
-        for ((round, look), limit) in
-            trace.rounds.iter().zip(&ended.looks[end.index()].rounds).zip(&limits.rounds).skip(skip).take(60)
+        let least = ended.signs[end.index()].rounds.iter().filter_map(|l| l.passage_us).min().unwrap_or(0);
+        for ((round, signs), limit) in
+            trace.rounds.iter().zip(&ended.signs[end.index()].rounds).zip(&limits.rounds).skip(skip).take(60)
         {
             println!(
                 "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} undr {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} shr {}+{}/{} spr {:.2} rest {:.0}/{:.0} lag {:?} {}{}{} {limit}",
@@ -360,32 +360,32 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
                 round.rtt_min_us,
                 round.rtt_mean_us,
                 round.rtt_max_us,
-                look.runs,
-                look.emptied,
-                look.drawn,
-                look.woken,
-                look.undrawn,
-                look.refilled / look.runs.max(1) as f32,
-                look.used_bytes,
-                look.window,
+                signs.runs,
+                signs.emptied,
+                signs.drawn,
+                signs.woken,
+                signs.undrawn,
+                signs.refilled / signs.runs.max(1) as f32,
+                signs.used_bytes,
+                signs.window,
                 {
-                    let m = look.gaps_ms / look.runs.max(1) as f64;
-                    look.gaps_ms2 / look.runs.max(1) as f64 / m / m - 1.0
+                    let m = signs.gaps_ms / signs.runs.max(1) as f64;
+                    signs.gaps_ms2 / signs.runs.max(1) as f64 / m / m - 1.0
                 },
-                look.held_us,
-                look.updates,
-                look.shrunk,
-                look.late,
-                look.announced,
-                look.spread_ms / f64::from(look.segments.saturating_sub(look.runs))
-                    * f64::from(look.segments)
-                    / look.gaps_ms,
-                look.rests_ms.0,
-                look.rests_ms.1,
-                look.passage_us.map(|p| p - least),
-                if look.repair { "R" } else { "" },
-                if look.timeout { "T" } else { "" },
-                if look.closed { "C" } else { "" }
+                signs.held_us,
+                signs.updates,
+                signs.shrunk,
+                signs.late,
+                signs.announced,
+                signs.spread_ms / f64::from(signs.segments.saturating_sub(signs.runs))
+                    * f64::from(signs.segments)
+                    / signs.gaps_ms,
+                signs.rests_ms.0,
+                signs.rests_ms.1,
+                signs.passage_us.map(|p| p - least),
+                if signs.repair { "R" } else { "" },
+                if signs.timeout { "T" } else { "" },
+                if signs.closed { "C" } else { "" }
             );
         }
     }

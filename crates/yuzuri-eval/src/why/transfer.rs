@@ -19,7 +19,7 @@ struct Now {
     over: AtomicBool,
 }
 
-/// A transfer from A to B that goes on until it is dropped.
+/// A transfer from A to B that continues until it is dropped.
 pub struct Transfer {
     now: Arc<Now>,
     phases: Vec<Phase>,

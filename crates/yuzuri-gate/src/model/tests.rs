@@ -34,7 +34,7 @@ proptest! {
     /// left (in units beyond 1024 bytes by less than one), and anything beyond a bound was
     /// advertised before it.
     #[test]
-    fn no_promise_is_broken(
+    fn the_advertised_right_edge_never_moves_left(
         scale in 0u8..=14,
         start in any::<u32>(),
         steps in prop::collection::vec(step(), 1..200),
@@ -72,7 +72,7 @@ proptest! {
         }
     }
 
-    /// A transfer whose server always offers the most comes to its bound, and stays there.
+    /// A transfer whose server always offers the maximum window reaches its bound and stays there.
     #[test]
     fn a_bound_is_reached(scale in 0u8..=14, start in any::<u32>(), bound in 3000u32..200_000, first in 1u16..) {
         let unit = 1u32 << scale;
@@ -93,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn an_edge_that_cannot_be_is_learned_anew() {
+fn an_impossible_right_edge_is_learned_again() {
     let mut clamp = WindowClamp { scale: 7, edge: Some(u32::MAX / 2) };
     // The first ACK passes unchanged; the next one is bounded.
     assert_eq!(clamp.window(0, 60_000, Some(1000)), 60_000);

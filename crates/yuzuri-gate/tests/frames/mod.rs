@@ -1,4 +1,4 @@
-//! Frames of every form that an access point sees, made from nothing.
+//! Creates frames of every form that an access point sees.
 #![allow(clippy::unwrap_used, dead_code)]
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ pub const RST: u8 = 4;
 pub const PSH: u8 = 8;
 pub const ACK: u8 = 16;
 
-/// A generator of its own, so that a seed repeats a case on every machine (xorshift64*).
+/// A random number generator (xorshift64*), so that a seed gives the same case on every machine.
 pub struct Rng(u64);
 
 impl Rng {
@@ -76,7 +76,7 @@ impl Form {
     }
 }
 
-/// A TCP segment before it is bytes.
+/// A TCP segment before encoding.
 #[derive(Debug, Clone)]
 pub struct Tcp {
     pub seq: u32,
@@ -153,7 +153,7 @@ pub fn tcp_at(form: Form) -> usize {
     }
 }
 
-/// The whole frame, with right lengths and checksums.
+/// The complete frame, with correct lengths and checksums.
 pub fn frame(form: Form, direction: Direction, n: u16, tcp: &Tcp) -> Vec<u8> {
     let (station, server) = ends(form, n);
     let (from, to) = match direction {
@@ -247,8 +247,8 @@ pub fn stamps(value: u32, echo: u32) -> Vec<u8> {
     options
 }
 
-/// Observes the windows advertised to stations, with nothing of the gate's code or of its model: an
-/// advertised right edge must not move left, unless the server itself moves it.
+/// Observes the windows advertised to stations, independently of the gate's code and of its model:
+/// an advertised right edge must not move left, unless the server itself moves it.
 #[derive(Default)]
 pub struct Witness {
     edges: HashMap<FlowKey, u32>,
@@ -280,8 +280,8 @@ impl Witness {
             return;
         };
         self.advertised += 1;
-        // An ACK beyond the advertised edge voids it; one that is more than a window behind it
-        // belongs to bytes whose end was not seen.
+        // An ACK beyond the advertised edge invalidates it. An ACK that is more than a window
+        // behind the edge belongs to a part of the connection whose end was not observed.
         let ahead = before.wrapping_sub(ack) as i32;
         if !(0..=3 << 29).contains(&ahead) {
             self.edges.insert(key, advertised);

@@ -10,7 +10,7 @@ use yuzuri_infer::verdict::{CubicEpoch, Verdict};
 use yuzuri_plot::{DrawError, Drawn, FONT, INK, frame, short, svg};
 
 const SIZE: (u32, u32) = (460, 300);
-/// Cycles that are drawn; the tables have all.
+/// Maximum number of cycles drawn; the tables contain all.
 const MAX_DRAWN: usize = 12;
 
 /// A cycle with its points.
@@ -61,7 +61,7 @@ fn picture(epoch: &CubicEpoch, points: &Epoch) -> Result<String, DrawError> {
     for point in &points.points {
         (least, most) = (least.min(point.window), most.max(point.window));
     }
-    // The cubic fills the picture; a fifth below it stays for the words.
+    // The cubic fills the picture; a fifth below it remains for the text.
     let room = ((most - least) * 0.2).max(1.0);
     let (bottom, top) = ((least - room).max(0.0), most + room * 0.6);
     let right = span * 1.02;

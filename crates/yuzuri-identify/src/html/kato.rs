@@ -10,10 +10,10 @@ use yuzuri_infer::verdict::Verdict;
 use yuzuri_plot::{DrawError, FONT, INK, axis_quantile, ceiling, frame, short, svg};
 
 const SIZE: (u32, u32) = (940, 380);
-/// Points drawn at most.
+/// Maximum number of points drawn.
 const MAX_POINTS: usize = 2000;
 
-/// Ccas whose growth depends on the window alone: they are curves in this picture.
+/// Algorithms whose growth depends on the window alone: they are curves in this picture.
 const CURVES: [(Algorithm, RGBColor); 3] =
     [(Algorithm::Reno, INK), (Algorithm::Highspeed, OTHER), (Algorithm::Scalable, RGBColor(204, 121, 167))];
 
@@ -67,7 +67,7 @@ pub(super) fn kato(verdict: &Verdict) -> Option<Result<String, DrawError>> {
     let high = of(&seen, 0.99).max(of(&cca, 0.99)).max(2.0);
     let (low, high) = (-ceiling(-low * 1.05), ceiling(high * 1.1));
     let right = ceiling(seen.iter().map(|point| point.0).fold(1.0, f64::max));
-    // Windows that all lie far from 0 get the room.
+    // If all windows are far from 0, the axis does not begin at 0.
     let least = seen.iter().map(|point| point.0).fold(right, f64::min);
     let left = if least > 0.4 * right { (least - 0.1 * right).floor() } else { 0.0 };
     Some(svg(SIZE, "Difference of the window over the window", None, |area| {

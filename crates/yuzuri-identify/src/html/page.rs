@@ -34,16 +34,16 @@ pub struct HtmlReport {
     /// Pictures of flows that share an axis, of the first files.
     together: String,
     flows: usize,
-    /// Flows with a section, and the size of their sections.
+    /// Flows with a section, and the total size of these.
     shown: usize,
     shown_bytes: usize,
-    /// Bytes left for what zooms.
+    /// Bytes left for the data of zoomable pictures.
     zoom_room: usize,
     files: usize,
 }
 
 impl HtmlReport {
-    /// Begins it. It replaces an older one once it is whole.
+    /// Begins the page. It replaces an older one once it is complete.
     pub fn new(path: &Path) -> Result<HtmlReport, IdentifyError> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
@@ -142,7 +142,7 @@ impl HtmlReport {
         );
     }
 
-    /// Ends it.
+    /// Completes the page.
     pub fn finish(self, totals: &Totals) -> Result<(), IdentifyError> {
         let HtmlReport { path, part, sections, rows, odd, together, flows, shown, files, zoom_room, .. } =
             self;
@@ -197,7 +197,7 @@ impl HtmlReport {
     }
 }
 
-/// A flow's section; `zooms`: what the script draws.
+/// A flow's section; `zooms`: the data for the script that draws it.
 fn section(
     number: usize,
     report: &FileReport,
@@ -297,7 +297,7 @@ fn constants(text: &mut String, flow: &FlowReport) {
     measured("flight while probing over flight while cruising", constants.probe_gain, 2);
     measured("probes for more every, s", constants.probe_interval_s, 2);
     if let Some(part) = constants.paced_part {
-        rows.push(("segments that left by a clock", format!("{:.0} %", part * 100.0)));
+        rows.push(("segments sent by a clock, not after an ACK", format!("{:.0} %", part * 100.0)));
     }
     if let Some(window) = constants.initial_window {
         rows.push(("initial window, segments", format!("{window:.0}")));
@@ -310,11 +310,11 @@ fn constants(text: &mut String, flow: &FlowReport) {
         rows.push(("fast convergence", if yes { "yes" } else { "no" }.into()));
     }
     if let Some(interval) = constants.probe_rtt_interval_s {
-        rows.push(("looks for the least round-trip time every, s", format!("{interval:.1}")));
+        rows.push(("time between PROBE_RTT dips, s", format!("{interval:.1}")));
     }
     let window_trace = &flow.verdict.window_trace;
     rows.push(("segment size, bytes", window_trace.mss_bytes.to_string()));
-    rows.push(("least round-trip time, ms", format!("{:.2}", f64::from(window_trace.min_rtt_us) / 1e3)));
+    rows.push(("minimum RTT, ms", format!("{:.2}", f64::from(window_trace.min_rtt_us) / 1e3)));
     *text += "<details><summary>Constants</summary><table class=\"plain\">";
     for (what, value) in rows {
         let _ = write!(text, "<tr><td>{what}<td>{value}");

@@ -8,7 +8,7 @@ use yuzuri_infer::window_trace::{Round, WindowTrace};
 use yuzuri_plot::{DrawError, ceiling_without_spikes, escaped, frame, hex, short, svg};
 
 const SIZE: (u32, u32) = (940, 330);
-/// Points of a line.
+/// Maximum number of points of a line.
 const MAX_POINTS: usize = 120;
 /// Flows that share an axis, and their colours (of Okabe and Ito's).
 const MAX_FLOWS: usize = 6;
@@ -23,7 +23,7 @@ fn groups(rounds: &[Round]) -> impl Iterator<Item = &[Round]> {
     rounds.chunks(rounds.len().div_ceil(MAX_POINTS).max(1))
 }
 
-/// Mbit/s that were acknowledged.
+/// Acknowledged data, Mbit/s.
 fn throughput(trace: &WindowTrace) -> Points {
     let point = |group: &[Round]| {
         let (first, last) = (group.first()?, group.last()?);
@@ -112,7 +112,7 @@ pub(super) fn section(trace: &WindowTrace) -> Result<String, DrawError> {
     ))
 }
 
-/// Throughput and round-trip time of the flows of a file that moved the most, on one axis; nothing
+/// Throughput and round-trip time of the flows of a file with the most data, on one axis; nothing
 /// for a single flow.
 pub(super) fn together(file: &str, flows: &[FlowReport]) -> Result<String, DrawError> {
     let moved = |flow: &&FlowReport| flow.verdict.window_trace.acked_bytes;

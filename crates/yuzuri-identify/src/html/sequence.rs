@@ -11,7 +11,7 @@ const SIZE: (u32, u32) = (940, 420);
 /// Pixels of the graph itself, across and up: marks within one of them are drawn once.
 const ACROSS: f64 = 860.0;
 const UP: f64 = 360.0;
-/// A window's end this much above the data sent is not drawn: it would flatten the rest.
+/// A right edge of the window this far above the data sent is not drawn: it would flatten the rest.
 const MAX_WINDOW_PART: f64 = 1.6;
 
 /// Columns and rows of a line.

@@ -1,4 +1,4 @@
-//! The window over time with the replayed algorithm over it, and below by how much they differ.
+//! The window over time with the replayed algorithm's window, and their difference below.
 
 use super::limits::stretches;
 use super::svg::{LIMITED, LOSS, REPAIR, REPLAYED, SEEN, drawn};

@@ -1,5 +1,5 @@
-//! What the script of the page redraws when the reader zooms: the rounds of a flow, what limited
-//! its sender, and its segments. Without it the page has the still pictures.
+//! The data that the page's script redraws when the reader zooms: the rounds of a flow, what
+//! limited its sender, and its segments. Without the script the page shows static pictures.
 
 use super::limits::stretches;
 use crate::report::FlowReport;
@@ -17,36 +17,37 @@ pub(super) const STYLE: &str =
 /// Bytes for the data of all flows of a page, and for the segments of one.
 pub(super) const MAX_BYTES: usize = 300_000;
 const MAX_MARK_BYTES: usize = 150_000;
-/// More rounds than these are joined.
+/// Maximum number of rounds; more are merged.
 const MAX_ROUNDS: usize = 2000;
-/// The finest time to which segments are joined if they are too many, as a part of the flow's.
+/// The shortest time within which segments are merged if there are too many, as a fraction of the
+/// flow's duration.
 const FINEST: i64 = 1 << 17;
 
 /// A round: start, length, segments acknowledged, window, the algorithm's window, and least, mean
 /// and greatest RTT.
-type RoundTold = (i64, i64, u32, f32, Option<f32>, u32, u32, u32);
+type RoundColumns = (i64, i64, u32, f32, Option<f32>, u32, u32, u32);
 
 /// As `Data` of `reportdata.ts`; times in µs since the flow's beginning.
 #[derive(Serialize)]
 struct Data {
     end: i64,
     mss: u32,
-    rounds: Vec<RoundTold>,
+    rounds: Vec<RoundColumns>,
     losses: Vec<(i64, f32, bool)>,
     bands: Vec<(i64, i64, bool)>,
     limits: Vec<(i64, i64, Limit)>,
     marks: Vec<i64>,
 }
 
-/// A number with one digit after the point: more cannot be seen.
+/// A number with one decimal place: more would not be visible.
 fn short(value: f32) -> f32 {
     (value * 10.0).round() / 10.0
 }
 
-fn rounds(flow: &FlowReport, us: impl Fn(i64) -> i64) -> Vec<RoundTold> {
+fn rounds(flow: &FlowReport, us: impl Fn(i64) -> i64) -> Vec<RoundColumns> {
     let all = &flow.verdict.window_trace.rounds;
     let group = all.len().div_ceil(MAX_ROUNDS).max(1);
-    let told = |(n, group_of): (usize, &[Round])| {
+    let columns = |(n, group_of): (usize, &[Round])| {
         let (first, last) = (group_of.first()?, group_of.last()?);
         let measured = || group_of.iter().filter(|round| round.rtt_mean_us > 0);
         let count = measured().count().max(1) as u64;
@@ -63,16 +64,16 @@ fn rounds(flow: &FlowReport, us: impl Fn(i64) -> i64) -> Vec<RoundTold> {
             measured().map(|round| round.rtt_max_us).max().unwrap_or(0),
         ))
     };
-    all.chunks(group).enumerate().filter_map(told).collect()
+    all.chunks(group).enumerate().filter_map(columns).collect()
 }
 
-/// A mark as it is written: its kind, when, and the bytes from and to; of an acknowledgement its
-/// number and the window's end, or -1.
-type MarkTold = (usize, i64, i64, i64);
+/// A mark in its output form: its kind, its time, and the first and last byte; for an
+/// acknowledgement, its number and the right edge of the window, or -1.
+type MarkColumns = (usize, i64, i64, i64);
 
-/// Marks of one kind that touch within `step_us` are one; of acknowledgements the last one.
-fn joined(sequence: &Sequence, us: impl Fn(i64) -> i64, step_us: i64) -> Vec<MarkTold> {
-    let mut all: Vec<MarkTold> = Vec::new();
+/// Merges marks of one kind within `step_us`; of acknowledgements the last one counts.
+fn joined(sequence: &Sequence, us: impl Fn(i64) -> i64, step_us: i64) -> Vec<MarkColumns> {
+    let mut all: Vec<MarkColumns> = Vec::new();
     let mut last = [None::<usize>; 4];
     let place = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     for mark in &sequence.marks {
@@ -100,7 +101,7 @@ fn joined(sequence: &Sequence, us: impl Fn(i64) -> i64, step_us: i64) -> Vec<Mar
 
 /// Each mark in four numbers: its kind, the time since the mark before, its distance from the last
 /// of its kind, and its length.
-fn flat(marks: &[MarkTold]) -> Vec<i64> {
+fn flat(marks: &[MarkColumns]) -> Vec<i64> {
     let (mut time, mut last) = (0, [0; 4]);
     let mut numbers = Vec::with_capacity(marks.len() * 4);
     for &(kind, at, from, to) in marks {
@@ -112,7 +113,7 @@ fn flat(marks: &[MarkTold]) -> Vec<i64> {
     numbers
 }
 
-/// As fine as there is room for.
+/// Chooses the finest resolution that fits.
 fn marks(sequence: &Sequence, us: impl Fn(i64) -> i64 + Copy, end: i64, room: usize) -> Vec<i64> {
     let mut step_us = 1;
     loop {
@@ -128,7 +129,7 @@ fn marks(sequence: &Sequence, us: impl Fn(i64) -> i64 + Copy, end: i64, room: us
     }
 }
 
-/// The data of a flow, in at most so many bytes; `None` if they do not suffice.
+/// The data of a flow, in at most this many bytes; `None` if these do not suffice.
 pub(super) fn data(flow: &FlowReport, room: usize) -> Option<String> {
     let trace = &flow.verdict.window_trace;
     let (first, last) = (trace.rounds.first()?, trace.rounds.last()?);
@@ -168,7 +169,7 @@ pub(super) fn data(flow: &FlowReport, room: usize) -> Option<String> {
     let left = room.checked_sub(without.len())?;
     if let Some(sequence) = segments {
         data.marks = marks(sequence, us, end, left.min(MAX_MARK_BYTES));
-        // A picture without segments would show less than the still one.
+        // A picture without segments would show less than the static one.
         if data.marks.is_empty() {
             return None;
         }
@@ -191,7 +192,7 @@ mod tests {
     const US: fn(i64) -> i64 = |ns| ns / 1000;
 
     #[test]
-    fn what_touches_within_a_step_is_one() {
+    fn marks_closer_than_a_step_are_merged() {
         let of = sequence([
             (1, What::Sent(0, 10)),
             (2, What::Sent(10, 20)),
@@ -216,18 +217,18 @@ mod tests {
     }
 
     proptest! {
-        /// As `Marks` of `reportdata.ts` reads them.
+        /// Decodes the marks like `Marks` of `reportdata.ts`.
         #[test]
         fn differences_read_back(
             of in prop::collection::vec((0..4usize, 0..1000i64, 0..9000i64, 0..3000i64), 0..60),
         ) {
             let mut time = 0;
-            let told: Vec<MarkTold> = of.into_iter().map(|(kind, later, from, length)| {
+            let columns: Vec<MarkColumns> = of.into_iter().map(|(kind, later, from, length)| {
                 time += later;
                 (kind, time, from, if kind == 3 && length % 3 == 0 { -1 } else { from + length })
             }).collect();
             let (mut time, mut last, mut read) = (0, [0; 4], Vec::new());
-            for mark in flat(&told).chunks(4) {
+            for mark in flat(&columns).chunks(4) {
                 let kind = mark[0] as usize;
                 time += mark[1];
                 let from = last[kind] + mark[2];
@@ -235,7 +236,7 @@ mod tests {
                 last[kind] = if kind == 3 { from } else { to };
                 read.push((kind, time, from, to));
             }
-            prop_assert_eq!(read, told);
+            prop_assert_eq!(read, columns);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Windows that need not be rebuilt: recordings and logs of the sender's own kernel.
+//! Files that contain windows, so that these need not be reconstructed: recordings and logs of the
+//! sender's own kernel.
 
 mod polls;
 pub mod probe_csv;
@@ -22,10 +23,10 @@ use yuzuri_infer::verdict::Answer;
 use yuzuri_infer::window_trace::WindowTrace;
 use yuzuri_trace::Flow;
 
-/// Flows that are followed at a time; rows of more are left out. As many as sockets of a busy
-/// server.
+/// Maximum number of flows followed at a time, as many as the sockets of a busy server; rows of
+/// further flows are ignored.
 const MAX_FLOWS: usize = 100_000;
-/// Bytes of a line; the rest of a longer one is left out.
+/// Maximum bytes of a line; the rest of a longer one is ignored.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// The flows of a log, by their key in it.
@@ -100,7 +101,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
         }
     }
 
-    /// A flow is over.
+    /// A flow has ended.
     pub(crate) fn end(&mut self, key: K) {
         let Some(log_flow) = self.open.remove(&key).filter(|log_flow| log_flow.chosen) else { return };
         let window_trace = log_flow.rounds.finish();
@@ -111,7 +112,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
         self.done.push(judged(window_trace, &log_flow.flow, log_flow.polls));
     }
 
-    /// The log is over.
+    /// The log has ended.
     pub(crate) fn finish(mut self, report: &mut FileReport) {
         let keys: Vec<K> = self.open.keys().copied().collect();
         for key in keys {
@@ -156,10 +157,10 @@ pub(crate) trait LineReader {
     /// The key of a flow.
     type Key: Eq + Hash + Copy;
 
-    /// A line; `false`: it belongs to the log, but could not be read.
+    /// Processes a line; `false`: it belongs to the log, but could not be read.
     fn line(&mut self, line: &str, log_flows: &mut LogFlows<'_, Self::Key>) -> bool;
 
-    /// After the last line.
+    /// Ends the log after the last line.
     fn check(&self, _name: &str) -> Result<(), IdentifyError> {
         Ok(())
     }
@@ -180,7 +181,7 @@ fn lines<L: LineReader>(
             Ok(0) => break,
             Ok(_) => {}
             Err(source) => {
-                // A stream that ends early is a log that was cut; all before that was read.
+                // A stream that ends early is a truncated log; everything before that was read.
                 if source.kind() == std::io::ErrorKind::UnexpectedEof {
                     log_flows.log.cut = true;
                 } else {
@@ -198,17 +199,17 @@ fn lines<L: LineReader>(
     result.and_then(|()| of.check(&report.path))
 }
 
-/// The place of a 32-bit sequence number among all bytes of a flow.
+/// Converts a 32-bit sequence number to a 64-bit position in the flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sequence {
     last: Option<u64>,
 }
 
 impl Sequence {
-    /// Far enough from 0 that older numbers have a place too.
+    /// The first position, far enough from 0 for older numbers.
     const ORIGIN: u64 = 1 << 32;
 
-    /// The place of the number nearest to the last one.
+    /// The position of the number that is nearest to the last one.
     pub(crate) fn place(&mut self, number: u32) -> u64 {
         let place = match self.last {
             None => Sequence::ORIGIN | u64::from(number),
@@ -233,7 +234,7 @@ mod tests {
     const SS: &str = "ESTAB 0 0 [fe80::1]%eth0:1 [fe80::2]%eth0:2 users:((\"x\",pid=1,fd=3)) ts sack cubic wscale:7,7 rto:204 \
                       rtt:3.5/1 mss:1448 cwnd:10 ssthresh:7 bytes_acked:99 segs_in:5 retrans:0/3 lost:1 unacked:4";
 
-    /// Feeds lines, which must not panic.
+    /// Processes lines, which must not panic.
     fn feed<L: LineReader>(mut of: L, text: &str) -> FileReport {
         let options = Options { min_segments: 1, ..Options::default() };
         let mut log_flows = LogFlows::new(&options);
@@ -348,7 +349,7 @@ mod tests {
         assert!(window_trace.reductions.is_sorted_by_key(|reduction| reduction.round));
     }
 
-    /// A sender of pairs of 1448 bytes that fills one part of its window in `parts`.
+    /// A sender of pairs of 1448 bytes that fills one of `parts` parts of its window.
     fn size_seen(parts: u64) -> u32 {
         let mut rounds = Rounds::default();
         for pair in 0..400_u64 {
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_segment_size_of_who_paces_is_no_part_of_one() {
+    fn a_paced_senders_segment_size_is_the_full_size() {
         assert_eq!(size_seen(1), 1448);
         assert_eq!(size_seen(2), 1448);
         assert_eq!(size_seen(4), 1448);
@@ -375,13 +376,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_a_reader_stumble(text in "(\\PC{0,60}\n){0,20}") {
+        fn any_text_is_read_or_refused(text in "(\\PC{0,60}\n){0,20}") {
             feed_all(&text);
         }
 
         /// Lines that are nearly right.
         #[test]
-        fn no_damaged_line_makes_a_reader_stumble(
+        fn damaged_lines_do_not_stop_a_reader(
             damages in prop::collection::vec((0..4usize, any::<prop::sample::Index>(), any::<Option<char>>()), 1..40),
         ) {
             let whole = [CSV, TRACE, STATE, SS];
@@ -408,7 +409,7 @@ mod tests {
             sane(&rounds.finish());
         }
 
-        /// Wild steps, but of a size that a flow can have.
+        /// Irregular steps, but of plausible size.
         #[test]
         fn each_course_gets_a_verdict(
             steps in prop::collection::vec((0..3_000_000_000i64, 0..5000u32, 0..2_000_000u32, 0..3_000_000u64, 0..5u8), 0..300),

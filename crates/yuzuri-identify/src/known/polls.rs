@@ -1,8 +1,9 @@
-//! Whether a log was written often enough: what a window does between two rows is not seen.
+//! Checks whether a log was polled often enough: changes of the window between two rows are
+//! invisible.
 
 use yuzuri_infer::samples::Sample;
 
-/// How far apart the rows of a flow are.
+/// The intervals between the rows of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Polls {
     last_ns: Option<i64>,
@@ -14,7 +15,7 @@ pub(super) struct Polls {
     srtt_us: u64,
 }
 
-/// So many intervals are enough to know.
+/// Minimum number of intervals for a decision.
 const MIN_INTERVALS: u64 = 8;
 
 impl Polls {

@@ -15,7 +15,7 @@ use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
 #[derive(Debug, Default)]
 struct Former {
     flow: Arc<Flow>,
-    /// Why the machine is in its state.
+    /// The reason of the present congestion avoidance state.
     reason: Reason,
     /// When an acknowledgement carried ECN-Echo last.
     ece_ns: Option<u64>,
@@ -98,7 +98,7 @@ fn sample(event: &Event, former: &mut Former) -> Sample {
         former.reason = if event.reason == Reason::Ecn && !echoed { Reason::None } else { event.reason };
     }
     let state = match event.ca_state {
-        // Neither the network nor the device asked for it: the algorithm itself did.
+        // Neither the network nor the device caused it: the algorithm itself did.
         CaState::Cwr if !matches!(former.reason, Reason::Ecn | Reason::LocalCongestion) => CaState::Open,
         state => state,
     };

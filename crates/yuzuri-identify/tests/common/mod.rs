@@ -1,4 +1,4 @@
-//! A simulated connection over one bottleneck, written down in each form that is read.
+//! A simulated connection over one bottleneck, written in every supported format.
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ const SERVER_ISN: u32 = 7_000;
 const START_NS: i64 = 1_700_000_000_000_000_000;
 const WINDOW_SCALE: u8 = 10;
 
-/// A bottleneck: drop-tail queue, then the line, then the way there; the way back has only its
+/// A bottleneck: a drop-tail queue, the line, and the forward delay; the return path has only a
 /// delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
@@ -36,7 +36,8 @@ pub struct Line {
 /// 10 Mbit/s, 100 packets, 100 ms.
 pub const LINE: Line = Line { rate_bps: 10_000_000, queue: 100, rtt_ms: 100, seconds: 60 };
 
-/// What the sender's kernel would show when an acknowledgement arrives, before it is processed.
+/// The state that the sender's kernel would show when an acknowledgement arrives, before it is
+/// processed.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub at_ns: u64,
@@ -156,7 +157,7 @@ fn seq(segments: u32) -> u32 {
 }
 
 impl Run {
-    /// As a capture at the sender.
+    /// Writes a capture at the sender.
     pub fn pcap(&self, number: u16) -> Vec<u8> {
         let mut writer = PcapWriter::new(Vec::new(), Framing::Ethernet, 128).unwrap();
         self.write_pcap(&mut writer, number);
@@ -209,7 +210,7 @@ impl Run {
         }
     }
 
-    /// As rows of `tcp_probe`.
+    /// Writes rows of `tcp_probe`.
     pub fn probe_csv(&self) -> String {
         let mut text = String::from("t_mono,snd_nxt,snd_una,snd_cwnd,ssthresh,snd_wnd,srtt_us\n");
         for m in &self.moments {
@@ -229,7 +230,7 @@ impl Run {
         text
     }
 
-    /// The same as the kernel prints it.
+    /// Writes the same in the kernel's own text format.
     pub fn probe_trace(&self) -> String {
         let (client, server) = addresses(0);
         let mut text = String::from("# tracer: nop\n#\n");
@@ -266,7 +267,7 @@ impl Run {
         text
     }
 
-    /// As printed by `ss -tin` each `every_ms`; with or without the time before it.
+    /// Writes the output of `ss -tin` every `every_ms`, with or without the time before it.
     pub fn ss(&self, every_ms: u64, times: bool) -> String {
         let (client, server) = addresses(0);
         let mut text = String::new();
@@ -312,7 +313,7 @@ impl Run {
         text
     }
 
-    /// As a recording.
+    /// Writes a recording.
     pub fn recording(&self, path: &Path) {
         let session = Session {
             yuzuri: "0.1.0".into(),

@@ -211,7 +211,7 @@ impl Sent {
     ) -> Option<(usize, u32)> {
         let next = next.min(self.known.len());
         let data = segment.payload_bytes > 0;
-        // Nothing else can be a copy, and hardly any is this: the rest is looked at after it.
+        // No other segment can be a copy, and hardly any is: check this first.
         let covers = |known: &Known| {
             if data {
                 from.wrapping_sub(known.print.seq) < known.print.payload_bytes
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_through_a_queue_between_two_interfaces_is_a_copy() {
+    fn a_segment_captured_on_two_interfaces_is_a_copy() {
         // Each segment again 30 ms later, while others come.
         let mut segments: Vec<Segment> = (0..200_i64)
             .flat_map(|n| {
@@ -312,7 +312,7 @@ mod tests {
             .collect();
         segments.sort_by_key(|segment| segment.time_ns);
         let found = copies(&segments);
-        // Those that came before anything was repeated are known no more, but for the last of them.
+        // Of the segments before the first repetition, only the last one is still remembered.
         assert!(found.iter().filter(|copy| **copy).count() >= 200 - 31, "{found:?}");
         assert!(!found[..31].contains(&true));
     }
@@ -328,8 +328,8 @@ mod tests {
             let all = [&[segment(-MS, 0, 0, 1, (9, tick)), whole][..], &pieces, &[next], &again].concat();
             assert_eq!(copies(&all), [false, false, true, true, true, false, true, true, true], "{tick}");
             let all = [&[segment(-MS, 0, 0, 1, (9, tick))][..], &pieces, &[whole], &again, &[next]].concat();
-            // Nothing had been captured twice before: of what came first only the last segment is
-            // known.
+            // Nothing had been captured twice before: of the first segments only the last one is
+            // remembered.
             assert_eq!(copies(&all)[5..], [false, false, false, true], "{tick}");
         }
     }
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_only_repeats_is_watched_no_longer() {
+    fn a_flow_of_only_retransmissions_is_no_longer_followed() {
         let mut copies = Copies::default();
         for n in 0..1000 {
             assert!(!copies.is_copy(&segment(n * MS, 1, 0, 5000, (n as u16 + 1, 0))));

@@ -4,7 +4,7 @@ use super::capture_point::capture_point;
 use super::copies::Copies;
 use super::half::Half;
 use super::limits::{PacketLimits, packet_limits};
-use super::look::SenderSigns;
+use super::signs::SenderSigns;
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
@@ -101,7 +101,7 @@ pub struct Ended {
     /// By end, lower first: the window trace of its data; `None` if it sent none.
     pub window_traces: [Option<WindowTrace>; 2],
     /// By end: observations of each round of the window trace beside its flight.
-    pub looks: [SenderSigns; 2],
+    pub signs: [SenderSigns; 2],
 }
 
 impl Flow {
@@ -246,7 +246,7 @@ impl Flow {
     }
 
     pub(super) fn finish(self) -> Ended {
-        let mut looks = [SenderSigns::default(), SenderSigns::default()];
+        let mut signs = [SenderSigns::default(), SenderSigns::default()];
         let mut window_traces = [None, None];
         for (end, half) in self.halves.into_iter().enumerate() {
             if let Some(half) = half.filter(|half| half.has_data()) {
@@ -256,7 +256,7 @@ impl Flow {
                 for (round, (limit, paused_by)) in window_trace.rounds.iter_mut().zip(limits) {
                     (round.limited_by, round.paused_by) = (Some(limit), paused_by);
                 }
-                (window_traces[end], looks[end]) = (Some(window_trace), seen);
+                (window_traces[end], signs[end]) = (Some(window_trace), seen);
             }
         }
         for (window_trace, syn) in window_traces.iter_mut().zip(self.syn) {
@@ -264,7 +264,7 @@ impl Flow {
                 window_trace.syn_ecn_capable = Some(syn.ecn_capable);
             }
         }
-        Ended { seen: self.seen, window_traces, looks }
+        Ended { seen: self.seen, window_traces, signs }
     }
 }
 
@@ -272,7 +272,7 @@ impl Ended {
     /// What limited an end's data; `None` if it sent none.
     pub fn limits(&self, end: End) -> Option<PacketLimits> {
         let window_trace = self.window_traces[end.index()].as_ref()?;
-        Some(packet_limits(window_trace, &self.looks[end.index()]))
+        Some(packet_limits(window_trace, &self.signs[end.index()]))
     }
 
     /// The end that sent most, with its window trace; `None` if no data was seen.

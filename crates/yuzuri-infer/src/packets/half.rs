@@ -10,9 +10,9 @@ mod segment_size;
 mod sent;
 
 use super::capture_point::{Delays, as_sent};
-use super::look::{SenderSigns, SignObserver};
 use super::scoreboard::Scoreboard;
 use super::sender_clock::{SenderClock, TickTally};
+use super::signs::{SenderSigns, SignObserver};
 use super::unseen::Collector;
 use super::waiting::Waiting;
 use crate::window_trace::{CapturePoint, Reduction, Round, RttTally, WindowTrace};
@@ -119,7 +119,7 @@ pub(super) struct Half {
     alike: (u32, u8),
     /// Without the SYNs: what packets are multiples of.
     sizes: SegmentSize,
-    looks: SignObserver,
+    signs: SignObserver,
     /// When the acknowledgement that last took effect passed the capture, and whether it had no
     /// data.
     acted_passed: (i64, bool),
@@ -180,7 +180,7 @@ impl Half {
         if self.capture_point != CapturePoint::Sender {
             self.clock.set(&mut self.window_trace);
         }
-        let looks = self.looks.finish(self.scale);
-        (self.window_trace, looks)
+        let signs = self.signs.finish(self.scale);
+        (self.window_trace, signs)
     }
 }

@@ -1,7 +1,7 @@
 //! Determines what limited a sender from its packets, with the terms and rules of `yuzuri-limits`.
 
-use super::look::{RoundSigns, SenderSigns};
 use super::runs::{MIN_RUNS, Runs};
+use super::signs::{RoundSigns, SenderSigns};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
 use yuzuri_cca::CaState;
@@ -62,12 +62,12 @@ pub struct PacketLimits {
     pub window_scale: Option<u8>,
 }
 
-/// Determines what limited the sender of a trace. `looks` come from the tracker, for the same
+/// Determines what limited the sender of a trace. `signs` come from the tracker, for the same
 /// rounds.
-pub fn packet_limits(trace: &WindowTrace, looks: &SenderSigns) -> PacketLimits {
-    let mut limits = PacketLimits { window_scale: looks.scale, ..PacketLimits::default() };
+pub fn packet_limits(trace: &WindowTrace, signs: &SenderSigns) -> PacketLimits {
+    let mut limits = PacketLimits { window_scale: signs.scale, ..PacketLimits::default() };
     let Some(first) = trace.rounds.first() else { return limits };
-    let mut teller = LimitRules::new(trace, looks);
+    let mut rules = LimitRules::new(trace, signs);
     let mut classifier = Classifier::default();
     let mut stretches = Vec::new();
     let mut observe = |now: Observation| {
@@ -75,20 +75,20 @@ pub fn packet_limits(trace: &WindowTrace, looks: &SenderSigns) -> PacketLimits {
         limits.observations.push(now);
         classifier.limit()
     };
-    observe(teller.idle(first.start_ns, &RoundSigns::default()));
+    observe(rules.idle(first.start_ns, &RoundSigns::default()));
     let mut rounds = Vec::with_capacity(trace.rounds.len());
     let mut pauses = Vec::with_capacity(trace.rounds.len());
     let mut before: Option<(&Round, &RoundSigns)> = None;
-    for (round, look) in trace.rounds.iter().zip(&looks.rounds) {
+    for (round, signs) in trace.rounds.iter().zip(&signs.rounds) {
         let mut paused_by = None;
-        if let Some((last, last_look)) = before
+        if let Some((last, last_signs)) = before
             && round.start_ns > last.end_ns
         {
-            paused_by = Some(observe(teller.idle(round.start_ns, last_look)));
+            paused_by = Some(observe(rules.idle(round.start_ns, last_signs)));
         }
         pauses.push(paused_by);
-        rounds.push(observe(teller.round(round, look)));
-        before = Some((round, look));
+        rounds.push(observe(rules.round(round, signs)));
+        before = Some((round, signs));
     }
     PacketLimits { rounds, pauses, stretches, ..limits }
 }
@@ -121,12 +121,17 @@ struct LimitRules<'a> {
 }
 
 impl<'a> LimitRules<'a> {
-    fn new(trace: &'a WindowTrace, looks: &SenderSigns) -> LimitRules<'a> {
+    fn new(trace: &'a WindowTrace, signs: &SenderSigns) -> LimitRules<'a> {
         LimitRules {
             trace,
-            scale: looks.scale.map_or_else(|| least_scale(&looks.rounds), |scale| u32::from(scale.min(14))),
-            knows_scale: looks.scale.is_some() || shows_scale(trace, &looks.rounds),
-            least_passage_us: looks.rounds.iter().filter_map(|look| look.least_passage_us).min().unwrap_or(0),
+            scale: signs.scale.map_or_else(|| least_scale(&signs.rounds), |scale| u32::from(scale.min(14))),
+            knows_scale: signs.scale.is_some() || shows_scale(trace, &signs.rounds),
+            least_passage_us: signs
+                .rounds
+                .iter()
+                .filter_map(|signs| signs.least_passage_us)
+                .min()
+                .unwrap_or(0),
             reductions: 0,
             // For a flow observed from its middle, the amount sent before is unknown.
             acked_bytes: if trace.handshake_rtt_us.is_some() { 0 } else { 1 << 30 },
@@ -146,8 +151,8 @@ impl<'a> LimitRules<'a> {
     }
 
     /// Nothing was outstanding until now.
-    fn idle(&self, now_ns: i64, look: &RoundSigns) -> Observation {
-        if look.emptied * 2 < look.runs && !look.closed {
+    fn idle(&self, now_ns: i64, signs: &RoundSigns) -> Observation {
+        if signs.emptied * 2 < signs.runs && !signs.closed {
             // Its queue was not empty: a paced sender may wait for longer than a round trip.
             return Observation { time_us: time_us(now_ns), acked_bytes: self.acked_bytes, ..self.last };
         }
@@ -155,8 +160,8 @@ impl<'a> LimitRules<'a> {
             time_us: time_us(now_ns),
             begins: self.acked_bytes == 0,
             mss_bytes: self.trace.mss_bytes,
-            unsent_bytes: Some(if look.closed { u64::MAX } else { 0 }),
-            receive_window_bytes: Some(if look.closed { 0 } else { u64::from(look.window) << self.scale }),
+            unsent_bytes: Some(if signs.closed { u64::MAX } else { 0 }),
+            receive_window_bytes: Some(if signs.closed { 0 } else { u64::from(signs.window) << self.scale }),
             cwnd_segments: 10,
             acked_bytes: self.acked_bytes,
             ..Observation::default()
@@ -164,35 +169,35 @@ impl<'a> LimitRules<'a> {
     }
 
     /// A round's observation, in terms of the kernel's variables.
-    fn round(&mut self, round: &Round, look: &RoundSigns) -> Observation {
+    fn round(&mut self, round: &Round, signs: &RoundSigns) -> Observation {
         let mss_bytes = self.trace.mss_bytes.max(1);
         let flight = f64::from(round.window).max(1.0);
         self.acked_bytes += (f64::from(round.acked) * f64::from(mss_bytes)) as u64;
         self.retransmitted += round.retransmitted;
-        let window_bytes = u64::from(look.window) << self.scale;
+        let window_bytes = u64::from(signs.window) << self.scale;
         let near = self.trace.capture_point == CapturePoint::Sender;
         let reduction = self.reduction(round);
-        let queue_us = look.passage_us.map_or(0, |passage_us| passage_us - self.least_passage_us);
+        let queue_us = signs.passage_us.map_or(0, |passage_us| passage_us - self.least_passage_us);
         let (srtt_us, rttvar_us) = (round.rtt_mean_us, round.rtt_max_us.saturating_sub(round.rtt_min_us) / 4);
-        let (least_rtt_us, upstream) = self.least_rtt(round, look, queue_us);
+        let (least_rtt_us, upstream) = self.least_rtt(round, signs, queue_us);
         let time_us = time_us(round.end_ns);
-        if look.runs == 0 && !look.repair && reduction.is_none() {
+        if signs.runs == 0 && !signs.repair && reduction.is_none() {
             // The earlier limit still applies.
             return Observation { time_us, acked_bytes: self.acked_bytes, ..self.last };
         }
-        self.follow(round, look, flight, reduction.is_some() || look.repair);
+        self.follow(round, signs, flight, reduction.is_some() || signs.repair);
 
         // At most of the acknowledgements nothing was left to send.
-        let (emptied_ms, others_ms) = look.rests_ms;
-        let emptied = look.runs > 0 && emptied_ms > others_ms;
-        let refills = self.refills(look, emptied);
-        let receiver_full = self.receiver_full(look, window_bytes);
-        let held = near && i64::from(look.held_us).max(queue_us - TICK_US / 2) > HELD_US;
+        let (emptied_ms, others_ms) = signs.rests_ms;
+        let emptied = signs.runs > 0 && emptied_ms > others_ms;
+        let refills = self.refills(signs, emptied);
+        let receiver_full = self.receiver_full(signs, window_bytes);
+        let held = near && i64::from(signs.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
         let seen = Observation {
             time_us,
             moment: Moment::Arrival,
-            state: match (look.timeout, look.repair) {
+            state: match (signs.timeout, signs.repair) {
                 (true, _) => CaState::Loss,
                 (false, true) => CaState::Recovery,
                 (false, false) => CaState::Open,
@@ -215,7 +220,7 @@ impl<'a> LimitRules<'a> {
                 u64::MAX
             }),
             writer_waits: refills,
-            window_updates: Some(look.updates > 0),
+            window_updates: Some(signs.updates > 0),
             reads_at_once: self.reads_at_once(),
             path_is_full: self.path_is_full().filter(|_| !upstream),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
@@ -247,10 +252,10 @@ impl<'a> LimitRules<'a> {
     }
 
     /// Whether the receiver's window was full.
-    fn receiver_full(&self, look: &RoundSigns, window_bytes: u64) -> bool {
+    fn receiver_full(&self, signs: &RoundSigns, window_bytes: u64) -> bool {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
-        let room_bytes = window_bytes.saturating_sub(look.used_bytes);
-        look.window > 0 && room_bytes < mss_bytes && self.knows_scale
+        let room_bytes = window_bytes.saturating_sub(signs.used_bytes);
+        signs.window > 0 && room_bytes < mss_bytes && self.knows_scale
     }
 
     /// Whether pacing delays the segments. `None`: possibly. Away from the sender the cause may
@@ -275,20 +280,20 @@ impl<'a> LimitRules<'a> {
         if self.runs.count < MIN_RUNS || self.reductions > 0 {
             return Some(false);
         }
-        let is_distinct = !in_device && from_begin && self.stands_still(round);
+        let is_distinct = !in_device && from_begin && self.is_constant(round);
         is_distinct.then_some(true)
     }
 
     /// Whether the flight has stayed the same for longer than a growing window can: it grows by at
     /// least 0.53 segments per round trip (RFC 9438 section 4.3), from 0.7 of its size.
-    fn stands_still(&self, round: &Round) -> bool {
+    fn is_constant(&self, round: &Round) -> bool {
         let (since_ns, flight) = self.flat;
         let flat_us = (round.end_ns - since_ns) / 1000;
         let rounds = flat_us as f64 / f64::from(round.rtt_mean_us.max(1));
         rounds > 0.57 * flight + 2.0
     }
 
-    fn follow(&mut self, round: &Round, look: &RoundSigns, flight: f64, reduced: bool) {
+    fn follow(&mut self, round: &Round, signs: &RoundSigns, flight: f64, reduced: bool) {
         let grows = self.flight > 0.0 && flight >= self.flight * SLOW_START_GROWTH;
         if reduced || (self.flight > 0.0 && !grows) {
             self.slow_start_over = true;
@@ -304,7 +309,7 @@ impl<'a> LimitRules<'a> {
         // a stalling host delays single segments. If a capture begins in the middle, data sent
         // before is in flight in its first round, and was not seen.
         let whole = self.rounds >= 2 && self.flight > 0.0;
-        if round.rtt_min_us > 0 && whole && !look.repair && !self.repaired {
+        if round.rtt_min_us > 0 && whole && !signs.repair && !self.repaired {
             if self.flights.len() == COMPARED {
                 self.flights.pop_front();
             }
@@ -317,9 +322,9 @@ impl<'a> LimitRules<'a> {
         self.repaired = reduced;
         self.flight = flight;
         self.rounds += 1;
-        self.runs.add(round, look);
-        self.reader.add(look.announced, look.shrunk);
-        self.answers.add(look.announced, look.late.min(look.announced));
+        self.runs.add(round, signs);
+        self.reader.add(signs.announced, signs.shrunk);
+        self.answers.add(signs.announced, signs.late.min(signs.announced));
     }
 
     /// Whether the receiver's program reads immediately. Acknowledgements that come late may wait
@@ -332,11 +337,11 @@ impl<'a> LimitRules<'a> {
 
     /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
     /// each run has that size, and follows an acknowledgement. `None`: possibly.
-    fn refills(&self, look: &RoundSigns, emptied: bool) -> Option<bool> {
-        let runs = f64::from(look.runs.max(1));
-        let part = f64::from(look.refilled) / runs;
-        let segments = f64::from(look.segments) / runs;
-        let small = look.used_bytes < 2 * u64::from(self.trace.mss_bytes);
+    fn refills(&self, signs: &RoundSigns, emptied: bool) -> Option<bool> {
+        let runs = f64::from(signs.runs.max(1));
+        let part = f64::from(signs.refilled) / runs;
+        let segments = f64::from(signs.segments) / runs;
+        let small = signs.used_bytes < 2 * u64::from(self.trace.mss_bytes);
         if part < MAY_REFILL || small {
             return Some(false);
         }
@@ -388,9 +393,9 @@ impl<'a> LimitRules<'a> {
     /// from the sender's timestamp to the capture shows a queue. In the middle of the path, for a
     /// flow observed from its middle, it is unknown whether that queue is in the sender's own
     /// device.
-    fn least_rtt(&self, round: &Round, look: &RoundSigns, queue_us: i64) -> (u32, bool) {
+    fn least_rtt(&self, round: &Round, signs: &RoundSigns, queue_us: i64) -> (u32, bool) {
         let point = self.trace.capture_point;
-        if point == CapturePoint::Sender || look.passage_us.is_none() {
+        if point == CapturePoint::Sender || signs.passage_us.is_none() {
             return (round.rtt_min_us, false);
         }
         // Half a tick of its clock is lost in each timestamp.
@@ -423,27 +428,27 @@ impl<'a> LimitRules<'a> {
 /// The scale of a receiver whose SYN was not seen: the smallest that allowed all outstanding data.
 /// If a window was ever full, it is the right one; a window of another scale is as full by chance
 /// only once in as many times as it has segments.
-fn least_scale(looks: &[RoundSigns]) -> u32 {
-    let fits = |scale: u32| looks.iter().all(|look| look.used_bytes <= u64::from(look.window) << scale);
+fn least_scale(signs: &[RoundSigns]) -> u32 {
+    let fits = |scale: u32| signs.iter().all(|signs| signs.used_bytes <= u64::from(signs.window) << scale);
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
 }
 
 /// Whether windows show their scale: full windows are full to the last byte, or have many segments,
 /// or there are several. A steady flight may be a segment below a single window by chance.
-fn shows_scale(trace: &WindowTrace, looks: &[RoundSigns]) -> bool {
-    let scale = least_scale(looks);
+fn shows_scale(trace: &WindowTrace, signs: &[RoundSigns]) -> bool {
+    let scale = least_scale(signs);
     let mss_bytes = u64::from(trace.mss_bytes.max(1));
     let mut several = std::collections::BTreeSet::new();
-    for look in looks.iter().filter(|look| look.window > 0) {
-        let window_bytes = u64::from(look.window) << scale;
-        let room_bytes = window_bytes.saturating_sub(look.used_bytes);
+    for signs in signs.iter().filter(|signs| signs.window > 0) {
+        let window_bytes = u64::from(signs.window) << scale;
+        let room_bytes = window_bytes.saturating_sub(signs.used_bytes);
         // For one or two segments, any sender with little to send has the same outstanding.
         let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;
         if to_the_last_byte {
             return true;
         }
         if room_bytes < mss_bytes && window_bytes >= MIN_WINDOW * mss_bytes {
-            several.insert(look.window);
+            several.insert(signs.window);
             if window_bytes >= MANY * mss_bytes || several.len() >= 3 {
                 return true;
             }

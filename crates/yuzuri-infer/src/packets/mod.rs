@@ -6,19 +6,19 @@ mod copies;
 mod flow;
 mod half;
 mod limits;
-mod look;
 mod readers;
 mod runs;
 mod scoreboard;
 mod sender_clock;
+mod signs;
 mod spread;
 mod unseen;
 mod waiting;
 
 pub use flow::{Ended, Oddities, Seen};
 pub use limits::{PacketLimits, packet_limits};
-pub use look::{RoundSigns, SenderSigns};
 pub use readers::{MAX_READERS, read_each};
+pub use signs::{RoundSigns, SenderSigns};
 pub use spread::{Part, spread};
 
 use flow::Flow;

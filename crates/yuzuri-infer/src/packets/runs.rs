@@ -1,7 +1,7 @@
 //! What causes a sender's runs: acknowledgements, or a clock (pacing, its device, a full path, a
 //! program's rhythm).
 
-use super::look::{RoundSigns, WAKES_NS};
+use super::signs::{RoundSigns, WAKES_NS};
 use crate::window_trace::Round;
 
 /// With fewer runs it is not clear whether they are evenly spaced. They are if the variance of
@@ -97,34 +97,34 @@ pub(super) struct Runs {
     /// acknowledgements, and the length of a round, milliseconds.
     woken: (f64, f64),
     acks: (f64, f64),
-    /// As [`super::look::Clocked`].
+    /// As [`super::signs::Clocked`].
     by_last: RunMeans,
     by_first: RunMeans,
 }
 
 impl Runs {
-    pub(super) fn add(&mut self, round: &Round, look: &RoundSigns) {
+    pub(super) fn add(&mut self, round: &Round, signs: &RoundSigns) {
         self.rounds += 1;
-        self.forgets = (f64::from(look.runs) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
+        self.forgets = (f64::from(signs.runs) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
         // A mean from the first round on.
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         let by = |forgets: f64| move |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
         let (mean, slow) = (by(self.forgets), by(slowly));
-        slow(&mut self.woken.0, look.woken.into());
-        slow(&mut self.woken.1, look.runs.into());
+        slow(&mut self.woken.0, signs.woken.into());
+        slow(&mut self.woken.1, signs.runs.into());
         slow(&mut self.acks.0, round.acks.into());
         slow(&mut self.acks.1, round.seconds() * 1e3);
-        mean(&mut self.count, look.runs.into());
-        mean(&mut self.not_at_once, f64::from(look.runs - look.drawn));
-        slow(&mut self.undrawn.0, look.undrawn.into());
-        slow(&mut self.undrawn.1, look.runs.into());
-        let further = f64::from(look.segments.saturating_sub(look.runs));
-        let spacing = [look.spread_ms, further, look.gaps_ms, look.segments.into()];
+        mean(&mut self.count, signs.runs.into());
+        mean(&mut self.not_at_once, f64::from(signs.runs - signs.drawn));
+        slow(&mut self.undrawn.0, signs.undrawn.into());
+        slow(&mut self.undrawn.1, signs.runs.into());
+        let further = f64::from(signs.segments.saturating_sub(signs.runs));
+        let spacing = [signs.spread_ms, further, signs.gaps_ms, signs.segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
-        mean(&mut self.gaps.0, look.gaps_ms);
-        mean(&mut self.gaps.1, look.gaps_ms2);
-        self.by_last.add(look.clocked.by_last);
-        self.by_first.add(look.clocked.by_first);
+        mean(&mut self.gaps.0, signs.gaps_ms);
+        mean(&mut self.gaps.1, signs.gaps_ms2);
+        self.by_last.add(signs.clocked.by_last);
+        self.by_first.add(signs.clocked.by_first);
     }
 
     /// Whether they are evenly spaced.

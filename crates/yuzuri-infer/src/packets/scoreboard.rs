@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_in_flight_until_it_is_acknowledged() {
+    fn sent_data_is_in_flight_until_acknowledged() {
         let mut board = board(10);
         assert_eq!(board.in_flight(), 10 * MSS);
         let done = board.acknowledge(4 * MSS, &[], MSS);
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(board.send((0, MSS), (20, 20), 100, MSS), Kind::Again);
         assert_eq!(board.in_flight(), 7 * MSS);
         let done = board.acknowledge(10 * MSS, &[], MSS);
-        assert_eq!(done.sent, None, "behind a repaired hole no time is told");
+        assert_eq!(done.sent, None, "behind a repaired hole no time is measured");
         assert_eq!((board.in_flight(), board.sacked_bytes()), (0, 0));
     }
 

@@ -230,7 +230,7 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	    flow->undoable && flow->restored && tp->prior_cwnd >= flow->restored)
 		marks |= MARK_UNDO;
 	alone = MARKS_ALONE;
-	/* The reason of a return to Open or Disorder says that it is an undo. */
+	/* The reason of a return to Open or Disorder shows that it is an undo. */
 	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
 		alone &= ~MARK_UNDO;
 	flow->pending |= (marks & alone) >> 8;

@@ -175,7 +175,7 @@ impl FlowState {
         self.packets_out.saturating_add(self.retrans_out).saturating_sub(left)
     }
 
-    /// Whether the application, not the window, holds the flow back at this moment: less than a
+    /// Whether the application, not the window, limits the flow at this moment: less than a
     /// segment waits to be sent, the window is not full, and all lost segments have been
     /// retransmitted. These are the kernel's own conditions for its mark
     /// (`tcp_rate_check_app_limited`), which it evaluates when the application writes. So the

@@ -158,7 +158,7 @@ pub struct Pair {
 impl Pair {
     /// Two ends of a connection.
     pub fn of(near: TcpStream, far: TcpStream) -> Pair {
-        // No test waits for ever.
+        // No test waits indefinitely.
         for stream in [&near, &far] {
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();

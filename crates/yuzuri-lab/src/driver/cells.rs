@@ -1,5 +1,5 @@
-//! The radio cells behind the access point: one, or two on channels that do not hear each other.
-//! The access point bridges them, as its radios are ports of one device.
+//! The radio cells of the access point: one, or two on different channels. The access point bridges
+//! them: its radios are ports of one device.
 
 use super::DriverConfig;
 use super::frame::Frame;
@@ -14,7 +14,7 @@ struct Radio {
     places: Places,
 }
 
-/// Where a frame from a cell goes.
+/// The destination of a frame from a cell.
 pub(super) enum Reached {
     /// To the access point's host.
     Ap,
@@ -35,7 +35,7 @@ impl Cells {
                 .filter(|terminal| config.absent.contains(terminal) || is_elsewhere(terminal))
                 .collect();
             let (places, present) = Places::new(cell, &absent);
-            // Another seed: the cells' chances are their own.
+            // Another seed: the random events of the cells are independent.
             let cell = Cell::new(&present, config.seed.wrapping_add((number as u64) << 32));
             let cell = cell.map_err(|why| LabError::Run(format!("cell {}: {why}", number + 1)))?;
             radios.push(Radio { cell, places });
@@ -50,7 +50,7 @@ impl Cells {
         }
     }
 
-    /// It leaves the cell that it is in; the packets queued for it there are lost.
+    /// A terminal leaves its cell; the packets queued for it there are lost.
     pub(super) fn leave(&mut self, terminal: u16, at: Time) {
         for Radio { cell, places } in &mut self.radios {
             places.leave(terminal, at, cell);
@@ -81,7 +81,7 @@ impl Cells {
         }
     }
 
-    /// The access point bridges its radios, and hands the rest to its host.
+    /// The access point bridges its radios, and passes all other frames to its host.
     fn at_ap(&mut self, at: Time, from: usize, packet: Frame, out: &mut Vec<(Time, Reached, Frame)>) {
         for Radio { cell, places } in
             self.radios.iter_mut().enumerate().filter(|(number, _)| *number != from).map(|(_, radio)| radio)
@@ -95,7 +95,7 @@ impl Cells {
         out.push((at, Reached::Ap, packet));
     }
 
-    /// A terminal sends; one that is not associated cannot.
+    /// A terminal sends a frame; one that is not associated cannot.
     pub(super) fn send(&mut self, now: Time, terminal: u16, frame: Frame) {
         let there = self.radios.iter_mut().find_map(|radio| Some((radio.places.node(terminal)?, radio)));
         if let Some((from, Radio { cell, places })) = there {
@@ -103,8 +103,8 @@ impl Cells {
         }
     }
 
-    /// The access point sends to a terminal. If that is not associated, no station receives the
-    /// packet, as when the host forwards it.
+    /// The access point sends a frame to a terminal. If the terminal is not associated, no station
+    /// receives the packet, as when the host forwards it.
     pub(super) fn send_to(&mut self, now: Time, terminal: u16, frame: Frame) {
         let there = self.radios.iter().position(|radio| radio.places.node(terminal).is_some());
         if let Some(Radio { cell, places }) = self.radios.get_mut(there.unwrap_or(0)) {
@@ -113,7 +113,7 @@ impl Cells {
         }
     }
 
-    /// The access point's host sends.
+    /// The access point's host sends a frame.
     pub(super) fn send_from_host(&mut self, now: Time, frame: Frame) {
         let last = self.radios.len().saturating_sub(1);
         for Radio { cell, places } in &mut self.radios[..last] {

@@ -1,6 +1,5 @@
 //! Assigns namespaces to runs with a lock that the kernel releases when its owner dies. The lock
 //! distinguishes leftovers of a killed run from namespaces in use.
-//! distinguishes leftovers of a killed run from namespaces in use.
 
 use super::namespace;
 use crate::LabError;

@@ -63,7 +63,7 @@ impl Namespace {
     /// The same with `tc`.
     ///
     /// # Errors
-    /// Without the tool, or if the kernel rejects an order.
+    /// Without the tool, or if the kernel rejects a command.
     pub fn traffic(&self, orders: &str) -> Result<(), LabError> {
         tool("tc", &["-n", &self.name, "-batch", "-"], orders)
     }

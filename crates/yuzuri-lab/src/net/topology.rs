@@ -293,7 +293,7 @@ impl Topology {
         Ok(Topology { terminals: terminals_there, ap, server, taps })
     }
 
-    /// Puts a queueing discipline at the access point's device towards the wire.
+    /// Sets the queueing discipline of the access point's device towards the wire.
     ///
     /// # Errors
     /// If the kernel does not have it.

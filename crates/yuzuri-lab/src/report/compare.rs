@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use yuzuri_plot::escaped;
 use yuzuri_stats::upper_median_by;
 
-/// A run that is compared.
+/// One of the compared runs.
 struct Compared {
     name: String,
     record: RunRecord,
@@ -19,11 +19,11 @@ struct Compared {
     rtts: Weighted,
 }
 
-/// Points of a drawn distribution.
+/// Maximum number of points of a drawn distribution.
 const POINTS: usize = 300;
 
-/// The page that compares two runs. Each is a run's folder, or a results folder whose valid runs
-/// are of one point: then the first of them.
+/// The page that compares two runs. Each is a run's folder, or a results folder with valid runs of
+/// a single point, of which the first is used.
 ///
 /// # Errors
 /// If one is neither, or cannot be read, or lacks its recording.

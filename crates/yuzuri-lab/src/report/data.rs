@@ -76,11 +76,11 @@ pub struct Group {
     pub retransmissions: Option<Estimate>,
     /// Uplink packets dropped by queues, lost on the path or given up by the radio, percent.
     pub loss_percent: Option<Estimate>,
-    /// The least that a terminal with connections of its own has, over an equal part.
+    /// The lowest rate of a terminal with connections, relative to an equal share.
     pub least_part: Option<Estimate>,
-    /// 99th percentile of the time of calls' frames from terminals to the server and back, ms.
+    /// 99th percentile of the one-way delay of calls' frames, ms: to the server, and from it.
     pub call_p99_ms: [Option<Estimate>; 2],
-    /// Frames of calls that were lost, both ways.
+    /// Lost frames of calls, in both directions.
     pub call_lost: Option<Estimate>,
     /// By kind of terminal: Mbit/s per terminal, as the mean of each run.
     pub kinds: BTreeMap<String, Estimate>,
@@ -275,7 +275,7 @@ impl Alone {
     }
 }
 
-/// The least rate over an equal part, among terminals with connections.
+/// The lowest rate relative to an equal share, among terminals with connections.
 fn least_part(run: &RunRecord) -> Option<f64> {
     let rates: Vec<f64> = run.terminals.iter().filter(|t| t.flows > 0).map(|t| t.throughput_mbps).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -331,7 +331,7 @@ impl Group {
             loss_percent: each(&loss),
             least_part: each(&least_part),
             call_p99_ms: [|c: &CallRecord| c.up.p99_ms, |c: &CallRecord| c.down.p99_ms].map(|p99_ms| {
-                // The worst of several, and nothing where too many are lost.
+                // The worst of several; no value if too many frames were lost.
                 each(&|r| r.calls().map(p99_ms).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max))
             }),
             call_lost: each(&|r| {

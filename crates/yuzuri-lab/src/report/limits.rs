@@ -7,7 +7,7 @@ use yuzuri_plot::limits::Piece;
 use yuzuri_trace::{Event, Flow, FlowId};
 use yuzuri_view::limited::FlowLimits;
 
-/// Parts of a lane from left to right.
+/// Number of parts of a lane, from left to right.
 const PARTS: usize = 300;
 
 /// One flow.
@@ -25,13 +25,13 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Of a run that began at this time of the monotonic clock, and takes so long.
+    /// The lanes of a run that began at this time of the monotonic clock and has this duration.
     pub(super) fn new(origin_mono_ns: u64, to_s: f64) -> Lanes {
         let part_us = ((to_s * 1e6 / PARTS as f64).ceil() as u64).max(1);
         Lanes { flows: HashMap::new(), origin_us: origin_mono_ns / 1000, part_us }
     }
 
-    /// A flow of a terminal, or its next congestion control.
+    /// Adds a flow of a terminal, or its next congestion control.
     pub(super) fn flow(&mut self, flow: &Flow, terminal: usize) {
         let lane = self.flows.entry(flow.id).or_insert_with(|| FlowLane {
             terminal,
@@ -41,12 +41,12 @@ impl Lanes {
         lane.limits.controlled_by(&flow.congestion_control);
     }
 
-    /// A record of a flow.
+    /// Processes a record of a flow.
     pub(super) fn event(&mut self, event: &Event) {
         let Some(FlowLane { limits, parts, .. }) = self.flows.get_mut(&event.flow) else { return };
         let (origin_us, part_us) = (self.origin_us, self.part_us);
         limits.add(event, |stretch| {
-            // What was before the run's beginning is not drawn.
+            // The time before the run's beginning is not drawn.
             let (mut from, to) =
                 (stretch.from_us.saturating_sub(origin_us), stretch.to_us.saturating_sub(origin_us));
             while from < to {
@@ -59,8 +59,7 @@ impl Lanes {
         });
     }
 
-    /// The lane of a terminal: in each part of the time the limits of its senders, one upon the
-    /// other.
+    /// The lane of a terminal: in each part of the time, the limits of its senders, stacked.
     pub(super) fn pieces(&self, terminal: usize) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         let senders = || self.flows.values().filter(|lane| lane.terminal == terminal && lane.limits.sends());
@@ -75,7 +74,7 @@ impl Lanes {
                 let of = |us: u64| us as f64 / all as f64;
                 let piece = Piece { from_s, to_s, part: (of(below), of(below + us)), limit };
                 below += us;
-                // One limit for long is one piece.
+                // Consecutive parts with one limit are one piece.
                 let same =
                     |last: &&mut Piece| last.limit == limit && last.part == piece.part && last.to_s == from_s;
                 match pieces.iter_mut().rev().take(2 * Limit::ALL.len()).find(same) {
@@ -84,7 +83,7 @@ impl Lanes {
                 }
             }
         }
-        // No record shows it, as in recordings of the simulator.
+        // The records do not show it, as in recordings of the simulator.
         if pieces.iter().all(|piece| piece.limit == Limit::Unknown) {
             pieces.clear();
         }
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
     use yuzuri_trace::{Kind, Sender, Snapshot};
 
-    /// A sender each of whose ACKs finds so much unsent, and so many of ten segments in flight.
+    /// A sender with this much unsent data and this many of ten segments in flight at each ACK.
     fn event(flow: u64, ms: u64, notsent: u32, packets_out: u32) -> Event {
         let sender = Sender {
             sndbuf: 1 << 20,
@@ -171,7 +170,7 @@ mod tests {
             (seconds_of.0 - 2.25).abs() < 0.1 && (seconds_of.1 - 0.75).abs() < 0.1,
             "{seconds_of:?} {pieces:?}"
         );
-        // The whole of the lane, from beginning to end, and in few pieces.
+        // The whole lane is covered, with few pieces.
         let all: f64 = Limit::ALL.into_iter().map(time).sum();
         assert!((all - 3.0).abs() < 0.02 && pieces.len() < 10, "{all} {pieces:?}");
         assert!(lanes.pieces(1).is_empty(), "a receiver");

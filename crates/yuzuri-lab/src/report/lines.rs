@@ -33,7 +33,7 @@ pub fn over_time(lines: &[Line], end_s: f64, y_title: &str) -> Result<String, Dr
     })
 }
 
-/// Cumulative distributions: for each value the part that does not exceed it. The axis is
+/// Cumulative distributions: for each value, the fraction that does not exceed it. The axis is
 /// logarithmic if the values span more than a factor of ten.
 pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError> {
     let xs = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
@@ -61,7 +61,7 @@ pub fn distributions(lines: &[Line], x_title: &str) -> Result<String, DrawError>
     })
 }
 
-/// From nothing at the axis' begin to all at its end.
+/// The steps of a distribution, from 0 at the beginning of the axis to 1 at its end.
 fn stairs(line: &Line, from: f64, to: f64) -> Vec<(f64, f64)> {
     let begin = line.points.first().map_or(to, |point| point.0);
     let end = line.points.last().map_or(0.0, |point| point.1);

@@ -50,7 +50,7 @@ fn greatest(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Each terminal over time, one plot below the other: window and bounds (left axis), throughput
-/// (right axis), state (bands), and below what limits its flows.
+/// (right axis), state (bands), and below them what limits its flows.
 pub fn timelines(series: &[TerminalSeries], warm_up_s: f64, end_s: f64) -> Result<String, DrawError> {
     const ROW: u32 = 206;
     const MARGIN: u32 = 8;

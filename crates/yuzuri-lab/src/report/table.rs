@@ -159,7 +159,7 @@ impl Summary {
         let across = match across {
             Some(field) if fields.contains(&field) => Some(field),
             Some(field) => return Err(unknown("field", field, fields.iter().copied())),
-            // Of several such fields, the first.
+            // If there are several such fields, use the first.
             None => fields.iter().copied().rev().max_by_key(|field| values(field).len()),
         };
         let rows: Vec<&str> = fields.iter().copied().filter(|field| Some(*field) != across).collect();

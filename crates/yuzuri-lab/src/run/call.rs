@@ -1,5 +1,5 @@
-//! A call: frames of constant size at constant intervals over UDP, both ways at once. All hosts
-//! have one clock, so that the time of each frame on its way is known.
+//! A call: frames of constant size at constant intervals over UDP, in both directions. All hosts
+//! share one clock, so that the one-way delay of each frame is known.
 
 use super::work::Job;
 use crate::LabError;
@@ -17,7 +17,7 @@ use yuzuri_stats::nearest_rank;
 
 /// Each terminal's peer has its own port.
 const FIRST_PORT: u16 = 7000;
-/// How long a frame may take to its end, so that it is not taken for lost.
+/// A frame that takes longer than this counts as lost.
 const LATEST_NS: u64 = 1_000_000_000;
 /// How often the stop flag is checked.
 const STOP_CHECK: Duration = Duration::from_millis(20);
@@ -25,13 +25,13 @@ const STOP_CHECK: Duration = Duration::from_millis(20);
 /// The figures of one direction in the evaluated part.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CallWay {
-    /// Frames sent, but for those of the last second.
+    /// Frames sent, except for those of the last second.
     pub sent: u64,
     /// Of these, frames that did not arrive within a second.
     pub lost: u64,
-    /// Median time on the way, ms.
+    /// Median one-way delay, ms.
     pub median_ms: Option<f64>,
-    /// 99th percentile of the time on the way, ms; lost frames count as the longest.
+    /// 99th percentile of the one-way delay, ms; lost frames count as the longest.
     pub p99_ms: Option<f64>,
 }
 
@@ -44,8 +44,8 @@ pub struct CallRecord {
     pub down: CallWay,
 }
 
-/// A call's frames: by direction when each was sent (`CLOCK_MONOTONIC`, ns), and how long it took,
-/// ns.
+/// A call's frames by direction: the send time of each (`CLOCK_MONOTONIC`, ns), and its one-way
+/// delay, ns.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
     ways: [Vec<(u64, Option<u64>)>; 2],
@@ -70,10 +70,10 @@ fn way_of(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallWay {
     CallWay { sent: times.len() as u64, lost, median_ms: at(0.5), p99_ms: at(0.99) }
 }
 
-/// Calls until the flag is set.
+/// Runs the call until the flag is set.
 ///
 /// # Errors
-/// If a socket cannot be made.
+/// If a socket cannot be created.
 pub fn hold(
     topology: &Topology,
     job: &Job,
@@ -120,11 +120,11 @@ pub fn hold(
                 let now_ns = clock::mono_ns();
                 frame[..8].copy_from_slice(&(way.len() as u64).to_be_bytes());
                 way.push((now_ns, None));
-                // What the host's own queue does not take is lost, and counts as such.
+                // Frames that the host's own queue rejects count as lost.
                 let _ = socket.send(&frame);
             }
         }
-        // What the terminal sent arrives at the server, and the reverse.
+        // Frames of the terminal arrive at the server, and the reverse.
         for (socket, way) in sockets.iter().rev().zip(&mut call.ways) {
             let mut heard = [0; 2048];
             while let Ok(length @ 8..) = socket.recv(&mut heard) {

@@ -68,8 +68,8 @@ impl Weighted {
         (weight > 0.0).then(|| sum / weight)
     }
 
-    /// The distribution: values, ascending, each with the part of the weight that does not exceed
-    /// it. At most `most` points: between two of them lies no more than that part of the weight.
+    /// The distribution: ascending values, each with the fraction of the weight that does not
+    /// exceed it, thinned to about `most` points: one for each step of 1/`most` of the weight.
     pub fn cumulative(&self, most: usize) -> Vec<(u32, f64)> {
         let mut sorted = self.values.clone();
         sorted.sort_unstable();

@@ -1,5 +1,5 @@
-//! The access point's daemon in a run: a thread inside the access point's namespace shares for
-//! terminals that run nothing.
+//! The access point's daemon in a run: a thread inside the access point's namespace acts for
+//! terminals without yuzuri.
 
 use super::sharing::{GROUP, group_key, radio_of, summary_cells};
 use crate::LabError;
@@ -22,8 +22,9 @@ use yuzuri_share::{
 /// The state of the access point's daemon at the end of the evaluated part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateRecord {
-    /// Looks (one every 500 ms).
-    pub looks: u64,
+    /// Ticks (one every 500 ms).
+    #[serde(alias = "looks")]
+    pub ticks: u64,
     /// The phase of the group; absent: there was no tick.
     pub phase: Option<Phase>,
     /// Terminals that sent.
@@ -38,15 +39,15 @@ pub struct GateRecord {
     /// ACKs dropped as redundant.
     #[serde(default)]
     pub thinned: u64,
-    /// Packets that no window bounds and that were marked.
+    /// Packets without a window that were ECN-marked.
     #[serde(default)]
     pub marked: u64,
-    /// Those that were dropped.
+    /// Packets without a window that were dropped.
     #[serde(default)]
     pub dropped: u64,
     /// Windows that could not be changed.
     pub failed: u64,
-    /// Segments of connections whose beginning was not seen.
+    /// Segments of connections whose handshake was not observed.
     pub stranger: u64,
     /// Mean of the bounds in the evaluated part, bytes; absent: nothing was bounded.
     pub bound_mean_bytes: Option<f64>,
@@ -54,26 +55,26 @@ pub struct GateRecord {
 
 /// A running daemon. Dropping it stops it, which must happen before the network is removed.
 pub(super) struct GateRun {
-    thread: Option<JoinHandle<Result<Vec<Look>, LabError>>>,
+    thread: Option<JoinHandle<Result<Vec<TickStatus>, LabError>>>,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
     names: Vec<(StationId, String)>,
 }
 
-struct Look {
+struct TickStatus {
     at: Instant,
     status: ApStatus,
 }
 
-/// What a daemon decided, tick by tick.
+/// The decisions of a daemon, tick by tick.
 pub(crate) struct Gated {
-    looks: Vec<Look>,
+    ticks: Vec<TickStatus>,
     names: Vec<(StationId, String)>,
 }
 
 impl GateRun {
     /// Starts the daemon at the access point's device in the cell, and waits until the gate is
-    /// there.
+    /// attached.
     ///
     /// # Errors
     /// If the kernel lacks what is needed.
@@ -122,7 +123,7 @@ impl GateRun {
                 let mut ap = ApLoop::start(config).map_err(failed)?;
                 // If the receiver is gone, the run is already over.
                 let _ = ready.send(());
-                let mut looks = Vec::new();
+                let mut ticks = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
                     // What a driver would report of a station that moved.
                     if let Some(origin) = origin.get() {
@@ -131,9 +132,9 @@ impl GateRun {
                     ap.step(&stop);
                     let begins = origin.get().map(|origin| *origin + starts);
                     ap.set_dry_run(begins.is_none_or(|begins| Instant::now() < begins) && !starts.is_zero());
-                    looks.push(Look { at: Instant::now(), status: ap.status().clone() });
+                    ticks.push(TickStatus { at: Instant::now(), status: ap.status().clone() });
                 }
-                Ok(looks)
+                Ok(ticks)
             }
         };
         let thread = std::thread::Builder::new().name("ap".into()).spawn(work);
@@ -141,7 +142,7 @@ impl GateRun {
         let names = scenario.terminals().enumerate().map(|(n, t)| (id(n), t.name())).collect();
         let run = GateRun { thread: Some(thread), origin, stop, names };
         if is_ready.recv().is_err() {
-            // It ended before it was ready, and says why.
+            // The daemon ended before it was ready; its result has the reason.
             return run.finish().and(Err(LabError::Run("the access point's sharing did not start".into())));
         }
         Ok(run)
@@ -153,16 +154,16 @@ impl GateRun {
         let _ = self.origin.set(origin);
     }
 
-    /// Stops it, and takes the gate away.
+    /// Stops the daemon, and removes the gate.
     pub(super) fn finish(mut self) -> Result<Gated, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         let joined =
             self.thread.take().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        Ok(Gated { looks: joined.transpose()?.unwrap_or_default(), names: std::mem::take(&mut self.names) })
+        Ok(Gated { ticks: joined.transpose()?.unwrap_or_default(), names: std::mem::take(&mut self.names) })
     }
 }
 
-/// Where the terminals are after so many seconds, with their radios there.
+/// The terminals' cells and radios at a time of the scenario, seconds.
 fn places(scenario: &Scenario, at_s: f64) -> HashMap<StationId, Place> {
     let place = |(number, terminal): (usize, yuzuri_scenario::Terminal<'_>)| {
         let is_second = scenario.is_in_second_cell(terminal.kind, at_s);
@@ -186,14 +187,14 @@ impl Gated {
     /// The results for a span of scenario time, seconds.
     pub(super) fn record(&self, origin: Instant, [from_s, to_s]: [f64; 2]) -> GateRecord {
         let at = |seconds: f64| origin + Duration::from_secs_f64(seconds);
-        let counted = self.looks.iter().filter(|look| look.at > at(from_s) && look.at <= at(to_s));
-        let flows = counted.flat_map(|look| &look.status.stations).flat_map(|station| &station.flows);
+        let counted = self.ticks.iter().filter(|tick| tick.at > at(from_s) && tick.at <= at(to_s));
+        let flows = counted.flat_map(|tick| &tick.status.stations).flat_map(|station| &station.flows);
         let bounds: Vec<f64> = flows.filter_map(|flow| flow.bound_bytes).map(f64::from).collect();
-        let last = self.looks.iter().rfind(|look| look.at <= at(to_s)).map(|look| look.status.clone());
+        let last = self.ticks.iter().rfind(|tick| tick.at <= at(to_s)).map(|tick| tick.status.clone());
         let status = last.unwrap_or_default();
         let summary = status.summary.as_ref();
         GateRecord {
-            looks: self.looks.len() as u64,
+            ticks: self.ticks.len() as u64,
             phase: summary.map(|summary| summary.phase),
             senders: summary.map_or(0, |summary| summary.senders),
             members: status.stations.iter().filter(|s| s.membership == MembershipState::Member).count()
@@ -209,9 +210,9 @@ impl Gated {
         }
     }
 
-    /// What went wrong, each problem once.
+    /// The problems, each once.
     pub(super) fn notes(&self) -> Vec<String> {
-        let mut problems: Vec<&String> = self.looks.iter().flat_map(|look| &look.status.problems).collect();
+        let mut problems: Vec<&String> = self.ticks.iter().flat_map(|tick| &tick.status.problems).collect();
         problems.sort();
         problems.dedup();
         problems.into_iter().map(|problem| format!("access point: {problem}")).collect()
@@ -224,7 +225,7 @@ impl Gated {
              bound_bytes,advertised_bytes,offered_bytes,rule\n",
         );
         let number = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
-        for Look { at, status } in &self.looks {
+        for TickStatus { at, status } in &self.ticks {
             let time_s = match at.checked_duration_since(origin) {
                 Some(after) => after.as_secs_f64(),
                 None => -origin.duration_since(*at).as_secs_f64(),

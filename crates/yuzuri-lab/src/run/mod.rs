@@ -55,7 +55,7 @@ pub const QUEUES_FILE: &str = "queues.csv";
 pub const FLOWS_FILE: &str = "flows.csv";
 /// File name of the daemons' ticks in a run's folder, if terminals share.
 pub const SHARE_FILE: &str = "share.csv";
-/// File name of what the access point's daemon decided, if it shares for terminals.
+/// File name of the decisions of the access point's daemon, if it acts for terminals.
 pub const GATE_FILE: &str = "gate.csv";
 /// File name of the buffers in a run's folder, if the workload records them.
 pub const BUFFERS_FILE: &str = "buffers.csv";
@@ -278,7 +278,7 @@ impl Performed {
             let sends = terminal_of(flow.local.ip(), &|(sends, _)| sends);
             sends.or_else(|| terminal_of(flow.remote.ip(), &|directions| directions == (false, true)))
         })?;
-        // What the kernel's monitor does not see.
+        // QUIC connections, which the kernel's monitor does not see.
         for (terminal, result) in self.worker_results.iter().enumerate() {
             figures.extend(result.quic.iter().map(|flow| flow.figures(terminal, from_ns, to_ns)));
         }

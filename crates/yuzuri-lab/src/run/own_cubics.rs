@@ -1,4 +1,4 @@
-//! The congestion controls that a scenario defines, or that kernels of today have no more.
+//! The congestion controls that a scenario defines, or that current kernels no longer have.
 
 use crate::LabError;
 use yuzuri_kernel::before_5_7::{Before57, NAMES};
@@ -10,7 +10,7 @@ use yuzuri_scenario::Scenario;
 pub struct OwnCubics {
     /// By kind of terminal.
     controls: Vec<Option<Control>>,
-    /// Those that flows choose by their own names.
+    /// Former congestion controls, which flows choose by name.
     _former: Option<Before57>,
 }
 

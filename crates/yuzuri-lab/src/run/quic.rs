@@ -1,5 +1,5 @@
-//! An upload over QUIC, and its figures. The feature `quic` builds it: `make demo` needs neither
-//! QUIC nor its TLS, and is built sooner without.
+//! An upload over QUIC, and its figures. It is built with the feature `quic`: `make demo` needs
+//! neither QUIC nor TLS, and is built faster without them.
 
 #[cfg(feature = "quic")]
 mod connection;
@@ -16,7 +16,7 @@ use yuzuri_scenario::WorkloadSpec;
 /// For windows in segments.
 const SEGMENT_BYTES: u64 = 1448;
 
-/// The sender and what the receiver has, at a moment.
+/// The state of the sender, and the bytes received, at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
     mono_ns: u64,
@@ -62,8 +62,8 @@ impl QuicFlow {
 /// Uploads until the flag is set, or until the connection is lost.
 ///
 /// # Errors
-/// If a socket or the keys cannot be made, the connection is lost, or this program was built
-/// without QUIC.
+/// If a socket or the keys cannot be created, if the connection is lost, or if this program was
+/// built without QUIC.
 #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "the error needs none"))]
 pub fn upload(
     topology: &Topology,
@@ -77,7 +77,7 @@ pub fn upload(
     Err(not_built())
 }
 
-/// Refuses a scenario that needs QUIC where this program was built without, before anything is set
+/// Refuses a scenario that needs QUIC if this program was built without it, before anything is set
 /// up.
 ///
 /// # Errors

@@ -100,7 +100,7 @@ pub struct RunRecord {
     pub totals: Totals,
     /// By terminal.
     pub terminals: Vec<TerminalRecord>,
-    /// What the access point's daemon did; absent: it did not run.
+    /// The results of the access point's daemon; absent: it did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateRecord>,
     /// The access point's radio.

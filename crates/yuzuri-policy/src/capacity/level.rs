@@ -1,14 +1,14 @@
-//! Divides an amount among takers with different demands.
+//! Divides an amount among takers with different demands (max-min fairness).
 
-/// A taker of a common amount: in proportion to its weight, and no more than it wants.
+/// A taker of a part of the amount: in proportion to its weight, and at most its demand.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taker {
     pub(super) weight: f64,
     pub(super) most: f64,
 }
 
-/// The level up to which each taker may fill its weight when all share `amount`, and those that
-/// want less leave the rest to the others (max-min fairness). 0 if no taker has a weight.
+/// The level up to which each taker may fill its weight if all share `amount`, and takers with a
+/// smaller demand leave the rest to the others. 0 if no taker has a weight.
 pub(super) fn water_level(amount: f64, mut takers: Vec<Taker>) -> f64 {
     takers.retain(|t| t.weight > 0.0);
     takers.sort_by(|a, b| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_less_leaves_the_rest() {
+    fn a_taker_that_wants_less_leaves_the_rest() {
         assert_eq!(level(90.0, &[(1.0, ALL), (1.0, ALL), (1.0, ALL)]), 30.0);
         assert_eq!(level(90.0, &[(1.0, 10.0), (1.0, ALL), (1.0, ALL)]), 40.0);
         assert_eq!(level(90.0, &[(1.0, 10.0), (1.0, 35.0), (1.0, ALL)]), 45.0);
@@ -48,9 +48,9 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing is allocated twice, and nothing wanted remains unallocated.
+        /// Nothing is allocated twice, and no demand remains while something is left.
         #[test]
-        fn the_level_shares_out_all(
+        fn the_level_allocates_everything_that_is_wanted(
             amount in 0.0..1e9_f64,
             takers in proptest::collection::vec((0.01..100.0_f64, prop_oneof![Just(ALL), 0.0..1e9_f64]), 1..40),
         ) {

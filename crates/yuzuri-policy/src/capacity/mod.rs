@@ -1,17 +1,17 @@
-//! What the leader makes of the reports: what the group carries, and each member's share of it.
+//! Estimates the group's capacity from the members' reports, and divides it into shares.
 //!
-//! Everything is counted in parts of what a member would have alone, of the air or of the wire
-//! ([`weights`]). Every half second, with the least round-trip time `b`, the queue `q`, of which
-//! `s` is standing ([`queue`]), and the queue `T` that is aimed at:
+//! A rate is normalised by the member's weight: the rate that the member would reach alone, on the
+//! air or on the wire ([`weights`]). The leader evaluates the following every half second. `b` is
+//! the minimum RTT, `q` the queue, `s` its standing part ([`queue`]), and `T` the target queue:
 //!
-//! - `U` is the most of the sum of `rate / weight` in the last 4 s and four round trips, `u` what
-//!   it is now.
+//! - `u` is the current sum of `rate / weight`, and `U` its maximum over the last 4 s, or over four
+//!   round trips if these are longer.
 //! - While `q <= s + T`: `level = U * (1 + G * (1 - (q - s) / T))`, with `G = T / b` within limits.
 //!   Windows grow until there is a queue.
-//! - While it is a little longer: `level = U * (b + s + T) / (b + q)`.
-//! - While it is much longer: `level = u`, and windows give way in steps.
-//! - Windows hold `level * weight` for `b + s + T`; in a step down for half of `b + q` where that
-//!   is longer. In a step up the level is half as much again.
+//! - While `q` is slightly longer: `level = U * (b + s + T) / (b + q)`.
+//! - While `q` is much longer: `level = u`, and windows are reduced in steps.
+//! - A window carries `level * weight` over a round trip of `b + s + T`; during a step down, of
+//!   half of `b + q` if that is longer. During a step up the level is 1.5 times as high.
 //!
 //! The fixed point is `q = s + T`, at which each member carries `level * weight`.
 
@@ -32,29 +32,30 @@ use total::Total;
 pub use weights::Limit;
 use weights::Weights;
 
-/// A member alone may take more than all of the air that is known: twice as much at most.
+/// Limit of a share of airtime: a member alone may probe for up to twice the known capacity.
 const MAX_AIR_PPM: f64 = 2e6;
-/// The most of so much time counts, and of four round trips. Round trips beyond two seconds are
-/// queues.
+/// Rates and airtimes are maxima over this time, or over four round trips if these are longer. A
+/// round trip beyond two seconds is a queue.
 const MEMORY: Duration = Duration::from_secs(4);
 const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
-/// Growth of a level in a step, at least and at most.
+/// Minimum and maximum of `G`, the growth of the level above `U`.
 const GROWTH: [f64; 2] = [0.05, 0.25];
-/// So many rates of the last half seconds are what is carried now.
-const LATELY: usize = 2;
-/// Rates and round-trip times differ by up to this part from one look to the next.
+/// The current rate is the mean over this many ticks.
+const RECENT_TICKS: usize = 2;
+/// A ratio of two rates or round-trip times above this is within the variation between ticks.
 const STEADY: f64 = 0.85;
-/// What windows change shows after so many round trips, and at least so long: those of before drain
-/// for one, and rates are taken over two.
+/// A change of the windows takes effect within this many round trips, and at least this time: the
+/// previous flight takes one round trip to drain, and rates are measured over two.
 const SETTLES_ROUND_TRIPS: u32 = 4;
 const SETTLES: Duration = Duration::from_millis(1500);
-/// From this part of the segments lost on, windows do not grow.
+/// Windows do not grow while at least this fraction of segments is lost.
 const GROWS_TO_LOSS: f64 = 0.01;
-/// From this part lost on without a queue, windows are spread over the round trip, for so long.
+/// If more than this fraction is lost with a queue below the second value, windows are paced over
+/// the round trip for the third.
 const SPREAD_FROM_LOSS: f64 = 0.002;
 const SPREAD_BEFORE_QUEUE_S: f64 = 0.050;
 const SPREAD_FOR: Duration = Duration::from_secs(30);
-/// The queue that is aimed at then, seconds: queues that overflow are short.
+/// The target queue while windows are paced, seconds: a queue that overflows is short.
 const LOSSY_QUEUE_S: f64 = 0.005;
 
 fn memory(round_trip: Duration) -> Duration {
@@ -65,7 +66,7 @@ fn settles(round_trip: Duration) -> Duration {
     SETTLES.max(SETTLES_ROUND_TRIPS * round_trip)
 }
 
-/// Queue that is aimed at, seconds.
+/// The target queue, seconds.
 fn target_s(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.100,
@@ -80,29 +81,30 @@ pub struct Capacity {
     objective: Objective,
     seen: VecDeque<(Moment, Carried)>,
     start_up: StartUp,
-    /// What parts are parts of.
+    /// The weights by which rates are normalised.
     weights: Option<Weights>,
-    /// What limits the group, where that is known.
+    /// What limits the group, if that is known.
     limit: Option<Limit>,
-    /// What windows hold as they were told; `None`: nobody is bounded.
+    /// The windows announced in the last summary; `None`: no member is bounded.
     announced: Option<Announced>,
     queue: Queue,
     lost_at: Option<Moment>,
-    /// What was carried before a queue turned out to be standing, parts: the level is no less while
-    /// it stands.
+    /// The normalised rate before a queue turned out to be standing. The level does not fall below
+    /// it while that queue persists.
     held: Option<f64>,
 }
 
-/// What windows hold as the last summary told them.
+/// The windows announced in the last summary.
 #[derive(Debug, Clone, Copy)]
 struct Announced {
-    /// Parts by seconds.
+    /// Their sum: normalised rate times seconds.
     hold: f64,
-    /// Of so many senders. Whoever came since was told nothing, and may fill the path already.
+    /// The number of senders that it was announced to. A later sender has received no bound yet,
+    /// and may already fill the path.
     senders: usize,
 }
 
-/// What is shared out, in parts, and the queue that windows hold, seconds.
+/// The normalised rate to divide, and the queue that windows may hold, seconds.
 struct Shared {
     parts: f64,
     queue_s: f64,
@@ -111,20 +113,20 @@ struct Shared {
 #[derive(Debug, Clone, Copy, Default)]
 struct Carried {
     rate_bps: f64,
-    /// Of the air: sum of rate over alone.
+    /// Airtime: the sum of each member's rate over its rate alone.
     air: f64,
     /// The sum of rate over weight.
     parts: f64,
 }
 
 impl Capacity {
-    /// At its beginning, for a group with this aim.
+    /// The initial state of a group with this objective.
     pub fn new(objective: Objective) -> Capacity {
         Capacity { objective, ..Capacity::default() }
     }
 
-    /// Starts from what another leader said, so that the group does not start up anew when its
-    /// leader changes.
+    /// Continues from the last summary of another leader, so that a change of leader does not
+    /// restart the group's start-up.
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
         let parts = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
         let wide = matches!(last.phase, Phase::Contend | Phase::Off);
@@ -142,13 +144,12 @@ impl Capacity {
         }
     }
 
-    /// From now on this is known to limit the group; `None`: what its members take of the air
-    /// tells.
+    /// Sets what limits the group; `None`: estimate it from the airtime that members use.
     pub fn limited_by(&mut self, limit: Option<Limit>) {
         self.limit = limit;
     }
 
-    /// Sums up what the members report; `members` counts the silent ones, too.
+    /// Aggregates the members' reports into a summary. `members` includes silent ones.
     pub fn sum<'a>(
         &mut self,
         now: Moment,
@@ -209,8 +210,9 @@ impl Capacity {
         }
     }
 
-    /// What a wire carries at its best changes, and with it what a part is: what is remembered is
-    /// counted anew, or the same rate would be another part, and look like an answer.
+    /// Converts all stored normalised rates to new weights. The best rate of a wire changes over
+    /// time, and the weights with it. Without the conversion an unchanged rate would look like a
+    /// response to a step.
     fn rescale(&mut self, by: f64) {
         self.seen.iter_mut().for_each(|(_, carried)| carried.parts *= by);
         self.announced = self.announced.map(|announced| Announced { hold: announced.hold * by, ..announced });
@@ -218,7 +220,7 @@ impl Capacity {
         self.queue.rescale(by);
     }
 
-    /// The most of each in memory.
+    /// The maximum of each value in the memory.
     fn best(&self) -> Carried {
         let most = |of: fn(&Carried) -> f64| self.seen.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
         Carried { rate_bps: most(|c| c.rate_bps), air: most(|c| c.air), parts: most(|c| c.parts) }
@@ -233,11 +235,11 @@ impl Capacity {
         target_s: f64,
     ) -> Shared {
         if !self.start_up.is_over() || total.elastic == 0 || total.rate_bps <= 0.0 {
-            // Where nothing is carried, round-trip times are old.
+            // Without deliveries, the round-trip times are out of date.
             return Shared { parts: best.parts, queue_s: self.queue.standing_s() + target_s };
         }
-        let lately: Vec<f64> = self.seen.iter().rev().take(LATELY).map(|(_, c)| c.parts).collect();
-        let carried = lately.iter().sum::<f64>() / lately.len().max(1) as f64;
+        let recent: Vec<f64> = self.seen.iter().rev().take(RECENT_TICKS).map(|(_, c)| c.parts).collect();
+        let carried = recent.iter().sum::<f64>() / recent.len().max(1) as f64;
         let announced = self
             .announced
             .filter(|announced| total.senders <= announced.senders)
@@ -246,24 +248,23 @@ impl Capacity {
         let meant_s = self.queue.standing_s() + target_s;
         let fits = (total.base_s + meant_s) / (total.base_s + total.queue_s);
         let mut shared = match answer {
-            Answer::AsMeant { hold_s } => {
+            Answer::OnTarget { hold_s } => {
                 let grows = (target_s / total.base_s.max(1e-4)).clamp(GROWTH[0], GROWTH[1]);
                 let grows = if total.lost < GROWS_TO_LOSS { grows } else { 0.0 };
                 let left = ((meant_s - total.queue_s) / target_s).clamp(0.0, 1.0);
                 Shared { parts: best.parts * (1.0 + grows * left), queue_s: hold_s - total.base_s }
             }
-            Answer::StepsUp { by, hold_s } => {
+            Answer::StepUp { by, hold_s } => {
                 Shared { parts: by * best.parts, queue_s: hold_s - total.base_s }
             }
             Answer::Drained { carried, hold_s } => {
                 self.seen.iter_mut().for_each(|(_, seen)| seen.parts = seen.parts.min(carried));
                 Shared { parts: carried, queue_s: hold_s - total.base_s }
             }
-            // Rates are a little different each time: while the excess is small the best of them
-            // counts.
-            Answer::GiveWay { .. } if fits > STEADY => Shared { parts: best.parts * fits, queue_s: meant_s },
-            // What is carried out of a queue that is full is what the path carries.
-            Answer::GiveWay { carried, hold_s } => Shared { parts: carried, queue_s: hold_s - total.base_s },
+            // Rates vary a little between ticks: while the excess is small, use the best of them.
+            Answer::StepDown { .. } if fits > STEADY => Shared { parts: best.parts * fits, queue_s: meant_s },
+            // The rate out of a full queue is the capacity of the path.
+            Answer::StepDown { carried, hold_s } => Shared { parts: carried, queue_s: hold_s - total.base_s },
             Answer::Stays { before } => {
                 self.held = Some(before);
                 Shared { parts: before, queue_s: meant_s }
@@ -274,7 +275,7 @@ impl Capacity {
         shared
     }
 
-    /// Whether segments are lost although nothing is full.
+    /// Whether segments are lost although neither a queue nor the air is full.
     fn note_losses(&mut self, now: Moment, total: Total, best: Carried) -> bool {
         if total.lost > SPREAD_FROM_LOSS && total.queue_s < SPREAD_BEFORE_QUEUE_S {
             self.lost_at = Some(now);

@@ -1,61 +1,64 @@
-//! Whose queue it is. What is measured at one moment does not tell, so the leader steps, and looks
-//! at the answer. With `W` in flight, `R` the round-trip time and `u` what is carried, `W = u * R`
-//! (Little's law):
+//! Determines whether a queue is the group's own or that of senders outside the group. A single
+//! measurement does not show it. Therefore the leader changes the windows in a step and observes
+//! the response. With the flight `W`, the round-trip time `R` and the delivery rate `u`, Little's
+//! law is `W = u * R`:
 //!
-//! - Where the queue is the group's own, `u` stays and `R` follows `W`.
-//! - Where others hold it, or the air, `R` stays and `u` follows `W`.
+//! - If the queue is the group's own, `u` stays and `R` follows `W`.
+//! - If other senders or the air hold the queue, `R` stays and `u` follows `W`.
 //!
-//! While a queue grows, `R` rises and `u` falls in both: capacity fell, or others came. So a step
-//! is judged from what is carried when windows give way. Rates do not say it yet, since they are
-//! taken over two round trips; but no more is carried than windows hold, as they were told, over
-//! `R`.
+//! While a queue grows, `R` rises and `u` falls in both cases: the capacity fell, or other senders
+//! arrived. Therefore a step is judged against the rate at the moment when windows shrink. The
+//! measured rates do not show that rate yet, since they cover two round trips; but it is at most
+//! the announced windows over `R`.
 //!
-//! A step *down* asks whether a queue that is longer than meant can be drained. Where it can, what
-//! is carried is what the path carries, whatever it carried before. Where it cannot, and giving way
-//! costs, the queue is *standing*: windows hold what was carried before it grew behind it. A step
-//! *up* asks whether windows that hold what they are meant to could carry more; others' queue may
-//! be shorter than the one that is aimed at.
+//! A step *down* tests whether a queue above its target can be drained. If it can, the current rate
+//! is the capacity of the path, whatever the rate was before. If it cannot, and the step reduced
+//! the rate, the queue is *standing*: windows then carry the former rate behind it. A step *up*
+//! tests whether larger windows carry more: the queue of other senders may be shorter than the
+//! target.
 
 use super::total::Total;
 use super::{GROWS_TO_LOSS, STEADY, settles};
 use crate::Moment;
 use std::time::Duration;
 
-/// Windows hold this part of what is in flight after a step down, and as much more after one up.
+/// A step down reduces the flight to this fraction; a step up raises it by as much.
 const STEP: f64 = 0.5;
 const STEP_UP: f64 = 2.0 - STEP;
-/// Half of a step: the round-trip time followed.
+/// Half of a step: beyond it, the round-trip time has followed the windows.
 const HALF_STEP: f64 = (1.0 + STEP) / 2.0;
-/// A standing queue is looked at again after twice this time, and each time that it stays after
-/// twice as long, up to the second. A step up that carried no more is tried again after half of it,
-/// and then alike.
+/// A standing queue is tested again after twice this time. Each test that confirms it doubles the
+/// interval, up to the second value. A step up that gained nothing is repeated after half of this
+/// time, with the same doubling.
 const AGAIN: Duration = Duration::from_secs(16);
 const AGAIN_AT_LATEST: Duration = Duration::from_secs(128);
 
-/// What follows from the queue. Windows hold a level for `hold_s` seconds.
+/// The result of an evaluation. Windows carry the level over a round trip of `hold_s` seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Answer {
-    /// The queue is as windows make it.
-    AsMeant { hold_s: f64 },
-    /// The same, and the level is so many times what it is meant to be: whether more is carried so.
-    StepsUp { by: f64, hold_s: f64 },
-    /// It is longer: the level is what was `carried` when the step began.
-    GiveWay { carried: f64, hold_s: f64 },
-    /// It was the group's own, and is gone: the path carries so much, and no more the best of late.
+    /// The queue is within its target.
+    OnTarget { hold_s: f64 },
+    /// The same, during a step up: the level is raised by this factor to see whether the rate
+    /// follows.
+    StepUp { by: f64, hold_s: f64 },
+    /// The queue is longer: the level is the rate when the step down began.
+    StepDown { carried: f64, hold_s: f64 },
+    /// The queue was the group's own and has drained: the path carries this rate, no longer the
+    /// former maximum.
     Drained { carried: f64, hold_s: f64 },
-    /// It stays although the group gave way. So much was carried before.
+    /// The queue stays although the group's windows were reduced; with the rate before.
     Stays { before: f64 },
 }
 
-/// What was measured when a step began.
+/// The measurements at the beginning of a step.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     since: Moment,
     round_trip_s: f64,
     carried: f64,
-    /// What was carried when windows gave way, in the first of several steps.
+    /// The rate at the beginning of the first of several steps.
     first: f64,
-    /// The best that was carried before the queue grew.
+    /// The maximum rate before the queue grew.
     before: f64,
 }
 
@@ -65,34 +68,34 @@ impl Step {
     }
 }
 
-/// What is known of the queue.
+/// The state of the queue's evaluation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
     standing_s: f64,
     down: Option<Step>,
     up: Option<Step>,
-    /// When the last step up ended, and how long none begins.
+    /// When the last step up ended, and the time until the next one.
     up_at: Option<Moment>,
     up_again: Option<Duration>,
-    /// When the standing queue was found, and how long it is not looked at again.
+    /// When the standing queue was found, and the time until it is tested again.
     found_at: Moment,
     found_again: Option<Duration>,
 }
 
 impl Queue {
-    /// Where another leader found a standing queue of so much, seconds.
+    /// Continues with the standing queue that another leader found, seconds.
     pub(super) fn standing(now: Moment, standing_s: f64) -> Queue {
         Queue { standing_s, found_at: now, ..Queue::default() }
     }
 
-    /// The queue that giving way does not lower, seconds.
+    /// The part of the queue that smaller windows do not drain, seconds.
     pub(super) fn standing_s(&self) -> f64 {
         self.standing_s
     }
 
-    /// Follows the queue. Windows are meant to hold `target_s` of it beyond what is standing;
-    /// `carried` is what is carried now, `best` the most of late, and `announced` what windows hold
-    /// as they were told, by seconds.
+    /// Evaluates a tick. `target_s`: the target queue in addition to the standing one; `carried`:
+    /// the current normalised rate; `best`: its recent maximum; `announced`: the sum of the
+    /// announced windows, normalised rate times seconds.
     pub(super) fn follow(
         &mut self,
         now: Moment,
@@ -109,7 +112,7 @@ impl Queue {
         let settles = settles(round_trip);
         let hold_s = total.base_s + self.standing_s + target_s;
         if self.is_stepping_up(here, settles, total) {
-            return Answer::StepsUp { by: STEP_UP, hold_s };
+            return Answer::StepUp { by: STEP_UP, hold_s };
         }
         if total.queue_s <= self.standing_s + target_s {
             let own = self.down.take().map(|down| down.first.max(carried));
@@ -120,19 +123,19 @@ impl Queue {
             if now.since(up_at) > self.up_again.unwrap_or(settles) && carried > 0.0 {
                 self.up = Some(here);
             }
-            return Answer::AsMeant { hold_s };
+            return Answer::OnTarget { hold_s };
         }
         self.step_down(here, measured, settles, hold_s, total.queue_s)
     }
 
-    /// What is carried is counted in other parts: so many times as much.
+    /// Converts stored normalised rates to new weights: multiplies them by this factor.
     pub(super) fn rescale(&mut self, by: f64) {
         for step in self.down.iter_mut().chain(&mut self.up) {
             (step.carried, step.first, step.before) = (step.carried * by, step.first * by, step.before * by);
         }
     }
 
-    /// A standing queue shrinks with what is measured, and grows where less is carried behind it.
+    /// The standing queue shrinks with the measured one, and grows with it while the rate falls.
     fn follow_standing(&mut self, now: Moment, queue_s: f64, carried: f64, best: f64) {
         if queue_s < self.standing_s || self.standing_s > 0.0 && carried < STEADY * best {
             self.standing_s = queue_s;
@@ -143,7 +146,7 @@ impl Queue {
         }
     }
 
-    /// Whether a step up goes on. Losses answer it, too: queues that overflow are short.
+    /// Whether a step up continues. Losses end it as well: a queue that overflows is short.
     fn is_stepping_up(&mut self, here: Step, settles: Duration, total: Total) -> bool {
         let Some(up) = self.up else { return false };
         let [time, rate] = [here.round_trip_s / up.round_trip_s, here.carried / up.carried];
@@ -154,7 +157,7 @@ impl Queue {
         self.up_at = Some(here.since);
         let pays = rate > time && rate * STEADY > 1.0 && !overflows;
         if pays {
-            // The queue did not come of wider windows: it is others'.
+            // The larger windows did not cause the queue: it is that of other senders.
             self.standing_s = self.standing_s.max(total.queue_s);
         }
         self.up = pays.then_some(here);
@@ -166,7 +169,7 @@ impl Queue {
         pays
     }
 
-    /// Gives way to a queue that is longer than meant, a step at a time.
+    /// Reduces the windows in steps while the queue is above its target.
     fn step_down(
         &mut self,
         here: Step,
@@ -178,7 +181,7 @@ impl Queue {
         let mut down = *self.down.get_or_insert(here);
         let [time, rate] = [here.round_trip_s / down.round_trip_s, here.carried / down.first];
         if here.in_flight() > down.in_flight() {
-            // Windows have not given way yet, or the path changed.
+            // The flight has not been reduced yet, or the path changed.
             down = here;
         } else if time < HALF_STEP && rate >= time {
             down = Step { first: down.first, before: down.before, ..here };
@@ -193,9 +196,10 @@ impl Queue {
             down = Step { first: down.first, before: down.before, ..here };
         }
         self.down = Some(down);
-        // Whether windows hold what they were told is only known at the next look: until then the
-        // step is judged by it, and nobody's share falls for it.
+        // Whether members have applied the announced windows is known only at the next tick. Until
+        // then these windows only limit the rate by which the step is judged; no share falls
+        // because of them.
         let carried = if down.since == here.since { measured } else { down.carried };
-        Answer::GiveWay { carried, hold_s: hold_s.max(STEP * down.round_trip_s) }
+        Answer::StepDown { carried, hold_s: hold_s.max(STEP * down.round_trip_s) }
     }
 }

@@ -1,20 +1,19 @@
-//! Start-up: while what the group carries still grows, nobody is bounded from above.
+//! Start-up: while the group's rate still grows, no member has an upper bound.
 
 use super::total::Total;
 use crate::Moment;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Start-up is over when what is carried grew by less than this factor ...
+/// Start-up ends when the rate has grown by less than this factor ...
 const GROWS: f64 = 1.15;
-/// It is over, too, when a queue of so much stays, seconds, and of this part of the least
-/// round-trip time, ...
+/// ... or when a queue above both this time, seconds, and this fraction of the minimum RTT ...
 const QUEUED_S: f64 = 0.050;
 const QUEUED_OF_BASE: f64 = 0.25;
-/// ... for a round trip, and at least so long.
+/// ... persists for a round trip, and at least for this time.
 const QUEUED_FOR: Duration = Duration::from_secs(1);
 
-/// How far start-up is.
+/// The progress of start-up.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StartUp {
     over: bool,
@@ -23,7 +22,7 @@ pub(super) struct StartUp {
 }
 
 impl StartUp {
-    /// Over, where another leader went through it.
+    /// Start-up is over: another leader completed it.
     pub(super) fn over() -> StartUp {
         StartUp { over: true, ..StartUp::default() }
     }
@@ -32,7 +31,7 @@ impl StartUp {
         self.over
     }
 
-    /// Takes in the best that was carried, bit/s.
+    /// Processes a tick with the maximum rate so far, bit/s.
     pub(super) fn follow(&mut self, now: Moment, round_trip: Duration, best_bps: f64, total: Total) {
         if self.over || total.elastic == 0 {
             return;

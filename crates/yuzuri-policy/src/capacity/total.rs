@@ -82,7 +82,7 @@ mod tests {
     /// Many members with different destinations, each with half a second of queue: the group has
     /// half a second of queue, although a summary names only a few destinations.
     #[test]
-    fn a_queue_is_seen_whatever_the_number_of_destinations() {
+    fn a_queue_is_measured_for_any_number_of_destinations() {
         for destinations in [1, 4, 5, 16] {
             let reports: Vec<Report> = (0..16)
                 .map(|number| Report {

@@ -1,21 +1,22 @@
-//! What members' rates are measured by: what each would have alone, of the air or of the wire.
+//! Weights that normalise the members' rates: the rate that each would reach alone, on the air or
+//! on the wire.
 
 use super::total::Total;
 
-/// Where less than the first part of the air is taken, the wire limits; where more than the second,
-/// the air. In between the weights are in between: nothing jumps.
+/// If members use less than the first fraction of airtime, the wire is the limit; above the second,
+/// the air. In between, weights are interpolated, so that shares do not jump.
 const FULL: [f64; 2] = [0.50, 0.70];
 
-/// What limits a group.
+/// The limit of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// The air that all its members share.
     Air,
-    /// The wire behind it, whatever its members take of one air or of several.
+    /// The wire behind it, however much airtime its members use on one or several radios.
     Wire,
 }
 
-/// How far the air is the limit: 0 is not at all, 1 is only the air.
+/// The degree to which the air is the limit: 0 is not at all, 1 is only the air.
 pub(super) fn by_air(air: f64, limit: Option<Limit>) -> f64 {
     match limit {
         Some(Limit::Air) => 1.0,
@@ -24,7 +25,7 @@ pub(super) fn by_air(air: f64, limit: Option<Limit>) -> f64 {
     }
 }
 
-/// A member's weight is what it would have alone, but no more than this.
+/// A member's weight: the rate that it would reach alone, up to a maximum.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weights {
     most_bps: Option<f64>,
@@ -32,7 +33,7 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Of a group that carried so much at its best, and took so much of the air.
+    /// The weights of a group with this maximum rate and this use of airtime.
     pub(super) fn of(total: Total, best_bps: f64, air: f64, limit: Option<Limit>) -> Weights {
         let alone_bps = total.most_alone_bps;
         let by_air = by_air(air, limit);
@@ -41,7 +42,7 @@ impl Weights {
         Weights { most_bps, known: alone_bps > 0.0 }
     }
 
-    /// Whether anybody knows its radio.
+    /// Whether any member knows its radio's rate.
     pub(super) fn are_known(&self) -> bool {
         self.known
     }
@@ -50,8 +51,8 @@ impl Weights {
         self.most_bps
     }
 
-    /// Of a member that would have so much alone on the air, bit/s. All are alike where nobody
-    /// knows.
+    /// The weight of a member with this rate alone on the air, bit/s; equal for all if no member
+    /// knows its rate.
     pub(super) fn of_member(&self, alone_bps: f64) -> f64 {
         if !self.known {
             return 1.0;

@@ -44,7 +44,7 @@ pub struct MemberConfig {
     /// The rendezvous relay, for networks where terminals cannot receive each other. All messages
     /// are then sent to it, and messages from other addresses are refused.
     pub rendezvous: Option<SocketAddr>,
-    /// What this terminal is called, for the people who use the others; `None`: it says nothing.
+    /// The name of this terminal, shown to the users of the others; `None`: it announces none.
     pub name: Option<TerminalName>,
 }
 
@@ -107,7 +107,7 @@ pub(super) const CLAIM_AT_LATEST: Duration = Duration::from_millis(1200);
 /// How long to wait for a named successor.
 pub(super) const AWAIT_SUCCESSOR: Duration = Duration::from_millis(1000);
 /// Minimum interval between two challenges to the same member.
-pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
+pub(super) const CHALLENGE_AGAIN: Duration = Duration::from_millis(250);
 /// Minimum interval between two answers to the same member.
 pub(super) const ANSWER_AGAIN: Duration = Duration::from_millis(100);
 /// A terminal without a report for this long no longer counts as a sender.
@@ -140,7 +140,7 @@ pub(super) const ANSWERS_PER_SECOND: u32 = 32;
 pub(super) const MAX_WAITING_ANSWERS: usize = 64;
 /// Maximum number of IDs per address, without proved members that have left.
 pub(super) const MAX_IDS_PER_ADDRESS: usize = 8;
-/// ... and with them: a daemon draws a new ID at each start, and what it was is remembered for
+/// ... and with them: a daemon draws a new ID at each start, and its former ID is remembered for
 /// [`PEER_TIMEOUT`].
 pub(super) const MAX_IDS_PER_ADDRESS_WITH_LEFT: usize = 64;
 /// Rate limit for accepting unknown IDs, after an initial burst of as many as the table holds.

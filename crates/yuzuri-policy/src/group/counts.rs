@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_place() {
+    fn each_reason_has_its_own_counter() {
         for (place, kind) in Kind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, place);
         }

@@ -51,7 +51,7 @@ pub(super) struct Following {
     /// Whether this terminal takes over if the leader falls silent.
     deputy: bool,
     /// Whether the leader was challenged since it was last heard.
-    asked: bool,
+    challenged: bool,
     /// Whether the leader has answered a report, which shows that it counts this terminal.
     confirmed: bool,
     reported: Option<(Moment, Report)>,
@@ -62,7 +62,7 @@ pub(super) struct Following {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Leading {
     /// The time and contents of the last summary.
-    said: Option<(Moment, Summary)>,
+    sent: Option<(Moment, Summary)>,
     report_interval_ds: u8,
     deputy: Option<NodeId>,
 }
@@ -126,7 +126,7 @@ impl Member {
     }
 
     /// An access point takes part at this tick: it leads, unless it follows another access point.
-    /// Of a terminal, ignored.
+    /// Ignored for a terminal.
     pub fn lead(&mut self, now: Moment) {
         let now = self.advance(now);
         if self.access_point && matches!(self.role, Role::Idle) {
@@ -135,7 +135,7 @@ impl Member {
         }
     }
 
-    /// The access point that this member follows, as far as it is heard.
+    /// The access point that this member follows and hears.
     pub fn leading_access_point(&self) -> Option<(NodeId, SocketAddr)> {
         let Role::Following(following) = &self.role else { return None };
         let peer = self.peers.get(following.leader).filter(|peer| peer.access_point)?;
@@ -157,7 +157,7 @@ impl Member {
             waits_until: None,
             claim_at: now + CLAIM_AFTER,
             claim_at_latest: now + CLAIM_AT_LATEST,
-            again_at: now + ASK_AGAIN,
+            again_at: now + CHALLENGE_AGAIN,
         });
     }
 
@@ -176,13 +176,13 @@ impl Member {
     /// liveness. A replayed message gets no answer.
     fn attach(&mut self, now: Moment, node: NodeId) {
         let Some(address) = self.peers.get(node).map(|peer| peer.address) else { return };
-        if self.may_ask(now, node) {
+        if self.may_challenge(now, node) {
             let addressed = self.addressed(node, None);
             let body = match &self.own {
                 Some((_, report)) => Body::Report(report.clone()),
                 None => self.hello(None),
             };
-            self.say(now, body, Some(addressed), true, Some(address));
+            self.queue_message(now, body, Some(addressed), true, Some(address));
         }
     }
 
@@ -193,7 +193,7 @@ impl Member {
             summary_interval: summary_interval(u16::MAX),
             report_interval: Duration::from_millis(500),
             deputy: false,
-            asked: false,
+            challenged: false,
             confirmed,
             reported: self.own.clone().filter(|_| confirmed).map(|(_, report)| (now, report)),
             hurried: None,
@@ -219,14 +219,14 @@ impl Member {
             following.reported = Some((now, own.clone()));
             let (leader, asks, body) = (following.leader, !following.confirmed, Body::Report(own.clone()));
             let address = self.peers.get(leader).map(|peer| peer.address);
-            self.say(now, body, Some(self.addressed(leader, None)), asks, address);
+            self.queue_message(now, body, Some(self.addressed(leader, None)), asks, address);
         }
     }
 
     fn claim(&mut self, now: Moment) {
         self.counts.led += 1;
         self.role = Role::Leading(Leading::default());
-        self.say(now, self.hello(None), None, false, None);
+        self.queue_message(now, self.hello(None), None, false, None);
     }
 
     /// Evaluates a message for the election.
@@ -248,10 +248,10 @@ impl Member {
                 if !proved {
                     // A message of another session than the one followed: if its sender is live,
                     // the leader has restarted.
-                    self.ask_at(now, heard.node, heard.from, heard.challenge);
+                    self.challenge_at(now, heard.node, heard.from, heard.challenge);
                 } else if heard.leads {
                     following.heard = now;
-                    following.asked = false;
+                    following.challenged = false;
                     following.confirmed |= heard.addressed && !heard.asks;
                 } else {
                     self.lose_leader(now, heard.node, heard.leader);
@@ -272,10 +272,10 @@ impl Member {
             Role::Leading(_) => {
                 if heard.leads && proved && better {
                     self.follow(now, heard.node, false);
-                    // Tell our followers whom to follow.
-                    self.say(now, self.hello(None), None, false, None);
+                    // Inform our followers which leader to follow.
+                    self.queue_message(now, self.hello(None), None, false, None);
                 } else if heard.leads {
-                    self.ask_at(now, heard.node, heard.from, heard.challenge);
+                    self.challenge_at(now, heard.node, heard.from, heard.challenge);
                 } else if heard.sends && !heard.addressed && !heard.asks {
                     // A terminal that challenges all senders is answered like by any sender.
                     self.answer(now, heard.node, heard.from, heard.challenge);
@@ -309,7 +309,7 @@ impl Member {
                     waits_until: Some(until),
                     claim_at: until + CLAIM_AFTER,
                     claim_at_latest: until + CLAIM_AT_LATEST,
-                    again_at: now + ASK_AGAIN,
+                    again_at: now + CHALLENGE_AGAIN,
                 });
                 if self.peers.get(node).is_some_and(|peer| peer.leads) {
                     self.attach(now, node);
@@ -358,7 +358,7 @@ impl Member {
         let summary = summary.bounded();
         let deputy = self.choose_deputy(now);
         let Role::Leading(leading) = &mut self.role else { return };
-        let due = leading.said.as_ref().is_none_or(|(at, before)| {
+        let due = leading.sent.as_ref().is_none_or(|(at, before)| {
             let waited = now.since(*at) + TICK_SLACK;
             let interval = summary_interval(summary.senders);
             waited >= interval || waited >= SUMMARY_SOONEST && changed_for_all(before, &summary)
@@ -367,9 +367,9 @@ impl Member {
         leading.report_interval_ds = report_interval_ds(senders);
         self.heard_summary = Some((now, summary.clone()));
         if due {
-            leading.said = Some((now, summary.clone()));
+            leading.sent = Some((now, summary.clone()));
             let report_interval_ds = leading.report_interval_ds;
-            self.say(now, Body::Summary { deputy, report_interval_ds, summary }, None, false, None);
+            self.queue_message(now, Body::Summary { deputy, report_interval_ds, summary }, None, false, None);
         }
     }
 
@@ -412,20 +412,20 @@ impl Member {
         self.trickle.rest(&mut self.random, now);
         match before {
             Role::Following(Following { leader, .. }) => {
-                // Tell the leader, so that it need not wait for a timeout.
+                // Inform the leader, so that it need not wait for a timeout.
                 let address = self.peers.get(leader).map(|peer| peer.address);
                 let body = Body::Hello { leader: Some(leader) };
-                self.say(now, body, Some(self.addressed(leader, None)), false, address);
+                self.queue_message(now, body, Some(self.addressed(leader, None)), false, address);
             }
             Role::Leading(_) if successor.is_some() => {
-                self.say(now, self.hello(successor), None, false, None);
+                self.queue_message(now, self.hello(successor), None, false, None);
             }
             _ => {}
         }
     }
 
     /// Discards everything known about the group's state.
-    pub(super) fn begin_anew(&mut self, now: Moment) {
+    pub(super) fn discard_group_state(&mut self, now: Moment) {
         self.heard_summary = None;
         self.role = Role::Idle;
         if self.sends_since.is_some() {
@@ -444,7 +444,7 @@ impl Member {
             }
             Role::Following(following) => {
                 let missed = |n| following.heard + following.summary_interval * n + TICK_SLACK;
-                Some(missed(match (following.deputy, following.asked) {
+                Some(missed(match (following.deputy, following.challenged) {
                     (true, false) => 2,
                     (true, true) => 3,
                     _ => 4,
@@ -464,7 +464,7 @@ impl Member {
                 } else if seeking.waits_until.is_none() && seeking.claim_at <= now {
                     self.claim(now);
                 } else if seeking.again_at <= now {
-                    seeking.again_at = now + ASK_AGAIN;
+                    seeking.again_at = now + CHALLENGE_AGAIN;
                     self.attach_to_known(now);
                 }
             }
@@ -475,9 +475,9 @@ impl Member {
                     self.claim(now);
                 } else if missed(4) {
                     self.lose_leader(now, leader, None);
-                } else if following.deputy && missed(2) && !following.asked {
-                    following.asked = true;
-                    self.ask(now, leader);
+                } else if following.deputy && missed(2) && !following.challenged {
+                    following.challenged = true;
+                    self.challenge_member(now, leader);
                 } else if following.deputy
                     && takes_over
                     && self.peers.get(leader).is_some_and(|peer| self.rank < peer.rank && !peer.access_point)

@@ -73,7 +73,8 @@ impl Member {
         if let Body::Notice(notice) = &message.body {
             return self.take_notice(now, notice).map(|()| Some(Kind::Notice));
         }
-        let echoed = message.addressed.and_then(|addressed| self.challenges.place_of(addressed.echo, now));
+        let echoed =
+            message.addressed.and_then(|addressed| self.challenges.generation_of(addressed.echo, now));
         let (_, generation) = self.challenges.current();
         let peer = self.peers.entry(message.node, from, now, relayed.is_some())?;
         let standing = match peer.sessions.admit(message.epoch, message.sequence, echoed, generation) {
@@ -87,7 +88,7 @@ impl Member {
                 // The member may be live with a clock that went back. A challenge that no replayed
                 // message can answer will show it.
                 self.challenges.renew(&mut self.random, now);
-                self.ask_at(now, message.node, from, message.challenge);
+                self.challenge_at(now, message.node, from, message.challenge);
                 return Err(Refusal::Epoch);
             }
             Err(why) => return Err(why),
@@ -145,7 +146,7 @@ impl Member {
             }
             Body::Report(report) => {
                 if !standing.proved {
-                    self.ask_at(now, node, from, challenge);
+                    self.challenge_at(now, node, from, challenge);
                     return Err(Refusal::Unproved);
                 }
                 let leads = matches!(self.role, Role::Leading(_));
@@ -216,19 +217,19 @@ impl Member {
         let (weight, at) = (peer.weight, peer.address);
         if let Some(permille) = weight.filter(|_| self.access_point) {
             let addressed = self.addressed(node, None);
-            self.say(now, Body::Weight { permille }, Some(addressed), false, Some(at));
+            self.queue_message(now, Body::Weight { permille }, Some(addressed), false, Some(at));
         }
         Ok(())
     }
 
     /// Handles a message with our own ID that we did not send: another member drew the same ID, or
-    /// an old session of ours is replayed.
+    /// an old session of ours was replayed.
     fn hear_own_name(&mut self, now: Moment, from: SocketAddr, message: &Message, to_me: bool) {
         if message.epoch == self.epoch {
             return;
         }
         let echoed = message.addressed.filter(|_| to_me);
-        if echoed.is_some_and(|addressed| self.challenges.place_of(addressed.echo, now).is_some()) {
+        if echoed.is_some_and(|addressed| self.challenges.generation_of(addressed.echo, now).is_some()) {
             // It answers our challenge, so that its sender is live.
             self.draw_again(now);
             return;
@@ -237,14 +238,14 @@ impl Member {
         if let (Some(echo), true) = (message.challenge, again) {
             self.collided = Some(now);
             let addressed = Some(Addressed { to: self.node, echo });
-            self.say(now, self.hello(None), addressed, true, Some(from));
+            self.queue_message(now, self.hello(None), addressed, true, Some(from));
         }
     }
 
     fn draw_again(&mut self, now: Moment) {
         self.node = self.keys.keys.bind(NodeId(self.random.next_u64().max(1)));
         self.counts.redrawn += 1;
-        self.begin_anew(now);
+        self.discard_group_state(now);
     }
 
     fn take_cookie(&mut self, now: Moment, cookie: Cookie) -> Result<(), Refusal> {
@@ -258,7 +259,7 @@ impl Member {
             relayed.keep_alive = now;
         }
         if first {
-            self.begin_anew(now);
+            self.discard_group_state(now);
         }
         Ok(())
     }

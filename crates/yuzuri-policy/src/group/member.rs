@@ -7,7 +7,7 @@ use super::keys::{KeyRing, Keys};
 use super::limiter::Limiter;
 use super::peers::Peers;
 use super::random::Generator;
-use super::senders::Asked;
+use super::senders::SenderChallenges;
 use super::session::Challenges;
 use super::shut_out::NoticesSent;
 use super::trickle::{Trickle, up_to};
@@ -48,14 +48,14 @@ pub struct MemberSeen {
     pub age: Duration,
     /// Whether it leads, as far as this terminal knows.
     pub leads: bool,
-    /// Whether it says that it is the access point.
+    /// Whether it claims to be the access point.
     pub access_point: bool,
     /// Whether it has answered a challenge of this terminal, which proves that its messages are not
     /// replayed. Members that do not need each other's messages do not challenge each other.
     pub proved: bool,
     /// Whether it sends with this terminal's second accepted key.
     pub other_key: bool,
-    /// What it calls itself.
+    /// Its own name.
     pub name: Option<TerminalName>,
 }
 
@@ -130,7 +130,7 @@ pub struct Member {
     pub(super) of_addresses: Limiter<IpAddr>,
     pub(super) of_unproved: Limiter<()>,
     pub(super) notices_sent: NoticesSent,
-    pub(super) asked: Asked,
+    pub(super) challenged: SenderChallenges,
     pub(super) left: bool,
     prune_at: Moment,
     pub(super) collided: Option<Moment>,
@@ -185,7 +185,7 @@ impl Member {
             of_addresses: Limiter::default(),
             of_unproved: Limiter::default(),
             notices_sent: NoticesSent::default(),
-            asked: Asked::default(),
+            challenged: SenderChallenges::default(),
             left: false,
             prune_at: now + PRUNE_EACH,
             collided: None,
@@ -217,7 +217,7 @@ impl Member {
             return self.now;
         }
         let keep_alive = self.relayed.as_ref().filter(|_| !self.left).map(|relayed| relayed.keep_alive);
-        let trickle = self.speaks_by_trickle().then(|| self.trickle.next());
+        let trickle = self.uses_trickle().then(|| self.trickle.next());
         let linger = self.sends_since.and(self.own.as_ref()).map(|(at, _)| *at + LINGER);
         let name = self.name_at.filter(|_| !self.left);
         [self.next_of_role(), keep_alive, trickle, linger, self.next_answer(), name]
@@ -236,16 +236,16 @@ impl Member {
         }
         self.poll_role(now);
         self.answer_calls(now);
-        if self.speaks_by_trickle() && self.trickle.poll(&mut self.random, now) {
+        if self.uses_trickle() && self.trickle.poll(&mut self.random, now) {
             let hello = self.hello(None);
-            self.say(now, hello, None, false, None);
+            self.queue_message(now, hello, None, false, None);
         }
         self.announce_name(now);
         if let Some(relayed) = self.relayed.as_mut().filter(|relayed| !self.left && relayed.keep_alive <= now)
         {
             relayed.keep_alive = now + KEEP_ALIVE;
             let hello = self.hello(None);
-            self.say(now, hello, Some(Addressed { to: NodeId(0), echo: 0 }), false, None);
+            self.queue_message(now, hello, Some(Addressed { to: NodeId(0), echo: 0 }), false, None);
         }
         out.extend(self.out.drain(..));
     }
@@ -267,10 +267,10 @@ impl Member {
         }
         let each = NAME_EACH * others.div_ceil(NAMES_AT_ONCE) as u32;
         self.name_at = Some(now + each / 2 + up_to(&mut self.random, each));
-        self.say(now, Body::Name(name), None, false, None);
+        self.queue_message(now, Body::Name(name), None, false, None);
     }
 
-    fn speaks_by_trickle(&self) -> bool {
+    fn uses_trickle(&self) -> bool {
         !self.left && matches!(self.role, Role::Idle | Role::Seeking(_)) && !self.waits_for_successor()
     }
 
@@ -393,9 +393,9 @@ impl Member {
         self.station_count = stations;
     }
 
-    /// Says which member speaks from the access point's own link-layer address, as far as this
-    /// terminal can tell. While it leads, its count of senders is believed: it forwards all that
-    /// they send, and any device that can pretend to be it can stop this terminal's traffic anyway.
+    /// Sets the member that sends from the access point's own link-layer address, as far as this
+    /// terminal can determine. While it leads, its count of senders is believed: it forwards all
+    /// their traffic, and a device that can impersonate it can stop this terminal's traffic anyway.
     pub fn vouch(&mut self, access_point: Option<NodeId>) {
         self.vouched = access_point;
     }
@@ -430,7 +430,7 @@ impl Member {
         // Answers to former challenges prove nothing any more, because the state that detects
         // replays is discarded.
         self.challenges = Challenges::new(&mut self.random, now);
-        self.begin_anew(now);
+        self.discard_group_state(now);
     }
 
     /// Announces the departure. This terminal then sends nothing until there is a report again.
@@ -439,7 +439,7 @@ impl Member {
         let successor = self.successor();
         self.role = Role::Idle;
         (self.sends_since, self.own, self.heard_summary) = (None, None, None);
-        self.say(now, Body::Goodbye { successor }, None, false, None);
+        self.queue_message(now, Body::Goodbye { successor }, None, false, None);
         self.left = true;
     }
 
@@ -453,7 +453,7 @@ impl Member {
         if stalled && !matches!(self.role, Role::Idle) {
             self.own = None;
             self.sends_since = None;
-            self.begin_anew(now);
+            self.discard_group_state(now);
         }
         now
     }

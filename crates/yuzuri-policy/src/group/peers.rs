@@ -30,11 +30,11 @@ pub(super) struct Peer {
     pub led: Option<Moment>,
     /// Its last report with the time, and since when it has been reporting.
     pub report: Option<(Moment, Report)>,
-    pub asked: Option<Moment>,
+    pub challenged: Option<Moment>,
     pub answered: Option<Moment>,
     /// Whether it sends with our second accepted key.
     pub other_key: bool,
-    /// What it calls itself.
+    /// Its own name.
     pub name: Option<TerminalName>,
     /// The weight that this access point assigns to it, thousandths; `None`: never any other
     /// than 1.
@@ -57,7 +57,7 @@ impl Peer {
             heard: now,
             led: None,
             report: None,
-            asked: None,
+            challenged: None,
             answered: None,
             other_key: false,
             name: None,
@@ -70,7 +70,7 @@ impl Peer {
         self.sessions.is_proved() && now.since(self.heard) <= within
     }
 
-    /// Stores what a message header says about its sender.
+    /// Stores the sender's properties from a message header.
     pub fn note(&mut self, message: &Message, now: Moment) {
         self.rank = message.rank;
         self.sends = message.sends;

@@ -40,7 +40,7 @@ pub(super) struct Answer {
 
 /// The received and sent challenges to all senders.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct SenderChallenges {
     /// When this terminal last challenged all senders.
     called: Option<Moment>,
     answers: Vec<Answer>,
@@ -77,14 +77,14 @@ impl Member {
     }
 
     /// Challenges all senders, unless this was done recently.
-    pub fn ask_senders(&mut self, now: Moment) {
+    pub fn challenge_senders(&mut self, now: Moment) {
         let now = self.advance(now);
-        if self.asked.called.is_some_and(|at| now.since(at) < CALL_AGAIN) {
+        if self.challenged.called.is_some_and(|at| now.since(at) < CALL_AGAIN) {
             return;
         }
-        self.asked.called = Some(now);
+        self.challenged.called = Some(now);
         let hello = self.hello(None);
-        self.say(now, hello, None, true, None);
+        self.queue_message(now, hello, None, true, None);
     }
 
     /// Schedules the answer to a terminal that challenged all senders, with a random delay so that
@@ -97,10 +97,10 @@ impl Member {
         challenge: Option<u32>,
     ) {
         let Some(challenge) = challenge.filter(|_| self.sends_since.is_some()) else { return };
-        let waiting = &mut self.asked.answers;
+        let waiting = &mut self.challenged.answers;
         if waiting.len() >= MAX_WAITING_ANSWERS
             || waiting.iter().any(|answer| answer.node == node)
-            || !self.asked.answered.admits(now, (), ANSWERS_PER_SECOND)
+            || !self.challenged.answered.admits(now, (), ANSWERS_PER_SECOND)
         {
             return;
         }
@@ -110,11 +110,17 @@ impl Member {
 
     /// Sends the answers that are due.
     pub(super) fn answer_calls(&mut self, now: Moment) {
-        let (due, waiting) = self.asked.answers.drain(..).partition(|answer| answer.at <= now);
-        self.asked.answers = waiting;
+        let (due, waiting) = self.challenged.answers.drain(..).partition(|answer| answer.at <= now);
+        self.challenged.answers = waiting;
         for Answer { node, address, challenge, .. } in due {
             let hello = self.hello(None);
-            self.say(now, hello, Some(Addressed { to: node, echo: challenge }), false, Some(address));
+            self.queue_message(
+                now,
+                hello,
+                Some(Addressed { to: node, echo: challenge }),
+                false,
+                Some(address),
+            );
         }
     }
 
@@ -133,6 +139,6 @@ impl Member {
     }
 
     pub(super) fn next_answer(&self) -> Option<Moment> {
-        self.asked.answers.iter().map(|answer| answer.at).min()
+        self.challenged.answers.iter().map(|answer| answer.at).min()
     }
 }

@@ -2,17 +2,17 @@
 //! before.
 //!
 //! A session (node, epoch) is proved once it has answered one of our challenges: it is then live,
-//! whatever its clock says. From then on its sequence numbers protect it. Another epoch of the same
-//! node replaces it only by answering a challenge. If that epoch is not higher than every proved
-//! one before, the challenge must have been drawn after the last message of the session that it
-//! replaces, which no recorded message can answer.
+//! whatever its clock shows. From then on its sequence numbers protect it. Another epoch of the
+//! same node replaces it only by answering a challenge. If that epoch is not higher than every
+//! proved one before, the challenge must have been drawn after the last message of the session that
+//! it replaces, which no recorded message can answer.
 
 use crate::{Moment, Refusal};
 use rand_core::Rng;
 use std::time::Duration;
 
 /// How long a challenge is issued, how long it is valid, and how soon another one may be drawn.
-const GIVEN: Duration = Duration::from_secs(30);
+const ISSUED_FOR: Duration = Duration::from_secs(30);
 const VALID: Duration = Duration::from_secs(60);
 const RENEWED_AFTER: Duration = Duration::from_secs(2);
 
@@ -143,7 +143,7 @@ impl Challenges {
 
     /// Draws a new challenge when the current one has been in use for its time.
     pub fn refresh(&mut self, random: &mut impl Rng, now: Moment) {
-        if self.drawn.last().is_none_or(|(_, at)| now.since(*at) >= GIVEN) {
+        if self.drawn.last().is_none_or(|(_, at)| now.since(*at) >= ISSUED_FOR) {
             self.draw(random, now);
         }
     }
@@ -161,7 +161,7 @@ impl Challenges {
     }
 
     /// The generation of an echoed challenge; `None`: it is not ours or too old.
-    pub fn place_of(&self, echo: u32, now: Moment) -> Option<u64> {
+    pub fn generation_of(&self, echo: u32, now: Moment) -> Option<u64> {
         let back =
             self.drawn.iter().rev().position(|(value, at)| *value == echo && now.since(*at) <= VALID)?;
         Some(self.generation - back as u64)
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_believed_once_it_repeats_a_challenge() {
+    fn a_session_is_proved_once_it_echoes_a_challenge() {
         let mut sessions = Sessions::default();
         assert_eq!(sessions.admit(7, 1, None, 1), standing(false, true));
         assert_eq!(sessions.admit(7, 1, None, 1), Err(Refusal::Replay));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_in_1970_waits_for_a_new_challenge_and_opens_no_way_back() {
+    fn a_session_with_a_clock_in_1970_needs_a_new_challenge_and_does_not_readmit_the_old_one() {
         let mut sessions = Sessions::default();
         assert_eq!(sessions.admit(1_000, 50, Some(1), 1), standing(true, true));
         assert_eq!(sessions.admit(1_000, 51, None, 2), standing(true, true));

@@ -33,12 +33,12 @@ impl Member {
         }
         self.keys = KeyRing::new(keys, self.group);
         let keys = &self.keys.keys;
-        let goes_on = keys.key == before.key || before.key.is_some() && keys.accepts == before.key;
+        let continues = keys.key == before.key || before.key.is_some() && keys.accepts == before.key;
         let node = keys.bind(self.node);
         let known: Vec<(NodeId, SocketAddr)> =
             self.peers.iter().map(|(node, peer)| (node, peer.address)).collect();
         let is_news = keys.notices.is_some() && keys.notices != before.notices;
-        if !goes_on || node != self.node {
+        if !continues || node != self.node {
             self.node = node;
             self.start_over(now);
         }
@@ -63,7 +63,7 @@ impl Member {
     fn start_over(&mut self, now: Moment) {
         self.peers.clear();
         self.challenges = Challenges::new(&mut self.random, now);
-        self.begin_anew(now);
+        self.discard_group_state(now);
     }
 
     /// Applies a notice of our authority from any sender: its own proof authenticates it.
@@ -88,7 +88,7 @@ impl Member {
         {
             return;
         }
-        self.say_notice(now, place, Addressed { to: message.node, echo: 0 }, notice, from);
+        self.queue_notice(now, place, Addressed { to: message.node, echo: 0 }, notice, from);
     }
 
     /// Sends the notices to all members heard recently. They still use the key that was ours until
@@ -103,7 +103,7 @@ impl Member {
         for (node, address) in known {
             if let Some((_, notice)) = self.notice_for(*node) {
                 let to = Addressed { to: *node, echo: 0 };
-                self.say_notice(now, place as usize, to, notice, *address);
+                self.queue_notice(now, place as usize, to, notice, *address);
             }
         }
     }
@@ -113,8 +113,8 @@ impl Member {
         Some((number, *self.keys.keys.notices.as_ref()?.0.get(&number)?))
     }
 
-    fn say_notice(&mut self, now: Moment, retired: usize, to: Addressed, notice: Notice, at: SocketAddr) {
+    fn queue_notice(&mut self, now: Moment, retired: usize, to: Addressed, notice: Notice, at: SocketAddr) {
         let Some(key) = self.keys.retired_key(retired).cloned() else { return };
-        self.say_under(now, &key, Body::Notice(notice), Some(to), false, Some(at));
+        self.queue_message_under(now, &key, Body::Notice(notice), Some(to), false, Some(at));
     }
 }

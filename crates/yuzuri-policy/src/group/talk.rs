@@ -1,6 +1,6 @@
 //! Creation of a member's messages.
 
-use super::config::{ANSWER_AGAIN, ASK_AGAIN, MAX_WAITING};
+use super::config::{ANSWER_AGAIN, CHALLENGE_AGAIN, MAX_WAITING};
 use super::election::Role;
 use super::member::{Member, Outgoing, To};
 use crate::message::{Addressed, Body, Message, relay};
@@ -14,7 +14,7 @@ impl Member {
     }
 
     /// Queues a message for [`poll`](Member::poll). `at`: the recipient's address; `None`: to all.
-    pub(super) fn say(
+    pub(super) fn queue_message(
         &mut self,
         now: Moment,
         body: Body,
@@ -23,11 +23,11 @@ impl Member {
         at: Option<SocketAddr>,
     ) {
         let key = self.keys.sends.clone();
-        self.say_under(now, &key, body, addressed, asks, at);
+        self.queue_message_under(now, &key, body, addressed, asks, at);
     }
 
     /// The same, signed with the given key.
-    pub(super) fn say_under(
+    pub(super) fn queue_message_under(
         &mut self,
         now: Moment,
         key: &GroupKey,
@@ -95,30 +95,30 @@ impl Member {
         peer.answered = Some(now);
         let asks = !peer.sessions.is_proved();
         let addressed = self.addressed(node, challenge);
-        self.say(now, self.hello(None), Some(addressed), asks, Some(at));
+        self.queue_message(now, self.hello(None), Some(addressed), asks, Some(at));
     }
 
     /// Challenges a member at its known address.
-    pub(super) fn ask(&mut self, now: Moment, node: NodeId) {
+    pub(super) fn challenge_member(&mut self, now: Moment, node: NodeId) {
         if let Some(address) = self.peers.get(node).map(|peer| peer.address) {
-            self.ask_at(now, node, address, None);
+            self.challenge_at(now, node, address, None);
         }
     }
 
     /// Challenges the host at an address that spoke as a member.
-    pub(super) fn ask_at(&mut self, now: Moment, node: NodeId, at: SocketAddr, challenge: Option<u32>) {
-        if self.may_ask(now, node) {
+    pub(super) fn challenge_at(&mut self, now: Moment, node: NodeId, at: SocketAddr, challenge: Option<u32>) {
+        if self.may_challenge(now, node) {
             let addressed = self.addressed(node, challenge);
-            self.say(now, self.hello(None), Some(addressed), true, Some(at));
+            self.queue_message(now, self.hello(None), Some(addressed), true, Some(at));
         }
     }
 
     /// Whether a member may be challenged again; if so, records that it was.
-    pub(super) fn may_ask(&mut self, now: Moment, node: NodeId) -> bool {
+    pub(super) fn may_challenge(&mut self, now: Moment, node: NodeId) -> bool {
         let Some(peer) = self.peers.get_mut(node) else { return false };
-        let may = peer.asked.is_none_or(|before| now.since(before) >= ASK_AGAIN);
+        let may = peer.challenged.is_none_or(|before| now.since(before) >= CHALLENGE_AGAIN);
         if may {
-            peer.asked = Some(now);
+            peer.challenged = Some(now);
         }
         may
     }

@@ -11,7 +11,7 @@ pub(super) struct Trickle {
     interval: Duration,
     begins: Moment,
     /// When to send in this interval; `None`: already decided for this interval.
-    speaks: Option<Moment>,
+    send_at: Option<Moment>,
     heard: u32,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn up_to(random: &mut impl Rng, most: Duration) -> Duration {
 
 impl Trickle {
     pub fn new(random: &mut impl Rng, now: Moment) -> Trickle {
-        let mut trickle = Trickle { interval: TRICKLE_MIN, begins: now, speaks: None, heard: 0 };
+        let mut trickle = Trickle { interval: TRICKLE_MIN, begins: now, send_at: None, heard: 0 };
         trickle.begin(random, now, TRICKLE_MIN);
         trickle
     }
@@ -32,7 +32,7 @@ impl Trickle {
         self.interval = interval;
         self.begins = now;
         self.heard = 0;
-        self.speaks = Some(now + interval / 2 + up_to(random, interval / 2));
+        self.send_at = Some(now + interval / 2 + up_to(random, interval / 2));
     }
 
     /// Restarts with the shortest interval, after a change.
@@ -43,7 +43,7 @@ impl Trickle {
     /// The same, sending within `soon`.
     pub fn reset_soon(&mut self, random: &mut impl Rng, now: Moment, soon: Duration) {
         self.begin(random, now, TRICKLE_MIN);
-        self.speaks = Some(now + up_to(random, soon));
+        self.send_at = Some(now + up_to(random, soon));
     }
 
     /// Restarts with the longest interval, if nothing is to be sent for a while.
@@ -58,22 +58,22 @@ impl Trickle {
 
     /// When to poll next.
     pub fn next(&self) -> Moment {
-        self.speaks.unwrap_or(self.begins + self.interval)
+        self.send_at.unwrap_or(self.begins + self.interval)
     }
 
     /// Whether to send now. Whole intervals without a poll (suspend) are skipped.
     pub fn poll(&mut self, random: &mut impl Rng, now: Moment) -> bool {
-        let speaks = self.speaks.is_some_and(|at| at <= now);
-        if speaks {
-            self.speaks = None;
+        let is_due = self.send_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.send_at = None;
         }
-        let said = speaks && self.heard < TRICKLE_REDUNDANCY;
+        let sends = is_due && self.heard < TRICKLE_REDUNDANCY;
         if self.begins + self.interval <= now {
             let behind = now.since(self.begins + self.interval);
             let begins = if behind < self.interval { self.begins + self.interval } else { now };
             self.begin(random, begins, (self.interval * 2).min(TRICKLE_MAX));
         }
-        said
+        sends
     }
 }
 
@@ -84,11 +84,11 @@ mod tests {
     use rand_pcg::Pcg32;
 
     /// The times at which it sends until `end`, if `heard` others send before it in each interval.
-    fn speaks(trickle: &mut Trickle, random: &mut Pcg32, end: Duration, heard: u32) -> Vec<Duration> {
+    fn send_times(trickle: &mut Trickle, random: &mut Pcg32, end: Duration, heard: u32) -> Vec<Duration> {
         let mut times = Vec::new();
         while trickle.next() <= Moment::at(end) {
             let now = trickle.next();
-            if trickle.speaks.is_some() {
+            if trickle.send_at.is_some() {
                 (0..heard).for_each(|_| trickle.hear());
             }
             if trickle.poll(random, now) {
@@ -99,10 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn once_in_the_second_half_of_intervals_that_double_up_to_the_longest() {
+    fn one_message_in_the_second_half_of_each_doubling_interval() {
         let mut random = Pcg32::from_seed([3; 16]);
         let mut trickle = Trickle::new(&mut random, Moment::default());
-        let times = speaks(&mut trickle, &mut random, Duration::from_millis(39_500), 0);
+        let times = send_times(&mut trickle, &mut random, Duration::from_millis(39_500), 0);
         // 0.5, 1, 2, 4, 8, 8, 8, 8 s.
         let mut begins = Duration::ZERO;
         assert_eq!(times.len(), 8);
@@ -114,11 +114,11 @@ mod tests {
     }
 
     #[test]
-    fn silent_after_three_and_quick_after_a_change() {
+    fn suppressed_after_three_messages_and_fast_after_a_change() {
         let mut random = Pcg32::from_seed([3; 16]);
         let mut trickle = Trickle::new(&mut random, Moment::default());
-        assert_eq!(speaks(&mut trickle, &mut random, Duration::from_secs(40), 3), []);
-        assert!(!speaks(&mut trickle, &mut random, Duration::from_secs(80), 2).is_empty());
+        assert_eq!(send_times(&mut trickle, &mut random, Duration::from_secs(40), 3), []);
+        assert!(!send_times(&mut trickle, &mut random, Duration::from_secs(80), 2).is_empty());
         let now = Moment::at(Duration::from_secs(81));
         trickle.reset(&mut random, now);
         assert!(trickle.next() >= now + TRICKLE_MIN / 2 && trickle.next() <= now + TRICKLE_MIN);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_night_of_sleep_is_one_interval() {
+    fn a_suspend_counts_as_one_interval() {
         let mut random = Pcg32::from_seed([3; 16]);
         let mut trickle = Trickle::new(&mut random, Moment::default());
         let morning = Moment::at(Duration::from_secs(8 * 3600));

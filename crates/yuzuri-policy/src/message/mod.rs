@@ -22,10 +22,10 @@ use std::fmt;
 use std::time::Duration;
 use wire::{Reader, Writer};
 
-/// The version of the wire format, 0 to 15: what terminals say.
+/// The version of the wire format, 0 to 15, in messages of terminals.
 pub const VERSION: u8 = 1;
-/// The version of what an access point says: version 1, and the flag that names its role. Members
-/// of version 1 alone refuse it.
+/// The version in messages of an access point: version 1, and the flag of its role. Members that
+/// support only version 1 refuse them.
 pub const ACCESS_POINT_VERSION: u8 = 2;
 /// Maximum message size, bytes. Longer datagrams are refused without decoding.
 pub const MAX_BYTES: usize = 160;
@@ -130,7 +130,7 @@ pub enum Body {
     },
     /// The next group key, for the addressed member.
     Notice(Notice),
-    /// What the access point gives the addressed member, beside one of weight 1.
+    /// The access point assigns a weight to the addressed member.
     Weight {
         /// Its weight, thousandths, within [`WEIGHT_PERMILLE`].
         permille: u16,
@@ -212,7 +212,7 @@ const ASKS: u8 = 8;
 const ADDRESSED: u8 = 16;
 const CHALLENGE: u8 = 32;
 const ACCESS_POINT: u8 = 64;
-/// Flags of the future.
+/// Reserved flags.
 const UNDEFINED: u8 = 128;
 /// Version and kind, flags, group, node, epoch, sequence, rank.
 const HEADER_BYTES: usize = 31;

@@ -1,11 +1,11 @@
-//! The name of a terminal, as its members show it.
+//! The name of a terminal, as other members show it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A name that a terminal gives itself: 1 to 63 printable characters of ASCII, no blank at either
-/// end. So it is shown as it is, moves no cursor, and no letter of another script looks like one of
-/// it. It proves nothing: any member may give itself any name.
+/// A name that a terminal chooses: 1 to 63 printable ASCII characters, without a space at either
+/// end. It can therefore be shown as it is: it contains neither control characters nor letters of
+/// other scripts that look alike. It proves nothing: any member may choose any name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TerminalName {
     bytes: [u8; TerminalName::MAX_BYTES],
@@ -16,7 +16,7 @@ impl TerminalName {
     /// The longest label of the domain name system (RFC 1035 section 2.3.4).
     pub const MAX_BYTES: usize = 63;
 
-    /// A name of these bytes; `None`: they are none.
+    /// The name in these bytes; `None`: they are not a valid name.
     pub(super) fn of(text: &[u8]) -> Option<TerminalName> {
         let ends = [text.first()?, text.last()?];
         if text.len() > TerminalName::MAX_BYTES
@@ -53,7 +53,7 @@ impl fmt::Debug for TerminalName {
     }
 }
 
-/// A text that is no [`TerminalName`].
+/// A text that is not a valid [`TerminalName`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a terminal's name has 1 to 63 printable ASCII characters, and no blank at either end")]
 pub struct NoTerminalName;

@@ -32,7 +32,7 @@ pub enum Refusal {
     Misdirected,
     /// Seen before, or too old to know.
     Replay,
-    /// From a session that is over, or that has not proved that it is not.
+    /// From a session that has ended, or that has not proved its liveness.
     Epoch,
     /// From a session that has not answered a challenge, where that is required.
     Unproved,

@@ -1,6 +1,6 @@
-//! The policy `yuzuri`: each flow keeps its window to its share of the group's capacity, over the
-//! minimum RTT plus a little queue; and losses that are not congestion do not bring the window far
-//! below that.
+//! The policy `yuzuri`: the upper bound of each flow's window is its share of the group's capacity
+//! times the minimum RTT plus a short queue. A lower bound prevents losses that are not congestion
+//! from reducing the window far below that.
 
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
@@ -13,8 +13,8 @@ use std::time::Duration;
 const MIN_WINDOW: f64 = 4.0;
 /// Below this fraction of an aggregate, the radio's overhead exceeds the benefit of sharing.
 const OF_AN_AGGREGATE: f64 = 0.75;
-/// ... unless that much takes longer to send than this, seconds: many stations' aggregates form a
-/// queue of their own.
+/// ... unless sending that much takes longer than this, seconds: the aggregates of many stations
+/// form a queue themselves.
 const FOR_AN_AGGREGATE_S: f64 = 0.080;
 /// The lower bound is at most this multiple of the data delivered in the last round trip: it is
 /// reached by growth, never by a jump ...
@@ -60,11 +60,12 @@ const STRETCH: f64 = 2.0;
 const MAX_STRETCH: f64 = 16.0;
 const RELAX: f64 = 0.85;
 
-/// Behind others' queues a window is at most this multiple of what the share needs there: room to
-/// recover from losses, and no more, so that the members stay even among themselves.
+/// Behind other senders' queues a window is at most this multiple of what the share needs there.
+/// That is enough to recover from losses, and the members' rates stay equal.
 const CONTENDS_WITH: f64 = 2.0;
 
-/// The queue that a kept share may hold at least, µs: the value of `balanced`.
+/// The queue that a window may at least hold while the terminal keeps its previous share, µs: the
+/// value of `balanced`.
 const BALANCED_QUEUE_US: u32 = 20_000;
 
 /// The state kept between decisions.
@@ -105,7 +106,7 @@ impl Growth {
         }
     }
 
-    fn goes_on(&self, now: Moment, srtt_us: u32) -> bool {
+    fn continues(&self, now: Moment, srtt_us: u32) -> bool {
         let round_trips = GROWS_WITHIN * Duration::from_micros(srtt_us.into());
         now.since(self.since) <= round_trips.max(GROWS_WITHIN_AT_LEAST)
     }
@@ -131,7 +132,7 @@ impl FairShare {
         let verdict = verdict.filter(|_| !starts);
         let not_obeyed = match verdict {
             Some(Verdict::Mistrust) => Some(Rule::Mistrust),
-            Some(Verdict::Obey | Verdict::Keep(_) | Verdict::Look(_)) | None => None,
+            Some(Verdict::Obey | Verdict::Keep(_) | Verdict::Undecided(_)) | None => None,
         };
         if let Some(why) = not_obeyed {
             self.flows.clear();
@@ -141,18 +142,18 @@ impl FairShare {
         let mut held = BTreeMap::new();
         let known = |flow: &FlowSeen| view.own.of(flow.id);
         let willing = flows.iter().filter_map(known).filter(|k| k.elastic).count().max(1);
-        // The rate of flows that are held back elsewhere is not available to this terminal's other
+        // The rate of flows with another limit is not available to this terminal's other
         // flows.
         let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
-        let lately_bps = self.trust.lately_bps(now);
+        let recent_best_bps = self.trust.recent_best_bps(now);
         let parts_bps = |summary: &Summary| {
             let share_bps = summary.share_of(view.radio);
             let left_bps = (share_bps - held_bps).max(share_bps / (flows.len() + view.resting) as f64);
-            [left_bps, lately_bps].map(|bps| bps / willing as f64)
+            [left_bps, recent_best_bps].map(|bps| bps / willing as f64)
         };
         let kept = match (view.summary, verdict) {
             (Some(summary), Some(Verdict::Keep(share_bps))) => Some(as_before(summary, share_bps)),
-            (Some(summary), Some(Verdict::Look(least_bps)))
+            (Some(summary), Some(Verdict::Undecided(least_bps)))
                 if is_shared(summary) && least_bps > summary.share_of(view.radio) =>
             {
                 Some(as_before(summary, least_bps))
@@ -180,7 +181,7 @@ impl FairShare {
         self.flows = held;
     }
 
-    /// Whether senders should be asked to prove themselves.
+    /// Whether senders should be challenged.
     pub(super) fn wants_proof(&self) -> bool {
         self.trust.wants_proof()
     }
@@ -192,7 +193,7 @@ impl FairShare {
         flow: &FlowSeen,
         known: &Known,
         summary: &Summary,
-        [share_bps, lately_bps]: [f64; 2],
+        [share_bps, recent_best_bps]: [f64; 2],
         radio: RadioHint,
     ) -> (Decision, Held) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
@@ -215,8 +216,11 @@ impl FairShare {
         // Behind others' queues, or on an empty path of which this terminal could use more.
         let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
         let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
-        let enough_bps =
-            if empty { share_bps.max(lately_bps * BELOW_SHARE_WHEN_EMPTY / BELOW_SHARE) } else { share_bps };
+        let enough_bps = if empty {
+            share_bps.max(recent_best_bps * BELOW_SHARE_WHEN_EMPTY / BELOW_SHARE)
+        } else {
+            share_bps
+        };
         let is_below_share =
             f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < BELOW_SHARE * enough_bps;
         let short = if is_below_share { before.short + 1 } else { 0 };
@@ -258,8 +262,9 @@ impl FairShare {
         // The kernel's buffers grow with the window: require only what the window has.
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
         let max_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
-        // A flow that keeps a window although it carries no more takes from others.
-        let finds_out = !starts || growth.goes_on(now, flow.srtt_us);
+        // A flow that keeps its window although its rate no longer rises takes capacity from
+        // others.
+        let finds_out = !starts || growth.continues(now, flow.srtt_us);
         let lower = if fits && known.lost <= max_lost && finds_out { aim } else { 0.0 };
         let decision = Decision {
             flow: flow.id,
@@ -337,7 +342,7 @@ mod tests {
         for (number, rate_bps) in rates_bps.into_iter().enumerate() {
             let now = Moment::at(Duration::from_millis(500) * number as u32);
             let next = Growth::of(growth, now, rate_bps);
-            if !next.goes_on(now, srtt_ms * 1000) {
+            if !next.continues(now, srtt_ms * 1000) {
                 break;
             }
             growth = Some(next);
@@ -347,15 +352,15 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_finds_out_what_it_carries_while_its_rate_rises_and_three_round_trips_longer() {
+    fn a_flow_probes_while_its_rate_rises_and_for_three_more_round_trips() {
         let rises = (0..60).map(|n| 1e6 * 1.3_f64.powi(n.min(20)));
         assert_eq!(grows_s(rises.clone(), 50), 11.5);
         assert_eq!(grows_s(rises, 1000), 13.0);
         assert_eq!(grows_s([5e6; 60], 50), 1.5);
     }
 
-    /// A leader that announces start-up for ever gives no member a window that losses do not
-    /// reduce.
+    /// A leader that announces start-up indefinitely does not give members windows that losses
+    /// cannot reduce.
     #[test]
     fn rates_that_vary_by_less_than_a_quarter_do_not_rise() {
         assert_eq!(grows_s((0..60).map(|n| 5e6 * if n % 2 == 0 { 1.0 } else { 1.24 }), 50), 1.5);

@@ -150,7 +150,7 @@ impl Policy {
 
     /// Whether a flow that was inactive for as long as the policy looks back, 4 s, may be left out:
     /// it gets no bounds.
-    pub fn lets_rest(&self) -> bool {
+    pub fn may_omit_resting(&self) -> bool {
         matches!(self.config.name, PolicyName::Off | PolicyName::Yuzuri)
     }
 
@@ -177,9 +177,9 @@ impl Policy {
         self.own.report(flows, radio)
     }
 
-    /// Decides for each flow of the last [`observe`](Policy::observe), in its order. Without a
+    /// Decides for each flow of the last [`observe`](Policy::observe), in the same order. Without a
     /// summary nothing is known about others. A leader that claims more senders than have proved
-    /// themselves to this terminal is not believed.
+    /// their liveness to this terminal is not followed.
     pub fn decide(
         &mut self,
         now: Moment,
@@ -208,8 +208,9 @@ impl Policy {
         }
     }
 
-    /// Whether only senders that have not proved themselves explain the leader's share: the caller
-    /// then asks them to ([`Member::ask_senders`](crate::Member::ask_senders)).
+    /// Whether only senders that have not proved their liveness explain the leader's share. The
+    /// caller then challenges them
+    /// ([`Member::challenge_senders`](crate::Member::challenge_senders)).
     pub fn wants_proof(&self) -> bool {
         self.config.name == PolicyName::Yuzuri && self.share.wants_proof()
     }

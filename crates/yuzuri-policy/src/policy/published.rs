@@ -152,7 +152,7 @@ mod tests {
 
     /// The bound limits the group's rate: taken as capacity, that rate would lock the bound.
     #[test]
-    fn without_a_capacity_the_count_says_nothing() {
+    fn without_a_capacity_the_count_sets_no_bound() {
         let summary = Summary { senders: 6, capacity_bps: 3_000_000, ..Summary::default() };
         let rules = Published { config: PolicyConfig::default(), summary: Some(&summary) };
         for table in [RttTable::BEFORE, RttTable::IMPROVED] {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_from_64_ms_on() {
+    fn no_reductions_from_64_ms_on() {
         assert!(steady(&flow(70_000, 64_000)).no_decrease);
         assert!(!steady(&flow(70_000, 63_999)).no_decrease);
     }

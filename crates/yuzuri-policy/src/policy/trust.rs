@@ -1,8 +1,8 @@
-//! What a terminal believes of its group. A share is believed if this terminal's own radio, its own
-//! rates, and the number of senders that proved themselves explain it. A share without explanation
-//! is not obeyed: the terminal keeps its previous share, and checks whether it still carries more
-//! than the announced one. If that refutes the leader, the terminal does not follow it for a while,
-//! each time for twice as long.
+//! Decides whether a terminal believes an announced share. A share is believed if the terminal's
+//! own radio, its own rates, and the number of senders that proved their liveness explain it. A
+//! share without explanation is not obeyed: the terminal keeps its previous share, and checks
+//! whether it still carries more than the announced one. If so, the leader is refuted, and the
+//! terminal does not follow it for a while. Each further refutation doubles that time.
 
 use crate::Moment;
 use std::collections::VecDeque;
@@ -11,9 +11,9 @@ use std::time::Duration;
 /// How long a terminal's own measurements count as evidence.
 const MEMORY: Duration = Duration::from_secs(300);
 /// The period of recent measurements.
-const LATELY: Duration = Duration::from_secs(60);
+const RECENT: Duration = Duration::from_secs(60);
 /// The best measurement of each such interval is kept.
-const GRAIN: Duration = Duration::from_secs(2);
+const INTERVAL: Duration = Duration::from_secs(2);
 /// Obeying a leader costs at most this fraction of the rate due by own evidence, or of the current
 /// rate. This is a guarantee to each terminal, not a tuned value.
 const AT_LEAST: f64 = 0.5;
@@ -26,8 +26,8 @@ const ROUND_TRIPS: u32 = 4;
 const DECISION_AT_MOST: Duration = Duration::from_secs(1);
 /// How long a refuted leader is not followed the first time.
 const MISTRUST: Duration = Duration::from_secs(30);
-/// How long senders may take to learn about each other, and to prove themselves on request:
-/// meanwhile no leader is refuted.
+/// How long senders may take to learn about each other, and to answer a challenge: meanwhile no
+/// leader is refuted.
 const GATHERS: Duration = Duration::from_secs(5);
 
 /// The facts by which a share is judged.
@@ -41,8 +41,8 @@ pub(super) struct Claim {
     pub(super) capacity_bps: f64,
     /// The rate that this terminal's radio would carry alone, bit/s; infinite if unknown.
     pub(super) alone_bps: f64,
-    /// Senders that have proved themselves to this terminal, itself included; no more than the
-    /// leader claims.
+    /// Senders that have proved their liveness to this terminal, itself included; at most as many
+    /// as the leader claims.
     pub(super) senders: u16,
     /// Senders according to the leader.
     pub(super) claimed: u16,
@@ -99,16 +99,16 @@ struct LastBelieved {
 pub(super) struct Trust {
     grains: VecDeque<Interval>,
     had: Option<LastBelieved>,
-    looks_since: Option<Moment>,
+    undecided_since: Option<Moment>,
     heard: u16,
-    /// When it last learned about another member, or began to ask senders to prove themselves.
+    /// When it last learned about another member, or began to challenge senders.
     gathers_since: Option<Moment>,
     asks: bool,
     judged: Option<Moment>,
     /// For how long this terminal's rate has refuted the leader, less the time in which it has not.
     doubt: Duration,
     mistrusts: Option<Mistrusts>,
-    /// How long a leader refuted next is not followed; `None`: the first time.
+    /// How long the next refuted leader is not followed; `None`: none was refuted before.
     next: Option<Duration>,
     believes_since: Option<Moment>,
 }
@@ -130,7 +130,7 @@ struct Mistrusts {
 pub(super) enum Verdict {
     Obey,
     /// Too little is known to judge: obey, but keep at least this share, bit/s.
-    Look(f64),
+    Undecided(f64),
     /// Keep the previous share, bit/s.
     Keep(f64),
     Mistrust,
@@ -151,9 +151,9 @@ impl Trust {
             return verdict;
         }
         let patience = REFUTED_AFTER.max(ROUND_TRIPS * claim.srtt);
-        let since = *self.looks_since.get_or_insert(now);
+        let since = *self.undecided_since.get_or_insert(now);
         if now.since(since) < patience {
-            return Verdict::Look(AT_LEAST * self.lately_bps(now));
+            return Verdict::Undecided(AT_LEAST * self.recent_best_bps(now));
         }
         // A terminal with less than twice the announced share loses little by obeying; but then the
         // queue has to drain, too.
@@ -170,8 +170,8 @@ impl Trust {
             return Verdict::Mistrust;
         }
         if !explained && has_more {
-            let lately_bps = AT_LEAST * self.lately_bps(now);
-            return self.had_bps(claim).map_or(Verdict::Look(lately_bps), Verdict::Keep);
+            let recent_best_bps = AT_LEAST * self.recent_best_bps(now);
+            return self.previous_share_bps(claim).map_or(Verdict::Undecided(recent_best_bps), Verdict::Keep);
         }
         if explained && claim.elastic && claim.bounded {
             self.believe(now, claim);
@@ -188,7 +188,8 @@ impl Trust {
             claimed: claim.claimed,
             alone_bps: claim.alone_bps,
         });
-        // A leader that was believed for as long as it was not before is as good as any other.
+        // A leader that has been believed for as long as it was not followed before starts again
+        // without a history.
         let since = *self.believes_since.get_or_insert(now);
         if self.next.is_some_and(|next| now.since(since) > next) {
             self.next = None;
@@ -204,7 +205,8 @@ impl Trust {
             Some(Mistrusts { until: now + lasts, lasts, alone_bps, rates_bps: 0.0, decisions: 0 });
     }
 
-    /// While a leader is not followed. At the end plain CUBIC's rate shows who was right.
+    /// Evaluates a tick while a leader is not followed. At the end, the rate of plain CUBIC refutes
+    /// the leader or confirms it.
     fn mistrusted(&mut self, now: Moment, claim: Claim) -> Option<Verdict> {
         let mistrusts = self.mistrusts.as_mut()?;
         if claim.elastic {
@@ -224,7 +226,7 @@ impl Trust {
             for grain in &mut self.grains {
                 grain.evidence_bps = grain.evidence_bps.min(of_all_bps);
             }
-            // A due rate that is also carried does not lapse while the leader continues.
+            // If the due rate is also reached, it stays evidence while the leader continues.
             let alone_bps = over.alone_bps.min(of_all_bps).min(claim.alone_bps);
             self.note(now, claim.rate_bps, alone_bps, claim.alone_bps);
         }
@@ -235,7 +237,7 @@ impl Trust {
         None
     }
 
-    /// If only senders that have not proved themselves explain a share, asks them to.
+    /// Challenges senders if only unproved ones explain a share.
     fn ask(&mut self, now: Moment, explained: bool, claim: Claim) {
         let asks = !explained && self.explains(now, claim, claim.claimed);
         if asks && !self.asks {
@@ -261,7 +263,7 @@ impl Trust {
 
     /// The last believed share, scaled to the current number of senders and the current radio,
     /// bit/s.
-    fn had_bps(&self, claim: Claim) -> Option<f64> {
+    fn previous_share_bps(&self, claim: Claim) -> Option<f64> {
         self.had.map(|had| {
             let fewer = f64::from(had.claimed.max(1)) / f64::from(claim.senders.max(1));
             let slower = if had.alone_bps.is_finite() { claim.alone_bps / had.alone_bps } else { 1.0 };
@@ -269,21 +271,21 @@ impl Trust {
         })
     }
 
-    /// Whether only senders that have not proved themselves explain the share: they should be asked
-    /// to.
+    /// Whether only senders that have not proved their liveness explain the share: they should be
+    /// challenged.
     pub(super) fn wants_proof(&self) -> bool {
         self.asks
     }
 
-    /// The best of the last minute, bit/s.
-    pub(super) fn lately_bps(&self, now: Moment) -> f64 {
-        let lately = self.grains.iter().filter(|grain| now.since(grain.since) < LATELY);
+    /// The maximum rate of the last minute, bit/s.
+    pub(super) fn recent_best_bps(&self, now: Moment) -> f64 {
+        let lately = self.grains.iter().filter(|grain| now.since(grain.since) < RECENT);
         lately.map(|grain| grain.rate_bps).fold(0.0, f64::max)
     }
 
-    /// Keeps the best of each [`GRAIN`], for [`MEMORY`].
+    /// Keeps the best of each [`INTERVAL`], for [`MEMORY`].
     fn note(&mut self, now: Moment, rate_bps: f64, evidence_bps: f64, alone_bps: f64) {
-        let same = |grain: &&mut Interval| now.since(grain.since) < GRAIN && grain.alone_bps == alone_bps;
+        let same = |grain: &&mut Interval| now.since(grain.since) < INTERVAL && grain.alone_bps == alone_bps;
         match self.grains.back_mut().filter(same) {
             Some(grain) => {
                 grain.rate_bps = grain.rate_bps.max(rate_bps);

@@ -77,7 +77,7 @@ fn no_rank_takes_over_from_an_access_point() {
 }
 
 #[test]
-fn when_it_dies_or_leaves_terminals_elect_one_among_them() {
+fn terminals_elect_a_leader_when_the_access_point_dies_or_leaves() {
     for seed in 0..20 {
         for leaves in [false, true] {
             let mut net = terminals(seed, 4, 0.0);
@@ -147,11 +147,11 @@ fn it_reports_stations_that_are_no_members_too() {
 /// Stations that are not members send nothing: an access point is believed if it sends from the
 /// link-layer address of the default route.
 #[test]
-fn its_count_is_believed_where_its_address_vouches_for_it() {
+fn an_access_points_count_is_believed_if_its_link_address_vouches_for_it() {
     let mut net = terminals(5, 2, 0.0);
     let place = access_point(&mut net, 9_000);
     assert!(all_follow(&mut net, 9_000, 2, ms(2_500)).is_some());
-    net.terminals[place].speaks_for = 5;
+    net.terminals[place].others = 5;
     net.run_for(ms(2_500));
     let seen = |net: &Net| net.member(0).senders(net.now);
     assert!(seen(&net).proved <= 2);
@@ -217,7 +217,7 @@ fn members_have_their_weights() {
 
 /// A new session of the access point has no weights: those of the previous session lapse.
 #[test]
-fn a_weight_that_is_not_said_again_lapses() {
+fn a_weight_that_is_not_repeated_expires() {
     let mut net = terminals(1, 2, 0.0);
     let place = access_point(&mut net, 9_000);
     assert!(all_follow(&mut net, 9_000, 2, ms(2_500)).is_some());
@@ -257,7 +257,7 @@ fn claim(sequence: u32, key: &GroupKey, body: Body, addressed: Option<Addressed>
 }
 
 #[test]
-fn a_claim_that_proves_nothing_moves_nobody() {
+fn an_unproved_claim_has_no_effect() {
     let mut net = terminals(4, 3, 0.0);
     let before = net.agreed(0);
     let from: SocketAddr = "10.66.66.66:4000".parse().unwrap();

@@ -46,7 +46,7 @@ fn senders_agree_on_one_leader_that_counts_all() {
 }
 
 #[test]
-fn a_tenth_of_loss_with_copies_delays_but_divides_nobody() {
+fn ten_percent_loss_with_duplicates_delays_the_group_but_does_not_split_it() {
     for seed in 0..20 {
         let mut net = senders(seed, 8, 0.1);
         assert!(settles(&mut net, 8, at(6000)).is_some(), "seed {seed}: {:?}", net.agreed(0));
@@ -282,7 +282,7 @@ fn roaming_leaves_one_group_and_joins_the_other() {
 }
 
 #[test]
-fn a_suspended_terminal_starts_anew() {
+fn a_suspended_terminal_starts_over() {
     for seed in 0..10 {
         let mut net = senders(seed, 4, 0.0);
         net.run_until(at(8000));
@@ -334,8 +334,8 @@ fn the_idle_are_nearly_silent() {
         let since = net.now;
         net.run_for(Duration::from_secs(240));
         let sent = net.sent_since(since).count();
-        // 30 intervals of 8 s; three speak in each, and some more because their intervals do not
-        // begin together.
+        // 30 intervals of 8 s; three members send in each, and some more because the intervals do
+        // not begin together.
         println!("{n} idle terminals say {sent} messages in 240 s");
         assert!(sent <= 30 * n.min(8) as usize, "{n} idle terminals say {sent}");
         assert!(sent >= 25, "{n} idle terminals say {sent}");

@@ -71,7 +71,7 @@ fn somebody() -> SocketAddr {
 }
 
 #[test]
-fn a_member_that_proved_itself_is_limited_wherever_it_sends_from_and_another_is_not() {
+fn a_proved_members_rate_limit_applies_at_any_address_and_to_no_other_member() {
     let (mut leader, echo) = leader();
     for sequence in 1..=1000 {
         leader.receive(at(800), somebody(), &said_by(9, 1, sequence, echo));
@@ -93,7 +93,7 @@ fn a_member_that_proved_itself_is_limited_wherever_it_sends_from_and_another_is_
 }
 
 #[test]
-fn a_members_messages_played_again_use_up_nothing_of_what_it_has() {
+fn replayed_messages_do_not_use_up_a_members_budget() {
     let (mut leader, echo) = leader();
     for sequence in 1..=100_u32 {
         for _ in 0..50 {
@@ -106,7 +106,7 @@ fn a_members_messages_played_again_use_up_nothing_of_what_it_has() {
 }
 
 #[test]
-fn what_proves_nothing_has_a_budget_of_its_own() {
+fn unproved_messages_have_their_own_budget() {
     let (mut leader, echo) = leader();
     leader.receive(at(800), somebody(), &said_by(9, 1, 1, echo));
     // Two recorded sessions, alternately: each replaces the other's state, so no message of them is
@@ -130,7 +130,7 @@ fn what_proves_nothing_has_a_budget_of_its_own() {
 }
 
 #[test]
-fn without_a_key_an_address_gets_no_more_than_its_part() {
+fn without_a_key_each_address_has_a_rate_limit() {
     let mut config = MemberConfig::new(NodeId(1), group(), None, 1, 1);
     config.allow_keyless = true;
     let mut member = Member::new(config, at(0)).unwrap();
@@ -145,7 +145,7 @@ fn without_a_key_an_address_gets_no_more_than_its_part() {
 }
 
 #[test]
-fn garbage_over_a_rendezvous_excludes_nobody() {
+fn garbage_over_a_rendezvous_excludes_no_member() {
     let mut net = Net::with_rendezvous(7);
     for node in [10, 20] {
         let place = net.add(node);

@@ -100,7 +100,7 @@ fn a_recorded_session_delays_the_first_leader_by_no_more_than_a_rival_would() {
 }
 
 #[test]
-fn each_message_is_taken_once() {
+fn each_message_is_accepted_once() {
     let mut net = group_of(6, 3);
     net.run_until(at(10_000));
     let recorded = net.sent.clone();
@@ -175,7 +175,7 @@ fn every_changed_bit_is_noticed() {
 }
 
 #[test]
-fn a_restart_with_a_clock_in_1970_is_let_in_and_its_old_session_is_not() {
+fn a_restart_with_a_clock_in_1970_is_admitted_and_its_old_session_is_not() {
     for seed in 0..10 {
         let mut net = group_of(4, seed);
         net.run_until(at(10_000));
@@ -307,7 +307,7 @@ fn a_new_address_of_a_member_is_learnt_from_its_next_message() {
 }
 
 #[test]
-fn two_members_with_one_id_part() {
+fn two_members_with_one_id_draw_new_ids() {
     for seed in 0..10 {
         let mut net = Net::new(seed);
         let one = net.add(42);
@@ -394,7 +394,7 @@ fn no_more_senders_are_believed_than_the_access_point_has_stations() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_even_with_the_key() {
+fn impossible_messages_are_refused_even_with_the_key() {
     // Encoding brings values into range, so tests of messages change and sign the bytes by hand.
     // Here: a summary from a member that does not lead, and a report without a recipient.
     let mut member = Member::new(MemberConfig::new(NodeId(1), group(), Some(key()), 1, 1), at(0)).unwrap();
@@ -417,7 +417,7 @@ fn what_cannot_be_is_refused_even_with_the_key() {
 }
 
 #[test]
-fn without_proof_a_report_with_the_right_key_counts_nowhere() {
+fn an_unproved_report_with_the_right_key_is_not_counted() {
     let mut net = group_of(2, 5);
     net.run_until(at(5000));
     let leader = (0..2).find(|place| net.member(*place).is_leader(net.now)).unwrap();
@@ -454,7 +454,7 @@ proptest! {
     /// genuine one is accepted once, within 64 of the highest, nothing else is, and the latest
     /// report counts.
     #[test]
-    fn in_any_order_each_genuine_message_is_taken_once(
+    fn in_any_order_each_genuine_message_is_accepted_once(
         arrivals in proptest::collection::vec((1..150_u32, 0..8_u8, any::<prop::sample::Index>()), 1..150),
     ) {
         let (mut leader, echo) = leader();
@@ -490,7 +490,7 @@ proptest! {
 
     /// Any input, signed or not, is counted, and no table exceeds its limit.
     #[test]
-    fn whatever_comes_is_counted(datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..20)) {
+    fn any_datagram_is_counted(datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..20)) {
         let (mut leader, _) = leader();
         for bytes in &datagrams {
             leader.receive(at(800), stranger(), bytes);

@@ -95,7 +95,7 @@ fn another_key_at_once_is_another_group() {
 }
 
 #[test]
-fn a_member_is_shut_out_whatever_it_calls_itself() {
+fn an_excluded_member_is_refused_under_any_id() {
     for seed in 0..5 {
         let mut net = group_of(6, seed);
         let outcast = 2;
@@ -190,7 +190,7 @@ fn holders_of_notices_do_not_exchange_them_forever() {
 }
 
 #[test]
-fn questions_by_somebody_shut_out_are_answered_seldom_and_with_what_is_no_use_to_it() {
+fn challenges_of_an_excluded_member_are_answered_rarely_and_with_nothing_useful() {
     let mut net = group_of(2, 1);
     let key = AUTHORITY.member(1, 1);
     set_keys(&mut net, 0, Keys { notices: Some(notices(1..=1000, 2)), ..Keys::of(key.clone()) });

@@ -69,8 +69,8 @@ pub struct Terminal {
     pub sends: Option<Report>,
     /// It leads without sending.
     pub is_access_point: bool,
-    /// Additional senders for which it speaks.
-    pub speaks_for: u16,
+    /// Additional senders in its summaries, without yuzuri.
+    pub others: u16,
     /// The cell of members that can hear each other. None: it is switched off.
     pub cell: Option<u32>,
     /// How far its clock is ahead of the network's.
@@ -157,7 +157,7 @@ impl Net {
             address: SocketAddr::new(IpAddr::V4(ip), 4000),
             sends: None,
             is_access_point,
-            speaks_for: 0,
+            others: 0,
             cell: Some(0),
             ahead: Duration::ZERO,
             next_tick: self.now + phase,
@@ -220,7 +220,7 @@ impl Net {
             }
             let share_bps = capacity_bps / senders.max(1);
             let destinations = report(1).destinations;
-            let senders = senders as u16 + terminal.speaks_for;
+            let senders = senders as u16 + terminal.others;
             let summary = Summary { senders, capacity_bps, share_bps, destinations, ..Summary::default() };
             member.summarize(now, summary);
         }

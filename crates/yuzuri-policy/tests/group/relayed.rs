@@ -6,7 +6,7 @@ use std::time::Duration;
 use yuzuri_policy::{Member, MemberConfig, NodeId, Refusal, Rendezvous, RendezvousConfig, To};
 
 #[test]
-fn members_that_do_not_hear_each_other_meet_at_the_rendezvous() {
+fn members_out_of_reach_of_each_other_meet_at_the_rendezvous() {
     for seed in 0..5 {
         let mut net = Net::with_rendezvous(seed);
         net.max_delay = ms(60);
@@ -105,7 +105,7 @@ fn a_forged_source_gets_less_than_was_sent_in_its_name() {
 }
 
 #[test]
-fn a_member_takes_cookies_only_for_what_it_said_and_hears_nobody_else() {
+fn a_member_accepts_cookies_only_for_its_own_messages_and_only_from_the_rendezvous() {
     let address: SocketAddr = "192.0.2.1:4000".parse().unwrap();
     let (mut member, bytes) = hello(5, Some(address));
     let mut rendezvous = Rendezvous::new(RendezvousConfig::new([3; 32]), at(0));
@@ -126,7 +126,7 @@ fn a_member_takes_cookies_only_for_what_it_said_and_hears_nobody_else() {
 }
 
 #[test]
-fn there_is_room_for_so_many_and_no_more() {
+fn a_full_table_admits_no_more_members() {
     let config = RendezvousConfig { max_groups: 2, max_members: 3, ..RendezvousConfig::new([3; 32]) };
     let mut rendezvous = Rendezvous::new(config, at(0));
     let mut register = |group: u8, host: u8| {
@@ -156,7 +156,7 @@ fn with_cookie(group: u8, from: SocketAddr) -> Vec<u8> {
 }
 
 #[test]
-fn one_address_does_not_take_the_room_of_all_groups() {
+fn one_address_cannot_use_up_the_table_of_groups() {
     let mut rendezvous = Rendezvous::new(RendezvousConfig::new([3; 32]), at(0));
     for group in 0..100 {
         let from = SocketAddr::new([10, 9, 9, 9].into(), 1000 + u16::from(group));
@@ -201,7 +201,7 @@ fn strangers_do_not_use_up_what_members_need() {
 }
 
 #[test]
-fn nobody_makes_the_rendezvous_flood_a_group() {
+fn the_rendezvous_cannot_be_made_to_flood_a_group() {
     let mut net = Net::with_rendezvous(1);
     for node in 1..=4 {
         net.add(node);

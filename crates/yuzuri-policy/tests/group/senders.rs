@@ -1,4 +1,4 @@
-//! How many senders a terminal believes in, if members are invented.
+//! The number of senders that a terminal counts if members are invented.
 
 use crate::net::{Net, at, group, key, ms, report};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -70,21 +70,21 @@ fn senders(net: &Net, place: usize) -> SendersSeen {
 }
 
 #[test]
-fn who_asks_is_answered_by_every_sender_however_long_ago_it_was_heard() {
+fn a_challenge_to_all_is_answered_by_every_sender() {
     let mut net = settled(8, 300);
     let place = (leader_of(&net) + 1) % 8;
     assert!(senders(&net, place).proved <= 2, "itself and its leader: {:?}", senders(&net, place));
     let before = net.now;
-    net.terminals[place].member.ask_senders(before);
+    net.terminals[place].member.challenge_senders(before);
     net.fetch(place);
     net.run_for(ms(400));
     assert_eq!(senders(&net, place), SendersSeen { proved: 8, unproved: 0 });
     let sent: Vec<Kind> = net.sent_since(before).map(|sent| kind(&sent.bytes)).collect();
     let hellos = sent.iter().filter(|kind| **kind == Kind::Hello).count();
     assert_eq!(hellos, 8, "one question, an answer of each other");
-    // Repeated immediately, it asks no one.
+    // Repeated immediately, it challenges no one.
     let now = net.now;
-    net.terminals[place].member.ask_senders(now);
+    net.terminals[place].member.challenge_senders(now);
     net.fetch(place);
     assert!(net.sent_since(now).all(|sent| kind(&sent.bytes) != Kind::Hello));
 }
@@ -111,7 +111,7 @@ fn a_thousand_members_of_one_address_count_as_one() {
     assert_eq!(seen, SendersSeen { proved: 2, unproved: 1 }, "what is claimed and not proved is one at most");
     // With the key they can prove their liveness, and count as one.
     let now = net.now;
-    net.terminals[victim].member.ask_senders(now);
+    net.terminals[victim].member.challenge_senders(now);
     net.fetch(victim);
     let echo = challenge_of(&net, victim);
     let to = Some(Addressed { to: net.member(victim).node(), echo });
@@ -144,7 +144,7 @@ fn a_terminal_that_restarts_often_is_counted_each_time() {
 }
 
 #[test]
-fn a_thousand_addresses_come_in_at_a_bounded_pace() {
+fn a_thousand_addresses_are_admitted_at_a_bounded_rate() {
     let mut member = Member::new(MemberConfig::new(NodeId(1), group(), Some(key()), 1, 1), at(0)).unwrap();
     let mut node = 1000;
     let mut counted = |member: &mut Member, millis: u64| {
@@ -185,7 +185,7 @@ fn an_honest_leader_counts_one_report_of_each_address() {
 }
 
 #[test]
-fn calls_are_answered_at_a_bounded_pace() {
+fn challenges_to_all_senders_are_answered_at_a_bounded_rate() {
     let mut net = settled(2, 5);
     let place = 1 - leader_of(&net);
     let before = net.now;

@@ -11,13 +11,13 @@ use std::collections::HashMap;
 /// A station's airtime since the previous query; absent: its driver does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct AirStatus {
-    /// Part of the time in which it had the air, both ways.
+    /// The fraction of time in which frames to or from it were on the air.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub airtime: Option<f64>,
     /// Retransmitted fraction of the frames that were sent to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<f64>,
-    /// Packets that wait for it.
+    /// Packets queued for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_packets: Option<u32>,
 }
@@ -59,13 +59,13 @@ impl Air {
         self.heard.get(&mac)?.radio
     }
 
-    /// Where a station is.
+    /// A station's radio and channel.
     pub(super) fn place(&self, mac: [u8; 6]) -> Place {
         let Some(heard) = self.heard.get(&mac) else { return Place::default() };
         Place { radio: heard.radio, channel: Channel(heard.channel_mhz.unwrap_or(0)) }
     }
 
-    /// A station's status; `None` if it is at no radio of this machine.
+    /// A station's status; `None` if it is not associated with a radio of this machine.
     pub(super) fn status(&self, mac: [u8; 6]) -> Option<AirStatus> {
         self.status.get(&mac).copied()
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_of_the_time_and_of_the_frames_since_the_question_before() {
+    fn airtime_and_retries_are_relative_to_the_previous_query() {
         let mut air = Air::default();
         let mac = [2, 0, 0, 0, 0, 1];
         let heard = |airtime_us, sent, retries| Heard {

@@ -1,82 +1,83 @@
-//! What stations share: the air of their radio's channel, or the wire behind all radios. Stations
-//! that share a bottleneck are a group with a capacity and shares of its own. No I/O and no clock.
+//! Determines which bottleneck stations share: the air of their radio's channel, or the wire behind
+//! all radios. Stations that share a bottleneck form a group with its own capacity and shares. No
+//! I/O and no clock.
 //!
-//! The gate is between air and wire, and times both halves of a round trip. A queue that all
-//! radios' stations meet is the wire's, and is in the wire's half; a queue of the air is in the
-//! other one, and at one radio only.
+//! The gate is between air and wire, and measures both parts of the RTT. The queue of the wire
+//! delays the stations of all radios, and appears in the part on the wire. The queue of the air
+//! appears in the other part, and at one radio only.
 
-use super::stand_off::StandOff;
+use super::bound_trials::BoundTrials;
+use super::loss_cause::LossCause;
 use super::steward::Station;
-use super::whose_loss::WhoseLoss;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use yuzuri_policy::{Destination, Phase, PolicyConfig, Summary, Terminal};
 
-/// A channel, by its centre frequency, MHz: radios on one channel share its air, whatever device
-/// they are. 0: wired, or not known.
+/// A channel, by its centre frequency, MHz; 0: wired, or not known. All radios on one channel share
+/// its air.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Channel(pub u32);
 
-/// What a group of stations shares.
+/// The bottleneck of a group of stations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Bottleneck {
     /// The wire, behind several radios.
     Wire,
-    /// What is behind one radio: its air, or a wire that no other radio's stations fill.
+    /// The path behind one radio: its air, or a wire that stations of other radios do not fill.
     Channel(Channel),
 }
 
 /// Stations that share a bottleneck.
 #[derive(Debug)]
 pub(crate) struct Sharers {
-    /// The access point's own part, which sends nothing and leads.
+    /// The access point itself, which leads the group and sends nothing.
     pub(super) leader: Terminal,
     pub(crate) summary: Option<Summary>,
-    pub(super) stand_off: StandOff,
-    pub(super) whose_loss: WhoseLoss,
-    /// Whether nothing was bounded at the last tick because bounds do not help here.
-    pub(super) stands_off: bool,
+    pub(super) bound_trials: BoundTrials,
+    pub(super) loss_cause: LossCause,
+    /// Whether nothing was bounded at the last tick because bounds do not help this group.
+    pub(super) is_suspended: bool,
 }
 
 impl Sharers {
-    /// Before the first tick.
+    /// The state before the first tick.
     pub(super) fn new(config: PolicyConfig) -> Sharers {
         Sharers {
             leader: Terminal::new(config),
             summary: None,
-            stand_off: StandOff::default(),
-            whose_loss: WhoseLoss::default(),
-            stands_off: false,
+            bound_trials: BoundTrials::default(),
+            loss_cause: LossCause::default(),
+            is_suspended: false,
         }
     }
 
-    /// Shares are enforced.
+    /// Whether shares are enforced.
     pub(super) fn holds(&self) -> bool {
         self.summary.as_ref().is_some_and(|s| matches!(s.phase, Phase::Hold | Phase::Probe))
     }
 }
 
-/// Weight of a tick in the means of a radio's queues: about 4 s, as long as the policy remembers.
+/// Weight of a tick in the mean of a radio's queues: about 4 s, the memory of the policy.
 const NEW: f64 = 0.125;
-/// The place of a shorter queue is not known, seconds: acknowledgements are no finer.
+/// The location of a shorter queue is unknown, seconds: it is below the granularity of ACKs.
 const SHORT_S: f64 = 0.005;
 
-/// Where the queue of a radio's stations is.
+/// The location of the queue that a radio's stations have.
 #[derive(Debug, Clone, Copy, Default)]
 struct Halves {
     air_s: f64,
     wire_s: f64,
-    looks: u32,
+    ticks: u32,
     is_behind_wire: bool,
 }
 
 impl Halves {
-    fn look(&mut self, [air_s, wire_s]: [f64; 2]) {
-        let new = NEW.max(1.0 / f64::from(self.looks + 1));
-        self.looks = self.looks.saturating_add(1);
+    fn observe(&mut self, [air_s, wire_s]: [f64; 2]) {
+        let new = NEW.max(1.0 / f64::from(self.ticks + 1));
+        self.ticks = self.ticks.saturating_add(1);
         self.air_s += new * (air_s - self.air_s);
         self.wire_s += new * (wire_s - self.wire_s);
-        // Nothing changes on account of a single tick.
-        if self.air_s + self.wire_s > SHORT_S && f64::from(self.looks) * NEW >= 1.0 {
+        // A single tick changes nothing.
+        if self.air_s + self.wire_s > SHORT_S && f64::from(self.ticks) * NEW >= 1.0 {
             self.is_behind_wire = self.wire_s > self.air_s;
         }
     }
@@ -89,14 +90,14 @@ pub(super) struct Radios {
 }
 
 impl Radios {
-    /// Finds the radios whose stations meet a queue of the wire. They share it if there are at
-    /// least two.
+    /// Finds the radios whose stations have a queue on the wire. They share the wire if there are
+    /// at least two.
     pub(super) fn behind_wire<'a>(
         &mut self,
         stations: impl Iterator<Item = &'a Station> + Clone,
     ) -> BTreeSet<Channel> {
         let rows = || stations.clone().flat_map(|station| station.rows.iter().map(move |row| (station, row)));
-        // The wire is the same from each radio: so is its least.
+        // The wire is the same from each radio, and so is its minimum RTT.
         let mut least_us: HashMap<Destination, u32> = HashMap::new();
         for (_, row) in rows().filter(|(_, row)| row.gated.wire.samples > 0) {
             let us = least_us.entry(row.seen.destination).or_insert(u32::MAX);
@@ -115,7 +116,7 @@ impl Radios {
         let there: BTreeSet<Channel> = stations.clone().map(|station| station.channel).collect();
         self.halves.retain(|channel, _| there.contains(channel));
         for (channel, [air_s, wire_s, rows]) in sums {
-            self.halves.entry(channel).or_default().look([air_s / rows, wire_s / rows]);
+            self.halves.entry(channel).or_default().observe([air_s / rows, wire_s / rows]);
         }
         let behind: BTreeSet<Channel> =
             self.halves.iter().filter(|(_, halves)| halves.is_behind_wire).map(|(at, _)| *at).collect();
@@ -128,19 +129,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_where_most_of_it_is_for_seconds() {
+    fn a_queue_is_located_where_most_of_it_stays_for_seconds() {
         let mut halves = Halves::default();
-        (0..7).for_each(|_| halves.look([0.001, 0.030]));
-        assert!(!halves.is_behind_wire, "a few looks do not tell");
-        (0..2).for_each(|_| halves.look([0.001, 0.030]));
+        (0..7).for_each(|_| halves.observe([0.001, 0.030]));
+        assert!(!halves.is_behind_wire, "too few ticks for a decision");
+        (0..2).for_each(|_| halves.observe([0.001, 0.030]));
         assert!(halves.is_behind_wire);
-        halves.look([0.060, 0.030]);
-        assert!(halves.is_behind_wire, "one look that contradicts the mean does not tell");
-        (0..40).for_each(|_| halves.look([0.002, 0.001]));
+        halves.observe([0.060, 0.030]);
+        assert!(halves.is_behind_wire, "one tick that contradicts the mean decides nothing");
+        (0..40).for_each(|_| halves.observe([0.002, 0.001]));
         let before = halves.is_behind_wire;
-        (0..40).for_each(|_| halves.look([0.001, 0.002]));
-        assert_eq!(halves.is_behind_wire, before, "a queue that is too short does not tell");
-        (0..40).for_each(|_| halves.look([0.020, 0.010]));
+        (0..40).for_each(|_| halves.observe([0.001, 0.002]));
+        assert_eq!(halves.is_behind_wire, before, "a queue that is too short decides nothing");
+        (0..40).for_each(|_| halves.observe([0.020, 0.010]));
         assert!(!halves.is_behind_wire);
     }
 }

@@ -1,4 +1,4 @@
-//! The loop around gate and steward: twice a second.
+//! The main loop of an access point's daemon: it runs the gate and the steward twice a second.
 
 use super::air::Air;
 use super::bottleneck::Channel;
@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 use yuzuri_gate::{Gate, GateError, How, Options};
 use yuzuri_policy::{Objective, PolicyConfig};
 
-/// From one tick to the next.
+/// Interval between ticks.
 const PERIOD: Duration = Duration::from_millis(500);
-/// How long a bound lasts: if the daemon dies, all is plain after that.
+/// Lifetime of a bound: if the daemon dies, all connections are unbounded after this time.
 const LASTS: Duration = Duration::from_millis(1500);
 /// How often the stations' rates are read, in ticks.
 const RATES_EACH: u32 = 4;
-/// A status that is older belongs to a daemon that is no more, seconds.
+/// An older status belongs to a daemon that no longer runs, seconds.
 const STALE_S: f64 = 5.0;
 
 /// A gate of the usual size, attached by tcx if the kernel supports it, or always by clsact.
@@ -47,9 +47,9 @@ pub struct ApConfig {
     pub rules: Rules,
     /// The radio of stations for which the kernel does not report it.
     pub radio: Option<RadioConfig>,
-    /// Where certain stations are, with priority over the kernel's reports.
+    /// The location of certain stations, with priority over the kernel's reports.
     pub places: HashMap<StationId, Place>,
-    /// How the gate is made.
+    /// How the gate is created.
     pub gate: Options,
     /// The status file; `None`: none.
     pub status_file: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub struct ApConfig {
     /// hostapd's control socket of each radio between which stations are moved; with fewer than
     /// two, no station is.
     pub hostapd: Vec<PathBuf>,
-    /// The groups of stations that take part by themselves; `None`: each is spoken for.
+    /// The groups of stations that run yuzuri themselves; `None`: the gate acts for every station.
     pub group: Option<ApGroup>,
 }
 
@@ -93,14 +93,14 @@ pub struct ApLoop {
     passes_by: Option<String>,
     steerer: Option<Steerer>,
     groups: Option<Groups>,
-    looks: u32,
+    ticks: u32,
     next: Instant,
     status: ApStatus,
     problems: Vec<String>,
     /// The devices, as they were when the gate was attached.
     indices: Vec<(String, Option<u32>)>,
     metrics_failed: Option<String>,
-    /// Without bounds, and with them.
+    /// The stations' figures without bounds, and with them.
     figures: [Figures; 2],
     text: TextCell,
 }
@@ -135,7 +135,7 @@ impl ApLoop {
             passes_by: None,
             steerer,
             groups,
-            looks: 0,
+            ticks: 0,
             next: Instant::now(),
             status: ApStatus::default(),
             problems: Vec::new(),
@@ -167,7 +167,7 @@ impl ApLoop {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
-            // A signal does not end a sleep early enough for the user; this does.
+            // Sleep in short steps, because a signal does not end a sleep immediately.
             let nap = left.min(Duration::from_millis(50));
             match &mut self.groups {
                 Some(groups) => {
@@ -177,18 +177,18 @@ impl ApLoop {
                 None => std::thread::sleep(nap),
             }
         }
-        // After a pause of the machine, missed ticks are not made up for.
+        // After a suspend, missed ticks are skipped.
         self.next = (self.next + PERIOD).max(Instant::now());
         self.problems.clear();
         self.problems.extend(self.metrics_failed.take());
-        self.look();
+        self.tick();
         self.problems.extend(self.passes_by.clone());
         self.problems.extend(self.groups.iter().flat_map(Groups::problems));
         self.publish();
     }
 
-    fn look(&mut self) {
-        let asks_rates = self.looks.is_multiple_of(RATES_EACH);
+    fn tick(&mut self) {
+        let asks_rates = self.ticks.is_multiple_of(RATES_EACH);
         if asks_rates {
             let heard = self.ask_drivers();
             self.air.hear(yuzuri_kernel::clock::mono_ns(), heard);
@@ -196,7 +196,7 @@ impl ApLoop {
             let now_s = clock::now().since_beginning().as_secs_f64();
             self.passes_by = self.bypass.problem(now_s, &self.config.devices, seen);
         }
-        self.looks = self.looks.wrapping_add(1);
+        self.ticks = self.ticks.wrapping_add(1);
         let flows = match self.gate.flows() {
             Ok(flows) => flows,
             Err(error) => return self.problems.push(error.to_string()),
@@ -206,7 +206,7 @@ impl ApLoop {
             Vec::new()
         });
         let (config, air) = (&self.config, &self.air);
-        // Members of one named group receive one summary, on whatever radio they are.
+        // All members of a named group receive the same summary, whatever their radio.
         let is_one_group = config.group.as_ref().is_some_and(|group| group.group.is_some());
         let place = |station: StationId| {
             let known = config.places.get(&station).copied().unwrap_or_else(|| air.place(station.0));
@@ -220,7 +220,7 @@ impl ApLoop {
             let members = groups.hear(now, |station| steward.weight_of(station));
             steward.hear(members);
         }
-        let plan = self.steward.look(now, now_ns, &flows, &others, place);
+        let plan = self.steward.tick(now, now_ns, &flows, &others, place);
         if let Some(groups) = &mut self.groups {
             let steward = &self.steward;
             groups.publish(now, |channel| steward.summary_for(channel));
@@ -241,7 +241,7 @@ impl ApLoop {
         let Some(steerer) = &mut self.steerer else { return };
         let sending: Vec<Sending> = self
             .steward
-            .willing()
+            .with_backlog()
             .filter(|(id, _)| !self.steward.is_exempt(*id))
             .map(|(id, rate_bps)| Sending {
                 id,
@@ -251,7 +251,7 @@ impl ApLoop {
             .collect();
         steerer.set_dry_run(self.config.dry_run);
         let now = clock::now().since_beginning();
-        if let Err(error) = steerer.look(now, self.steward.is_limited_by_air(), &sending) {
+        if let Err(error) = steerer.tick(now, self.steward.is_limited_by_air(), &sending) {
             self.problems.push(error.to_string());
         }
     }
@@ -301,7 +301,7 @@ impl ApLoop {
         let text = serde_json::to_string(&self.status).unwrap_or_default();
         self.text.write(&text);
         let Some(file) = &self.config.status_file else { return };
-        // Readers of the status see that it is old.
+        // Readers notice that the status is out of date.
         let _ = folder::replace(file, &text);
         if let Some(file) = &self.config.metrics_file {
             let written = folder::replace(file, &ap_metrics(&self.status));
@@ -310,8 +310,8 @@ impl ApLoop {
         }
     }
 
-    /// From the next tick on, only reports what it would do, or sets bounds. Existing bounds
-    /// expire.
+    /// Sets, from the next tick on, whether the daemon only reports what it would do. Existing
+    /// bounds expire.
     pub fn set_dry_run(&mut self, dry_run: bool) {
         if let Some(groups) = &mut self.groups {
             groups.lead(!dry_run);
@@ -319,7 +319,7 @@ impl ApLoop {
         self.config.dry_run = dry_run;
     }
 
-    /// From the next tick on, certain stations are at these places, whatever the kernel reports.
+    /// Sets, from the next tick on, the location of certain stations, whatever the kernel reports.
     pub fn place(&mut self, places: HashMap<StationId, Place>) {
         self.config.places = places;
     }
@@ -332,8 +332,8 @@ impl ApLoop {
         self.steward.choose(self.config.policy, rules);
     }
 
-    /// A device that is gone, or was recreated: its gate is gone, and attaching it again needs
-    /// privileges that were dropped.
+    /// A device that was removed or recreated. Its gate is gone, and attaching it again needs
+    /// privileges that the daemon has dropped.
     pub fn lost_device(&self) -> Option<&str> {
         let lost = self.indices.iter().find(|(device, before)| index(device) != *before);
         lost.map(|(device, _)| device.as_str())
@@ -349,8 +349,8 @@ impl ApLoop {
         &self.status
     }
 
-    /// Lets every connection go step by step, for 5 s at most or until `hurry` is set, and takes
-    /// the gate away.
+    /// Releases every connection step by step, for at most 5 s or until `hurry` is set, and removes
+    /// the gate.
     pub fn leave(mut self, hurry: &AtomicBool) {
         if let Some(groups) = &mut self.groups {
             groups.leave();
@@ -359,7 +359,7 @@ impl ApLoop {
             let until = Instant::now() + Duration::from_secs(5);
             while Instant::now() < until && !hurry.load(Ordering::Relaxed) {
                 let Ok(flows) = self.gate.flows() else { break };
-                let plan = self.steward.let_go(&flows);
+                let plan = self.steward.release_all(&flows);
                 self.enforce(&plan);
                 if plan.flows.is_empty() {
                     break;

@@ -1,11 +1,11 @@
-//! Whether this machine can be an access point that shares, for `yuzuri doctor`.
+//! Checks for `yuzuri doctor` whether this machine can run `yuzuri ap`.
 
 use super::drivers;
 use yuzuri_gate::{Gate, GateError, Options};
 use yuzuri_kernel::doctor::{Finding, Standing};
 
 /// Loads the gate temporarily without attaching it, looks for mechanisms that forward packets past
-/// it, and asks the drivers of radios what they report of stations.
+/// it, and checks what the drivers of radios report about stations.
 pub fn examine_gate() -> Vec<Finding> {
     let gate = match Gate::load(&Options { flows: 1, ..Options::default() }) {
         Ok(_) => (Standing::Ok, "loads".to_owned(), ""),

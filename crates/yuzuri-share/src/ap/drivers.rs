@@ -1,6 +1,6 @@
-//! What the drivers of this machine's radios report of stations, for `yuzuri doctor`: the shares
-//! need rates, and airtime, retries and queues are for people. What no station shows yet is not
-//! known, unless the driver announces it.
+//! Determines for `yuzuri doctor` what the drivers of this machine's radios report about stations.
+//! Shares need the rates; airtime, retries and queues are shown to people. Without a station that
+//! shows a value, its support is unknown unless the driver announces it.
 
 use crate::wireless::{self, Heard};
 use std::path::Path;
@@ -10,7 +10,7 @@ use yuzuri_kernel::doctor::{Finding, Standing};
 /// airtime that is counted.
 const TXQS: usize = 28;
 const AIRTIME_FAIRNESS: usize = 33;
-/// After so many packets to a station, what a driver counts is no longer nothing.
+/// After this many packets to a station, a counter of 0 means that the driver does not count.
 const COUNTS_AFTER: u32 = 100;
 
 /// Whether a driver reports something; `None`: not known yet.
@@ -30,8 +30,8 @@ impl Provided {
         let announces = |bit: usize| features.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0);
         let shows = |what: fn(&Heard) -> bool| peers.iter().any(what);
         let is_busy = peers.iter().any(|peer| peer.sent.unwrap_or(0) >= COUNTS_AFTER);
-        // What is shown is true; what is not shown of stations that have much traffic is not told,
-        // whatever is announced.
+        // A value that is present is supported. A value that stays absent for stations with much
+        // traffic is not, whatever the driver announces.
         let support = |shown: bool, silent: bool, announced: bool| {
             if shown {
                 Some(true)
@@ -50,7 +50,7 @@ impl Provided {
         }
     }
 
-    /// In words, and what to do.
+    /// The finding as text, with advice.
     fn finding(self, interface: &str, driver: &str) -> Finding {
         let all = [
             ("rate", self.rate),
@@ -176,7 +176,7 @@ mod tests {
             found(&[vec![retries.clone(), packets(2), airtime(0)], all], &[]),
             ok("reports rate, airtime, retries, queue")
         );
-        // As mac80211_hwsim, which has no air.
+        // Like mac80211_hwsim, which does not count airtime.
         let hwsim = vec![rate(), packets(900), retries.clone(), airtime(0), queue()];
         assert_eq!(
             found(std::slice::from_ref(&hwsim), &[]),
@@ -187,7 +187,7 @@ mod tests {
             ok("reports rate, retries, queue; does not report airtime"),
             "announced, and yet not there"
         );
-        // A driver with firmware that counts for itself.
+        // A driver whose firmware has its own counters.
         assert_eq!(
             found(&[vec![packets(900)]], &[]),
             fallback("does not report rate, airtime, retries, queue")
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn without_stations_only_what_is_announced_is_known() {
+    fn without_stations_only_announced_features_are_known() {
         assert_eq!(found(&[], &[]), fallback("not known yet: rate, airtime, retries, queue"));
         assert_eq!(
             found(&[], &announced(&[TXQS, AIRTIME_FAIRNESS])),
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(found(&[], &announced(&[TXQS - 1, AIRTIME_FAIRNESS + 1])), found(&[], &[]));
     }
 
-    /// Of devices that are no radios, as in this test's namespace, nothing is said.
+    /// Devices that are no radios, as in this test's namespace, give no finding.
     #[test]
     fn loopback_is_no_radio() {
         assert_eq!(of_interface(Path::new("/sys/class/net/lo")), None);

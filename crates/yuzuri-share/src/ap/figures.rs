@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 /// The number of ticks that a mean covers: a minute.
-const LOOKS: f64 = 120.0;
+const TICKS: f64 = 120.0;
 
 /// Means over the last minute of ticks of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Seconds of ticks that they are from.
+    /// The time that they cover, seconds.
     pub seconds: f64,
     /// The stations' total rate, payload bit/s.
     pub rate_bps: f64,
@@ -18,7 +18,7 @@ pub struct Figures {
     pub fairness: f64,
 }
 
-/// A station at a tick.
+/// The figures of a station at a tick.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
     pub(super) rate_bps: f64,
@@ -40,8 +40,8 @@ impl Figures {
             return;
         }
         self.seconds += seconds;
-        let looks = (self.seconds / seconds.max(1e-3)).min(LOOKS);
-        let blend = |mean: &mut f64, now: f64| *mean += (now - *mean) / looks;
+        let ticks = (self.seconds / seconds.max(1e-3)).min(TICKS);
+        let blend = |mean: &mut f64, now: f64| *mean += (now - *mean) / ticks;
         blend(&mut self.rate_bps, points.map(|point| point.rate_bps).sum());
         blend(&mut self.rtt_us, total_us / of);
         blend(&mut self.fairness, sum * sum / (n * squares));
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_of_ticks_with_somebody_to_compare() {
+    fn means_cover_ticks_with_at_least_two_busy_stations() {
         let point = |rate_bps: f64, part| Point { rate_bps, rtt_us: 50_000.0, part };
         let mut figures = Figures::default();
         figures.add(0.5, [point(9e6, Some(1.0))].into_iter());

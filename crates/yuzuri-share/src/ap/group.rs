@@ -19,8 +19,8 @@ use yuzuri_policy::{
 };
 
 /// How often devices, addresses and groups are looked up.
-const LOOK: Duration = Duration::from_secs(5);
-/// How long a hardware address of a member is taken for known.
+const REFRESH_EVERY: Duration = Duration::from_secs(5);
+/// How long a member's hardware address is cached.
 const KNOWN: Duration = Duration::from_secs(10);
 
 /// How an access point takes part in the groups of its stations.
@@ -53,9 +53,9 @@ pub(super) struct Groups {
     keys: KeyChain,
     discovery: Discovery,
     places: Vec<Place>,
-    /// Hardware addresses, and until when they are taken for known.
+    /// Cached hardware addresses, and when they expire.
     stations: HashMap<(u32, IpAddr), (StationId, Moment)>,
-    look_at: Moment,
+    refresh_at: Moment,
     batch: Batch,
     out: Vec<Outgoing>,
     leads: bool,
@@ -81,21 +81,21 @@ impl Groups {
             config,
             devices: devices
                 .iter()
-                .map(|device| speaks_by(device))
+                .map(|device| addressed_device(device))
                 .collect::<BTreeSet<_>>()
                 .into_iter()
                 .collect(),
             discovery,
             places: Vec::new(),
             stations: HashMap::new(),
-            look_at: now,
+            refresh_at: now,
             batch: Batch::new(),
             out: Vec::new(),
             leads: true,
             problems: Vec::new(),
             send_error: None,
         };
-        groups.look(now);
+        groups.refresh(now);
         groups.problems.extend(problems);
         Ok(groups)
     }
@@ -117,7 +117,7 @@ impl Groups {
         let sockets = self.places.iter().flat_map(|place| place.sockets.descriptors());
         let mut fds: Vec<PollFd<'_>> = sockets.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         if poll(&mut fds, PollTimeout::from(wait_ms)).is_err() {
-            // A signal; or poll cannot be used, and messages are read at the next tick.
+            // A signal arrived, or `poll` failed; messages are then read at the next tick.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -141,8 +141,8 @@ impl Groups {
             .collect();
         let has_new_key =
             new_notices.iter().map(|notice| self.keys.take(notice)).fold(false, |any, new| any | new);
-        if self.keys.work() || has_new_key || now >= self.look_at {
-            self.look(now);
+        if self.keys.work() || has_new_key || now >= self.refresh_at {
+            self.refresh(now);
         }
         self.send(now);
     }
@@ -163,8 +163,8 @@ impl Groups {
         }
     }
 
-    /// Leads from now on, and returns the reports of all groups' members, by their stations. Each
-    /// member receives its weight.
+    /// Leads from now on, and returns the reports of all groups' members by station. Sends each
+    /// member its weight.
     pub(super) fn hear(
         &mut self,
         now: Moment,
@@ -219,8 +219,8 @@ impl Groups {
     }
 
     /// Looks up devices, addresses and groups.
-    fn look(&mut self, now: Moment) {
-        self.look_at = now + LOOK;
+    fn refresh(&mut self, now: Moment) {
+        self.refresh_at = now + REFRESH_EVERY;
         self.problems.clear();
         let all = match self.discovery.interfaces() {
             Ok(all) => all,
@@ -318,16 +318,16 @@ impl Groups {
     }
 }
 
-/// The device that has the addresses of a device: the bridge of a port.
-fn speaks_by(device: &str) -> String {
+/// The device that has the addresses: for a port, its bridge.
+fn addressed_device(device: &str) -> String {
     let master = std::fs::read_link(format!("/sys/class/net/{device}/master")).ok();
     let name = master.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     name.unwrap_or(device).to_owned()
 }
 
-/// The groups that stations behind a device find by themselves: wired ones by its hardware address,
-/// which is the gateway's, and wireless ones by the BSSID, which is the hardware address of a
-/// radio's device. With the channel of the stations in each.
+/// The groups that stations behind a device find by themselves, with the channel of the stations in
+/// each. Wired stations use the device's hardware address, which is the gateway's; wireless ones
+/// use the BSSID, which is the hardware address of a radio's device.
 fn groups_of(device: &str) -> BTreeMap<GroupId, Channel> {
     let ports = std::fs::read_dir(format!("/sys/class/net/{device}/brif")).into_iter().flatten().flatten();
     let radios = ports

@@ -1,21 +1,21 @@
-//! Whether a station takes part in the group itself, and keeps to the group's shares.
+//! Tracks whether a station is a member of the group itself, and whether it stays within its share.
 
 use serde::{Deserialize, Serialize};
 use yuzuri_policy::Report;
 
 /// A station that carries this multiple of its share while shares are enforced ...
 const BEYOND: f64 = 1.5;
-/// ... for this many consecutive ticks does not keep to it, whatever it reports: longer than a
-/// member needs to receive a smaller share and to drain its windows,
+/// ... for this many consecutive ticks exceeds it, whatever it reports. A member needs less time to
+/// receive a smaller share and to drain its windows.
 const PATIENCE: u32 = 20;
-/// and is bounded like a station without yuzuri for this many ticks.
+/// Such a station is bounded like one without yuzuri for this many ticks.
 const BOUNDED_FOR: u32 = 600;
 
-/// How a station takes part.
+/// How a station takes part in the group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MembershipState {
-    /// It does not: the gate speaks for it.
+    /// It does not: the gate reports for it and bounds it.
     #[default]
     None,
     /// It reports, and bounds itself.
@@ -25,7 +25,7 @@ pub enum MembershipState {
 }
 
 impl MembershipState {
-    /// The word for it on screens: the same as in JSON.
+    /// Its name on screens: the same as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             MembershipState::None => "none",
@@ -39,16 +39,16 @@ impl MembershipState {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Membership {
     is_member: bool,
-    /// Looks in a row in which it carried too much.
+    /// Consecutive ticks in which it carried too much.
     beyond: u32,
-    /// Looks for which it is still bounded.
+    /// Ticks for which it is still bounded.
     bounded: u32,
 }
 
 impl Membership {
     /// Processes a tick: the station's own report, the rate seen by the gate, and its share while
     /// shares are enforced, bit/s.
-    pub(super) fn look(&mut self, own: Option<&Report>, seen_bps: f64, may_bps: Option<f64>) {
+    pub(super) fn observe(&mut self, own: Option<&Report>, seen_bps: f64, may_bps: Option<f64>) {
         self.is_member = own.is_some();
         if !self.is_member {
             *self = Membership::default();
@@ -80,32 +80,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_carries_more_than_its_share_for_long_is_bounded_for_a_while() {
+    fn a_member_above_its_share_for_long_is_bounded_for_a_while() {
         let (mut membership, report) = (Membership::default(), Report::default());
-        membership.look(None, 9e6, Some(1e6));
+        membership.observe(None, 9e6, Some(1e6));
         assert_eq!((membership.bounds_itself(), membership.state()), (false, MembershipState::None));
-        // Not while no share is held, not by a little, and not for a moment.
+        // Not while no share is enforced, not for a small excess, and not for a short one.
         for (bps, may_bps) in [(9e6, None), (1.4e6, Some(1e6)), (9e6, Some(9e6))] {
             for _ in 0..100 {
-                membership.look(Some(&report), bps, may_bps);
+                membership.observe(Some(&report), bps, may_bps);
                 assert!(membership.bounds_itself());
             }
         }
         for _ in 0..19 {
-            membership.look(Some(&report), 2e6, Some(1e6));
+            membership.observe(Some(&report), 2e6, Some(1e6));
         }
-        membership.look(Some(&report), 1e6, Some(1e6));
+        membership.observe(Some(&report), 1e6, Some(1e6));
         assert!(membership.bounds_itself(), "it has come down");
         for _ in 0..20 {
             assert!(membership.bounds_itself());
-            membership.look(Some(&report), 2e6, Some(1e6));
+            membership.observe(Some(&report), 2e6, Some(1e6));
         }
         assert_eq!(membership.state(), MembershipState::Exceeds);
         for _ in 0..599 {
-            membership.look(Some(&report), 2e6, Some(1e6));
+            membership.observe(Some(&report), 2e6, Some(1e6));
             assert!(!membership.bounds_itself());
         }
-        membership.look(Some(&report), 1e6, Some(1e6));
+        membership.observe(Some(&report), 1e6, Some(1e6));
         assert!(membership.bounds_itself(), "it may show that it keeps to it");
     }
 }

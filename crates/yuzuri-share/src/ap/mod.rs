@@ -1,8 +1,10 @@
-//! The daemon of an access point: it speaks for stations that run nothing, and enforces their
-//! shares by the gate ([`yuzuri_gate`]).
+//! The daemon of an access point: it acts for stations without yuzuri, and enforces their shares by
+//! means of the gate ([`yuzuri_gate`]).
 
 mod air;
+mod arrivals;
 mod bottleneck;
+mod bound_trials;
 mod bypass;
 mod daemon;
 mod devices;
@@ -10,18 +12,16 @@ mod doctor;
 mod drivers;
 mod figures;
 mod group;
+mod loss_cause;
 mod membership;
 mod other;
 mod release;
 mod rules;
 mod seat;
-mod stand_off;
 mod status;
 mod steer;
 mod steward;
-mod under_way;
 mod view;
-mod whose_loss;
 
 pub use air::AirStatus;
 pub use bottleneck::Channel;

@@ -1,7 +1,7 @@
 //! A station's traffic without a window to bound: QUIC and other UDP, tunnels. To the policy it is
 //! one more upload of the station, and a token bucket enforces the decision. No I/O and no clock.
 
-use super::under_way::{Arrives, HISTORY_NS, UnderWay, passed_at};
+use super::arrivals::{ArrivalEstimator, Arrives, HISTORY_NS, passed_at};
 use std::collections::VecDeque;
 use yuzuri_gate::OtherSeen;
 use yuzuri_policy::FlowSeen;
@@ -18,7 +18,7 @@ const HELD_BACK_NS: u64 = 10_000_000_000;
 /// window to that fraction (RFC 9438, 4.6).
 const DOES_NOT_ANSWER: f64 = 0.2;
 const CUT: f64 = 0.7;
-const LOOKS: u32 = 20;
+const TICKS: u32 = 20;
 /// Such a sender is left alone for this long, nanoseconds: dropping its packets gains nothing.
 const LEFT_ALONE_NS: u64 = 300_000_000_000;
 /// The rate of a sender that responds to losses rises and falls: if it is limited to its share at
@@ -36,25 +36,25 @@ const CUT_TO: f64 = 0.5;
 /// Payload of a segment, and its packet, bytes.
 const SEGMENT: (u64, f64) = (1448, 1500.0);
 
-/// The ID of its flow. The IDs of connections begin at 1.
+/// Its flow ID. The IDs of connections begin at 1.
 pub(super) const ID: u64 = 0;
 
 /// State of a station's traffic without a window.
 #[derive(Debug, Clone)]
 pub(crate) struct Other {
     last: OtherSeen,
-    looked_ns: u64,
+    observed_ns: u64,
     /// Bytes passed, by tick.
     passed: VecDeque<(u64, f64)>,
-    /// The delivered rate, bytes per second, as far as it is known; and the total, bytes.
+    /// The last known delivery rate, bytes per second; and the total, bytes.
     per_s: f64,
     delivered: f64,
     held_back_ns: Option<u64>,
     vain: u32,
-    /// The maximum that arrived in a tick since this many packets are dropped, bit/s.
+    /// The maximum rate that arrived in a tick since packets are dropped at this rate, bit/s.
     most_bps: f64,
     left_alone_until_ns: u64,
-    looked_for_s: f64,
+    observed_for_s: f64,
     /// The unused part of its share, bits.
     left: f64,
     /// The traffic that arrived, and that passed, since the previous tick, bit/s of IP packets.
@@ -65,11 +65,11 @@ pub(crate) struct Other {
 }
 
 impl Other {
-    /// At its beginning.
+    /// The initial state.
     pub(super) fn new(now_ns: u64, seen: OtherSeen) -> Other {
         Other {
             last: seen,
-            looked_ns: now_ns,
+            observed_ns: now_ns,
             passed: VecDeque::from([(now_ns, 0.0)]),
             per_s: 0.0,
             delivered: 0.0,
@@ -77,7 +77,7 @@ impl Other {
             vain: 0,
             most_bps: 0.0,
             left_alone_until_ns: 0,
-            looked_for_s: 0.0,
+            observed_for_s: 0.0,
             left: 0.0,
             came_bps: 0.0,
             passed_bps: 0.0,
@@ -86,8 +86,8 @@ impl Other {
     }
 
     /// Processes the current observation.
-    pub(super) fn look(&mut self, now_ns: u64, seen: OtherSeen) {
-        let seconds = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
+    pub(super) fn observe(&mut self, now_ns: u64, seen: OtherSeen) {
+        let seconds = now_ns.saturating_sub(self.observed_ns) as f64 / 1e9;
         // A lower value than before: the gate had forgotten the station, and starts counting from
         // zero.
         let since = |now: u64, before: u64| if now >= before { now - before } else { now } as f64;
@@ -100,7 +100,7 @@ impl Other {
         while self.passed.get(1).is_some_and(|(at, _)| now_ns.saturating_sub(*at) > HISTORY_NS) {
             self.passed.pop_front();
         }
-        self.looked_for_s = seconds;
+        self.observed_for_s = seconds;
         if seconds > 0.0 {
             (self.came_bps, self.passed_bps) = (came * 8.0 / seconds, passed * 8.0 / seconds);
         }
@@ -108,20 +108,20 @@ impl Other {
             self.held_back_ns = Some(now_ns);
         }
         self.most_bps = if dropped > DOES_NOT_ANSWER { self.most_bps.max(self.came_bps) } else { 0.0 };
-        // A sender that has responded may lose for a long time: its retransmissions are dropped,
-        // too.
+        // A sender that has reduced its rate may lose packets for a long time, because its
+        // retransmissions are dropped as well.
         self.vain =
             if self.most_bps > 0.0 && self.came_bps >= CUT * self.most_bps { self.vain + 1 } else { 0 };
-        if self.vain == LOOKS {
+        if self.vain == TICKS {
             self.left_alone_until_ns = now_ns.saturating_add(LEFT_ALONE_NS);
             self.vain = 0;
         }
-        (self.last, self.looked_ns) = (seen, now_ns);
+        (self.last, self.observed_ns) = (seen, now_ns);
     }
 
-    /// Whether it is left alone because it ignores losses.
+    /// Whether it is not limited because it ignores losses.
     pub(crate) fn is_left_alone(&self) -> bool {
-        self.looked_ns < self.left_alone_until_ns
+        self.observed_ns < self.left_alone_until_ns
     }
 
     /// Whether enough arrives to fill a queue, and its sender is not known to ignore losses.
@@ -136,7 +136,7 @@ impl Other {
 
     /// Whether its sender appears to have more to send than passes.
     fn is_elastic(&self, share_bps: f64) -> bool {
-        let lately = self.held_back_ns.is_some_and(|at| self.looked_ns.saturating_sub(at) < HELD_BACK_NS);
+        let lately = self.held_back_ns.is_some_and(|at| self.observed_ns.saturating_sub(at) < HELD_BACK_NS);
         lately && !self.is_left_alone() || self.passed_bps >= NEARLY_ALL * share_bps
     }
 
@@ -151,22 +151,22 @@ impl Other {
     pub(super) fn as_flow(
         &mut self,
         like: &FlowSeen,
-        under_way: &UnderWay,
+        arrivals: &ArrivalEstimator,
         share_bps: Option<f64>,
     ) -> Option<FlowSeen> {
-        // An unknown rate is not a lack: the last known rate is used.
-        self.per_s = match under_way.arrives() {
+        // While the rate is unknown, use the last known one.
+        self.per_s = match arrivals.arrives() {
             Arrives::Passed { from_ns, to_ns, in_s, surely } => {
                 self.per_s + (self.passed_between(from_ns, to_ns) / in_s - self.per_s) * surely
             }
             Arrives::Unsure => self.per_s,
             Arrives::Unknown => {
-                let to_ns = self.looked_ns.saturating_sub(u64::from(like.srtt_us) * 1000);
-                let from_ns = to_ns.saturating_sub((self.looked_for_s * 1e9) as u64);
-                self.passed_between(from_ns, to_ns) / self.looked_for_s.max(1e-3)
+                let to_ns = self.observed_ns.saturating_sub(u64::from(like.srtt_us) * 1000);
+                let from_ns = to_ns.saturating_sub((self.observed_for_s * 1e9) as u64);
+                self.passed_between(from_ns, to_ns) / self.observed_for_s.max(1e-3)
             }
         };
-        self.delivered += self.per_s * self.looked_for_s;
+        self.delivered += self.per_s * self.observed_for_s;
         let is_elastic = share_bps.is_some_and(|share_bps| self.is_elastic(share_bps));
         if self.passed_bps < SMALL_BPS && !is_elastic {
             return None;
@@ -195,7 +195,7 @@ impl Other {
         let part_bps = part_bps.filter(|_| !self.is_left_alone()).map(|bps| packets(bps) * drained);
         self.left = match part_bps.filter(|_| self.rate_bps.is_some()) {
             Some(bps) => {
-                let left = self.left + (bps - self.passed_bps) * self.looked_for_s;
+                let left = self.left + (bps - self.passed_bps) * self.observed_for_s;
                 left.clamp(0.0, LEFT_S * bps)
             }
             None => 0.0,
@@ -206,18 +206,18 @@ impl Other {
     }
 }
 
-/// The queue on its path.
+/// The queue on the path of such traffic.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queue {
     /// The queue's delay, seconds.
-    pub(super) stands_s: f64,
+    pub(super) queued_s: f64,
     /// The delay that windows may cause.
     pub(super) may_hold_s: f64,
 }
 
 impl Queue {
     fn excess_s(self) -> f64 {
-        (self.stands_s - self.may_hold_s).max(0.0)
+        (self.queued_s - self.may_hold_s).max(0.0)
     }
 
     /// The fraction of a burst that does not delay others: all of it if the queue is within its
@@ -232,7 +232,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const LOOK_NS: u64 = 500_000_000;
+    const TICK_NS: u64 = 500_000_000;
 
     fn like() -> FlowSeen {
         FlowSeen { srtt_us: 60_000, min_rtt_us: 40_000, ..FlowSeen::default() }
@@ -242,28 +242,28 @@ mod tests {
     struct Sender {
         seen: OtherSeen,
         other: Other,
-        under_way: UnderWay,
+        arrivals: ArrivalEstimator,
         now_ns: u64,
     }
 
     impl Sender {
         fn new() -> Sender {
             let seen = OtherSeen { mac: [2; 6], ..OtherSeen::default() };
-            Sender { seen, other: Other::new(0, seen), under_way: UnderWay::default(), now_ns: 0 }
+            Sender { seen, other: Other::new(0, seen), arrivals: ArrivalEstimator::default(), now_ns: 0 }
         }
 
         fn send(&mut self, bps: f64, dropped: f64) {
-            self.now_ns += LOOK_NS;
+            self.now_ns += TICK_NS;
             let packets = bps / 2.0 / 8.0 / 1250.0;
             self.seen.packets += packets as u64;
             self.seen.bytes += packets as u64 * 1250;
             self.seen.dropped += (packets * dropped) as u64;
             self.seen.all_passed += ((packets - packets * dropped) * 1250.0) as u64;
-            self.other.look(self.now_ns, self.seen);
+            self.other.observe(self.now_ns, self.seen);
         }
 
         fn flow(&mut self, share_bps: f64) -> Option<FlowSeen> {
-            self.other.as_flow(&like(), &self.under_way, Some(share_bps))
+            self.other.as_flow(&like(), &self.arrivals, Some(share_bps))
         }
 
         fn limit_to(&mut self, part_bps: Option<f64>) -> Option<u64> {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_no_upload_and_a_large_one_is() {
+    fn a_call_is_not_an_upload_but_a_bulk_transfer_is() {
         let mut call = Sender::new();
         call.send(100_000.0, 0.0);
         assert_eq!(call.flow(5e6), None);
@@ -280,19 +280,19 @@ mod tests {
         upload.send(2e6, 0.0);
         let flow = upload.flow(5e6).unwrap();
         assert!(flow.app_limited, "it takes less than its share");
-        // Everything but the data of the last round trip.
+        // All data except that of the last round trip.
         let delivered = (2_000_000.0 / 8.0 * (0.5 - 0.06) / 1500.0) as u64;
         assert_eq!((flow.delivered, flow.min_rtt_us), (delivered, 40_000));
         upload.send(4.6e6, 0.0);
         assert!(!upload.flow(5e6).unwrap().app_limited);
         assert!(
-            upload.other.as_flow(&like(), &upload.under_way, None).unwrap().app_limited,
+            upload.other.as_flow(&like(), &upload.arrivals, None).unwrap().app_limited,
             "nothing is shared yet"
         );
     }
 
     #[test]
-    fn who_was_dropped_would_take_more_for_a_while() {
+    fn a_sender_counts_as_elastic_for_a_while_after_a_drop() {
         let mut sender = Sender::new();
         sender.send(8e6, 0.05);
         sender.send(2e6, 0.0);
@@ -303,9 +303,9 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_to_losses_is_left_alone() {
+    fn a_sender_that_ignores_losses_is_left_alone() {
         let mut sender = Sender::new();
-        for _ in 0..LOOKS {
+        for _ in 0..TICKS {
             assert!(sender.limit_to(Some(5e6)).is_some());
             sender.send(10e6, 0.5);
         }
@@ -313,18 +313,18 @@ mod tests {
         assert_eq!(sender.limit_to(Some(5e6)), None);
         // A sender that responds in between is not.
         let mut sender = Sender::new();
-        (0..5 * LOOKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
+        (0..5 * TICKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
         assert!(!sender.other.is_left_alone());
     }
 
     /// A sender that has reduced its rate may lose retransmissions for a long time. A sender that
     /// keeps its rate has not responded, however much it loses.
     #[test]
-    fn who_has_come_down_has_answered() {
+    fn a_sender_that_reduced_its_rate_responds_to_losses() {
         for (bps, answers) in [(5e6, true), (20e6, false)] {
             let mut sender = Sender::new();
             sender.send(20e6, 0.6);
-            for _ in 1..LOOKS {
+            for _ in 1..TICKS {
                 assert!(!sender.other.is_left_alone());
                 sender.send(bps, 0.4);
             }
@@ -332,9 +332,9 @@ mod tests {
         }
     }
 
-    /// It may catch up on its unused share, within bounds, and then has its usual share again.
+    /// It may catch up on its unused share within limits, and then has its usual share again.
     #[test]
-    fn who_stayed_below_its_share_catches_up() {
+    fn a_sender_below_its_share_catches_up() {
         let mut sender = Sender::new();
         let share = (5e6 * SEGMENT.1 / SEGMENT.0 as f64) as u64;
         for _ in 0..10 {
@@ -355,10 +355,10 @@ mod tests {
         assert_eq!(sender.limit_to(Some(5e6)), Some(share));
     }
 
-    /// A window carries less behind a longer queue. So does a rate, and an unused share is caught
+    /// A window carries less behind a longer queue, and so must a rate. An unused share is caught
     /// up only if that does not delay others.
     #[test]
-    fn a_queue_that_is_too_long_takes_it_off_the_rate() {
+    fn a_queue_above_its_limit_reduces_the_rate() {
         let mut sender = Sender::new();
         for _ in 0..10 {
             sender.send(3e6, 0.0);
@@ -366,8 +366,8 @@ mod tests {
         }
         let share = 5e6 * SEGMENT.1 / SEGMENT.0 as f64;
         let other = &mut sender.other;
-        let mut at = |stands_s| {
-            other.limit_to(Some(5e6), Queue { stands_s, may_hold_s: 0.020 }).unwrap() as f64 / share
+        let mut at = |queued_s| {
+            other.limit_to(Some(5e6), Queue { queued_s, may_hold_s: 0.020 }).unwrap() as f64 / share
         };
         let parts = [0.0, 0.020, 0.030, 0.040, 0.120, 5.0].map(&mut at);
         assert!(parts.windows(2).all(|two| two[0] >= two[1] - 1e-6), "{parts:?}");
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_has_not_passed_and_a_forgotten_station_begins_anew() {
+    fn dropped_packets_have_not_passed_and_a_forgotten_station_restarts_at_zero() {
         let mut sender = Sender::new();
         sender.send(8e6, 0.5);
         assert!((sender.other.passed_bps / sender.other.came_bps - 0.5).abs() < 0.01);

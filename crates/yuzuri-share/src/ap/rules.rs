@@ -44,9 +44,9 @@ impl FromStr for StationId {
 pub struct StationRule {
     /// Its share relative to others: at weight 2, twice that of an equal station of weight 1.
     pub weight: f64,
-    /// The most that its uploads may take, payload bit/s.
+    /// The limit for all its uploads together, payload bit/s.
     pub max_bps: Option<f64>,
-    /// It is left alone.
+    /// It is never bounded.
     pub exempt: bool,
 }
 
@@ -59,14 +59,14 @@ impl Default for StationRule {
 /// The user's rules. They may change while the daemon runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rules {
-    /// Of certain stations.
+    /// The rules of certain stations.
     pub stations: HashMap<StationId, StationRule>,
-    /// Of all others.
+    /// The rule of all others.
     pub guests: StationRule,
-    /// On which radios ACKs that later ones make redundant are dropped.
+    /// The radios on which ACKs that a later one makes redundant are dropped.
     pub thin_acks: Vec<SlowRadio>,
-    /// Whether traffic without a window (QUIC and other UDP, tunnels) is left alone, instead of
-    /// limited to a share.
+    /// Whether traffic without a window (QUIC and other UDP, tunnels) stays unlimited instead of
+    /// being limited to a share.
     pub no_police: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct ApFile {
     pub dry_run: bool,
     /// The objective of the policy.
     pub objective: Option<Objective>,
-    /// On which radios ACKs are left out.
+    /// The radios on which ACKs are dropped.
     pub thin_acks: Vec<SlowRadio>,
     /// Whether traffic without a window is limited to a share.
     pub police: Option<bool>,
@@ -99,15 +99,15 @@ pub struct ApFile {
     pub aggregation: Option<Spanned<String>>,
     /// The metrics file, for a collector that reads files.
     pub metrics_file: Option<PathBuf>,
-    /// Asks stations to move between the radios if all gain.
+    /// Whether stations are asked to move between the radios if all gain.
     pub steering: SteeringFile,
-    /// The groups of stations that take part by themselves.
+    /// The groups of stations that run yuzuri themselves.
     pub members: MembersFile,
     station: Vec<FileStation>,
     guests: FileRule,
 }
 
-/// Which radios stations are moved between.
+/// The radios between which stations are moved.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SteeringFile {
@@ -236,7 +236,7 @@ impl ApFile {
     }
 }
 
-/// A text that describes no radio.
+/// A text that is not a valid radio.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a radio: write RATE:STANDARD, a rate of 0.1 to 100000 Mbit/s and g, n, ac or ax")]
 pub struct ParseRadioError(String);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_stations_may_have() {
+    fn a_file_sets_weights_and_limits_of_stations() {
         let (file, rules) = parse(
             "interface = [\"br-lan\"]\nobjective = \"latency\"\nthin_acks = [\"g\"]\npolice = false\nrate_mbps = 65.0\n\
              aggregation = \"ht\"\n[[station]]\nmac = \"02:00:00:00:00:01\"\nweight = 2.0\n[[station]]\n\
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn an_error_in_the_file_names_its_position() {
         let station = "[[station]]\nmac = \"02:00:00:00:00:01\"\n";
         for (text, what) in [
             ("interfaces = []", "unknown field"),

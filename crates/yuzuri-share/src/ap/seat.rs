@@ -1,22 +1,22 @@
-//! A station's place in the group of its access point, and the access point's own, which leads it:
-//! all are in one process, and nothing is sent.
+//! The group of an access point's stations, inside one process: no messages are sent. Each station
+//! has a seat, and so has the access point, which leads.
 
 use yuzuri_policy::{Group, Limit, Moment, Report, SendersSeen, Summary};
 
-/// A member's place at one tick.
+/// A member's view of the group at one tick.
 #[derive(Debug)]
 pub(super) struct Seat<'a> {
-    /// Stations.
+    /// The number of stations.
     pub(super) members: u16,
-    /// The station has this part of a usual one's share.
+    /// The station's share relative to that of a station of weight 1.
     pub(super) part: f64,
-    /// It cannot take its share.
+    /// It cannot use its share.
     pub(super) is_limited: bool,
     /// Its report.
     pub(super) report: Option<Report>,
-    /// The access point's alone: the stations' reports.
+    /// The stations' reports; only for the access point's seat.
     pub(super) reports: Option<Vec<&'a Report>>,
-    /// What limits the group, if it is known.
+    /// What limits the group, if that is known.
     pub(super) limit: Option<Limit>,
     /// The access point's last summary.
     pub(super) summary: Option<Summary>,
@@ -24,7 +24,7 @@ pub(super) struct Seat<'a> {
 
 impl Group for Seat<'_> {
     fn report(&mut self, _now: Moment, mut report: Option<Report>) {
-        // A terminal that cannot take its share leaves the rest to the others.
+        // A terminal that cannot use its share leaves the rest to the others.
         if let Some(report) = report.as_mut().filter(|_| self.is_limited) {
             report.elastic = false;
         }
@@ -61,5 +61,5 @@ impl Group for Seat<'_> {
     }
 
     /// All stations are known.
-    fn ask_senders(&mut self, _now: Moment) {}
+    fn challenge_senders(&mut self, _now: Moment) {}
 }

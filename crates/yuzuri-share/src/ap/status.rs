@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use yuzuri_gate::{Counts, Gate, How};
 use yuzuri_policy::{Member, Moment, Rule};
 
-/// Most connections of a station in the status.
+/// Maximum number of connections of a station in the status.
 const MAX_ROWS: usize = 20;
 
 /// The state of a running daemon.
@@ -25,7 +25,7 @@ const MAX_ROWS: usize = 20;
 pub struct ApStatus {
     /// The version of the daemon.
     pub version: String,
-    /// Its process.
+    /// Its process ID.
     pub pid: u32,
     /// When this was written, seconds of `CLOCK_BOOTTIME`.
     pub at_s: f64,
@@ -35,12 +35,12 @@ pub struct ApStatus {
     pub policy: PolicyStatus,
     /// The devices with the gate.
     pub devices: Vec<DeviceStatus>,
-    /// The stations that it knows of.
+    /// The known stations.
     pub stations: Vec<StationStatus>,
     /// Capacity and shares, as announced by a leader; absent before the first tick.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryStatus>,
-    /// The same of each bottleneck, if stations on different radios have different ones.
+    /// The same for each bottleneck, if stations on different radios have different ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bottlenecks: Vec<BottleneckStatus>,
     /// The stations' figures without bounds (`dry_run`, or bounds that do not help); absent: there
@@ -62,11 +62,11 @@ pub struct ApStatus {
     pub problems: Vec<String>,
 }
 
-/// What a group of stations shares.
+/// The bottleneck of a group of stations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BottleneckStatus {
     /// The centre frequency of their radio's channel, MHz; 0: wired stations, or not known. Absent:
-    /// they are on several radios, and share the wire behind these.
+    /// the stations are on several radios and share the wire behind them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_mhz: Option<u32>,
     /// Capacity and shares.
@@ -85,10 +85,10 @@ fn bottlenecks(steward: &Steward) -> Vec<BottleneckStatus> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
-/// A group of stations that take part by themselves.
+/// A group of stations that run yuzuri themselves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApGroupStatus {
-    /// The device that it is behind.
+    /// The device towards its members.
     pub device: String,
     /// Its id, 16 hexadecimal digits.
     pub group: String,
@@ -96,7 +96,7 @@ pub struct ApGroupStatus {
     pub node: String,
     /// Whether this access point leads it.
     pub leads: bool,
-    /// The members that were heard within the last minute, without this access point.
+    /// The members heard within the last minute, without this access point.
     pub members: Vec<MemberStatus>,
     /// Message counters.
     pub messages: MessageCounts,
@@ -129,9 +129,9 @@ pub struct DeviceStatus {
 pub struct StationStatus {
     /// Its hardware address.
     pub station: String,
-    /// The addresses that it was seen with.
+    /// Its observed IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// Whether it is left alone.
+    /// Whether it is exempt from all bounds.
     pub exempt: bool,
     /// Whether it takes part in the group itself.
     #[serde(default)]
@@ -143,11 +143,11 @@ pub struct StationStatus {
     /// Its share, payload bit/s; absent while nothing is shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_bps: Option<u64>,
-    /// Largest mean round-trip time of its uploads since the tick before, µs.
+    /// Largest mean round-trip time of its uploads since the previous tick, µs.
     pub srtt_us: u32,
     /// Uploads.
     pub uploads: u32,
-    /// Of these, bounded ones.
+    /// How many of these are bounded.
     pub bounded: u32,
     /// Its traffic without a window (QUIC and other UDP, tunnels), IP packets, bit/s.
     #[serde(default)]
@@ -155,16 +155,16 @@ pub struct StationStatus {
     /// The limit for that traffic, bit/s; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_rate_bps: Option<u64>,
-    /// It was kept to that, did not answer to losses, and is left alone.
+    /// The traffic was limited, its sender ignored the losses, and it is not limited any more.
     #[serde(default)]
     pub other_left_alone: bool,
-    /// Its radio's driver's report; absent: it is at no radio of this machine.
+    /// The report of its radio's driver; absent: it is not associated with a radio of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub air: Option<AirStatus>,
     /// The centre frequency of its radio's channel, MHz; 0: wired, or not known.
     #[serde(default)]
     pub channel_mhz: u32,
-    /// How many uploads each rule is for.
+    /// The number of uploads by the rule that applies to them.
     pub rules: BTreeMap<String, u32>,
     /// The busiest uploads.
     pub flows: Vec<UploadStatus>,
@@ -193,7 +193,7 @@ pub struct UploadStatus {
     pub advertised_bytes: u32,
     /// The window offered by the server, bytes.
     pub offered_bytes: u32,
-    /// Packets with nothing new.
+    /// Packets without new data.
     pub repeated: u64,
     /// Which rule set the bound.
     pub rule: Rule,
@@ -208,22 +208,22 @@ pub struct SegmentCounts {
     pub up: u64,
     /// Windows lowered.
     pub lowered: u64,
-    /// Segments of connections whose beginning was not seen.
+    /// Segments of connections whose handshake was not observed.
     pub stranger: u64,
-    /// Segments of connections that are never touched.
+    /// Segments of connections that are never modified.
     pub foreign: u64,
     /// Windows that could not be changed.
     pub failed: u64,
     /// ACKs dropped as redundant.
     #[serde(default)]
     pub thinned: u64,
-    /// Packets from stations that no window bounds (QUIC and other UDP, tunnels).
+    /// Packets from stations without a window (QUIC and other UDP, tunnels).
     #[serde(default)]
     pub other: u64,
-    /// Of these, marked.
+    /// Of these, ECN-marked ones.
     #[serde(default)]
     pub marked: u64,
-    /// Dropped.
+    /// Of these, dropped ones.
     #[serde(default)]
     pub dropped: u64,
 }
@@ -323,7 +323,7 @@ impl ApStatus {
         let counts = self.segments;
         writeln!(
             out,
-            "windows lowered {}, ACKs dropped {}; segments of connections whose beginning was not seen {}, \
+            "windows lowered {}, ACKs dropped {}; segments of connections whose handshake was not observed {}, \
              never touched {}\n\
              packets without a TCP window {}, marked {}, dropped {}",
             counts.lowered,
@@ -440,7 +440,7 @@ pub fn ap_metrics(status: &ApStatus) -> String {
         ("windows_lowered", "Windows lowered.", counts.lowered),
         ("windows_failed", "Windows that could not be changed.", counts.failed),
         ("acks_left_out", "ACKs dropped as redundant.", counts.thinned),
-        ("segments_stranger", "Segments of connections whose beginning was not seen.", counts.stranger),
+        ("segments_stranger", "Segments of connections whose handshake was not observed.", counts.stranger),
         ("segments_foreign", "Segments of connections that are never touched.", counts.foreign),
         ("other_packets", "Packets from stations without a TCP window.", counts.other),
         ("other_marked", "Of these, marked.", counts.marked),

@@ -1,7 +1,8 @@
-//! Acts for stations without Yuzuri: each is a member of the group whose report the gate makes,
-//! and whose bounds the gate enforces. Capacity and shares are those of `yuzuri-policy`, as on
-//! terminals. No I/O and no clock.
+//! Acts for stations without yuzuri: each is a member of the group, for which the gate creates the
+//! report and enforces the bounds. `yuzuri-policy` determines capacity and shares, as on terminals.
+//! No I/O and no clock.
 
+use super::arrivals::ArrivalEstimator;
 use super::bottleneck::{Bottleneck, Channel, Radios, Sharers};
 use super::figures::Point;
 use super::membership::Membership;
@@ -9,7 +10,6 @@ use super::other::{self, Other, Queue};
 use super::release::Release;
 use super::rules::{Rules, StationId};
 use super::seat::Seat;
-use super::under_way::UnderWay;
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -20,9 +20,9 @@ use yuzuri_policy::{
     Terminal,
 };
 
-/// A connection silent for this long is not part of a tick, nanoseconds.
+/// A connection that is silent for this long is not part of a tick, nanoseconds.
 const SILENT_NS: u64 = 10_000_000_000;
-/// A station silent for this many ticks is forgotten.
+/// A station that is silent for this many ticks is forgotten.
 const GONE_AFTER: u32 = 240;
 /// The largest segment, for connections whose size is not known yet, bytes.
 const SEGMENT_BYTES: u32 = 1460;
@@ -31,7 +31,7 @@ const SEGMENT_BYTES: u32 = 1460;
 /// mostly the measurement's granularity.
 const MIN_SEGMENTS: u32 = 4;
 const MIN_RTT_US: u32 = 2_000;
-/// If ACKs are thinned, one for at least this many segments goes down.
+/// If ACKs are thinned, one ACK for at least this many segments is forwarded.
 const THIN_SEGMENTS: u32 = 8;
 
 /// A connection of a station, at the last tick.
@@ -40,22 +40,22 @@ pub(crate) struct Row {
     pub(crate) key: FlowKey,
     pub(crate) gated: Gated,
     pub(crate) seen: FlowSeen,
-    /// Mean round-trip times since the tick before, between gate and station, and gate and server,
-    /// µs.
+    /// Mean round-trip times since the previous tick, between gate and station, and between gate
+    /// and server, µs.
     pub(crate) halves_us: [u64; 2],
     pub(crate) why: Rule,
     /// Its bound, bytes.
     pub(crate) bytes: Option<u32>,
 }
 
-/// A station that the gate speaks for.
+/// A station.
 #[derive(Debug)]
 pub(crate) struct Station {
     sharer: Terminal,
     pub(crate) radio: RadioHint,
     pub(super) channel: Channel,
     pub(super) bottleneck: Bottleneck,
-    /// Its ACKs may be thinned.
+    /// Whether its ACKs may be thinned.
     pub(crate) is_thinned: bool,
     pub(crate) addresses: BTreeSet<IpAddr>,
     pub(crate) report: Option<Report>,
@@ -64,7 +64,7 @@ pub(crate) struct Station {
     pub(crate) other: Option<Other>,
     /// Its share, payload bit/s, with its weight and its limit.
     pub(crate) share_bps: Option<f64>,
-    /// Whether it takes part in the group: it reports, and bounds itself.
+    /// Whether it is a member of the group itself: it reports, and bounds its own uploads.
     pub(crate) membership: Membership,
     silent: u32,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Station {
 pub struct Plan {
     /// The bounds of connections.
     pub flows: Vec<(FlowKey, Bound)>,
-    /// Connections that are free from now on.
+    /// Connections that are unbounded from now on.
     pub free: Vec<FlowKey>,
     /// The bound for new connections of known stations, bytes.
     pub stations: Vec<(IpAddr, u32)>,
@@ -82,7 +82,7 @@ pub struct Plan {
     pub others: Option<u32>,
     /// The rates for stations' traffic without a window, bit/s.
     pub rates: Vec<(StationId, u64)>,
-    /// Stations that may send as much of that as they want, from now on.
+    /// Stations whose traffic without a window is unlimited from now on.
     pub unpoliced: Vec<StationId>,
 }
 
@@ -92,7 +92,7 @@ pub struct Steward {
     config: PolicyConfig,
     rules: Rules,
     view: View,
-    looked: Moment,
+    ticked_at: Moment,
     pub(crate) stations: BTreeMap<StationId, Station>,
     radios: Radios,
     /// Stations that share a bottleneck.
@@ -101,12 +101,12 @@ pub struct Steward {
     held: HashMap<FlowKey, u32>,
     releasing: HashMap<FlowKey, Release>,
     decisions: Vec<Decision>,
-    under_way: UnderWay,
-    /// What stations that take part reported last.
+    arrivals: ArrivalEstimator,
+    /// The last reports of stations that are members themselves.
     members: BTreeMap<StationId, Report>,
 }
 
-/// Where a station is.
+/// The location of a station.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Place {
     /// Its radio, if it is known.
@@ -116,42 +116,41 @@ pub struct Place {
 }
 
 impl Steward {
-    /// Before the first tick.
+    /// The state before the first tick.
     pub fn new(config: PolicyConfig, rules: Rules) -> Steward {
         Steward {
             config,
             rules,
             view: View::default(),
-            looked: Moment::default(),
+            ticked_at: Moment::default(),
             stations: BTreeMap::new(),
             radios: Radios::default(),
             sharers: BTreeMap::new(),
             held: HashMap::new(),
             releasing: HashMap::new(),
             decisions: Vec::new(),
-            under_way: UnderWay::default(),
+            arrivals: ArrivalEstimator::default(),
             members: BTreeMap::new(),
         }
     }
 
-    /// From the next tick on these stations take part: each reports for itself, and bounds its own
-    /// uploads.
+    /// Sets, from the next tick on, which stations are members themselves: each of them reports,
+    /// and bounds its own uploads.
     pub fn hear(&mut self, members: BTreeMap<StationId, Report>) {
         self.members = members;
     }
 
-    /// Whether a station is left alone.
+    /// Whether a station is exempt from all bounds.
     pub(crate) fn is_exempt(&self, station: StationId) -> bool {
         self.rules.of(station).exempt
     }
 
-    /// Continues with other rules and another objective. The state of stations and of the path
-    /// stays.
+    /// Continues with other rules and another objective. The state of stations and path is kept.
     pub(crate) fn choose(&mut self, config: PolicyConfig, rules: Rules) {
         if config != self.config {
             let sharers = self.stations.values_mut().map(|station| &mut station.sharer);
             let leaders = self.sharers.values_mut().map(|sharers| &mut sharers.leader);
-            sharers.chain(leaders).for_each(|sharer| sharer.choose(self.looked, config));
+            sharers.chain(leaders).for_each(|sharer| sharer.choose(self.ticked_at, config));
         }
         (self.config, self.rules) = (config, rules);
     }
@@ -161,8 +160,8 @@ impl Steward {
         self.rules.of(station).weight
     }
 
-    /// The stations that would send more than they can, with their rates, payload bit/s.
-    pub(crate) fn willing(&self) -> impl Iterator<Item = (StationId, u64)> {
+    /// The stations that have more to send than they can, with their rates, payload bit/s.
+    pub(crate) fn with_backlog(&self) -> impl Iterator<Item = (StationId, u64)> {
         let reports = self.stations.iter().filter_map(|(id, station)| Some((*id, station.report.as_ref()?)));
         reports.filter(|(_, report)| report.elastic).map(|(id, report)| (id, report.rate_bps))
     }
@@ -181,7 +180,7 @@ impl Steward {
 
     /// Observes all connections, at `now_ns` of `CLOCK_MONOTONIC`, and decides for each. `place`
     /// returns where a station is. `others`: the stations' traffic without a window.
-    pub fn look(
+    pub fn tick(
         &mut self,
         now: Moment,
         now_ns: u64,
@@ -197,7 +196,7 @@ impl Steward {
         for flow in
             flows.iter().filter(|flow| flow.up_bytes > 0 && now_ns.saturating_sub(flow.last_ns) < SILENT_NS)
         {
-            let Some(seen) = self.view.look(now_ns, flow) else { continue };
+            let Some(seen) = self.view.observe(now_ns, flow) else { continue };
             let id = StationId(flow.mac);
             let station = self.stations.entry(id).or_insert_with(|| Station::new(self.config));
             station.addresses.insert(flow.key.station().ip());
@@ -207,16 +206,16 @@ impl Steward {
             station.rows.push(row);
         }
         let gated = self.stations.values().flat_map(|station| &station.rows).map(|row| &row.gated);
-        self.under_way.look(now_ns, gated, others);
+        self.arrivals.observe(now_ns, gated, others);
         for seen in others.iter().filter(|seen| now_ns.saturating_sub(seen.last_ns) < SILENT_NS) {
             let station =
                 self.stations.entry(StationId(seen.mac)).or_insert_with(|| Station::new(self.config));
             match &mut station.other {
-                Some(other) => other.look(now_ns, *seen),
+                Some(other) => other.observe(now_ns, *seen),
                 none => *none = Some(Other::new(now_ns, *seen)),
             }
         }
-        // Also whose connections began before the gate, which then knows nothing of them.
+        // This includes members whose connections are older than the gate, which it cannot see.
         for id in self.members.keys() {
             self.stations.entry(*id).or_insert_with(|| Station::new(self.config));
         }
@@ -233,20 +232,20 @@ impl Steward {
             station.is_thinned = radio.is_some_and(|radio| {
                 self.rules.thin_acks.iter().any(|slow| slow.aggregation() == radio.aggregation)
             });
-            // In the order of their beginning, as a kernel walks through its own.
+            // In the order in which they began, like a kernel walk.
             station.rows.sort_by_key(|row| row.seen.id);
         }
         self.stations.retain(|_, station| station.silent < GONE_AFTER);
         let mut plan = Plan::default();
-        let seconds = now.since(self.looked).as_secs_f64();
-        self.looked = now;
+        let seconds = now.since(self.ticked_at).as_secs_f64();
+        self.ticked_at = now;
         self.part_by_bottleneck(now);
         for (bottleneck, mut sharers) in std::mem::take(&mut self.sharers) {
             self.decide(now, seconds, bottleneck, &mut sharers, &mut plan);
             self.sharers.insert(bottleneck, sharers);
         }
         if self.config.name != PolicyName::Off {
-            self.expect_new_ones(&mut plan);
+            self.bound_new_connections(&mut plan);
         }
         plan
     }
@@ -265,11 +264,11 @@ impl Steward {
         let buckets = self.buckets(at);
         let here = self.stations.values_mut().filter(|station| is_here(station));
         let rows = here.flat_map(|station| &mut station.rows).map(|row| &mut row.seen);
-        sharers.whose_loss.look(buckets, is_lossy, seconds, rows);
+        sharers.loss_cause.observe(buckets, is_lossy, seconds, rows);
         let here = self.stations.values().filter(|station| is_here(station));
         let rows = here.flat_map(|station| &station.rows).map(|row| &row.seen);
-        let stands_off = sharers.stand_off.look(is_lossy, part, rows);
-        sharers.stands_off = stands_off;
+        let is_suspended = sharers.bound_trials.observe(is_lossy, part, rows);
+        sharers.is_suspended = is_suspended;
         let holds = sharers.holds();
         let usual = self.usual_flow(at);
         for (id, station) in self.stations.iter_mut().filter(|(_, station)| is_here(station)) {
@@ -282,7 +281,7 @@ impl Steward {
             station.share_bps = share_bps;
             seen.extend(station.other.as_mut().and_then(|other| {
                 let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
-                other.as_flow(like.or(usual.as_ref())?, &self.under_way, share_bps)
+                other.as_flow(like.or(usual.as_ref())?, &self.arrivals, share_bps)
             }));
             let is_limited = wanted_bps.is_some_and(|bps| bps > most_bps);
             let part =
@@ -291,20 +290,20 @@ impl Steward {
             let mut seat =
                 Seat { members, part, is_limited, report: None, reports: None, limit: None, summary };
             station.sharer.tick(now, &seen, station.radio, Some(&mut seat), &mut self.decisions);
-            // The gate sees the rate of a member's uploads, the member what holds them back.
+            // The gate sees the rate of a member's uploads; the member knows what limits them.
             let seen_bps = seat.report.as_ref().map_or(0, |report| report.rate_bps);
-            let may_bps = wanted_bps.filter(|_| holds && !stands_off);
-            station.membership.look(self.members.get(id), seen_bps as f64, may_bps);
+            let may_bps = wanted_bps.filter(|_| holds && !is_suspended);
+            station.membership.observe(self.members.get(id), seen_bps as f64, may_bps);
             station.report = match self.members.get(id) {
                 Some(own) => {
                     let other_bps = station.other.as_ref().map_or(0.0, |other| other.passed_bps);
                     let rate_bps = own.rate_bps.saturating_add(other_bps as u64);
-                    // A station that cannot take its share leaves the rest to the others.
+                    // A station that cannot use its share leaves the rest to the others.
                     Some(Report { rate_bps, elastic: own.elastic && !is_limited, ..own.clone() })
                 }
                 None => seat.report,
             };
-            if stands_off {
+            if is_suspended {
                 let plain = |d: &mut Decision| (d.bound, d.why) = (yuzuri_policy::Bound::NONE, Rule::GaveUp);
                 self.decisions.iter_mut().for_each(plain);
             }
@@ -313,13 +312,14 @@ impl Steward {
             let most_bytes = rule.max_bps.filter(|_| !is_exempt).map(|bps| most_in_flight(bps, &seen));
             if let Some(other) = &mut station.other {
                 let was_policed = other.rate_bps.is_some();
-                // Each that would take more has as much.
+                // Every upload that would send more has the same share.
                 let shares = |d: &&Decision| matches!(d.why, Rule::Share | Rule::Probe | Rule::Doubt);
-                let willing = self.decisions.iter().filter(shares).count();
+                let with_backlog = self.decisions.iter().filter(shares).count();
                 let decided = self.decisions.iter().find(|d| d.flow == other::ID).filter(shares);
                 let may = !self.rules.no_police && !is_exempt;
-                let part_bps = share_bps.filter(|_| may && decided.is_some()).map(|bps| bps / willing as f64);
-                // A limit holds while nothing is shared, too.
+                let part_bps =
+                    share_bps.filter(|_| may && decided.is_some()).map(|bps| bps / with_backlog as f64);
+                // A limit also applies while nothing is shared.
                 let part_bps = part_bps.or(rule.max_bps.filter(|_| may));
                 let like = seen.iter().max_by_key(|flow| flow.cwnd).filter(|flow| flow.min_rtt_us > 0);
                 let queue = sharers.summary.as_ref().zip(like.or(usual.as_ref()));
@@ -361,7 +361,7 @@ impl Steward {
                 }
             }
         }
-        let heard = self.reach_the_gate(at, most_bps as f64);
+        let heard = self.with_dropped_traffic(at, most_bps as f64);
         let reports = heard.iter().collect();
         let mut seat = Seat {
             members,
@@ -383,9 +383,9 @@ impl Steward {
         all.filter(|flow| flow.min_rtt_us > 0).max_by_key(|flow| flow.cwnd)
     }
 
-    /// Releases every connection: as `look`, but nothing is bounded any more. Empty as soon as all
-    /// are free.
-    pub(crate) fn let_go(&mut self, flows: &[Gated]) -> Plan {
+    /// Releases every connection: like `tick`, but without new bounds. The plan is empty once all
+    /// are unbounded.
+    pub(crate) fn release_all(&mut self, flows: &[Gated]) -> Plan {
         let mut plan = Plan::default();
         let by_key: HashMap<&FlowKey, &Gated> = flows.iter().map(|flow| (&flow.key, flow)).collect();
         for (id, station) in &mut self.stations {
@@ -419,12 +419,12 @@ fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
     (bytes as u32).max(MIN_SEGMENTS * SEGMENT_BYTES)
 }
 
-/// The queue that a connection meets.
+/// The queue on a connection's path.
 fn queue_of(summary: &Summary, flow: &FlowSeen) -> Queue {
-    // A latecomer's least contains others' queues.
+    // A latecomer's minimum RTT includes other senders' queues.
     let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
-    let stands_us = flow.srtt_us.saturating_sub(group_us.min(flow.min_rtt_us));
-    Queue { stands_s: f64::from(stands_us) / 1e6, may_hold_s: f64::from(summary.queue_us) / 1e6 }
+    let queued_us = flow.srtt_us.saturating_sub(group_us.min(flow.min_rtt_us));
+    Queue { queued_s: f64::from(queued_us) / 1e6, may_hold_s: f64::from(summary.queue_us) / 1e6 }
 }
 
 impl Station {
@@ -447,7 +447,7 @@ impl Station {
 }
 
 mod groups;
-mod new_ones;
+mod new_connections;
 mod policed;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! The gate's view of a connection, in the policy's terms: as the station's own kernel would report
-//! it.
+//! Converts the gate's view of a connection to the policy's terms: as the station's own kernel
+//! would report it.
 
 use crate::flows::destination;
 use std::collections::HashMap;
@@ -11,21 +11,20 @@ use yuzuri_policy::FlowSeen;
 const USUAL_MSS: u32 = 1448;
 /// Time stamps in each segment, bytes.
 const STAMPS: u32 = 12;
-/// A station that leaves fewer than this many segments of its window unused, beyond those that ACKs
-/// in transit admit, is held back by it.
+/// If fewer than this many segments of the window are unused, beyond those that ACKs in transit
+/// admit, the window limits the station.
 const ROOM_SEGMENTS: u64 = 3;
-/// A station that had nothing in flight for this part of a tick, beyond the time that an ACK takes
-/// to it and data back, is held back by its application.
+/// If nothing was in flight for this fraction of a tick, beyond the time that an ACK takes to the
+/// station and data takes back, the application limits the station.
 const QUIET: f64 = 0.25;
 
-/// A bounded station that uses less than this fraction of its window, and neither grows nor loses
-/// for this many round trips and at least this long, is held back by its application: a congestion
-/// window would have grown into the bound.
+/// If a bounded station uses less than this fraction of its window, and its flight neither grows
+/// nor loses segments for this many round trips and at least this long, the application limits it:
+/// a congestion window would have grown up to the bound.
 const UNUSED: f64 = 0.6;
 const ROUND_TRIPS_UNUSED: u64 = 8;
 const UNUSED_FOR_NS: u64 = 2_000_000_000;
-/// Growth means a flight larger by this factor; beyond it, the application no longer holds the
-/// station back.
+/// Growth means a flight larger by this factor; beyond it, the application is no longer the limit.
 const GROWS: f64 = 1.1;
 const GROWS_AGAIN: f64 = 1.25;
 
@@ -43,11 +42,11 @@ pub(crate) struct Known {
     pub(crate) id: u64,
     /// Its state at the last tick.
     last: Gated,
-    looked_ns: u64,
+    observed_ns: u64,
     wire_us: u64,
     air_us: u64,
     unused: Option<Unused>,
-    /// Its flight, bytes, when it turned out that its application holds it back.
+    /// Its flight, bytes, when its application was found to be the limit.
     by_application: Option<u64>,
 }
 
@@ -60,7 +59,7 @@ pub(crate) struct View {
 
 impl View {
     /// Processes a connection at `now_ns` of `CLOCK_MONOTONIC`; `None` if it cannot be bounded.
-    pub(crate) fn look(&mut self, now_ns: u64, seen: &Gated) -> Option<FlowSeen> {
+    pub(crate) fn observe(&mut self, now_ns: u64, seen: &Gated) -> Option<FlowSeen> {
         if seen.standing != Standing::Known {
             return None;
         }
@@ -70,7 +69,7 @@ impl View {
             Known::beginning(*last_id, seen)
         };
         let known = self.flows.entry(seen.key).or_insert_with(&mut next);
-        // Another connection between the same ends.
+        // A new connection between the same endpoints.
         if seen.first_ns != known.last.first_ns {
             *known = next();
         }
@@ -78,7 +77,7 @@ impl View {
         known.air_us = seen.air.since(&known.last.air).mean_us().unwrap_or(known.air_us);
         let flow = known.flow(now_ns, seen);
         known.last = seen.clone();
-        known.looked_ns = now_ns;
+        known.observed_ns = now_ns;
         Some(flow)
     }
 
@@ -87,7 +86,7 @@ impl View {
         self.flows.get(key).map_or([0, 0], |known| [known.air_us, known.wire_us])
     }
 
-    /// Forgets connections that the gate does not know any more.
+    /// Forgets connections that the gate no longer tracks.
     pub(crate) fn retain_flows(&mut self, mut is_there: impl FnMut(&FlowKey) -> bool) {
         self.flows.retain(|key, _| is_there(key));
     }
@@ -113,7 +112,7 @@ impl Known {
         Known {
             id,
             last,
-            looked_ns: seen.first_ns,
+            observed_ns: seen.first_ns,
             wire_us: 0,
             air_us: 0,
             unused: None,
@@ -123,20 +122,19 @@ impl Known {
 
     fn flow(&mut self, now_ns: u64, seen: &Gated) -> FlowSeen {
         let mss = segment_bytes(seen);
-        let seconds = now_ns.saturating_sub(self.looked_ns) as f64 / 1e9;
+        let seconds = now_ns.saturating_sub(self.observed_ns) as f64 / 1e9;
         let acked = seen.acked_bytes.saturating_sub(self.last.acked_bytes);
         let rate = if seconds > 0.0 { acked as f64 / seconds } else { 0.0 };
         // The mean flight: data passed the gate, and data on the air.
         let rtt_us = self.wire_us + self.air_us;
         let flight =
             if rtt_us > 0 { (rate * rtt_us as f64 / 1e6) as u64 } else { seen.in_flight_bytes.into() };
-        // The station is not responsible for the unused window while ACKs that move it are in
-        // transit.
+        // While ACKs that move the window are in transit, the station cannot use it.
         let on_its_way = (rate * self.air_us as f64 / 1e6) as u64 + ROOM_SEGMENTS * u64::from(mss);
         let is_bounded = seen.advertised_bytes < seen.offered_bytes;
         let is_full = is_bounded && seen.room_bytes.is_some_and(|room| u64::from(room) <= on_its_way);
-        // A window that holds the station back is its bound on the flight; otherwise only its
-        // flight is known.
+        // If the window is the limit, it is the bound on the flight; otherwise only the flight is
+        // known.
         let window =
             if is_full { u64::from(seen.advertised_bytes) } else { flight.min(seen.advertised_bytes.into()) };
         let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss.into())).unwrap_or(u32::MAX);
@@ -164,21 +162,21 @@ impl Known {
         }
     }
 
-    /// Whether the station has nothing under way for much of the time.
+    /// Whether the station has nothing in flight for much of the time.
     fn is_silent(&self, now_ns: u64, seen: &Gated) -> bool {
-        let looked_ns = now_ns.saturating_sub(self.looked_ns);
-        // Between an ACK of all and the next data lies the way to the station and back, in any
-        // case.
+        let observed_ns = now_ns.saturating_sub(self.observed_ns);
+        // The time between an ACK of everything and the next data includes the way to the station
+        // and back in any case.
         let air_ns = self.air_us * 1000;
         let quiets = u64::from(seen.quiets.wrapping_sub(self.last.quiets));
         let ended_ns = seen.quiet_ns.saturating_sub(self.last.quiet_ns).saturating_sub(quiets * air_ns);
         let going_on_ns = seen.quiet_since_ns.map_or(0, |since| now_ns.saturating_sub(since));
-        let quiet_ns = ended_ns + going_on_ns.saturating_sub(air_ns).min(looked_ns);
-        quiet_ns as f64 > QUIET * looked_ns as f64
+        let quiet_ns = ended_ns + going_on_ns.saturating_sub(air_ns).min(observed_ns);
+        quiet_ns as f64 > QUIET * observed_ns as f64
     }
 
-    /// Whether the station's application sends less than its window allows. `is_open`: it is
-    /// bounded, and the window does not hold it back.
+    /// Whether the station's application sends less than its window allows. `is_open`: the station
+    /// is bounded, and the window is not the limit.
     fn leaves_window(&mut self, now_ns: u64, seen: &Gated, flight: u64, is_open: bool) -> bool {
         let more_than = |factor: f64, before: u64| flight as f64 > factor * before as f64;
         if let Some(before) = self.by_application {

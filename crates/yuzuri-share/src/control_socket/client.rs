@@ -77,12 +77,12 @@ impl Client {
     /// Makes as much progress as possible without blocking.
     pub(super) fn advance(&mut self, responder: &mut Responder) {
         // A client that disconnects early is not an error of the daemon.
-        if self.go_on(responder).is_err_and(|e| e.kind() != ErrorKind::WouldBlock) {
+        if self.step(responder).is_err_and(|e| e.kind() != ErrorKind::WouldBlock) {
             self.stage = Stage::Over;
         }
     }
 
-    fn go_on(&mut self, responder: &mut Responder) -> std::io::Result<()> {
+    fn step(&mut self, responder: &mut Responder) -> std::io::Result<()> {
         let mut part = [0; PART_BYTES];
         for _ in 0..MAX_PARTS_IN_A_ROW {
             match &mut self.stage {
@@ -160,7 +160,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn who_waited_for_all_flows_has_all_the_time_to_take_them() {
+    fn a_client_that_waited_for_all_flows_gets_the_full_time_limit_to_read_them() {
         let (own, mut theirs) = UnixStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
         theirs.write_all(b"\"status-all\"").unwrap();

@@ -19,7 +19,7 @@ const MAX_ACCEPTS_IN_A_ROW: usize = 64;
 /// How long a listener is not polled after the process ran out of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Poll interval for the status with all flows while a client waits for it.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// A listener and its clients, oldest first. A listener never replaces another listener's clients.
 pub(super) struct Counter {
@@ -107,8 +107,8 @@ fn wait(counters: &mut [Counter], responder: &mut Responder, stop: &PipeReader) 
     for counter in counters.iter_mut() {
         counter.paused_until = counter.paused_until.filter(|until| *until > now);
         let deadlines = counter.clients.iter().map(|client| client.deadline).min();
-        let look = counter.awaits_all().then(|| now + LOOK);
-        next = next.into_iter().chain(deadlines).chain(counter.paused_until).chain(look).min();
+        let poll_at = counter.awaits_all().then(|| now + POLL_EVERY);
+        next = next.into_iter().chain(deadlines).chain(counter.paused_until).chain(poll_at).min();
     }
     for counter in counters.iter() {
         let accepts = if counter.paused_until.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };

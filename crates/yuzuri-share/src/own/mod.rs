@@ -85,7 +85,7 @@ impl OwnSockets {
         let sockets = self.clone();
         Shown::new(move |connection| {
             if let Err(error) = sockets.add(connection.socket, Some(connection.gate)) {
-                eprintln!("yuzuri: sharing: a connection takes no part: {error}");
+                eprintln!("yuzuri: sharing: a connection does not take part: {error}");
             }
         })
     }
@@ -95,7 +95,7 @@ impl OwnSockets {
         self.0.lock().retain_mut(|held| {
             let Some(socket) = held.socket.upgrade() else { return false };
             // A closed socket returns an error; it is removed when its owner drops it.
-            if let Ok(info) = held.look(socket.as_fd())
+            if let Ok(info) = held.read_info(socket.as_fd())
                 && info.open
             {
                 out.push(info.flow);
@@ -131,7 +131,7 @@ impl OwnSockets {
 }
 
 impl Held {
-    fn look(&mut self, fd: BorrowedFd<'_>) -> io::Result<Info> {
+    fn read_info(&mut self, fd: BorrowedFd<'_>) -> io::Result<Info> {
         let socket = SockRef::from(&fd);
         let address = |address: socket2::SockAddr| {
             let address = address.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;

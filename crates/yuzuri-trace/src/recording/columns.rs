@@ -227,7 +227,7 @@ const AFTER: [Column; 32] = [
         Bool,
         Event,
         "",
-        "the congestion control does not tell",
+        "the congestion control does not report it",
         "the window control's upper bound holds the congestion window",
     ),
     column("cpu", U16, EventAndAccount, "", "account: of all CPUs together", "the CPU; 0 where polled"),

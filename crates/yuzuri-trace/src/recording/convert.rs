@@ -88,7 +88,7 @@ pub struct Beside<'a> {
 /// `beside` is an additional column. `progress` is called after each batch with the bytes read and
 /// the rows written so far.
 ///
-/// A truncated or damaged recording is converted up to that position; [`Converted`] says so.
+/// A truncated or damaged recording is converted up to that position; [`Converted`] reports that.
 ///
 /// # Errors
 /// If the result cannot be written.

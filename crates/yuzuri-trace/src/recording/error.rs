@@ -34,7 +34,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// The file could not be extended. Everything written before is complete and readable.
-    #[error("cannot add to the recording {}: {source}; what it holds so far is readable; {}", path.display(), advice(source))]
+    #[error("cannot add to the recording {}: {source}; its content so far is readable; {}", path.display(), advice(source))]
     Write {
         /// The file.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum RecordError {
 fn advice(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free some space there: recording goes on by itself as soon as there is room"
+            "free some space there: recording continues by itself as soon as there is space"
         }
         io::ErrorKind::FileTooLarge => {
             "the limit on file sizes is reached (ulimit -f, or the file system's own)"
@@ -92,7 +92,7 @@ pub enum ReadError {
     NotARecording {
         /// The file.
         name: String,
-        /// What it looks like.
+        /// The apparent format.
         why: String,
     },
     /// A later Yuzuri wrote it in a format unknown to this one.

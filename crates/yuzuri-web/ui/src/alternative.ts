@@ -19,7 +19,7 @@ function shape(flow: Drawn, panel: Panel | undefined, n: number): string {
   if (columns === undefined) return "";
   let least = Infinity;
   for (const value of columns.cwnd) if (value !== null && value < least) least = value;
-  if (least === Infinity) return "Nothing is known about this period.";
+  if (least === Infinity) return "There is no data for this period.";
   const parts = [`cwnd ${least} to ${columns.most.cwnd} segments`, `throughput up to ${rate(columns.most.rate)}`];
   if (columns.most.rtt > 0) parts.push(`srtt up to ${timeUs(columns.most.rtt)}`);
   let [resent, timeouts] = [0, 0];
@@ -36,7 +36,7 @@ function values(flow: Drawn, panel: Panel | undefined, n: number): string {
   const at = state.cursor ?? Math.min(state.view.to, flow.end);
   const reading = read(flow, panel, n, at, flows.all.get(flow.id)?.row);
   const when = state.cursor === undefined && state.follow && state.link.state === "open" ? "Now" : `At ${timeText(at, 3)}`;
-  if (reading === undefined) return `${when}: nothing is known.`;
+  if (reading === undefined) return `${when}: no data.`;
   return `${when}: cwnd ${reading.cwnd}, ssthresh ${reading.ssthresh}, ${reading.bounds === "–" ? "" : `bounds ${reading.bounds}, `}throughput ${reading.rate}, srtt ${reading.srtt}, min RTT ${reading.minRtt}, in flight ${reading.inFlight}, state ${reading.state}.`;
 }
 

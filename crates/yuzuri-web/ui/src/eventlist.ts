@@ -9,7 +9,7 @@ const MAX_SHOWN = 150;
 /** Newest events considered for the list: most of them may repeat each other. */
 const MAX_FOLDED = 1000;
 
-/** An event in words. */
+/** An event as text. */
 export function describe(event: EventData, session: Session | undefined): { what: string; why: string } {
   const kind = session?.kinds[event[E.KIND]] ?? String(event[E.KIND]);
   const why = session?.reasons[event[E.REASON]] ?? "";

@@ -2,7 +2,7 @@
 import { LIMITS } from "./wire";
 
 /** Unknown. */
-export const UNTOLD = 255;
+export const UNKNOWN = 255;
 
 /** Colour properties, by index into `LIMITS`. */
 const COLORS: Record<(typeof LIMITS)[number][0], string> = {
@@ -39,7 +39,7 @@ const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
   "own-device": "the queue of this machine's own device",
   "sender-rate": "pacing or the sender's own device, which packets do not distinguish",
   "path": "the path: there is a queue at its narrowest link",
-  "unknown": "unknown from these records; for a flow that only receives, ask at its sender",
+  "unknown": "unknown from these records; for a flow that only receives, look at its sender",
 };
 
 export const limitName = (limit: number): string | undefined => LIMITS[limit]?.[0];

@@ -32,7 +32,7 @@ async function refusal(response: Response): Promise<Refusal> {
     const body: unknown = await response.json();
     if (typeof body === "object" && body !== null && "error" in body) why = String(body.error);
   } catch {
-    // Not ours: the status says enough.
+    // The answer is not ours: its status suffices.
   }
   return new Refusal(why, response.status);
 }

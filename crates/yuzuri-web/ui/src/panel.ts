@@ -3,7 +3,7 @@ import type uPlot from "uplot";
 import { put } from "./dom";
 import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
 import { rate, roundUp, timeUs } from "./format";
-import { UNTOLD, limitName } from "./limits";
+import { UNKNOWN, limitName } from "./limits";
 import { STATE_COLORS } from "./marks";
 import { FONT, mainPlot, overPlot, rttPlot, sequencePlot, unitOf, type Ground, type TimeAxis } from "./plots";
 import { Sequence } from "./sequence";
@@ -270,7 +270,7 @@ export class Panel implements Ground, StripGround {
 
   /** What limited the n-th flow at a time, as drawn. */
   limitAt(n: number, time: number): string | undefined {
-    return limitName(this.columns[n]?.limit[Math.floor((time - this.grid.start) / this.grid.pixel)] ?? UNTOLD);
+    return limitName(this.columns[n]?.limit[Math.floor((time - this.grid.start) / this.grid.pixel)] ?? UNKNOWN);
   }
 
   /** What is drawn, for a picture: canvases with their places in `lanes`, and the titles of the axes. */

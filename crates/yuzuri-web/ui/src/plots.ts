@@ -124,7 +124,7 @@ export function byteTicks(splits: readonly number[]): string[] {
   const step = Math.abs((splits[1] ?? 1) - (splits[0] ?? 0));
   const last = Math.abs(splits[splits.length - 1] ?? 0);
   const [by, name] = last >= 1e9 ? [1e9, "GB"] : last >= 1e6 ? [1e6, "MB"] : last >= 1e3 ? [1e3, "kB"] : [1, "B"];
-  // A step of 2.5 needs a digit more than its size tells.
+  // A step of 2.5 needs one digit more than its size suggests.
   let digits = Math.max(0, Math.ceil(-Math.log10(step / by) - 1e-9));
   if (Math.abs(Number((step / by).toFixed(digits)) * by - step) > step / 100) digits += 1;
   return splits.map((value) => `${(value / by).toFixed(Math.min(digits, 6))} ${name}`);

@@ -1,4 +1,4 @@
-// The pictures of a report made from files, drawn anew so that they zoom together. The report
+// The pictures of a report made from files, redrawn so that they zoom together. The report
 // shows the same as still pictures where scripts do not run.
 import "./report.css";
 import { listen, spanned, type Lanes } from "./gestures";

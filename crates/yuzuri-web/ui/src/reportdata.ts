@@ -1,4 +1,4 @@
-// What a report tells of a flow, and the parts of it that a view shows.
+// The data of a flow in a report, and the parts of it that a view shows.
 import type { View } from "./drawn";
 import { roundUp } from "./format";
 
@@ -101,7 +101,7 @@ export class Marks {
   readonly from: number[] = [];
   readonly to: number[] = [];
 
-  /** Data and acknowledgements each tell how far they are from the last of their kind. */
+  /** Data and acknowledgements are encoded as distances from the previous one of their kind. */
   constructor(flat: readonly number[]) {
     let time = 0;
     const last = [0, 0, 0, 0];

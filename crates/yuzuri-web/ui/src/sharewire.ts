@@ -56,7 +56,7 @@ export interface ShareInterface {
   leader?: string;
   leads: boolean;
   members: ShareMember[];
-  /** Absent: no summary arrived lately. */
+  /** Absent: no summary arrived recently. */
   summary?: ShareSummary;
   /** Before sharing began, and since; absent: there is nothing to compare. */
   benefit?: { before: Measured; since: Measured };

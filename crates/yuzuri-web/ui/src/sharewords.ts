@@ -1,4 +1,4 @@
-// The sharing daemon's terms in words.
+// The sharing daemon's terms, explained.
 import { rate, timeUs } from "./format";
 import type { AccessPointStatus, Figures, ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary, Station } from "./sharewire";
 
@@ -126,11 +126,11 @@ export function remarks(status: ShareStatus): string[] {
   const remarks = [...status.problems, ...(status.waits ?? [])];
   if (!status.keyed) remarks.push("There is no key: anybody on the network can forge messages.");
   if (status.interfaces.length === 0) remarks.push("No interface takes part.");
-  if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} of other addresses, left alone.`);
+  if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} with other local addresses, not bounded.`);
   for (const each of status.interfaces) {
     const { name, flow_counts: counts } = each;
     remarks.push(...keyRemarks(each));
-    if (counts !== undefined && counts.left_out > 0) remarks.push(`${name}: ${counts.left_out} of ${counts.all} flows are not listed; the list has those that carry most.`);
+    if (counts !== undefined && counts.left_out > 0) remarks.push(`${name}: ${counts.left_out} of ${counts.all} flows are not listed; the list shows those with the highest rates.`);
   }
   return remarks;
 }

@@ -1,6 +1,6 @@
 // The area below the lines: a strip of states per flow and, for one flow, event marks.
 import { GLYPHS, STATE_COLORS, drawGlyph, drawState, glyphOf, glyphsOfKinds, type Glyph } from "./marks";
-import { UNTOLD, limitColor, limitShort } from "./limits";
+import { UNKNOWN, limitColor, limitShort } from "./limits";
 import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
 import { FONT } from "./plots";
 import { color, flowColor, flowLetter } from "./theme";
@@ -106,7 +106,7 @@ export class Strip {
       c.textBaseline = "middle";
       stretches(columns.limit, (limit, first, last) => {
         const [from, to] = [x(first), Math.min(x(last), right)];
-        if (limit === UNTOLD || to <= from) return;
+        if (limit === UNKNOWN || to <= from) return;
         c.fillStyle = color(limitColor(limit));
         c.fillRect(from, limitY, to - from, lanes.limit);
         const word = limitShort(limit) ?? "";

@@ -12,7 +12,7 @@ export function color(name: string): string {
   return value;
 }
 
-/** Colours of flows laid over each other (Okabe and Ito's, adapted to each ground), and dashes to tell them apart without. */
+/** Colours of flows laid over each other (Okabe and Ito's, adapted to each ground), and dashes to distinguish them without colours. */
 export const FLOW_DASHES: number[][] = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 2], [14, 4], [2, 6], [6, 2, 2, 2, 2, 2]];
 export const flowColor = (n: number): string => color(`--flow-${n % 8}`);
 export const flowDash = (n: number): number[] => FLOW_DASHES[Math.floor(n / 8 + n) % FLOW_DASHES.length];

@@ -1,7 +1,7 @@
 // Reduces buckets to what a chart of a given width can show. Extremes are kept: each pixel has two
 // points.
 import type { Bounds } from "./bounds";
-import { UNTOLD, vote } from "./limits";
+import { UNKNOWN, vote } from "./limits";
 import type { Store } from "./ring";
 import { B } from "./wire";
 
@@ -35,7 +35,7 @@ export class Columns {
   upper: Values = [];
   /** Per pixel: the most serious state, 255 if nothing is known. */
   state = new Uint8Array(0);
-  /** Per pixel: what limited the flow for most of it, `UNTOLD` if that is unknown. */
+  /** Per pixel: what limited the flow for most of it, `UNKNOWN` if that is unknown. */
   limit = new Uint8Array(0);
   marks = new Uint16Array(0);
   kinds = new Uint16Array(0);
@@ -62,7 +62,7 @@ export class Columns {
       this.kinds = new Uint16Array(pixels);
     }
     this.state.fill(255);
-    this.limit.fill(UNTOLD);
+    this.limit.fill(UNKNOWN);
     this.votes.fill(0);
     this.marks.fill(0);
     this.kinds.fill(0);
@@ -71,7 +71,7 @@ export class Columns {
 
   /**
    * Fills the columns. `end` is the time after which nothing is known (now, or when the flow was closed),
-   * `received` says which counter of bytes the throughput is taken from.
+   * `received` selects the counter of bytes from which the throughput is computed.
    */
   fill(store: Store, g: Grid, end: number, received: boolean, srttUs: number, mss = 1448): void {
     this.reset(g.pixels);

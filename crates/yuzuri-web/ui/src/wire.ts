@@ -98,5 +98,5 @@ export interface History {
   events_from: number;
 }
 
-/** `CaState` in words. */
+/** `CaState` as text. */
 export const STATES = ["Open", "Disorder", "CWR", "Recovery", "Loss"] as const;

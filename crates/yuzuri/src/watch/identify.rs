@@ -21,7 +21,7 @@ pub struct Identify {
 }
 
 impl Identify {
-    /// Starts the program: verdicts as lines of JSON, or in words and a table at the end; of these
+    /// Starts the program: verdicts as lines of JSON, or as text and a table at the end; of these
     /// only the table if `quiet`.
     pub fn start(session: &Session, json: bool, quiet: bool) -> anyhow::Result<Identify> {
         let mut child = program::spawn(program::IDENTIFY, program::IDENTIFY_IS, |command| {
@@ -95,7 +95,7 @@ impl Sink for Identify {
         }
         let status = self.child.wait().with_context(|| format!("waiting for {}", program::IDENTIFY))?;
         self.printing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // 3: nothing could be named, which the table says.
+        // 3: nothing could be named, which the table shows.
         anyhow::ensure!(
             status.success() || status.code() == Some(3),
             "{} ended with {status}; its messages are above",

@@ -134,7 +134,7 @@ fn open(args: &SourceArgs, filter: &Filter) -> anyhow::Result<Box<dyn Watch>> {
     source(&Options { filter: filter.clone(), density: args.density, ring_bytes }, args.poll)
 }
 
-/// Says that a filter chose nothing, which otherwise looks like a quiet host.
+/// Reports that no flow matched the filter, which otherwise looks like a quiet host.
 fn warn_without_match(filter: &str, flows: u64) {
     if !filter.is_empty() && flows == 0 {
         eprintln!("yuzuri: no flow matched {filter}; without a filter, `yuzuri watch` shows all flows");

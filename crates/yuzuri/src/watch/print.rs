@@ -99,7 +99,7 @@ impl Printer {
     }
 }
 
-/// The filter in words.
+/// The filter as text.
 pub fn or_all(filter: &str) -> &str {
     if filter.is_empty() { "all flows" } else { filter }
 }

@@ -215,7 +215,7 @@ fn ends(flow: &Flow) -> String {
     format!("{:>6} {remote:<21}", format!(":{}", flow.local.port()))
 }
 
-/// The event in words.
+/// The event as text.
 fn what(event: &Event) -> String {
     match (event.kind, event.reason) {
         (Kind::Retransmit, Reason::FastRetransmit) => "retransmit fast".into(),

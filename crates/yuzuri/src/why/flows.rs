@@ -94,7 +94,9 @@ impl Flows {
         let before: HashMap<FlowId, Chronographs> = earlier
             .iter()
             .filter_map(|item| match item {
-                Item::Event(event) => Chronographs::of(&event.snapshot.sender).map(|told| (event.flow, told)),
+                Item::Event(event) => {
+                    Chronographs::of(&event.snapshot.sender).map(|times| (event.flow, times))
+                }
                 _ => None,
             })
             .collect();

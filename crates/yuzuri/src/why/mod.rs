@@ -52,14 +52,14 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     announce(&session);
     let seconds = args.time.as_secs_f64();
     eprintln!("yuzuri: watching {} for {seconds} s; Ctrl-C ends it", or_all(&session.filter));
-    let first = look(&filter, args);
+    let first = watch_flows(&filter, args);
     let collector = Collector::default();
     let mut sinks = Sinks::default();
     sinks.add(collector.clone(), For::View("what limits"));
     let account = Pump::new(&sinks, &stop).for_time(Some(args.time)).run(watch);
     sinks.finish()?;
     let mut flows = collector.take();
-    if let Some(last) = look(&filter, args) {
+    if let Some(last) = watch_flows(&filter, args) {
         flows.look_again(&last);
     }
     if let Some(first) = first {
@@ -72,7 +72,7 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     Ok(code(answered, None, &nothing_of(&session.filter), &flows))
 }
 
-/// What is said if no flow sent anything.
+/// The message if no flow sent anything.
 fn nothing_of(filter: &str) -> String {
     if filter.is_empty() {
         "no flow sent anything".to_owned()
@@ -84,7 +84,7 @@ fn nothing_of(filter: &str) -> String {
 /// Queries the kernel once: what its chronographs have reached, and at the end flows that are still
 /// open, since a flow that fell silent has no record of its silence. `None` if that is not
 /// possible; then a flow is described up to its latest record.
-fn look(filter: &Filter, args: &WhyArgs) -> Option<Vec<Item>> {
+fn watch_flows(filter: &Filter, args: &WhyArgs) -> Option<Vec<Item>> {
     // The monitor knows which flows these are; their processes need not be looked for here.
     let everyone = Filter { pids: Vec::new(), names: Vec::new(), ..filter.clone() };
     let mut poller = Poller::start(&everyone, args.density, "one look").ok()?;

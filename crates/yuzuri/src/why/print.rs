@@ -90,7 +90,9 @@ pub fn end(
         out.flush()?;
     }
     if beyond > 0 {
-        eprintln!("yuzuri: {beyond} records belong to more flows than are followed at once");
+        eprintln!(
+            "yuzuri: {beyond} records were skipped: they belong to more flows than can be followed at the same time"
+        );
     }
     if missed > 0 {
         eprintln!(

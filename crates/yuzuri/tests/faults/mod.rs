@@ -31,7 +31,7 @@ pub enum Fault {
 pub struct Transfer {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// For whoever must be woken from a full socket.
+    /// Wakes a thread that waits for a full socket.
     sockets: Vec<TcpStream>,
     /// The kernel's account of the threads that read and write.
     accounts: Vec<PathBuf>,

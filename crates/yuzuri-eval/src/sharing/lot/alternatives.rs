@@ -19,8 +19,7 @@ pub enum Alternative {
     Bbr,
     /// CUBIC paced by fq on the terminals.
     Paced,
-    /// A window that is limited for good: an equal part of the wire's first rate, times the least
-    /// RTT.
+    /// A constant window limit: an equal share of the wire's initial rate times the minimum RTT.
     StaticLimit,
     /// FQ-CoDel with airtime fairness at the access point.
     FqCodel,
@@ -31,7 +30,7 @@ pub enum Alternative {
 }
 
 impl Alternative {
-    /// In the order of the tables.
+    /// All, in the order of the tables.
     pub const ALL: [Alternative; 7] = [
         Alternative::Cubic,
         Alternative::Bbr,
@@ -54,7 +53,7 @@ impl Alternative {
         }
     }
 
-    /// Its results in a setting.
+    /// Runs the alternative in a setting.
     ///
     /// # Errors
     /// None for drawn settings.
@@ -105,7 +104,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Runs a setting with each.
+    /// Runs a setting with each alternative.
     ///
     /// # Errors
     /// None for settings that are drawn.
@@ -141,9 +140,9 @@ pub fn tables(seed: u64, compared: &[Compared]) -> String {
     text
 }
 
-/// Total over the first contender's (5th percentile and median), Jain's index (mean and 10th
-/// percentile), queue in ms (median and 90th percentile) and median time of 1 MB in seconds, as
-/// columns of a table; each item is a contender's figures, and the first one's.
+/// Table columns: total relative to the first contender's (5th percentile and median), Jain's index
+/// (mean and 10th percentile), queue in ms (median and 90th percentile), and median time of 1 MB in
+/// seconds. Each item has a contender's figures, and those of the first contender.
 pub fn columns<'a>(settings: impl Iterator<Item = [&'a Figures; 2]>) -> String {
     let settings: Vec<[&Figures; 2]> = settings.collect();
     let of = |number: fn(&[&Figures; 2]) -> f64| settings.iter().map(number).collect::<Vec<f64>>();
@@ -170,7 +169,7 @@ mod tests {
 
     #[test]
     fn every_alternative_does_something_else() {
-        // Several terminals behind a FIFO, so that each of them matters.
+        // Several terminals behind a FIFO, so that every alternative has an effect.
         let drawn = (0..)
             .map(|number| draw::setting(5, number))
             .find(|d| d.phys.len() > 4 && d.outside == 0 && !d.classes.contains(&"managed queues"))

@@ -32,7 +32,7 @@ const WARM_UP_MS: u64 = 5_000;
 /// The number of terminals from which on a cell counts as crowded.
 pub const CROWDED: usize = 9;
 
-/// A setting that was drawn.
+/// A random setting.
 pub struct Drawn {
     /// Its number in the lot.
     pub number: u64,
@@ -46,7 +46,7 @@ pub struct Drawn {
     pub message_loss: f64,
     /// The classes that it belongs to; one setting may belong to several.
     pub classes: Vec<&'static str>,
-    /// The path and the access point in words.
+    /// The path and the access point as text.
     pub words: String,
 }
 
@@ -200,7 +200,7 @@ impl Draw {
             let goes_ms = self.even(5_000.0, 29_000.0) as u64;
             let role = self.0.below(3);
             if matches!(terminal.traffic, Traffic::Bulk { bytes: Some(_), .. }) {
-                // Into a cell that is busy, and with time to finish.
+                // It starts in a busy cell, with enough time to finish.
                 terminal.start_ms = comes_ms;
             } else if moves && !always {
                 match role {

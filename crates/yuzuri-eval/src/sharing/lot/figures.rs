@@ -35,14 +35,14 @@ pub struct Figures {
     pub exchanges_ms: Vec<f64>,
 }
 
-/// Where the group spent its time, parts of all half seconds in which a terminal of it sent.
+/// The states of the group, as fractions of all ticks in which one of its terminals sent.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Spent {
     /// In start-up.
     pub start_up: f64,
-    /// With windows that are wide, to see whether others hold the queue, or because they do.
+    /// With larger windows: in a step up, or behind a queue of other senders.
     pub wide: f64,
-    /// With a member that doubts its leader or has left it.
+    /// With a member that doubts its leader or does not follow it.
     pub doubt: f64,
 }
 
@@ -59,15 +59,15 @@ pub struct Outcome {
     pub cubic: Figures,
     /// With the policy.
     pub shared: Figures,
-    /// Where the group spent its time.
+    /// The fractions of time in each state of the group.
     pub spent: Spent,
-    /// Where its members wait.
+    /// The queueing delays of its members by location.
     pub waits: Waits,
-    /// When their queue stands.
+    /// Their queue by the state of the group.
     pub parts: Parts,
     /// With an oracle instead of the leader.
     pub oracle: Figures,
-    /// With the least windows that the policy gives.
+    /// With the smallest windows that the policy sets.
     pub least: Figures,
 }
 
@@ -98,7 +98,7 @@ impl Outcome {
         })
     }
 
-    /// Total with the policy over CUBIC's.
+    /// Total with the policy relative to CUBIC's.
     pub fn total_ratio(&self) -> f64 {
         self.shared.total_mbps / self.cubic.total_mbps.max(1e-9)
     }
@@ -133,7 +133,7 @@ impl Outcome {
         worst.map_or_else(Default::default, |(harm, text)| (harm.max(0.0), text))
     }
 
-    /// Whether nothing is lost against CUBIC by more than a tenth, and something won by as much.
+    /// Whether no figure is worse than CUBIC's by more than a tenth, and one is better by as much.
     pub fn wins(&self) -> bool {
         let (ours, cubic) = (&self.shared, &self.cubic);
         !self.loses()
@@ -142,7 +142,7 @@ impl Outcome {
                 || ours.queue_ms < 0.9 * cubic.queue_ms)
     }
 
-    /// Whether something is lost by more than a tenth.
+    /// Whether a figure is worse than CUBIC's by more than a tenth.
     pub fn loses(&self) -> bool {
         self.harm().0 > 0.1
     }
@@ -159,11 +159,11 @@ pub fn sharing(drawn: &Drawn) -> Sharing {
         .collect();
     Sharing::new(PolicyConfig::default(), &radios)
         .following(&drawn.scenario)
-        .telling_by(Messages { loss: drawn.message_loss, seed: drawn.number })
+        .with_messages(Messages { loss: drawn.message_loss, seed: drawn.number })
 }
 
 impl Figures {
-    /// Of a run in a setting.
+    /// The figures of a run in a setting.
     pub fn of(drawn: &Drawn, results: &Results) -> Figures {
         let scenario = &drawn.scenario;
         let wire_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64;
@@ -204,7 +204,7 @@ impl Figures {
     }
 }
 
-/// Counts where the group spends its time.
+/// Counts the ticks in each state of the group.
 struct Watched {
     waits: Sums,
     parts: parts::Sums,

@@ -1,4 +1,4 @@
-//! Random settings: drawn from distributions that [`draw`] describes, with CUBIC and with the
+//! Random settings, drawn from the distributions that [`draw`] describes, with CUBIC and with the
 //! policy.
 
 mod alternatives;
@@ -35,7 +35,7 @@ pub const CLASSES: [&str; 12] = [
     "downloads",
 ];
 
-/// Prints the progress of a setting, after what it is.
+/// Prints a setting's description, and then its progress.
 ///
 /// # Errors
 /// None for the settings that are drawn.

@@ -4,7 +4,7 @@ use super::draw::Drawn;
 use yuzuri_netmodel::Time;
 use yuzuri_sim::{ChangeKind, Direction, Known, Oracle, Traffic, hint_of};
 
-/// A wire of this part of its rate full is the bottleneck.
+/// A wire that is used to this fraction of its rate is the bottleneck.
 const FULL: f64 = 0.99;
 /// Part of a wire's rate that is payload: 1448 bytes of 1514.
 const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;

@@ -1,4 +1,5 @@
-//! Of what a long queue consists: when it stands, and what of it no window shortens.
+//! The composition of a long queue: when it arises, and which part of it smaller windows cannot
+//! remove.
 
 use super::draw::Drawn;
 use super::figures::LONG_MS;
@@ -11,30 +12,30 @@ use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Fixed, ScenarioError, run};
 use yuzuri_stats::quantile;
 
-/// The least window that the policy gives, segments: with less, delayed ACKs stall a flow.
+/// The smallest window that the policy sets, segments: with less, delayed ACKs stall a flow.
 const MIN_WINDOW: u32 = 4;
-/// For so long after a change of the wire or of radios the queue counts as the change's.
+/// A queue within this time after a change of the wire or of a radio is attributed to the change.
 const CHANGES_FOR_MS: u64 = 5_000;
 
-/// The parts of a mean queue, ms, by what the group did meanwhile.
+/// The parts of a mean queue, ms, by the state of the group at the time.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Parts {
     /// In start-up.
     pub start_up_ms: f64,
     /// In the 5 s after the wire or radios changed.
     pub change_ms: f64,
-    /// Behind a queue that the leader takes for others'.
+    /// Behind a queue that the leader attributes to senders outside the group.
     pub standing_ms: f64,
     /// At all other times.
     pub held_ms: f64,
 }
 
-/// Sums of queues over looks.
+/// Sums of queues over samples.
 pub struct Sums {
     from: Time,
     changes: Vec<Time>,
     sum: Parts,
-    looks: usize,
+    samples: usize,
 }
 
 impl Sums {
@@ -44,7 +45,7 @@ impl Sums {
             from: at(drawn.scenario.warm_up_ms),
             changes: drawn.scenario.changes.iter().map(|change| at(change.at_ms)).collect(),
             sum: Parts::default(),
-            looks: 0,
+            samples: 0,
         }
     }
 
@@ -62,11 +63,11 @@ impl Sums {
             Phase::Hold | Phase::Probe => &mut self.sum.held_ms,
         };
         *part += queues_ms.iter().sum::<f64>();
-        self.looks += queues_ms.len();
+        self.samples += queues_ms.len();
     }
 
     pub fn mean(&self) -> Parts {
-        let of = |sum: f64| sum / self.looks.max(1) as f64;
+        let of = |sum: f64| sum / self.samples.max(1) as f64;
         Parts {
             start_up_ms: of(self.sum.start_up_ms),
             change_ms: of(self.sum.change_ms),
@@ -76,9 +77,9 @@ impl Sums {
     }
 }
 
-/// The results if the members have the least windows all the time. Their queue is of the windows
-/// themselves, of who is not bounded (outsiders, downloads, exchanges), and of the access to the
-/// air.
+/// The results if the members have the smallest windows all the time. The remaining queue consists
+/// of these windows, of traffic that is not bounded (outsiders, downloads, exchanges), and of the
+/// channel access delay.
 ///
 /// # Errors
 /// None for drawn settings.
@@ -88,7 +89,7 @@ pub fn with_least_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
     Ok(Figures::of(drawn, &run(&drawn.scenario, &mut least)?))
 }
 
-/// What is possible, by class; and of what each long queue consists.
+/// The best possible results by class, and the composition of each long queue.
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut text = String::from(
         "\nWhat is possible: an oracle knows what each can have at each moment; the least windows are 4 segments a member, all the time.\n\n\
@@ -155,9 +156,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_belongs_to_what_the_group_did_meanwhile() {
+    fn a_queue_is_attributed_to_the_phase_that_caused_it() {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
-        let mut sums = Sums { from: at(5_000), changes: vec![at(10_000)], sum: Parts::default(), looks: 0 };
+        let mut sums = Sums { from: at(5_000), changes: vec![at(10_000)], sum: Parts::default(), samples: 0 };
         sums.add(at(4_500), Phase::StartUp, &[999.0]);
         sums.add(at(5_000), Phase::StartUp, &[100.0]);
         sums.add(at(9_500), Phase::Hold, &[10.0]);

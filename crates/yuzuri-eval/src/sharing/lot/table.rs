@@ -1,4 +1,4 @@
-//! The tables of a lot.
+//! The tables of random settings.
 
 use super::figures::LONG_MS;
 use super::waits::PLACES;
@@ -6,10 +6,10 @@ use super::{CLASSES, Outcome, parts};
 use std::fmt::Write as _;
 use yuzuri_stats::quantile;
 
-/// How many of the worst are printed.
+/// The number of worst settings that are printed.
 const WORST: usize = 10;
 
-/// A table by class, and the settings with the most harm.
+/// A table by class, and the settings with the worst results.
 pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     let mut text = format!(
         "\n### By lot: {} settings, seed {seed}\n\n\
@@ -39,7 +39,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let _ = writeln!(
         text,
-        "\nThe {WORST} with the most harm, and where the group spent its time:\n\n\
+        "\nThe {WORST} with the most harm, and the fractions of time in each state of the group:\n\n\
          | setting | harm | start-up | wide | doubt | what it is |\n|---|---|---|---|---|---|"
     );
     for (_, why, outcome) in worst.iter().take(WORST) {
@@ -58,7 +58,8 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Settings with long queues, by where members wait most, and whether a better result was possible.
+/// Settings with long queues, by the place where members wait longest, and whether a better result
+/// was possible.
 fn long_queues(outcomes: &[Outcome]) -> String {
     let mut text = format!(
         "\nSettings with a queue of more than {LONG_MS:.0} ms, by where members wait most; medians, ms. The oracle knows what each can have:\n\n\
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// A small lot runs, twice the same, and each figure of it can be.
+    /// A small number of random settings gives the same plausible figures twice.
     #[test]
     fn a_small_draw_of_settings_is_reproducible() {
         let lot = |jobs| {

@@ -1,24 +1,25 @@
-//! Where members wait: in their own interface, beyond it on the way there, or on the way back.
+//! The queueing delays of members: in their own interface, beyond it on the forward path, or on the
+//! return path.
 
 use super::draw::Drawn;
 use serde::Serialize;
 use yuzuri_netmodel::Time;
 use yuzuri_sim::Observation;
 
-/// Mean times above the path's least, ms, of the members that upload from beginning to end.
+/// Mean delays above the path's minimum, ms, of the members that upload from beginning to end.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Waits {
-    /// In the queue of the own interface.
+    /// In the queue of the member's own interface.
     pub interface_ms: f64,
-    /// Beyond it on the way there: at the access to the air, and in the queue of the wire.
+    /// Beyond it on the forward path: channel access, and the queue of the wire.
     pub there_ms: f64,
-    /// On the way back: in the wire's queue and at the access point, where downloads and all ACKs
-    /// wait.
+    /// On the return path: in the wire's queue, and at the access point, where downloads and all
+    /// ACKs wait.
     pub back_ms: f64,
 }
 
 impl Waits {
-    /// The longest of the three in words.
+    /// The longest of the three as text.
     pub fn place(&self) -> &'static str {
         if self.back_ms >= self.interface_ms.max(self.there_ms) {
             PLACES[2]
@@ -33,15 +34,15 @@ impl Waits {
 /// The places where segments and their ACKs wait.
 pub const PLACES: [&str; 3] = ["own interfaces", "beyond them, on the way there", "on the way back"];
 
-/// Sums over looks.
+/// Sums over samples.
 pub struct Sums {
     from: Time,
-    /// By terminal: the path's minimum round-trip time, ms; `None` if it is not judged.
+    /// By terminal: the path's minimum round-trip time, ms; `None` if it is not evaluated.
     base_ms: Vec<Option<f64>>,
-    /// By terminal: the least of the far clock's time less ours, ms.
+    /// By terminal: the minimum of the far clock's time minus ours, ms.
     least: Vec<Option<u32>>,
     sum: Waits,
-    looks: u32,
+    samples: u32,
 }
 
 impl Sums {
@@ -58,7 +59,7 @@ impl Sums {
             base_ms: (0..drawn.phys.len()).map(base_ms).collect(),
             least: vec![None; drawn.phys.len()],
             sum: Waits::default(),
-            looks: 0,
+            samples: 0,
         }
     }
 
@@ -84,18 +85,18 @@ impl Sums {
             self.sum.interface_ms += interface_ms;
             self.sum.there_ms += there_ms - interface_ms;
             self.sum.back_ms += queue_ms - there_ms;
-            self.looks += 1;
+            self.samples += 1;
             queues_ms.push(queue_ms);
         }
         queues_ms
     }
 
     pub fn mean(&self) -> Waits {
-        let looks = f64::from(self.looks.max(1));
+        let samples = f64::from(self.samples.max(1));
         Waits {
-            interface_ms: self.sum.interface_ms / looks,
-            there_ms: self.sum.there_ms / looks,
-            back_ms: self.sum.back_ms / looks,
+            interface_ms: self.sum.interface_ms / samples,
+            there_ms: self.sum.there_ms / samples,
+            back_ms: self.sum.back_ms / samples,
         }
     }
 }

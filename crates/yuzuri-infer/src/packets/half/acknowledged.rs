@@ -47,7 +47,7 @@ impl Half {
             blocks_used: sack.len() as u8,
         };
         if answer.timed {
-            self.looks.passed(timestamp, segment.time_ns);
+            self.signs.passed(timestamp, segment.time_ns);
         }
         if self.capture_point == CapturePoint::Sender || !answer.timed {
             self.act(&answer, blocks.as_ref(), segment.time_ns, Some(0));
@@ -66,10 +66,10 @@ impl Half {
     fn receiver_window(&mut self, una: u64, window_end: u64, window: u16, more: bool) {
         let mss = u64::from(self.window_trace.mss_bytes.max(1));
         if !more && una == self.acted_to && window_end >= self.window_end.saturating_add(mss) {
-            self.looks.updated();
+            self.signs.updated();
         }
         self.window_end = window_end;
-        self.looks.window(window, more);
+        self.signs.window(window, more);
     }
 
     fn blocks(&self, sack: &[(u32, u32)]) -> Blocks {
@@ -178,7 +178,7 @@ impl Half {
             self.receiver_window(una, window_end, answer.window, answer.ack > self.acted_to);
         } else {
             self.window_end = window_end;
-            self.looks.window(answer.window, false);
+            self.signs.window(answer.window, false);
         }
         if answer.ece {
             self.open.round.ece += 1;
@@ -219,7 +219,7 @@ impl Half {
             }
             let several = answer.ack >= una + 2 * mss && blocks.is_empty();
             if several && self.is_late(there, now - sent_ns) {
-                self.looks.late();
+                self.signs.late();
             }
             if let Some(stamp) = stamp
                 && now > sent_ns
@@ -244,7 +244,7 @@ impl Half {
         if let Some(repair) = self.repair.as_mut().filter(|_| advances) {
             repair.again_bytes = 0;
         }
-        // During a reduction it tells nothing new (`tcp_try_to_open`).
+        // During a reduction it gives no new information (`tcp_try_to_open`).
         self.ece_unanswered |= answer.ece && self.repair.is_none();
         if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
             self.close_round(now);
@@ -369,15 +369,15 @@ impl Half {
             round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
             let kept = self.window_trace.keep(round);
             if self.repair.is_some() {
-                self.looks.repairs(false);
+                self.signs.repairs(false);
             }
             let room_bytes = self.window_end.saturating_sub(self.board.nxt());
-            self.looks.idle(
+            self.signs.idle(
                 !self.board.holds()
                     && self.scale.is_some()
                     && room_bytes < u64::from(self.window_trace.mss_bytes),
             );
-            self.looks.close(kept);
+            self.signs.close(kept);
             if kept && self.capture_point != CapturePoint::Sender {
                 self.clock.keep(open.ticks);
             }

@@ -37,10 +37,10 @@ impl SegmentSize {
             return size.max(bytes);
         }
         self.vote(bytes);
-        let told = self.size(headers).unwrap_or(ETHERNET.saturating_sub(headers));
-        if told > size || (self.guessed && self.votes >= ENOUGH_VOTES) {
+        let estimated = self.size(headers).unwrap_or(ETHERNET.saturating_sub(headers));
+        if estimated > size || (self.guessed && self.votes >= ENOUGH_VOTES) {
             self.guessed = true;
-            return told;
+            return estimated;
         }
         size
     }
@@ -89,22 +89,22 @@ fn gcd(mut a: u32, mut b: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn told(headers: u32, packets: &[u32]) -> u32 {
+    fn estimated(headers: u32, packets: &[u32]) -> u32 {
         let mut sizes = SegmentSize::default();
         packets.iter().fold(0, |size, bytes| sizes.after(size, *bytes, headers))
     }
 
     #[test]
     fn packets_are_multiples_of_a_segment() {
-        assert_eq!(told(52, &[1448]), 1448);
-        assert_eq!(told(52, &[2896, 4344, 2896]), 1448);
-        assert_eq!(told(72, &[28560]), 1428, "IPv6");
-        assert_eq!(told(72, &[12 * 1208]), 1208, "the least MTU of IPv6");
-        assert_eq!(told(52, &[8948, 8948]), 8948, "jumbo frames");
-        assert_eq!(told(52, &[8948 * 3, 8948 * 2]), 8948);
-        assert_eq!(told(52, &[65_003]), 1448);
+        assert_eq!(estimated(52, &[1448]), 1448);
+        assert_eq!(estimated(52, &[2896, 4344, 2896]), 1448);
+        assert_eq!(estimated(72, &[28560]), 1428, "IPv6");
+        assert_eq!(estimated(72, &[12 * 1208]), 1208, "the least MTU of IPv6");
+        assert_eq!(estimated(52, &[8948, 8948]), 8948, "jumbo frames");
+        assert_eq!(estimated(52, &[8948 * 3, 8948 * 2]), 8948);
+        assert_eq!(estimated(52, &[65_003]), 1448);
         let tunnel: Vec<u32> = [2, 18, 13, 7, 5, 3, 11, 12, 4, 9].map(|count| count * 1348).into();
-        assert_eq!(told(52, &tunnel), 1348, "a tunnel");
+        assert_eq!(estimated(52, &tunnel), 1348, "a tunnel");
     }
 
     #[test]
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn short_packets_do_not_matter() {
-        assert_eq!(told(52, &[100, 1448, 100, 731, 200, 200]), 1448);
-        assert_eq!(told(52, &[2896, 1448, 100, 1448, 4344 + 80, 731, 2896]), 1448);
-        assert_eq!(told(52, &[8948, 8948, 5000, 8948, 800]), 8948);
+        assert_eq!(estimated(52, &[100, 1448, 100, 731, 200, 200]), 1448);
+        assert_eq!(estimated(52, &[2896, 1448, 100, 1448, 4344 + 80, 731, 2896]), 1448);
+        assert_eq!(estimated(52, &[8948, 8948, 5000, 8948, 800]), 8948);
     }
 }

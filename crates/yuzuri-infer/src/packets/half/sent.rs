@@ -108,8 +108,8 @@ impl Half {
                 self.measure(before, bytes, mss);
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
-                self.looks.sent(segment, (mss, flight), self.acted_passed, handshake_ns, self.capture_point);
-                self.looks.used(self.board.nxt() - self.board.una());
+                self.signs.sent(segment, (mss, flight), self.acted_passed, handshake_ns, self.capture_point);
+                self.signs.used(self.board.nxt() - self.board.una());
             }
             Kind::Again => {
                 self.open.round.retransmitted += count;
@@ -117,7 +117,7 @@ impl Half {
                 self.sent_again(start, now, silence_ns);
                 if let Some(repair) = &mut self.repair {
                     repair.again_bytes += u64::from(bytes);
-                    self.looks.repairs(repair.reduction.cause == Cause::Timeout);
+                    self.signs.repairs(repair.reduction.cause == Cause::Timeout);
                 }
             }
             Kind::Late => {}

@@ -29,10 +29,9 @@ use yuzuri_kernel::clock;
 const FIRST_PORT: u16 = 6000;
 /// The application protocol.
 const PROTOCOL: &[u8] = b"yuzuri-lab";
-/// What the receiver lets the sender have in flight, and what the sender keeps, bytes: no limit on
-/// the laboratory's paths.
+/// Flow control limit and send buffer, bytes: no limit on the laboratory's paths.
 const WINDOW_BYTES: u32 = 16 << 20;
-/// How often the sender is looked at.
+/// Sampling interval of the sender.
 const SAMPLE: Duration = Duration::from_millis(20);
 /// How often the stop flag is checked.
 const STOP_CHECK: Duration = Duration::from_millis(20);
@@ -48,7 +47,7 @@ struct End {
 /// Uploads until the flag is set, or until the connection is lost.
 ///
 /// # Errors
-/// If a socket or the keys cannot be made, or the connection is lost.
+/// If a socket or the keys cannot be created, or if the connection is lost.
 pub(super) fn upload(
     topology: &Topology,
     job: &Job,
@@ -120,13 +119,13 @@ pub(super) fn upload(
         let due = [&mut sender, &mut receiver].map(End::due).into_iter().flatten().min();
         let wait = due.map_or(STOP_CHECK, |due| due.saturating_duration_since(now)).min(STOP_CHECK);
         let mut fds = [&sender, &receiver].map(|end| PollFd::new(end.socket.as_fd(), PollFlags::POLLIN));
-        // A signal ends it early, which is as good.
+        // A signal may end the wait early, which does no harm.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None);
     }
     Ok(())
 }
 
-/// Writes as much as the connection takes.
+/// Writes as much as the connection accepts.
 fn write(connection: &mut Connection, stream: &mut Option<StreamId>) {
     if connection.is_handshaking() {
         return;
@@ -137,7 +136,7 @@ fn write(connection: &mut Connection, stream: &mut Option<StreamId>) {
     while connection.send_stream(id).write(&data).is_ok_and(|count| count > 0) {}
 }
 
-/// Reads all that has come; its bytes.
+/// Reads all received data; returns the number of bytes.
 fn read(connection: &mut Connection, streams: &mut Vec<StreamId>) -> u64 {
     while let Some(id) = connection.streams().accept(Dir::Uni) {
         streams.push(id);
@@ -156,7 +155,7 @@ fn read(connection: &mut Connection, streams: &mut Vec<StreamId>) -> u64 {
 }
 
 impl End {
-    /// Takes in all datagrams that have come.
+    /// Processes all received datagrams.
     fn hear(&mut self) -> io::Result<()> {
         let mut datagram = [0; MAX_DATAGRAM];
         loop {
@@ -165,7 +164,7 @@ impl End {
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     return Ok(());
                 }
-                // The other end is not there yet, or any more.
+                // The other end does not exist yet, or has ended.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(e) => return Err(e),
             };
@@ -236,13 +235,13 @@ impl End {
 
 fn send(socket: &UdpSocket, transmit: &Transmit, buffer: &[u8]) -> io::Result<()> {
     match socket.send_to(&buffer[..transmit.size], transmit.destination) {
-        // What the host's own queue does not take is lost, as in any program.
+        // A datagram that the host's own queue rejects is lost, as in any program.
         Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused) => Ok(()),
         sent => sent.map(drop),
     }
 }
 
-/// Client and server for one connection, with a raw public key (RFC 7250) that is made now.
+/// Client and server for one connection, with a new raw public key (RFC 7250).
 fn configurations() -> Result<(ClientConfig, ServerConfig), Box<dyn std::error::Error>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let pair = ring::signature::Ed25519KeyPair::generate_pkcs8(&ring::rand::SystemRandom::new())
@@ -277,7 +276,7 @@ fn configurations() -> Result<(ClientConfig, ServerConfig), Box<dyn std::error::
     Ok((client, server))
 }
 
-/// Takes one public key, and no other.
+/// Accepts only one public key.
 #[derive(Debug)]
 struct PinnedKey {
     public: SubjectPublicKeyInfoDer<'static>,

@@ -36,40 +36,40 @@ fn trusting(seconds: f64) -> Trust {
     trust
 }
 
-fn all_obey(said: &[Verdict]) -> bool {
-    said.iter().all(|verdict| *verdict == Verdict::Obey)
+fn all_obey(judged: &[Verdict]) -> bool {
+    judged.iter().all(|verdict| *verdict == Verdict::Obey)
 }
 
 #[test]
 fn it_observes_first_and_obeys_a_fair_share() {
     let mut trust = Trust::default();
-    let said = verdicts(&mut trust, 0.0, 60.0, |_| fair());
+    let judged = verdicts(&mut trust, 0.0, 60.0, |_| fair());
     // Until then at least half of its rate.
-    assert!(said[..3].iter().all(|verdict| *verdict == Verdict::Look(0.5 * fair().rate_bps)));
-    assert!(all_obey(&said[3..]));
+    assert!(judged[..3].iter().all(|verdict| *verdict == Verdict::Undecided(0.5 * fair().rate_bps)));
+    assert!(all_obey(&judged[3..]));
 }
 
 #[test]
 fn a_share_far_below_what_was_carried_is_never_obeyed() {
     // For four seconds it keeps its previous share. Since it carries that, the leader is refuted.
     let mut trust = trusting(10.0);
-    let said = verdicts(&mut trust, 10.0, 600.0, |_| Claim { share_bps: 1e5, ..fair() });
-    let kept = said.iter().take_while(|verdict| **verdict == Verdict::Keep(10e6)).count();
+    let judged = verdicts(&mut trust, 10.0, 600.0, |_| Claim { share_bps: 1e5, ..fair() });
+    let kept = judged.iter().take_while(|verdict| **verdict == Verdict::Keep(10e6)).count();
     assert!((3..=8).contains(&kept), "{kept} ticks");
-    assert!(said[kept..].iter().all(|verdict| *verdict == Verdict::Mistrust));
+    assert!(judged[kept..].iter().all(|verdict| *verdict == Verdict::Mistrust));
     // A terminal without a previous share keeps half of its rate until then.
     let mut trust = Trust::default();
-    let said = verdicts(&mut trust, 0.0, 60.0, |_| Claim { share_bps: 1e5, ..fair() });
-    assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Look(_) | Verdict::Mistrust)));
+    let judged = verdicts(&mut trust, 0.0, 60.0, |_| Claim { share_bps: 1e5, ..fair() });
+    assert!(judged.iter().all(|verdict| matches!(verdict, Verdict::Undecided(_) | Verdict::Mistrust)));
 }
 
 #[test]
-fn a_lie_in_every_other_summary_is_never_obeyed() {
+fn alternating_false_summaries_are_never_obeyed() {
     let mut trust = trusting(20.0);
     let lies = |s: f64| s % 3.0 < 1.0;
     let lie = |s: f64| if lies(s) { Claim { share_bps: 1e5, ..fair() } } else { fair() };
-    let said = verdicts(&mut trust, 21.0, 60.0, lie);
-    for (tick, verdict) in said.iter().enumerate() {
+    let judged = verdicts(&mut trust, 21.0, 60.0, lie);
+    for (tick, verdict) in judged.iter().enumerate() {
         let expected = if lies(21.0 + tick as f64 / 2.0) { Verdict::Keep(10e6) } else { Verdict::Obey };
         assert_eq!(*verdict, expected, "tick {tick}");
     }
@@ -117,7 +117,7 @@ fn the_step_from_wire_to_air_is_a_reason_for_less() {
 }
 
 #[test]
-fn a_capacity_that_fell_is_believed_by_who_has_no_more_itself() {
+fn a_fallen_capacity_is_believed_by_a_terminal_that_carries_no_more() {
     let mut trust = trusting(20.0);
     // The earlier queue drains within a few round trips.
     let fell = |s: f64| Claim {
@@ -128,28 +128,31 @@ fn a_capacity_that_fell_is_believed_by_who_has_no_more_itself() {
         ..fair()
     };
     assert!(all_obey(&verdicts(&mut trust, 20.0, 60.0, fell)));
-    // If it stays although this terminal yields, another sender takes the rest.
+    // If the share stays low although this terminal has reduced its rate, another sender uses the
+    // rest.
     let mut trust = trusting(20.0);
     let taken = |_: f64| Claim { srtt: Duration::from_millis(400), ..fell(20.0) };
-    let said = verdicts(&mut trust, 20.0, 40.0, taken);
-    let obeyed = said.iter().take_while(|verdict| **verdict == Verdict::Obey).count();
+    let judged = verdicts(&mut trust, 20.0, 40.0, taken);
+    let obeyed = judged.iter().take_while(|verdict| **verdict == Verdict::Obey).count();
     assert!(obeyed <= 4, "{obeyed} ticks");
-    assert!(said[obeyed..].iter().all(|verdict| *verdict == Verdict::Mistrust));
+    assert!(judged[obeyed..].iter().all(|verdict| *verdict == Verdict::Mistrust));
 }
 
 #[test]
-fn who_wants_no_more_does_not_doubt() {
+fn a_terminal_that_wants_no_more_does_not_doubt() {
     let mut trust = trusting(10.0);
-    let said = verdicts(&mut trust, 10.0, 30.0, |_| Claim { share_bps: 1e5, elastic: false, ..fair() });
-    assert!(all_obey(&said));
+    let judged = verdicts(&mut trust, 10.0, 30.0, |_| Claim { share_bps: 1e5, elastic: false, ..fair() });
+    assert!(all_obey(&judged));
 }
 
 #[test]
-fn while_members_come_small_shares_are_neither_obeyed_nor_held_against_the_group() {
+fn small_shares_are_neither_obeyed_nor_refuted_while_members_arrive() {
     let mut trust = Trust::default();
     let small = Claim { share_bps: 1e6, senders: 1, claimed: 1, ..fair() };
     let coming = |s: f64| Claim { heard: 1 + (s / 2.0) as u16, ..small };
-    assert!(verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|verdict| matches!(verdict, Verdict::Look(_))));
+    assert!(
+        verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|verdict| matches!(verdict, Verdict::Undecided(_)))
+    );
     assert!(all_obey(&verdicts(&mut trust, 8.0, 30.0, |_| fair())));
     // If the number of members stays, the leader is judged.
     let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
@@ -162,32 +165,32 @@ fn senders_that_prove_nothing_explain_no_small_share() {
     let mut trust = Trust::default();
     verdicts(&mut trust, 0.0, 20.0, |_| Claim { senders: 2, claimed: 2, ..fair() });
     let starved = Claim { share_bps: 2e4, senders: 2, claimed: 1001, ..fair() };
-    let said = verdicts(&mut trust, 20.0, 620.0, |_| starved);
-    // They are asked, and it keeps its share meanwhile.
-    assert!(said[..10].iter().all(|verdict| *verdict == Verdict::Keep(10e6)));
+    let judged = verdicts(&mut trust, 20.0, 620.0, |_| starved);
+    // They are challenged; meanwhile the terminal keeps its share.
+    assert!(judged[..10].iter().all(|verdict| *verdict == Verdict::Keep(10e6)));
     assert!(trust.wants_proof());
-    assert!(said.iter().all(|verdict| *verdict != Verdict::Obey));
-    // Those that prove themselves in time do explain it.
+    assert!(judged.iter().all(|verdict| *verdict != Verdict::Obey));
+    // Senders that prove their liveness in time explain it.
     let mut trust = Trust::default();
     let two = Claim { rate_bps: 40e6, share_bps: 40e6, senders: 2, claimed: 2, capacity_bps: 80e6, ..fair() };
     verdicts(&mut trust, 0.0, 20.0, |_| two);
     let proved =
         |s: f64| Claim { rate_bps: 40e6, senders: if s < 23.0 { 2 } else { 8 }, claimed: 8, ..fair() };
-    let said = verdicts(&mut trust, 20.0, 60.0, proved);
-    assert!(said.iter().all(|verdict| *verdict != Verdict::Mistrust));
-    assert!(all_obey(&said[6..]));
+    let judged = verdicts(&mut trust, 20.0, 60.0, proved);
+    assert!(judged.iter().all(|verdict| *verdict != Verdict::Mistrust));
+    assert!(all_obey(&judged[6..]));
     assert!(!trust.wants_proof());
 }
 
 #[test]
-fn plain_cubic_shows_who_was_right() {
+fn the_rate_of_plain_cubic_refutes_the_leader_or_confirms_it() {
     let less = |rate_bps: f64| Claim { share_bps: 4e6, rate_bps, ..fair() };
     for (alone_bps, mistrusted) in [(10e6, true), (5e6, false)] {
         let mut trust = trusting(20.0);
         verdicts(&mut trust, 20.0, 25.0, |_| less(10e6));
-        let said = verdicts(&mut trust, 25.0, 1225.0, |_| less(alone_bps));
-        let mistrusts = said.iter().filter(|verdict| **verdict == Verdict::Mistrust).count();
-        let all = said.len();
+        let judged = verdicts(&mut trust, 25.0, 1225.0, |_| less(alone_bps));
+        let mistrusts = judged.iter().filter(|verdict| **verdict == Verdict::Mistrust).count();
+        let all = judged.len();
         if mistrusted {
             assert_eq!(mistrusts, all);
         } else {
@@ -215,7 +218,7 @@ fn a_leader_that_is_refuted_again_is_not_followed_for_twice_as_long() {
         times_s.push(ticks / 2);
     }
     assert_eq!(times_s, [30, 60, 120, 240]);
-    // A leader that is honest for as long as it was not followed is as good as any other.
+    // A leader that is honest for as long as it was not followed starts again without a history.
     for _ in 0..2 * 480 + 2 {
         assert_eq!(judge(fair()), Verdict::Obey);
     }
@@ -241,7 +244,7 @@ proptest! {
         ),
     ) {
         let mut trust = Trust::default();
-        let mut said = Vec::new();
+        let mut judged = Vec::new();
         for (number, senders) in times.iter().enumerate() {
             let mut senders: Vec<Sender> = senders.clone();
             senders[0].1 = f64::INFINITY;
@@ -252,9 +255,9 @@ proptest! {
                 ..fair()
             };
             let from = 20.0 * number as f64;
-            said.extend(verdicts(&mut trust, from, from + 20.0, |_| claim));
+            judged.extend(verdicts(&mut trust, from, from + 20.0, |_| claim));
         }
-        prop_assert!(said.iter().all(|verdict| matches!(verdict, Verdict::Obey | Verdict::Look(_))), "{said:?}");
+        prop_assert!(judged.iter().all(|verdict| matches!(verdict, Verdict::Obey | Verdict::Undecided(_))), "{judged:?}");
     }
 }
 

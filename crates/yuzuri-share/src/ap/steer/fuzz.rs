@@ -13,17 +13,17 @@ use yuzuri_policy::Aggregation;
 
 /// Separates datagrams in the fuzzer's input. It occurs in no UTF-8 text.
 const SEPARATOR: u8 = 0xff;
-/// When the daemon looks: a set of stations settles, one is asked, its move is judged and taken
-/// back.
-const LOOKS_S: [u64; 6] = [0, 25, 30, 90, 400, 800];
+/// The times of the ticks: a set of stations settles, one is asked to move, its move is evaluated
+/// and undone.
+const TICKS_AT_S: [u64; 6] = [0, 25, 30, 90, 400, 800];
 
 /// The answers of all radios in one tick, in order, and the requests.
 #[derive(Debug, Default)]
 struct Script {
     datagrams: VecDeque<Vec<u8>>,
-    /// The first question that hostapd does not know.
+    /// The first command that hostapd does not have.
     unknown: Option<String>,
-    /// Requests to go elsewhere.
+    /// Requests to move to another radio.
     requests: u64,
 }
 
@@ -45,8 +45,8 @@ fn is_known(question: &str) -> bool {
     }
 }
 
-/// Answers at a socket according to the script. Every request is answered: waiting is not under
-/// test.
+/// Answers requests at a socket according to the script. It answers every request, because timeouts
+/// are not under test.
 fn serve(socket: &UnixDatagram, script: &Mutex<Script>) {
     let mut buffer = [0; 4096];
     while let Ok((bytes, from)) = socket.recv_from(&mut buffer) {
@@ -118,11 +118,11 @@ pub fn fuzz_hostapd(bytes: &[u8]) -> SteeringStatus {
     RADIOS.with(|radios| {
         radios.script.lock().requests = 0;
         let mut steerer = Steerer::new(&radios.sockets);
-        for seconds in LOOKS_S {
+        for seconds in TICKS_AT_S {
             let datagrams = bytes.split(|byte| *byte == SEPARATOR).map(<[u8]>::to_vec);
             radios.script.lock().datagrams = datagrams.collect();
-            // An error is an answer, too.
-            let _ = steerer.look(Duration::from_secs(seconds), true, &sending);
+            // An error is a valid result as well.
+            let _ = steerer.tick(Duration::from_secs(seconds), true, &sending);
         }
         let script = radios.script.lock();
         assert_eq!(script.unknown, None, "hostapd knows every question");

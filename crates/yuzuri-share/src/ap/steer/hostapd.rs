@@ -1,5 +1,5 @@
-//! hostapd's control socket: which stations are on a radio, and asking one to go to another
-//! (802.11v).
+//! hostapd's control socket: lists the stations on a radio, and asks a station to move to another
+//! one (802.11v).
 
 use super::super::rules::StationId;
 use std::collections::VecDeque;
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 const ANSWERS_WITHIN: Duration = Duration::from_millis(300);
 /// Its own limit of an answer, bytes.
 const MAX_ANSWER: usize = 4096;
-/// More stations than hostapd takes on one radio (`max_num_sta`).
+/// The maximum number of stations on one radio in hostapd (`max_num_sta`).
 const MAX_STATIONS: usize = 2007;
-/// Events that wait; more are not kept.
+/// Maximum number of queued events; more are discarded.
 const MAX_EVENTS: usize = 256;
 
 /// A radio as hostapd describes it.
@@ -55,7 +55,7 @@ impl Band {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OnRadio {
     pub(crate) id: StationId,
-    /// It understands requests to go elsewhere (extended capabilities, bit 19).
+    /// It supports BSS transition requests (extended capabilities, bit 19).
     pub(crate) takes_requests: bool,
     /// The operating classes that it can use (IEEE 802.11-2020, annex E).
     pub(crate) classes: Vec<u8>,
@@ -93,7 +93,7 @@ impl Hostapd {
         }
     }
 
-    /// Asks, and waits for the answer. Events that come meanwhile are kept.
+    /// Sends a command and waits for the answer. Events that arrive meanwhile are queued.
     fn ask(&mut self, command: &str) -> io::Result<String> {
         self.socket.set_nonblocking(false)?;
         self.socket.set_write_timeout(Some(ANSWERS_WITHIN))?;
@@ -138,11 +138,11 @@ impl Hostapd {
         known.ok_or_else(|| failed(&self.path, "asking STATUS", "the answer has no bssid[0] and channel"))
     }
 
-    /// The stations that are on the radio.
+    /// The stations on the radio.
     pub(crate) fn stations(&mut self) -> io::Result<Vec<OnRadio>> {
         let mut stations: Vec<OnRadio> = Vec::new();
         let mut answer = self.ask("STA-FIRST")?;
-        // The answer of the end is empty, or FAIL.
+        // The answer after the last station is empty, or FAIL.
         while let Some(station) = read_station(&answer) {
             let (id, seen) = (station.id, stations.iter().any(|before| before.id == station.id));
             if seen || stations.len() == MAX_STATIONS {
@@ -154,8 +154,8 @@ impl Hostapd {
         Ok(stations)
     }
 
-    /// Asks a station to go to another radio; whether hostapd sent that.
-    pub(crate) fn ask_to_go(&mut self, station: StationId, to: &Bss) -> io::Result<bool> {
+    /// Asks a station to move to another radio. Returns whether hostapd sent the request.
+    pub(crate) fn request_move(&mut self, station: StationId, to: &Bss) -> io::Result<bool> {
         // dot11PHYType: HE, VHT, HT.
         let phy = match to.band {
             Band::Ghz6 => 14,
@@ -206,7 +206,8 @@ impl Bss {
         }
     }
 
-    /// Whether a station with these classes can use it: by its band, at any width.
+    /// Whether a station with these operating classes can use the radio: the band decides, at any
+    /// width.
     pub(crate) fn can_have(&self, classes: &[u8]) -> bool {
         classes.iter().any(|class| match self.band {
             Band::Ghz2 => matches!(class, 81..=84),
@@ -265,4 +266,4 @@ fn read_answer(event: &str) -> Option<(StationId, u8)> {
 #[path = "hostapd_tests.rs"]
 mod tests;
 #[cfg(test)]
-pub(super) use tests::speaking;
+pub(super) use tests::listening;

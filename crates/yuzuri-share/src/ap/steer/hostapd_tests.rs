@@ -16,17 +16,17 @@ pub(crate) struct HostapdServer {
 }
 
 impl HostapdServer {
-    /// Ends it; the requests that it got.
+    /// Stops the server. Returns the requests received.
     pub(crate) fn end(self) -> Vec<String> {
         let name = format!("yuzuri-end-{}-{}", std::process::id(), self.path.display());
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
         socket.send_to(b"END", &self.path).unwrap();
-        // It answers that, too: the socket has to be there until then.
+        // The server answers this request as well, so the socket must exist until then.
         self.thread.join().unwrap()
     }
 }
 
-pub(crate) fn speaking(path: &Path) -> HostapdServer {
+pub(crate) fn listening(path: &Path) -> HostapdServer {
     HostapdServer { path: path.to_owned(), thread: hostapd(path) }
 }
 
@@ -67,7 +67,7 @@ fn hostapd(path: &Path) -> JoinHandle<Vec<String>> {
 }
 
 #[test]
-fn stations_are_listed_asked_and_their_answers_read() {
+fn stations_are_listed_and_asked_to_move_and_their_answers_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wlan0");
     let server = hostapd(&path);
@@ -84,7 +84,7 @@ fn stations_are_listed_asked_and_their_answers_read() {
     assert_eq!(stations[0].classes, bytes(CLASSES));
     // 2.4 GHz only.
     assert!(bss.can_have(&stations[0].classes) && !bss.can_have(&stations[1].classes));
-    assert!(client.ask_to_go(stations[0].id, &bss).unwrap());
+    assert!(client.request_move(stations[0].id, &bss).unwrap());
     assert_eq!(client.answers().unwrap(), [(stations[0].id, 7)]);
     assert_eq!(client.answers().unwrap(), []);
     client.ask("END").unwrap();
@@ -94,12 +94,12 @@ fn stations_are_listed_asked_and_their_answers_read() {
 }
 
 #[test]
-fn without_hostapd_the_error_says_what_to_do() {
+fn without_hostapd_the_error_has_advice() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wlan0");
     let error = Hostapd::open(&path).unwrap_err().to_string();
     assert!(error.contains("wlan0") && error.contains("ctrl_interface"), "{error}");
-    // It was there, and is gone.
+    // The server was running, and has stopped.
     let server = hostapd(&path);
     let mut client = Hostapd::open(&path).unwrap();
     client.ask("END").unwrap();
@@ -108,7 +108,7 @@ fn without_hostapd_the_error_says_what_to_do() {
 }
 
 #[test]
-fn what_hostapd_says_is_not_believed_beyond_its_form() {
+fn malformed_hostapd_answers_are_rejected() {
     // Channel 5 of 6 GHz is not one of 2.4 GHz; a frequency of no band is no radio.
     let six = STATUS
         .replace("freq=5180", "freq=5975")

@@ -1,4 +1,5 @@
-//! Moves stations between an access point's radios if all gain: [`plan`] decides, [`hostapd`] asks.
+//! Moves stations between an access point's radios if all gain: [`plan`] decides, [`hostapd`] sends
+//! the request.
 
 #[cfg(any(fuzzing, debug_assertions))]
 mod fuzz;
@@ -19,7 +20,7 @@ use yuzuri_policy::Aggregation;
 pub use fuzz::fuzz_hostapd;
 pub use plan::{Candidate, Request, Steering};
 
-/// A station that would send more than it can, as the daemon knows it.
+/// A station that has more to send than it can, as seen by the daemon.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sending {
     pub(crate) id: StationId,
@@ -35,9 +36,9 @@ pub struct SteeringStatus {
     pub asked: u64,
     /// Of these, requests that undid a move.
     pub undone: u64,
-    /// Stations that said they go.
+    /// Stations that accepted.
     pub accepted: u64,
-    /// Stations that said they do not.
+    /// Stations that refused.
     pub refused: u64,
 }
 
@@ -49,9 +50,9 @@ struct Radio {
 }
 
 impl Radio {
-    /// Sends a request to hostapd. After a failure, the next one reconnects: a restarted hostapd
-    /// has another socket at the same path, and a late answer would be taken for that of the next
-    /// request.
+    /// Sends a request to hostapd. After a failure, the next request reconnects: a restarted
+    /// hostapd has another socket at the same path, and a late answer would be mistaken for that of
+    /// the next request.
     fn ask<T>(&mut self, what: impl FnOnce(&mut Hostapd) -> io::Result<T>) -> io::Result<T> {
         let mut hostapd = match self.hostapd.take() {
             Some(hostapd) => hostapd,
@@ -68,7 +69,7 @@ impl Radio {
 pub(crate) struct Steerer {
     radios: Vec<Radio>,
     plan: Steering,
-    /// The radios that stations had where they have been.
+    /// The known radio properties of each station on each radio that it has used.
     known: HashMap<(StationId, usize), RadioConfig>,
     dry_run: bool,
     pub(crate) status: SteeringStatus,
@@ -87,14 +88,14 @@ impl Steerer {
         }
     }
 
-    /// Whether it only decides, and sends no requests.
+    /// Sets whether it only decides and sends no requests.
     pub(crate) fn set_dry_run(&mut self, dry_run: bool) {
         self.dry_run = dry_run;
     }
 
-    /// Checks which station is where, and asks one to move if all gain by it. `air_limits`: shares
-    /// are enforced, and the air is the limit.
-    pub(crate) fn look(&mut self, now: Duration, air_limits: bool, sending: &[Sending]) -> io::Result<()> {
+    /// Determines the radio of each station, and asks one to move if all gain by it. `air_limits`:
+    /// shares are enforced, and the air is the limit.
+    pub(crate) fn tick(&mut self, now: Duration, air_limits: bool, sending: &[Sending]) -> io::Result<()> {
         let (mut bss, mut place) = (Vec::new(), HashMap::new());
         for (number, radio) in self.radios.iter_mut().enumerate() {
             let (answers, is, stations) =
@@ -119,12 +120,12 @@ impl Steerer {
         }
         // Forget stations that are gone from all radios.
         self.known.retain(|(id, _), _| place.contains_key(id));
-        let request = self.plan.look(now, air_limits && !self.dry_run, &candidates);
+        let request = self.plan.tick(now, air_limits && !self.dry_run, &candidates);
         let Some((request, to)) = request.and_then(|request| Some((request, bss.get(request.to)?))) else {
             return Ok(());
         };
         let Some(radio) = self.radios.get_mut(request.from) else { return Ok(()) };
-        if radio.ask(|hostapd| hostapd.ask_to_go(request.id, to))? {
+        if radio.ask(|hostapd| hostapd.request_move(request.id, to))? {
             self.status.asked += 1;
             self.status.undone += u64::from(request.is_undone);
         } else {
@@ -134,8 +135,8 @@ impl Steerer {
         Ok(())
     }
 
-    /// The rate that a station would have alone on a radio; `None`: it cannot go there, or the rate
-    /// is unknown.
+    /// The rate that a station would have alone on a radio; `None`: it cannot use that radio, or
+    /// the rate is unknown.
     fn alone_bps(&self, station: &OnRadio, on: usize, radio: usize, bss: &[Bss]) -> Option<f64> {
         let alone = |radio: RadioConfig| Some(radio.hint().alone_bps as f64).filter(|bps| *bps > 0.0);
         if radio == on {
@@ -150,8 +151,8 @@ impl Steerer {
     }
 }
 
-/// The estimate for a radio where the station was never seen: the same modulation and streams, with
-/// that channel's number of subcarriers. An error shows once the station is there.
+/// The estimate for a radio that the station has not used yet: the same modulation and streams,
+/// with the number of subcarriers of that channel. Measurement after the move corrects an error.
 fn elsewhere(here: RadioConfig, from: &Bss, to: &Bss) -> RadioConfig {
     let aggregation = match here.aggregation {
         Aggregation::None => Aggregation::None,
@@ -179,28 +180,28 @@ fn subcarriers(width_mhz: u16) -> f64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::hostapd::{Band, speaking};
+    use super::hostapd::{Band, listening};
     use super::*;
 
     #[test]
-    fn a_hostapd_that_comes_late_or_is_started_again_is_found() {
+    fn hostapd_is_reconnected_after_a_late_start_or_restart() {
         let folder = tempfile::tempdir().unwrap();
         let sockets = ["wlan0", "wlan1"].map(|name| folder.path().join(name));
         let mut steerer = Steerer::new(&sockets);
-        let mut look = |at: u64| steerer.look(Duration::from_secs(at), true, &[]).map_err(|e| e.to_string());
-        let one = speaking(&sockets[0]);
-        let missing = look(0).unwrap_err();
+        let mut tick = |at: u64| steerer.tick(Duration::from_secs(at), true, &[]).map_err(|e| e.to_string());
+        let one = listening(&sockets[0]);
+        let missing = tick(0).unwrap_err();
         assert!(missing.contains("wlan1") && missing.contains("is hostapd running"), "{missing}");
-        let other = speaking(&sockets[1]);
-        look(2).unwrap();
-        // One is gone for a while: that is reported, and the other is still asked.
+        let other = listening(&sockets[1]);
+        tick(2).unwrap();
+        // One hostapd is gone for a while: that is reported, and the other one is still queried.
         let asked = one.end();
         assert!(asked.iter().any(|text| text == "STATUS"), "{asked:?}");
         std::fs::remove_file(&sockets[0]).unwrap();
-        assert!(look(4).unwrap_err().contains("wlan0"));
-        assert!(look(6).is_err());
-        let again = speaking(&sockets[0]);
-        look(8).unwrap();
+        assert!(tick(4).unwrap_err().contains("wlan0"));
+        assert!(tick(6).is_err());
+        let again = listening(&sockets[0]);
+        tick(8).unwrap();
         let asked = again.end();
         assert_eq!(asked.iter().filter(|text| *text == "ATTACH").count(), 1, "{asked:?}");
         other.end();
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_radio_elsewhere_has_the_same_modulation_in_other_channels() {
+    fn another_radio_is_estimated_with_the_same_modulation() {
         let (five, two) = (bss(36, 80, true), bss(6, 20, false));
         let here = RadioConfig { rate_mbps: 390.0, aggregation: Aggregation::Vht };
         let there = elsewhere(here, &five, &two);

@@ -9,11 +9,11 @@ use super::super::rules::StationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The shortest time between two requests to a station.
+/// Minimum interval between two requests to a station.
 pub(crate) const ASKED_EACH: Duration = Duration::from_secs(300);
 /// How long a set of stations is observed before one is asked.
 const SETTLED: Duration = Duration::from_secs(20);
-/// A move is worth asking for from this rise of the sum on: a fifth more for one station.
+/// The minimum increase of the sum for which a move is requested: a fifth more for one station.
 const MIN_GAIN: f64 = 0.18;
 /// A station that has not moved within this time will not.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -27,30 +27,30 @@ const LONGEST_REFUSED: u32 = 24;
 /// Weight of a tick in the mean of a station's rate.
 const NEW: f64 = 0.2;
 
-/// A station that would send more than it can.
+/// A station that has more to send than it can.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// Its hardware address.
     pub id: StationId,
-    /// The radio that it is on.
+    /// Its current radio.
     pub on: usize,
-    /// The rate that it would have alone on each radio, bit/s; `None`: it is not known to be able
-    /// to go there.
+    /// The rate that it would have alone on each radio, bit/s; `None`: it is not known whether it
+    /// can use that radio.
     pub alone_bps: Vec<Option<f64>>,
     /// Its rate.
     pub rate_bps: f64,
 }
 
-/// A station is to be asked to go.
+/// A request to a station to move to another radio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
     /// Its hardware address.
     pub id: StationId,
-    /// The radio that it is on.
+    /// Its current radio.
     pub from: usize,
-    /// The radio that it is to go to.
+    /// The radio that it should move to.
     pub to: usize,
-    /// It goes back, because a measurement contradicted the forecast.
+    /// It should move back, because a measurement contradicted the forecast.
     pub is_undone: bool,
 }
 
@@ -63,7 +63,7 @@ struct Memory {
     wrong: BTreeSet<usize>,
 }
 
-/// A move whose outcome is not known yet.
+/// A move whose result is not known yet.
 #[derive(Debug)]
 struct Trial {
     request: Request,
@@ -101,9 +101,9 @@ fn sum_log(of: &[f64]) -> f64 {
 }
 
 impl Steering {
-    /// Evaluates the stations that would send more, at `now`. `air_limits`: the air is their limit,
-    /// and their shares are enforced.
-    pub fn look(&mut self, now: Duration, air_limits: bool, stations: &[Candidate]) -> Option<Request> {
+    /// Evaluates the stations that have more to send, at `now`. `air_limits`: the air is their
+    /// limit, and their shares are enforced.
+    pub fn tick(&mut self, now: Duration, air_limits: bool, stations: &[Candidate]) -> Option<Request> {
         let known: BTreeSet<StationId> = stations.iter().map(|c| c.id).collect();
         let Some(shares) = forecast(stations, None).filter(|_| air_limits) else {
             self.trial = None;
@@ -138,14 +138,14 @@ impl Steering {
         self.trial = Some(Trial { request, asked_at: now, before, is_contradicted: false });
     }
 
-    /// The result of a move.
+    /// Evaluates the result of a move.
     fn judge(&mut self, now: Duration, mut trial: Trial, stations: &[Candidate]) -> Option<Request> {
         let Request { id, from, to, is_undone } = trial.request;
         let waited = now.saturating_sub(trial.asked_at);
         let moved = stations.iter().any(|c| c.id == id && c.on == to);
         if !moved {
             if trial.is_contradicted {
-                // It moved elsewhere without a request.
+                // The station moved to a third radio without a request.
             } else if waited < ANSWERS_WITHIN {
                 self.trial = Some(trial);
             } else {
@@ -198,7 +198,7 @@ impl Steering {
         best.map(|(_, request)| request)
     }
 
-    /// A station answered with a status (IEEE 802.11-2020, table 9-428); 0: it goes.
+    /// Processes a station's answer, a status (IEEE 802.11-2020, table 9-428); 0: it accepts.
     pub(crate) fn answered(&mut self, now: Duration, id: StationId, status: u8) {
         let is_asked = self.trial.as_ref().is_some_and(|trial| trial.request.id == id);
         if status != 0 && is_asked {

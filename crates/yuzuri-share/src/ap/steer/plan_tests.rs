@@ -2,7 +2,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const LOOK: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_secs(2);
 
 /// Stations that follow requests, and have the forecast rate times a factor of each radio.
 struct Cell {
@@ -33,14 +33,14 @@ impl Cell {
         }
     }
 
-    fn pass(&mut self, looks: u32) {
-        for _ in 0..looks {
-            self.now += LOOK;
+    fn pass(&mut self, ticks: u32) {
+        for _ in 0..ticks {
+            self.now += TICK;
             let shares = forecast(&self.stations, None).unwrap();
             for (station, share) in self.stations.iter_mut().zip(shares) {
                 station.rate_bps = share * self.carries[station.on];
             }
-            let Some(request) = self.steering.look(self.now, true, &self.stations) else { continue };
+            let Some(request) = self.steering.tick(self.now, true, &self.stations) else { continue };
             self.asked.push((self.now, request));
             let station = self.stations.iter_mut().find(|c| c.id == request.id).unwrap();
             assert_eq!((station.on, station.alone_bps[request.to].is_some()), (request.from, true));
@@ -57,9 +57,9 @@ impl Cell {
     }
 }
 
-/// Two fast and two slow ones on one radio: first one fast one goes, then the other.
+/// Two fast and two slow stations on one radio: first one fast station moves, then the other.
 #[test]
-fn the_fast_ones_go_to_the_other_radio() {
+fn fast_stations_move_to_the_other_radio() {
     let mut cell = Cell::new(&[&[290.0, 290.0], &[290.0, 290.0], &[57.0, 57.0], &[57.0, 57.0]]);
     let start = cell.total_mbps();
     cell.pass(30);
@@ -71,16 +71,16 @@ fn the_fast_ones_go_to_the_other_radio() {
 }
 
 #[test]
-fn nobody_is_asked_where_the_wire_limits() {
+fn no_station_is_moved_where_the_wire_is_the_limit() {
     let mut cell = Cell::new(&[&[290.0, 290.0], &[57.0, 57.0]]);
     for _ in 0..1000 {
-        cell.now += LOOK;
-        assert_eq!(cell.steering.look(cell.now, false, &cell.stations), None);
+        cell.now += TICK;
+        assert_eq!(cell.steering.tick(cell.now, false, &cell.stations), None);
     }
 }
 
 #[test]
-fn who_refuses_is_asked_again_later_and_later() {
+fn a_refusal_doubles_the_interval_between_requests() {
     let mut cell = Cell::new(&[&[290.0, 290.0], &[290.0, 0.0]]);
     cell.obeys = false;
     cell.pass(18_000);
@@ -91,13 +91,13 @@ fn who_refuses_is_asked_again_later_and_later() {
 /// The other radio carries a tenth of the forecast: a station that moved there returns after five
 /// minutes, and is not asked to go there again.
 #[test]
-fn what_measurement_contradicts_is_undone() {
+fn a_move_that_measurement_contradicts_is_undone() {
     let mut cell = Cell::new(&[&[290.0, 290.0], &[290.0, 0.0]]);
     cell.carries[1] = 0.1;
     cell.pass(3000);
     let [(first, there), (second, back)] = cell.asked[..] else { panic!("{:?}", cell.asked) };
     assert_eq!((there.to, back.to, back.is_undone), (1, 0, true));
-    assert!(second - first >= ASKED_EACH && second - first < ASKED_EACH + 3 * LOOK);
+    assert!(second - first >= ASKED_EACH && second - first < ASKED_EACH + 3 * TICK);
 }
 
 proptest! {
@@ -107,7 +107,7 @@ proptest! {
     /// request increases the sum, no station is asked twice in five minutes, and requests come to
     /// an end.
     #[test]
-    fn all_gain_and_it_ends(alone in prop::collection::vec(prop::collection::vec(1.0..500.0_f64, 3), 2..10)) {
+    fn no_station_loses_and_requests_come_to_an_end(alone in prop::collection::vec(prop::collection::vec(1.0..500.0_f64, 3), 2..10)) {
         let rows: Vec<&[f64]> = alone.iter().map(Vec::as_slice).collect();
         let mut cell = Cell::new(&rows);
         let start = forecast(&cell.stations, None).unwrap();

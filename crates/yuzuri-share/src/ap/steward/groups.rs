@@ -1,4 +1,4 @@
-//! Which stations share, and what is announced to them.
+//! Groups the stations by bottleneck, and makes their summaries.
 
 use super::{Bottleneck, Channel, Phase, Sharers, Station, StationId, Steward};
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ impl Steward {
             own.is_some_and(|own| own.summary.as_ref().is_none_or(|s| s.phase == Phase::StartUp))
         };
         let mut behind_wire = self.radios.behind_wire(self.stations.values());
-        // Nobody is bounded there yet: what is to be shared is not known.
+        // No station is bounded there yet, because the capacity is unknown.
         behind_wire.retain(|channel| !starts(channel));
         if behind_wire.len() < 2 {
             behind_wire.clear();
@@ -24,14 +24,14 @@ impl Steward {
         let mut before = BTreeSet::new();
         for station in self.stations.values_mut() {
             let was = std::mem::replace(&mut station.bottleneck, at(station.channel));
-            // Those who stay on their radio are still what they were, in another group.
+            // Stations that stay on their radio keep their state when they change the group.
             if was != station.bottleneck
                 && (was == Bottleneck::Wire || was == Bottleneck::Channel(station.channel))
             {
                 before.insert(station.bottleneck);
             }
         }
-        // What a group knew of a bottleneck that is shared differently now is no longer true.
+        // The state of a group whose bottleneck is now shared differently is no longer valid.
         self.sharers.retain(|at, _| match at {
             Bottleneck::Wire => !behind_wire.is_empty(),
             Bottleneck::Channel(channel) => !behind_wire.contains(channel),
@@ -57,7 +57,8 @@ impl Steward {
         here.filter_map(|(id, station)| Some((id, station, station.report.as_ref()?)))
     }
 
-    /// What stations that share a bottleneck from now on carry, as the summary of a leader before.
+    /// The current rates of stations that share a bottleneck from now on, as the summary of a
+    /// former leader.
     fn carried(&self, at: Bottleneck) -> Summary {
         Summary {
             phase: Phase::Hold,
@@ -66,11 +67,11 @@ impl Steward {
         }
     }
 
-    /// The mean weight of the stations that would take more, by their shares.
+    /// The mean weight of the stations that have more to send, weighted by their shares.
     pub(super) fn mean_weight(&self, at: Bottleneck, summary: Option<&Summary>) -> f64 {
         let Some(summary) = summary else { return 1.0 };
-        let willing = self.reports(at).filter(|(.., report)| report.elastic);
-        let (with, without) = willing.fold((0.0, 0.0), |(with, without), (id, station, _)| {
+        let with_backlog = self.reports(at).filter(|(.., report)| report.elastic);
+        let (with, without) = with_backlog.fold((0.0, 0.0), |(with, without), (id, station, _)| {
             let share_bps = summary.share_of(station.radio);
             (with + share_bps * self.rules.of(*id).weight, without + share_bps)
         });
@@ -86,19 +87,19 @@ impl Steward {
                 let summary = sharers.summary.as_ref()?;
                 Some(summary.weighted(1.0 / self.mean_weight(at, Some(summary))))
             }
-            // No station is there, or not for long: a new one is not bounded yet.
+            // No station is on that channel, or only a new one, which is not bounded yet.
             None => (!self.sharers.is_empty()).then(Summary::default),
         }
     }
 
-    /// Stations that share a bottleneck and were heard lately.
+    /// The groups with stations that were active recently.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = (Bottleneck, &Sharers)> {
         let is_used = |at: Bottleneck| self.stations.values().any(|station| station.bottleneck == at);
         let all = self.sharers.iter().map(|(at, sharers)| (*at, sharers));
         all.filter(move |(at, _)| self.sharers.len() == 1 || is_used(*at))
     }
 
-    /// The summary of the last tick; of several bottlenecks the sum.
+    /// The summary of the last tick; for several bottlenecks, their sum.
     pub fn summary(&self) -> Option<Summary> {
         let all = self.in_use().filter_map(|(_, sharers)| sharers.summary.as_ref());
         all.cloned().reduce(|one, other| Summary {
@@ -116,8 +117,8 @@ impl Steward {
         })
     }
 
-    /// Whether shares are enforced, and the air is their limit on each radio. One whose group
-    /// starts up says nothing against it.
+    /// Whether shares are enforced, and the air is their limit on each radio. Radios whose group is
+    /// in start-up are ignored.
     pub fn is_limited_by_air(&self) -> bool {
         let by_wire = |(at, sharers): (Bottleneck, &Sharers)| {
             at == Bottleneck::Wire
@@ -127,10 +128,10 @@ impl Steward {
         self.in_use().any(|(_, sharers)| sharers.holds()) && !self.in_use().any(by_wire)
     }
 
-    /// Whether bounds are in force: `Some(false)` if not, because they would not help; `None` while
-    /// shares have not been determined yet.
+    /// Whether bounds are in force: `Some(false)` if they are suspended because they would not
+    /// help; `None` while the shares have not been determined yet.
     pub(in super::super) fn is_sharing(&self) -> Option<bool> {
-        if self.in_use().any(|(_, sharers)| sharers.stands_off) {
+        if self.in_use().any(|(_, sharers)| sharers.is_suspended) {
             return Some(false);
         }
         let holds = |s: &Summary| matches!(s.phase, Phase::Hold | Phase::Probe | Phase::Contend);

@@ -1,11 +1,11 @@
-//! What the token buckets do, and what they drop, in the stations' group.
+//! The state of the token buckets, and the traffic that they drop, in the stations' group.
 
-use super::super::whose_loss::Buckets;
+use super::super::loss_cause::Buckets;
 use super::{Bottleneck, Other, Station, StationId, Steward};
 use yuzuri_policy::Report;
 
 impl Steward {
-    /// What token buckets do about traffic that no window bounds.
+    /// The state of the token buckets for traffic that no window bounds.
     pub(super) fn buckets(&self, at: Bottleneck) -> Buckets {
         let holds = |(id, station): (&StationId, &Station)| {
             let is_left_alone = self.rules.no_police || self.is_exempt(*id);
@@ -22,8 +22,9 @@ impl Steward {
 
     /// The stations' reports, including traffic that the token buckets dropped: it was transmitted
     /// over the air, and filled queues before the gate. It counts only as far as the carried rate
-    /// is below `most_bps`. Without it, the policy would look for others that fill the queue.
-    pub(super) fn reach_the_gate(&self, at: Bottleneck, most_bps: f64) -> Vec<Report> {
+    /// is below `most_bps`. Without it, the policy would attribute the queue to senders outside the
+    /// group.
+    pub(super) fn with_dropped_traffic(&self, at: Bottleneck, most_bps: f64) -> Vec<Report> {
         let dropped = |station: &Station| station.other.as_ref().map_or(0.0, Other::dropped_bps);
         let here = || self.stations.values().filter(|station| station.bottleneck == at);
         let all_bps: f64 = here().map(dropped).sum();
@@ -45,7 +46,7 @@ mod tests {
     use super::super::*;
     use super::*;
 
-    const LOOK_NS: u64 = 500_000_000;
+    const TICK_NS: u64 = 500_000_000;
     const HERE: Bottleneck = Bottleneck::Channel(Channel(0));
 
     /// A station that reports 4 Mbit/s. `came` and `passed`: its QUIC traffic before and after the
@@ -56,7 +57,7 @@ mod tests {
         let mut other = Other::new(0, begin);
         let packets = came * mbit / 1250;
         let dropped = (came - passed) * mbit / 1250;
-        other.look(LOOK_NS, OtherSeen { bytes: came * mbit, packets, dropped, ..begin });
+        other.observe(TICK_NS, OtherSeen { bytes: came * mbit, packets, dropped, ..begin });
         let report = Report { rate_bps: 4_000_000, elastic: true, ..Report::default() };
         Station { report: Some(report), other: Some(other), ..Station::new(PolicyConfig::default()) }
     }
@@ -72,23 +73,23 @@ mod tests {
     /// 8 Mbit/s are carried, and 16 Mbit/s of IP packets were dropped. The dropped ones make up
     /// what is missing, but never more than was dropped.
     #[test]
-    fn what_the_gate_drops_is_not_missing() {
+    fn dropped_traffic_counts_as_demand() {
         let steward = steward(Rules::default());
         let sum = |most_bps| {
-            let heard = steward.reach_the_gate(HERE, most_bps);
+            let heard = steward.with_dropped_traffic(HERE, most_bps);
             heard.iter().map(|report| report.rate_bps as f64 / 1e6).sum::<f64>()
         };
         let all = 8.0 + 16.0 * 1448.0 / 1500.0;
         for (most, expected) in [(0.0, 8.0), (8.0, 8.0), (12.0, 12.0), (20.0, 20.0), (100.0, all)] {
             assert!((sum(most * 1e6) - expected).abs() < 0.2, "{most}: {}", sum(most * 1e6));
         }
-        let heard = steward.reach_the_gate(HERE, 12e6);
+        let heard = steward.with_dropped_traffic(HERE, 12e6);
         assert_eq!((heard[0].rate_bps > 7_900_000, heard[1].rate_bps), (true, 4_000_000));
         assert!(steward.stations.values().all(|s| s.report.as_ref().unwrap().rate_bps == 4_000_000));
     }
 
     #[test]
-    fn what_cannot_be_held_is_no_question() {
+    fn losses_are_not_tested_where_traffic_cannot_be_limited() {
         let of = |rules| steward(rules).buckets(HERE);
         assert_eq!(of(Rules::default()), Buckets::Ready);
         assert_eq!(of(Rules { no_police: true, ..Rules::default() }), Buckets::None);

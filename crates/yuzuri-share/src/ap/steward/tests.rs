@@ -1,4 +1,4 @@
-//! Stations behind a wire of fixed rate, as a gate would see them.
+//! Stations behind a wire of fixed rate, as seen by a gate.
 #![allow(clippy::unwrap_used)]
 
 use super::super::rules::StationRule;
@@ -7,21 +7,21 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use yuzuri_gate::{Half, Standing};
 
-const LOOK: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_millis(500);
 
-/// Uploads that share a wire: each keeps its window full, and the queue is the flight beyond the
-/// path.
+/// Uploads that share a wire. Each keeps its window full; the queue is the flight in excess of the
+/// bandwidth-delay product.
 struct Wire {
     rate_bps: f64,
     base_s: f64,
     flows: Vec<Gated>,
     /// The flight of each without bounds, bytes.
     wants: Vec<f64>,
-    /// Its application's rate, bit/s, if that holds it back.
+    /// Its application's rate, bit/s, if that is the limit.
     application_bps: Vec<Option<f64>>,
     bounds: HashMap<FlowKey, u32>,
     now: Duration,
-    /// Segments that are lost on the way, of a thousand.
+    /// Segments lost per thousand.
     lost_permille: u64,
 }
 
@@ -56,7 +56,7 @@ impl Wire {
 
     /// Half a second. A window grows as in slow start, to the megabyte of a deep queue.
     fn pass(&mut self) {
-        self.now += LOOK;
+        self.now += TICK;
         let held =
             |flow: &Gated, wants: f64| self.bounds.get(&flow.key).map_or(wants, |b| wants.min(f64::from(*b)));
         let rtt_s = self.base_s + self.queue_s().max(0.0);
@@ -69,7 +69,7 @@ impl Wire {
         let path = self.rate_bps / 8.0 * self.base_s;
         let rtt_s = self.base_s + (in_flight - path).max(0.0) / (self.rate_bps / 8.0);
         for (flow, window) in self.flows.iter_mut().zip(&windows) {
-            let bytes = (window / rtt_s * LOOK.as_secs_f64()) as u64;
+            let bytes = (window / rtt_s * TICK.as_secs_f64()) as u64;
             flow.acked_bytes += bytes;
             flow.up_bytes += bytes;
             flow.up_segments += bytes / 1448;
@@ -95,10 +95,10 @@ impl Wire {
         in_flight * 8.0 / self.rate_bps - self.base_s
     }
 
-    fn look(&mut self, steward: &mut Steward) -> Plan {
+    fn tick(&mut self, steward: &mut Steward) -> Plan {
         self.pass();
         let now_ns = self.now.as_nanos() as u64;
-        let plan = steward.look(Moment::at(self.now), now_ns, &self.flows, &[], |_| Place::default());
+        let plan = steward.tick(Moment::at(self.now), now_ns, &self.flows, &[], |_| Place::default());
         self.bounds.retain(|key, _| !plan.free.contains(key));
         let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
         self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
@@ -113,12 +113,12 @@ fn uploads_share_the_wire_with_a_short_queue() {
         let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
         let mut longest_s = 0.0_f64;
         let mut carried = 0;
-        for look in 0..60 {
-            wire.look(&mut steward);
-            if look == 29 {
+        for tick in 0..60 {
+            wire.tick(&mut steward);
+            if tick == 29 {
                 carried = wire.flows.iter().map(|flow| flow.acked_bytes).sum();
             }
-            if look >= 30 {
+            if tick >= 30 {
                 longest_s = longest_s.max(wire.queue_s());
             }
         }
@@ -137,16 +137,16 @@ fn uploads_share_the_wire_with_a_short_queue() {
     }
 }
 
-/// Of four stations two take part: they count, and the gate leaves them alone.
+/// Two of four stations are members themselves: they count, and the gate does not bound them.
 #[test]
 fn members_report_for_themselves_and_are_not_bounded() {
     let mut wire = Wire::new(50.0, 40.0, 4);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
-    // The last one's connections began before the gate: it is known by its report alone.
+    // The last one's connections are older than the gate: only its report shows them.
     let members = [0, 1, 9].map(id);
     let (mut plan, mut before) = (Plan::default(), [0; 4]);
-    for look in 0..60 {
+    for tick in 0..60 {
         let reports = members.map(|id| match wire.flows.iter().position(|flow| flow.mac == id.0) {
             Some(n) => {
                 let acked = wire.flows[n].acked_bytes;
@@ -156,9 +156,9 @@ fn members_report_for_themselves_and_are_not_bounded() {
             None => (id, Report { rate_bps: 100_000, flows: 1, srtt_us: 60_000, ..Report::default() }),
         });
         steward.hear(reports.into());
-        plan = wire.look(&mut steward);
+        plan = wire.tick(&mut steward);
         // They bound themselves to the group's share.
-        if let Some(share_bps) = steward.summary().as_ref().map(|s| s.share_bps).filter(|_| look > 10) {
+        if let Some(share_bps) = steward.summary().as_ref().map(|s| s.share_bps).filter(|_| tick > 10) {
             for n in 0..2 {
                 wire.wants[n] = share_bps as f64 / 8.0 * 0.06;
             }
@@ -178,19 +178,18 @@ fn members_report_for_themselves_and_are_not_bounded() {
     assert!([2, 3].iter().all(|n| station(*n).unwrap().1 > 0));
     let state = |n| steward.stations[&id(n)].membership.state();
     assert_eq!([0, 2, 9].map(state).map(|s| s.name()), ["member", "none", "member"]);
-    // One that does not take part any more is bounded again.
+    // A station that is no longer a member is bounded again.
     steward.hear(BTreeMap::new());
     for _ in 0..10 {
-        plan = wire.look(&mut steward);
+        plan = wire.tick(&mut steward);
     }
     assert!(plan.flows.iter().all(|(_, bound)| bound.bytes > 0), "{plan:?}");
 }
 
-/// Two stations that take part and two that do not, one of each kind with twice the weight, and one
-/// of each limited: members divide the wire by their shares, the gate bounds the others, and all
-/// have rates by their weights.
+/// Two members and two other stations; one of each kind has twice the weight, and one of each has a
+/// limit. Members bound themselves, the gate bounds the others, and all rates follow the weights.
 #[test]
-fn members_have_weights_and_limits_too() {
+fn weights_and_limits_apply_to_members_too() {
     let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
     let rule = |weight: f64, max_bps: Option<f64>| StationRule { weight, max_bps, exempt: false };
     for (rules, expected) in [
@@ -203,7 +202,7 @@ fn members_have_weights_and_limits_too() {
         let mut steward = Steward::new(PolicyConfig::default(), Rules { stations, ..Rules::default() });
         let (mut acked, mut start) = ([0; 4], [0; 4]);
         let mut last_summary: Option<Summary> = None;
-        for look in 0..240 {
+        for tick in 0..240 {
             let reports = [0_u8, 1].map(|n| {
                 let of = usize::from(n);
                 let now = wire.flows[of].acked_bytes;
@@ -212,7 +211,7 @@ fn members_have_weights_and_limits_too() {
                 (id(n), Report { rate_bps, flows: 1, elastic: true, srtt_us, ..Report::default() })
             });
             steward.hear(reports.into());
-            wire.look(&mut steward);
+            wire.tick(&mut steward);
             // They bound themselves to their weight of the previous share.
             for n in [0, 1] {
                 let Some(last_summary) =
@@ -225,7 +224,7 @@ fn members_have_weights_and_limits_too() {
                     own.share_of(RadioHint::default()) / 8.0 * (0.04 + f64::from(own.queue_us) / 1e6);
             }
             last_summary = steward.summary_for(Channel::default());
-            if look == 119 {
+            if tick == 119 {
                 start = [0, 1, 2, 3].map(|n: usize| wire.flows[n].acked_bytes);
             }
         }
@@ -238,16 +237,16 @@ fn members_have_weights_and_limits_too() {
 }
 
 /// A station that sends less than its share leaves the rest to the others, although its window does
-/// not show what holds it back.
+/// not show that its application is the limit.
 #[test]
-fn what_an_application_leaves_is_the_others() {
+fn an_application_limited_station_leaves_its_rest_to_the_others() {
     let mut wire = Wire::new(50.0, 30.0, 4);
     wire.application_bps[3] = Some(2e6);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     let mut before = Vec::new();
-    for look in 0..120 {
-        wire.look(&mut steward);
-        if look == 59 {
+    for tick in 0..120 {
+        wire.tick(&mut steward);
+        if tick == 59 {
             before = wire.flows.iter().map(|flow| flow.acked_bytes).collect();
         }
     }
@@ -260,10 +259,10 @@ fn what_an_application_leaves_is_the_others() {
 }
 
 #[test]
-fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
+fn exempt_and_untouched_connections_are_not_bounded_but_new_ones_are() {
     let mut wire = Wire::new(50.0, 20.0, 4);
     wire.flows[1].standing = Standing::Foreign;
-    // They do not fill the queue: behind a standing one nothing is promised to new connections.
+    // They must not fill the queue: behind a standing one, new connections get no share in advance.
     wire.application_bps[..2].fill(Some(2e6));
     let exempt = StationId([2, 0, 0, 0, 0, 0]);
     let left_alone = StationRule { exempt: true, ..StationRule::default() };
@@ -271,7 +270,7 @@ fn who_is_exempt_or_foreign_is_not_bounded_and_new_ones_are() {
         PolicyConfig::default(),
         Rules { stations: [(exempt, left_alone)].into(), ..Rules::default() },
     );
-    let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
+    let plan = (0..40).map(|_| wire.tick(&mut steward)).last().unwrap();
     let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
     let bounded: HashSet<FlowKey> = bounded.map(|(key, _)| *key).collect();
     assert_eq!(bounded, HashSet::from([wire.flows[2].key, wire.flows[3].key]));
@@ -291,27 +290,28 @@ fn nothing_is_bounded_while_the_policy_is_off() {
     let config = PolicyConfig { name: PolicyName::Off, ..PolicyConfig::default() };
     let mut steward = Steward::new(config, Rules::default());
     for _ in 0..40 {
-        assert_eq!(wire.look(&mut steward), Plan::default());
+        assert_eq!(wire.tick(&mut steward), Plan::default());
     }
 }
 
 #[test]
-fn connections_are_let_go_step_by_step_until_they_lose() {
+fn bounds_are_released_step_by_step_until_a_loss() {
     let mut wire = Wire::new(50.0, 20.0, 2);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
-    let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
+    let plan = (0..40).map(|_| wire.tick(&mut steward)).last().unwrap();
     let before: HashMap<FlowKey, u32> = plan.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
     let (first, second) = (wire.flows[0].key, wire.flows[1].key);
-    let let_go = steward.let_go(&wire.flows);
-    let now: HashMap<FlowKey, u32> = let_go.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
+    let release_all = steward.release_all(&wire.flows);
+    let now: HashMap<FlowKey, u32> =
+        release_all.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
     assert!(now[&first] > before[&first] && now[&first] < 2 * before[&first]);
-    // One loses something: it has left slow start.
+    // One loses a segment, and so has left slow start.
     wire.flows[0].repeated_segments += 1;
-    let let_go = steward.let_go(&wire.flows);
-    assert_eq!(let_go.free, [first]);
-    assert_eq!(let_go.flows.len(), 1);
+    let release_all = steward.release_all(&wire.flows);
+    assert_eq!(release_all.free, [first]);
+    assert_eq!(release_all.flows.len(), 1);
     let mut steps = 0;
-    while !steward.let_go(&wire.flows).flows.is_empty() {
+    while !steward.release_all(&wire.flows).flows.is_empty() {
         steps += 1;
         assert!(steps < 20);
     }
@@ -320,7 +320,7 @@ fn connections_are_let_go_step_by_step_until_they_lose() {
 
 /// Only on the selected radios, and only for bounded connections.
 #[test]
-fn acks_are_thinned_on_slow_radios_that_were_chosen() {
+fn acks_are_thinned_on_the_selected_slow_radios() {
     use yuzuri_policy::{Aggregation, SlowRadio};
     let radio = |rate_mbps: f64, aggregation: Aggregation| Some(RadioConfig { rate_mbps, aggregation });
     let mut wire = Wire::new(20.0, 30.0, 4);
@@ -330,7 +330,7 @@ fn acks_are_thinned_on_slow_radios_that_were_chosen() {
     for _ in 0..40 {
         wire.pass();
         let now_ns = wire.now.as_nanos() as u64;
-        plan = steward.look(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| {
+        plan = steward.tick(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| {
             let radio = match station.0[5] {
                 0 => radio(54.0, Aggregation::None),
                 1 => radio(65.0, Aggregation::Ht),
@@ -346,7 +346,7 @@ fn acks_are_thinned_on_slow_radios_that_were_chosen() {
         assert_eq!(bound.thin_bytes, if is_g { 8 * 1448 } else { 0 }, "{key}");
         assert!(bound.bytes > 0);
     }
-    assert!(steward.let_go(&wire.flows).flows.iter().all(|(_, bound)| bound.thin_bytes == 0));
+    assert!(steward.release_all(&wire.flows).flows.iter().all(|(_, bound)| bound.thin_bytes == 0));
 }
 
 /// The rates of the stations' uploads under these rules, Mbit/s: over the second half of two
@@ -355,9 +355,9 @@ fn under(rules: Rules, stations: u8) -> Vec<f64> {
     let mut wire = Wire::new(48.0, 30.0, stations);
     let mut steward = Steward::new(PolicyConfig::default(), rules);
     let mut before = Vec::new();
-    for look in 0..240 {
-        wire.look(&mut steward);
-        if look == 119 {
+    for tick in 0..240 {
+        wire.tick(&mut steward);
+        if tick == 119 {
             before = wire.flows.iter().map(|flow| flow.acked_bytes).collect();
         }
     }
@@ -371,7 +371,7 @@ fn weights_and_limits_divide_the_wire() {
     let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
     let rule = |weight: f64, max_bps: Option<f64>| StationRule { weight, max_bps, exempt: false };
     let near = |mbps: f64, expected: f64| (mbps / expected - 1.0).abs() < 0.1;
-    // Twice, usual and half: of 48 Mbit/s 27.4, 13.7 and 6.9.
+    // Weights 2, 1 and 0.5: 27.4, 13.7 and 6.9 of 48 Mbit/s.
     let stations = [(id(0), rule(2.0, None)), (id(2), rule(0.5, None))].into();
     let got = under(Rules { stations, ..Rules::default() }, 3);
     assert!(near(got[0], 27.4) && near(got[1], 13.7) && near(got[2], 6.9), "{got:?}");
@@ -379,25 +379,25 @@ fn weights_and_limits_divide_the_wire() {
     let stations = [(id(0), rule(1.0, Some(4e6)))].into();
     let got = under(Rules { stations, ..Rules::default() }, 3);
     assert!(near(got[0], 4.0) && near(got[1], 22.0) && near(got[2], 22.0), "{got:?}");
-    // Guests are all that are not named.
+    // All stations that are not named are guests.
     let stations = [(id(0), rule(1.0, None))].into();
     let guests = rule(1.0, Some(5e6));
     let got = under(Rules { stations, guests, ..Rules::default() }, 3);
     assert!(near(got[0], 38.0) && near(got[1], 5.0) && near(got[2], 5.0), "{got:?}");
 }
 
-/// A limit holds for a station that is alone, and in start-up.
+/// A limit also applies to a station that is alone, and in start-up.
 #[test]
-fn a_limit_holds_while_nothing_is_shared() {
+fn a_limit_applies_while_nothing_is_shared() {
     let guests = StationRule { max_bps: Some(2e6), ..StationRule::default() };
     let mut wire = Wire::new(48.0, 30.0, 1);
     let mut steward = Steward::new(PolicyConfig::default(), Rules { guests, ..Rules::default() });
-    let plan = (0..4).map(|_| wire.look(&mut steward)).last().unwrap();
+    let plan = (0..4).map(|_| wire.tick(&mut steward)).last().unwrap();
     assert_eq!(plan.flows.len(), 1);
     let mut before = 0;
-    for look in 0..40 {
-        wire.look(&mut steward);
-        if look == 19 {
+    for tick in 0..40 {
+        wire.tick(&mut steward);
+        if tick == 19 {
             before = wire.flows[0].acked_bytes;
         }
     }
@@ -409,50 +409,49 @@ fn a_limit_holds_while_nothing_is_shared() {
 fn other_rules_apply_from_the_next_tick() {
     let mut wire = Wire::new(48.0, 30.0, 2);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
-    (0..60).for_each(|_| drop(wire.look(&mut steward)));
+    (0..60).for_each(|_| drop(wire.tick(&mut steward)));
     let phase = steward.summary().as_ref().unwrap().phase;
     let left_alone = StationRule { exempt: true, ..StationRule::default() };
     let rules = Rules { stations: [(StationId([2, 0, 0, 0, 0, 1]), left_alone)].into(), ..Rules::default() };
     let config = PolicyConfig { objective: yuzuri_policy::Objective::Latency, ..PolicyConfig::default() };
     steward.choose(config, rules);
-    let plan = wire.look(&mut steward);
+    let plan = wire.tick(&mut steward);
     assert!(plan.flows.iter().any(|(key, _)| *key == wire.flows[0].key));
     let summary = steward.summary().unwrap();
     assert!(summary.phase != Phase::StartUp && phase != Phase::StartUp, "it does not begin anew");
     assert!(summary.queue_us < 20_000, "{summary:?}");
-    // The other one is let go.
-    (0..12).for_each(|_| drop(wire.look(&mut steward)));
+    // The other one is released.
+    (0..12).for_each(|_| drop(wire.tick(&mut steward)));
     assert!(!wire.bounds.contains_key(&wire.flows[1].key));
 }
 
-/// If segments are lost although no queue is long, everything is as without a gate, until they are
-/// no longer lost.
+/// While segments are lost although no queue is long, bounds are suspended.
 #[test]
-fn it_stands_off_where_segments_are_lost() {
+fn nothing_is_bounded_while_segments_are_lost_without_a_queue() {
     let mut wire = Wire::new(48.0, 30.0, 3);
     wire.lost_permille = 8;
-    // No long queue: as a short one drops.
+    // No long queue: the losses are those of a short one.
     wire.application_bps = vec![Some(15e6); 3];
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
-    let plan = (0..40).map(|_| wire.look(&mut steward)).last().unwrap();
+    let plan = (0..40).map(|_| wire.tick(&mut steward)).last().unwrap();
     assert_eq!(plan, Plan::default());
     assert!(steward.summary().as_ref().unwrap().paced);
     wire.lost_permille = 0;
     wire.application_bps = vec![None; 3];
     wire.wants = vec![14_480.0; 3];
-    let plan = (0..100).map(|_| wire.look(&mut steward)).last().unwrap();
+    let plan = (0..100).map(|_| wire.tick(&mut steward)).last().unwrap();
     assert_eq!(plan.flows.len(), 3, "{:?}", steward.summary());
 }
 
 /// While new connections are bounded, a known, unbounded one is excepted.
 #[test]
-fn who_is_free_is_not_bounded_like_a_new_connection() {
+fn a_known_unbounded_connection_is_not_bounded_as_a_new_one() {
     let mut wire = Wire::new(20.0, 40.0, 3);
     wire.application_bps[0] = Some(500_000.0);
     let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
     let mut without_bound = 0;
     for _ in 0..80 {
-        let plan = wire.look(&mut steward);
+        let plan = wire.tick(&mut steward);
         let free = plan.flows.iter().filter(|(_, bound)| bound.bytes == 0).count();
         let rows = steward.stations.values().flat_map(|station| &station.rows);
         let unbounded = rows.filter(|row| row.bytes.is_none()).count();

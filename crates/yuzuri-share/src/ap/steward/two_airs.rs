@@ -1,4 +1,5 @@
-//! Two radios before one wire, as a gate would see them: each air has a queue, and so has the wire.
+//! Two radios in front of one wire, as seen by a gate: each radio channel has a queue, and so has
+//! the wire.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
@@ -7,9 +8,9 @@ use std::time::Duration;
 use yuzuri_gate::{Half, Standing};
 use yuzuri_policy::Aggregation;
 
-const LOOK: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_millis(500);
 const BASE_S: f64 = 0.040;
-/// Of the least round-trip time, the air has so much.
+/// The part of the minimum RTT on the air.
 const AIR_S: f64 = 0.002;
 const N: RadioConfig = RadioConfig { rate_mbps: 65.0, aggregation: Aggregation::Ht };
 const AC: RadioConfig = RadioConfig { rate_mbps: 390.0, aggregation: Aggregation::Vht };
@@ -20,7 +21,7 @@ struct One {
     radio: RadioConfig,
     channel: Channel,
     flow: Gated,
-    /// Its flight without bounds, and the most of it, bytes.
+    /// Its flight without bounds, and the maximum of that, bytes.
     wants: f64,
     most: f64,
 }
@@ -43,7 +44,7 @@ struct Cells {
     start: Vec<u64>,
 }
 
-/// The least queue behind which a sum that falls with it is no more than 1.
+/// The shortest queue at which a sum that falls with it is at most 1.
 fn queue_s(sum: impl Fn(f64) -> f64) -> f64 {
     if sum(0.0) <= 1.0 {
         return 0.0;
@@ -70,7 +71,7 @@ impl Cells {
                 mss: Some(1460),
                 ..Gated::opening(key, [2, 0, 0, 0, 0, n as u8], 1)
             };
-            // Their sockets' buffers differ, so what they have in start-up does, too.
+            // Their socket buffers differ, and so do their rates in start-up.
             let most = 1_500_000.0 / (n + 1) as f64;
             One { radio: *radio, channel: Channel(*channel), flow, wants: 14_480.0, most }
         };
@@ -102,7 +103,7 @@ impl Cells {
     }
 
     fn pass(&mut self) {
-        self.now += LOOK;
+        self.now += TICK;
         let channels: BTreeSet<Channel> = self.all.iter().map(|one| one.channel).collect();
         self.wire_s = queue_s(|wire_s| {
             let rate_bps = |one: &One| self.rate_bps(one, self.air_s(one.channel, wire_s) + wire_s);
@@ -115,7 +116,7 @@ impl Cells {
             let air_s = AIR_S + self.queues_s[&one.channel];
             let wire_s = BASE_S - AIR_S + self.wire_s;
             let flow = &mut one.flow;
-            let bytes = (window / (air_s + wire_s) * LOOK.as_secs_f64()) as u64;
+            let bytes = (window / (air_s + wire_s) * TICK.as_secs_f64()) as u64;
             (flow.acked_bytes, flow.up_bytes) = (flow.acked_bytes + bytes, flow.up_bytes + bytes);
             flow.up_segments += bytes / 1448;
             flow.last_ns = self.now.as_nanos() as u64;
@@ -139,13 +140,13 @@ impl Cells {
             .map(|one| (StationId(one.flow.mac), Place { radio: Some(one.radio), channel: one.channel }))
             .collect();
         let now_ns = self.now.as_nanos() as u64;
-        let plan = self.steward.look(Moment::at(self.now), now_ns, &flows, &[], |id| places[&id]);
+        let plan = self.steward.tick(Moment::at(self.now), now_ns, &flows, &[], |id| places[&id]);
         self.bounds.retain(|key, _| !plan.free.contains(key));
         let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
         self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
     }
 
-    /// What each has in the second half of so many seconds, Mbit/s.
+    /// The rate of each in the second half of this time, Mbit/s.
     fn rates(&mut self, seconds: u64) -> Vec<f64> {
         (0..seconds).for_each(|_| self.pass());
         self.start = self.all.iter().map(|one| one.flow.acked_bytes).collect();
@@ -166,9 +167,9 @@ impl Cells {
 const FIVE: u32 = 5210;
 const TWO: u32 = 2437;
 
-/// Each radio's air is its own: who is alone on one has all of it.
+/// Each radio channel has its own airtime: a station alone on a radio gets all of it.
 #[test]
-fn who_is_alone_on_a_radio_has_its_air() {
+fn a_station_alone_on_its_radio_gets_all_the_airtime() {
     let mut cells = Cells::new(1000.0, &[(AC, FIVE), (AC, FIVE), (N, FIVE), (N, TWO)]);
     let got = cells.rates(60);
     let alone = cells.alone_mbps();
@@ -178,10 +179,10 @@ fn who_is_alone_on_a_radio_has_its_air() {
     assert_eq!(cells.bottlenecks(), [TWO, FIVE].map(|mhz| Bottleneck::Channel(Channel(mhz))));
     assert!(cells.steward.is_limited_by_air());
     let senders = |mhz| cells.steward.summary_for(Channel(mhz)).unwrap().senders;
-    assert_eq!([FIVE, TWO].map(senders), [3, 1], "members are told of their own radio");
+    assert_eq!([FIVE, TWO].map(senders), [3, 1], "members get the summary of their own radio");
 }
 
-/// The wire is common to both radios: stations of either get the same of it.
+/// The wire is common to both radios: their stations get equal shares of it.
 #[test]
 fn stations_of_two_radios_share_the_wire() {
     for wire_mbps in [20.0, 50.0] {
@@ -198,7 +199,7 @@ fn stations_of_two_radios_share_the_wire() {
     }
 }
 
-/// What each would have alone of the wire, as its part of it.
+/// The fraction of the wire that each would get alone.
 fn parts_of_wire(cells: &Cells) -> Vec<f64> {
     let wire_mbps = cells.wire_bps / 1e6;
     let alone: Vec<f64> = cells.alone_mbps().into_iter().map(|mbps| mbps.min(wire_mbps)).collect();
@@ -206,10 +207,10 @@ fn parts_of_wire(cells: &Cells) -> Vec<f64> {
     alone.into_iter().map(|mbps| mbps / all * wire_mbps).collect()
 }
 
-/// Slow stations, too, have a part of the wire by what they would have alone, although all take
-/// more than one air together.
+/// The wire is divided by the stations' rates alone, slow stations included, although together they
+/// use more than the airtime of one channel.
 #[test]
-fn slow_stations_have_their_part_of_the_wire() {
+fn slow_stations_get_their_part_of_the_wire() {
     let mut cells = Cells::new(120.0, &[(AC, FIVE), (AC, FIVE), (G, TWO), (G, TWO)]);
     let (got, expected) = (cells.rates(60), parts_of_wire(&cells));
     let near = got.iter().zip(&expected).all(|(got, expected)| (got / expected - 1.0).abs() < 0.12);
@@ -217,9 +218,9 @@ fn slow_stations_have_their_part_of_the_wire() {
     assert!(cells.wire_s < 0.045, "{}", cells.wire_s);
 }
 
-/// Stations that their own air holds back leave the rest of the wire to the others.
+/// Stations limited by their own channel leave the rest of the wire to the others.
 #[test]
-fn what_one_radio_cannot_carry_is_the_others() {
+fn what_one_radio_cannot_carry_goes_to_the_other() {
     let mut cells = Cells::new(60.0, &[(AC, FIVE), (G, TWO), (G, TWO), (G, TWO)]);
     let got = cells.rates(60);
     let alone = cells.alone_mbps();

@@ -1,4 +1,4 @@
-//! Connections that begin before the next tick.
+//! Bounds for connections that begin before the next tick.
 
 use super::{Plan, SEGMENT_BYTES, Sharers, Steward};
 use yuzuri_gate::Bound;
@@ -15,21 +15,21 @@ fn bytes(summary: &Summary, share_bps: f64) -> Option<u32> {
     Some((bytes as u32).max(INITIAL_SEGMENTS * SEGMENT_BYTES))
 }
 
-/// The part of its group's share that one more sender has.
+/// The fraction of its group's share that each sender has once there is one more.
 fn one_more(summary: &Summary) -> f64 {
     let senders = f64::from(summary.senders.max(1));
     senders / (senders + 1.0)
 }
 
-/// What there is to share, while shares are enforced.
+/// The group's summary, while shares are enforced.
 fn enforced(sharers: &Sharers) -> Option<&Summary> {
-    sharers.summary.as_ref().filter(|_| sharers.holds() && !sharers.stand_off.is_off())
+    sharers.summary.as_ref().filter(|_| sharers.holds() && !sharers.bound_trials.is_off())
 }
 
 impl Steward {
-    /// They get the share of one more sender.
-    pub(super) fn expect_new_ones(&self, plan: &mut Plan) {
-        // Where an unknown station is, is unknown, too: it gets the largest.
+    /// Sets the bound for new connections: the share of one more sender.
+    pub(super) fn bound_new_connections(&self, plan: &mut Plan) {
+        // The radio of an unknown station is unknown, so it gets the largest share.
         let of = |sharers: &Sharers| {
             let summary = enforced(sharers)?;
             bytes(summary, summary.share_of(RadioHint::default()) * one_more(summary))
@@ -49,7 +49,7 @@ impl Steward {
                 };
                 bytes(summary, share_bps * part)
             });
-            // What holds for unknown stations does not hold for these.
+            // The bound for unknown stations does not apply to known ones.
             let bound = bound.unwrap_or(0);
             plan.stations.extend(station.addresses.iter().map(|address| (*address, bound)));
             // The bound for new connections does not apply to known, unbounded ones.

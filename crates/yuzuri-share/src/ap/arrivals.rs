@@ -1,20 +1,20 @@
-//! Estimates how much traffic without a window has arrived. The gate cannot see that; but queues
-//! are first in, first out, and segments of connections pass the same ones. For each segment that
-//! it times, the gate notes how much had passed before it, and evaluates the note when the ACK
-//! comes. No I/O and no clock.
+//! Estimates how much traffic without a window has arrived at its destination. The gate cannot see
+//! that directly. But queues are first in, first out, and segments of TCP connections pass the same
+//! ones. For each segment that it times, the gate records how much traffic had passed before it,
+//! and evaluates the record when the ACK arrives. No I/O and no clock.
 
 use std::collections::{HashMap, VecDeque};
 use yuzuri_gate::{FlowKey, FlowSeen as Gated, OtherSeen};
 
-/// How long the passed amounts are kept, nanoseconds: longer than any queue.
+/// How long the amounts that passed are kept, nanoseconds: longer than any queue.
 pub(super) const HISTORY_NS: u64 = 20_000_000_000;
 /// The least time between the return of two marks for a rate, nanoseconds.
 const APART_NS: u64 = 500_000_000;
 /// How long a mark is current.
 const CURRENT_NS: u64 = 1_000_000_000;
-/// A full queue drops bursts, and spares connections, whose segments arrive as fast as others
-/// leave: while these lose little, other traffic may lose half. From this fraction of retransmitted
-/// segments on, the arrival of other traffic is unknown.
+/// A full queue drops bursts, and spares TCP connections, whose segments arrive at the rate at
+/// which the queue drains: while these lose little, other traffic may lose half. From this fraction
+/// of retransmitted segments on, the arrival of other traffic is unknown.
 const LOST: f64 = 0.02;
 
 /// The current arrivals.
@@ -23,16 +23,16 @@ pub(super) enum Arrives {
     /// There is no information from connections.
     #[default]
     Unknown,
-    /// Connections provided information before, and do not now, as in recovery.
+    /// Connections provided information before, but not at present, for example during recovery.
     Unsure,
     /// The data that passed between these moments, ns, arrived in this many seconds; `surely`: the
     /// fraction that certainly was not dropped.
     Passed { from_ns: u64, to_ns: u64, in_s: f64, surely: f64 },
 }
 
-/// The data that passed, and that arrived, until now.
+/// The data that passed the gate, and that arrived, until now.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay {
+pub(super) struct ArrivalEstimator {
     /// What each connection had sent and retransmitted, bytes and segments.
     before: HashMap<FlowKey, (u64, u64)>,
     /// The bytes that had passed at each tick.
@@ -44,9 +44,9 @@ pub(super) struct UnderWay {
     again: VecDeque<(u64, f64)>,
 }
 
-impl UnderWay {
+impl ArrivalEstimator {
     /// Processes all connections, and the stations' traffic without a window, at `now_ns`.
-    pub(super) fn look<'a>(
+    pub(super) fn observe<'a>(
         &mut self,
         now_ns: u64,
         flows: impl Iterator<Item = &'a Gated>,
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use yuzuri_gate::{Arrived, FlowSeen, Standing};
 
-    const LOOK_NS: u64 = 500_000_000;
+    const TICK_NS: u64 = 500_000_000;
     const STEP_NS: u64 = 1_000_000;
 
     fn connection(port: u16) -> Gated {
@@ -184,7 +184,7 @@ mod tests {
         /// end.
         fn pass(&mut self, begin: [f64; 2], end: [f64; 2]) {
             let bytes = |mbps: f64| mbps * 1e6 / 8.0 * STEP_NS as f64 / 1e9;
-            let steps = LOOK_NS / STEP_NS;
+            let steps = TICK_NS / STEP_NS;
             for step in 0..steps {
                 let part = step as f64 / steps as f64;
                 // Exponential, as in slow start.
@@ -217,29 +217,29 @@ mod tests {
     /// Traffic without a window rises to twice the wire's rate, as in slow start, and falls to a
     /// quarter: arrivals are estimated within a tenth while the queue grows, stands and drains.
     #[test]
-    fn what_arrives_is_seen_through_a_queue() {
+    fn arrivals_are_estimated_through_a_queue() {
         let mut wire = Wire::new(20.0);
-        let (mut under_way, mut history) = (UnderWay::default(), VecDeque::from([(0, 0.0)]));
+        let (mut arrivals, mut history) = (ArrivalEstimator::default(), VecDeque::from([(0, 0.0)]));
         let rates = [[1.0, 1.0], [20.0, 40.0], [5.0, 20.0], [5.0, 15.0], [5.0, 5.0]];
         let (mut before, mut worst) = (VecDeque::from([0.0]), 0.0_f64);
         for number in 0..24 {
             let rate = |n: usize| rates[n.min(rates.len() - 1)];
             wire.pass(rate(number), rate(number + 1));
-            under_way.look(wire.now_ns, [&wire.tcp].into_iter(), &[wire.other]);
+            arrivals.observe(wire.now_ns, [&wire.tcp].into_iter(), &[wire.other]);
             history.push_back((wire.now_ns, wire.passed[1]));
             before.push_back(wire.arrived[1]);
-            let Arrives::Passed { from_ns, to_ns, in_s, .. } = under_way.arrives() else {
+            let Arrives::Passed { from_ns, to_ns, in_s, .. } = arrivals.arrives() else {
                 assert!(number < 3, "{number}");
                 continue;
             };
             let mbps = |bytes: f64, s: f64| bytes * 8.0 / 1e6 / s;
             let seen = mbps(passed_at(&history, to_ns) - passed_at(&history, from_ns), in_s);
             // The recent arrivals, in ticks: two marks are up to a queue apart.
-            let ago = [1, 2, 3].map(|looks| {
+            let ago = [1, 2, 3].map(|ticks| {
                 before
                     .len()
-                    .checked_sub(1 + looks)
-                    .map_or(f64::NAN, |n| mbps(wire.arrived[1] - before[n], looks as f64 / 2.0))
+                    .checked_sub(1 + ticks)
+                    .map_or(f64::NAN, |n| mbps(wire.arrived[1] - before[n], ticks as f64 / 2.0))
             });
             let near = ago.into_iter().map(|mbps| (seen / mbps - 1.0).abs()).fold(f64::INFINITY, f64::min);
             println!("{number}: {seen:.2} Mbit/s are seen, {ago:.2?} arrived");
@@ -250,36 +250,39 @@ mod tests {
     }
 
     #[test]
-    fn where_connections_send_again_nothing_is_known_of_others() {
-        let mut under_way = UnderWay::default();
+    fn retransmissions_make_other_arrivals_unknown() {
+        let mut arrivals = ArrivalEstimator::default();
         let mut one = connection(4000);
-        for look in 1..10 {
+        for observe in 1..10 {
             one.up_bytes += 100_000;
             one.up_segments += 100;
-            one.repeated_segments += [0, 1, 10, 0][look as usize % 4];
-            under_way.look(look * LOOK_NS, [&one].into_iter(), &[]);
-            let surely = |looks: u64| under_way.surely((look - looks) * LOOK_NS);
-            assert!((surely(1) - [1.0, 0.5, 0.0, 1.0][look as usize % 4]).abs() < 1e-9);
+            one.repeated_segments += [0, 1, 10, 0][observe as usize % 4];
+            arrivals.observe(observe * TICK_NS, [&one].into_iter(), &[]);
+            let surely = |ticks: u64| arrivals.surely((observe - ticks) * TICK_NS);
+            assert!((surely(1) - [1.0, 0.5, 0.0, 1.0][observe as usize % 4]).abs() < 1e-9);
             // Over more than one tick: the worst value.
-            assert!(look < 3 || (surely(3) - [0.0, 0.5, 0.0, 0.0][look as usize % 4]).abs() < 1e-9, "{look}");
-            assert_eq!(under_way.arrives(), Arrives::Unknown, "no mark came back");
+            assert!(
+                observe < 3 || (surely(3) - [0.0, 0.5, 0.0, 0.0][observe as usize % 4]).abs() < 1e-9,
+                "{observe}"
+            );
+            assert_eq!(arrivals.arrives(), Arrives::Unknown, "no mark came back");
         }
     }
 
     /// If connections fall silent, the information ends.
     #[test]
-    fn old_marks_have_no_effect() {
+    fn old_marks_are_ignored() {
         let mut wire = Wire::new(20.0);
-        let mut under_way = UnderWay::default();
+        let mut arrivals = ArrivalEstimator::default();
         for _ in 0..4 {
             wire.pass([5.0, 5.0], [5.0, 5.0]);
-            under_way.look(wire.now_ns, [&wire.tcp].into_iter(), &[wire.other]);
+            arrivals.observe(wire.now_ns, [&wire.tcp].into_iter(), &[wire.other]);
         }
-        let Arrives::Passed { to_ns, in_s, .. } = under_way.arrives() else { panic!("{under_way:?}") };
+        let Arrives::Passed { to_ns, in_s, .. } = arrivals.arrives() else { panic!("{arrivals:?}") };
         assert!(wire.now_ns - to_ns < 2 * STEP_NS && in_s < 0.6, "{in_s}");
-        under_way.look(wire.now_ns + CURRENT_NS, [].into_iter(), &[wire.other]);
-        assert_eq!(under_way.arrives(), Arrives::Unsure);
-        under_way.look(wire.now_ns + HISTORY_NS, [].into_iter(), &[wire.other]);
-        assert_eq!(under_way.arrives(), Arrives::Unknown);
+        arrivals.observe(wire.now_ns + CURRENT_NS, [].into_iter(), &[wire.other]);
+        assert_eq!(arrivals.arrives(), Arrives::Unsure);
+        arrivals.observe(wire.now_ns + HISTORY_NS, [].into_iter(), &[wire.other]);
+        assert_eq!(arrivals.arrives(), Arrives::Unknown);
     }
 }

@@ -5,7 +5,7 @@
 //! Otherwise it would lift all bounds, and so sustain the losses for which it lifted them. No I/O
 //! and no clock.
 
-use super::stand_off::{CHANCE, HOLDS, LOST, SETTLES};
+use super::bound_trials::{CHANCE, HOLDS, LOST, SETTLES};
 use std::collections::HashMap;
 use yuzuri_policy::FlowSeen;
 
@@ -13,11 +13,11 @@ use yuzuri_policy::FlowSeen;
 /// trips: the queue drains in about one, the losses show in the next one, and recovery repairs half
 /// of a window in each of two more.
 const ROUND_TRIPS: f64 = 4.0;
-/// The cause stays open for at most this many ticks while buckets do not limit the traffic: a
+/// The cause stays undecided for at most this many ticks while buckets do not limit the traffic: a
 /// start-up is over by then.
 const UNANSWERED: u32 = 20;
 
-/// What can be done about traffic that no window bounds.
+/// The state of the token buckets for traffic that no window bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Buckets {
     /// There is no such traffic, or it cannot be limited.
@@ -30,15 +30,15 @@ pub(super) enum Buckets {
 
 /// State of the test.
 #[derive(Debug, Default)]
-pub(super) struct WhoseLoss {
+pub(super) struct LossCause {
     /// For each connection at the last tick: segments lost, segments delivered, and lost segments
     /// hidden from the policy.
     before: HashMap<u64, [u64; 3]>,
-    /// The path itself is known to lose segments.
+    /// Whether the path itself is known to lose segments.
     is_of_path: bool,
-    /// Looks since the first losses, while buckets do not limit the traffic yet.
+    /// Ticks since the first losses, while buckets do not limit the traffic yet.
     unanswered: u32,
-    /// Looks and seconds since the buckets limit the traffic; longest round-trip time meanwhile;
+    /// Ticks and seconds since the buckets limit the traffic; longest round-trip time meanwhile;
     /// segments lost and delivered since they have taken effect.
     held: u32,
     held_s: f64,
@@ -47,10 +47,10 @@ pub(super) struct WhoseLoss {
     delivered: f64,
 }
 
-impl WhoseLoss {
+impl LossCause {
     /// Processes a tick `seconds` after the last one, and subtracts from the connections' losses
     /// those that the policy must not see yet. `is_lossy`: the policy treats the path as lossy.
-    pub(super) fn look<'a>(
+    pub(super) fn observe<'a>(
         &mut self,
         buckets: Buckets,
         is_lossy: bool,
@@ -121,7 +121,7 @@ mod tests {
     /// A connection next to traffic that no window bounds. The policy treats the path as lossy for
     /// 60 ticks after losses that it sees.
     struct Path {
-        whose: WhoseLoss,
+        whose: LossCause,
         seen: FlowSeen,
         attributed: u64,
         lossy_for: u32,
@@ -130,15 +130,15 @@ mod tests {
     impl Path {
         fn new(srtt_ms: u32) -> Path {
             let seen = FlowSeen { id: 1, srtt_us: srtt_ms * 1000, ..FlowSeen::default() };
-            Path { whose: WhoseLoss::default(), seen, attributed: 0, lossy_for: 0 }
+            Path { whose: LossCause::default(), seen, attributed: 0, lossy_for: 0 }
         }
 
         /// This tick's losses as the policy sees them.
-        fn look(&mut self, buckets: Buckets, lost: u64) -> u64 {
+        fn observe(&mut self, buckets: Buckets, lost: u64) -> u64 {
             self.seen.delivered += 1000;
             self.seen.lost += lost;
             let mut attributed = self.seen;
-            self.whose.look(buckets, self.lossy_for > 0, 0.5, [&mut attributed].into_iter());
+            self.whose.observe(buckets, self.lossy_for > 0, 0.5, [&mut attributed].into_iter());
             let news = attributed.lost - self.attributed;
             self.attributed = attributed.lost;
             self.lossy_for = if news > 2 { 60 } else { self.lossy_for.saturating_sub(1) };
@@ -147,54 +147,54 @@ mod tests {
     }
 
     #[test]
-    fn losses_that_end_while_buckets_hold_were_of_the_queue() {
+    fn losses_that_end_under_the_rate_limit_are_attributed_to_the_queue() {
         let mut path = Path::new(100);
-        assert!((0..6).all(|_| path.look(Buckets::Ready, 30) == 0));
+        assert!((0..6).all(|_| path.observe(Buckets::Ready, 30) == 0));
         // The queue drains, and lost segments are retransmitted.
-        assert!((0..SETTLES).all(|_| path.look(Buckets::Hold, 20) == 0));
-        assert!((0..200).all(|n| path.look(Buckets::Hold, n % 2) == 0), "chance is none");
+        assert!((0..SETTLES).all(|_| path.observe(Buckets::Hold, 20) == 0));
+        assert!((0..200).all(|n| path.observe(Buckets::Hold, n % 2) == 0), "chance is none");
         // Another start.
-        assert!((0..4).all(|_| path.look(Buckets::Ready, 30) == 0));
-        assert!((0..20).all(|n| path.look(Buckets::Hold, if n < 4 { 9 } else { 0 }) == 0));
+        assert!((0..4).all(|_| path.observe(Buckets::Ready, 30) == 0));
+        assert!((0..20).all(|n| path.observe(Buckets::Hold, if n < 4 { 9 } else { 0 }) == 0));
     }
 
     /// Losses of the path continue: the policy sees them within three seconds, but not the earlier
     /// ones.
     #[test]
-    fn losses_that_go_on_while_buckets_hold_are_of_the_path() {
+    fn losses_that_continue_under_the_rate_limit_are_attributed_to_the_path() {
         for buckets in [Buckets::Hold, Buckets::None] {
             let mut path = Path::new(100);
-            let looks = (0..20).take_while(|_| path.look(buckets, 10) == 0).count() as u32;
-            assert_eq!(looks, if buckets == Buckets::Hold { SETTLES } else { 0 });
-            assert_eq!(path.look(buckets, 10), 10);
+            let ticks = (0..20).take_while(|_| path.observe(buckets, 10) == 0).count() as u32;
+            assert_eq!(ticks, if buckets == Buckets::Hold { SETTLES } else { 0 });
+            assert_eq!(path.observe(buckets, 10), 10);
             // While the policy bounds nothing, and during its trials.
             for held in [Buckets::Ready, Buckets::Hold, Buckets::Ready] {
-                assert!((0..60).all(|_| path.look(held, 10) == 10));
+                assert!((0..60).all(|_| path.observe(held, 10) == 10));
             }
             assert_eq!(path.attributed, 10 * (2 + 180));
         }
     }
 
     #[test]
-    fn it_is_asked_anew_once_the_losses_have_ended() {
+    fn the_test_is_repeated_once_the_losses_have_ended() {
         let mut path = Path::new(100);
-        while path.look(Buckets::Hold, 10) == 0 {}
-        (0..80).for_each(|_| assert_eq!(path.look(Buckets::Hold, 0), 0));
-        assert_eq!((path.look(Buckets::Ready, 10), path.look(Buckets::Hold, 10)), (0, 0));
+        while path.observe(Buckets::Hold, 10) == 0 {}
+        (0..80).for_each(|_| assert_eq!(path.observe(Buckets::Hold, 0), 0));
+        assert_eq!((path.observe(Buckets::Ready, 10), path.observe(Buckets::Hold, 10)), (0, 0));
     }
 
     /// Behind a queue of two seconds, retransmissions take eight seconds.
     #[test]
-    fn long_round_trips_take_longer() {
+    fn the_test_waits_for_long_round_trips() {
         let mut path = Path::new(2000);
-        assert!((0..15).all(|_| path.look(Buckets::Hold, 10) == 0));
-        assert_eq!(path.look(Buckets::Hold, 10), 10);
+        assert!((0..15).all(|_| path.observe(Buckets::Hold, 10) == 0));
+        assert_eq!(path.observe(Buckets::Hold, 10), 10);
     }
 
     #[test]
-    fn a_question_without_an_answer_ends() {
+    fn the_test_ends_without_a_result_after_a_while() {
         let mut path = Path::new(100);
-        let hidden = (0..100).take_while(|_| path.look(Buckets::Ready, 10) == 0).count() as u32;
+        let hidden = (0..100).take_while(|_| path.observe(Buckets::Ready, 10) == 0).count() as u32;
         assert_eq!(hidden, UNANSWERED - 1);
     }
 }

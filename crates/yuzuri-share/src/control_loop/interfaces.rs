@@ -13,7 +13,7 @@ use yuzuri_policy::Moment;
 
 impl ControlLoop {
     /// Updates the list of interfaces and their groups.
-    pub(super) fn look(&mut self, now: Moment) {
+    pub(super) fn refresh_interfaces(&mut self, now: Moment) {
         let (mut problems, mut waits) = (Vec::new(), Vec::new());
         match self.discovery.interfaces() {
             Ok(all) => {
@@ -127,7 +127,7 @@ impl ControlLoop {
         if self.scope.as_ref() == Some(&scope) {
             return;
         }
-        match self.enforcer.look_at(&scope) {
+        match self.enforcer.set_scope(&scope) {
             Ok(()) => self.scope = Some(scope),
             Err(error) => problems.push(error.to_string()),
         }

@@ -205,7 +205,7 @@ impl Gaps {
 /// Observes a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SignObserver {
-    look: RoundSigns,
+    signs: RoundSigns,
     run: Option<Run>,
     /// The last run.
     last_run: Option<Run>,
@@ -243,10 +243,10 @@ impl SignObserver {
         let newly = segment.options.timestamps.and_then(|(_, echo)| self.held(echo, now));
         // Away from the sender segments arrive as the path delivers them: there the sender's clock
         // shows which were sent together.
-        let goes_on = self
+        let continues = self
             .run
             .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
-        if !goes_on {
+        if !continues {
             self.close_run();
             let after_ns = now - acted_ns;
             let least_ns =
@@ -292,7 +292,7 @@ impl SignObserver {
             let passage_us = passage_ns.wrapping_sub(first_ns) / 1000;
             self.passages.0 = self.passages.0.wrapping_add(passage_us);
             self.passages.1 += 1;
-            let least_us = &mut self.look.least_passage_us;
+            let least_us = &mut self.signs.least_passage_us;
             *least_us = Some(least_us.map_or(passage_us, |least_us| least_us.min(passage_us)));
         }
     }
@@ -340,67 +340,67 @@ impl SignObserver {
 
     /// The receiver's window opened without acknowledging anything.
     pub(super) fn updated(&mut self) {
-        self.look.updates += 1;
+        self.signs.updates += 1;
     }
 
     /// Processes the receiver's window that last took effect, not scaled; `more`: it came with an
     /// acknowledgement of new data.
     pub(super) fn window(&mut self, window: u16, more: bool) {
         if let Some(before) = self.window.filter(|_| more) {
-            self.look.announced += 1;
+            self.signs.announced += 1;
             // It is rounded to a multiple of its scale.
-            self.look.shrunk += u32::from(window.saturating_add(1) < before);
+            self.signs.shrunk += u32::from(window.saturating_add(1) < before);
         }
         self.window = Some(window);
     }
 
     /// An acknowledgement came late.
     pub(super) fn late(&mut self) {
-        self.look.late += 1;
+        self.signs.late += 1;
     }
 
     /// Records the outstanding data.
     pub(super) fn used(&mut self, used_bytes: u64) {
         let Some(window) = self.window else { return };
-        let fuller = u128::from(used_bytes) * u128::from(self.look.window)
-            >= u128::from(self.look.used_bytes) * u128::from(window);
-        if fuller || self.look.window == 0 {
-            (self.look.used_bytes, self.look.window) = (used_bytes, window);
+        let fuller = u128::from(used_bytes) * u128::from(self.signs.window)
+            >= u128::from(self.signs.used_bytes) * u128::from(window);
+        if fuller || self.signs.window == 0 {
+            (self.signs.used_bytes, self.signs.window) = (used_bytes, window);
         }
     }
 
     pub(super) fn repairs(&mut self, timeout: bool) {
-        self.look.repair = true;
-        self.look.timeout |= timeout;
+        self.signs.repair = true;
+        self.signs.timeout |= timeout;
     }
 
     /// Nothing is outstanding; `closed`: the window is closed.
     pub(super) fn idle(&mut self, closed: bool) {
-        self.look.closed = closed;
+        self.signs.closed = closed;
     }
 
     fn close_run(&mut self) {
         if let Some(run) = self.run.take() {
-            self.look.runs += 1;
-            self.look.segments += run.segments;
-            self.look.spread_ms += (run.last_ns - run.first_ns).max(0) as f64 / 1e6;
+            self.signs.runs += 1;
+            self.signs.segments += run.segments;
+            self.signs.spread_ms += (run.last_ns - run.first_ns).max(0) as f64 / 1e6;
             if let Some(before) = self.last_run.replace(run) {
                 let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
-                self.look.gaps_ms += gap_ms;
-                self.look.gaps_ms2 += gap_ms * gap_ms;
+                self.signs.gaps_ms += gap_ms;
+                self.signs.gaps_ms2 += gap_ms * gap_ms;
                 self.clocked(&run, &before);
                 // Away from the sender a burst arrives as the path delivers it.
                 let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
                 let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
-                let (emptied_ms, others_ms) = &mut self.look.rests_ms;
+                let (emptied_ms, others_ms) = &mut self.signs.rests_ms;
                 *(if before.emptied { emptied_ms } else { others_ms }) += rest_ms;
             }
-            self.look.drawn += u32::from(run.drawn);
-            self.look.emptied += u32::from(run.emptied);
-            self.look.woken += u32::from(run.woken);
-            self.look.undrawn += u32::from(run.undrawn);
+            self.signs.drawn += u32::from(run.drawn);
+            self.signs.emptied += u32::from(run.emptied);
+            self.signs.woken += u32::from(run.woken);
+            self.signs.undrawn += u32::from(run.undrawn);
             let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
-            self.look.refilled += refilled / (run.after_bytes.max(1) as f32);
+            self.signs.refilled += refilled / (run.after_bytes.max(1) as f32);
         }
     }
 
@@ -427,22 +427,22 @@ impl SignObserver {
             *sum += part.unwrap_or(0.0);
             *squares += part.map_or(0.0, |part| part * part);
         };
-        add(&mut self.look.clocked.by_last, last);
-        add(&mut self.look.clocked.by_first, first);
+        add(&mut self.signs.clocked.by_last, last);
+        add(&mut self.signs.clocked.by_first, first);
     }
 
     /// A round has ended; `kept`: it is kept.
     pub(super) fn close(&mut self, kept: bool) {
         self.close_run();
         let (sum_us, count) = std::mem::take(&mut self.passages);
-        let mut look = std::mem::take(&mut self.look);
+        let mut signs = std::mem::take(&mut self.signs);
         let (held_us, segments) = std::mem::take(&mut self.held);
-        look.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
+        signs.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
         if count > 0 {
-            look.passage_us = Some(sum_us / count);
+            signs.passage_us = Some(sum_us / count);
         }
         if kept {
-            self.done.push(look);
+            self.done.push(signs);
         }
     }
 
