@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the CPU usage of the app's engine: android-figures.sh [SECONDS] (default: 20). As root.
 # `yuzuri send --json`, a release build, sends over a 50 Mbit/s path between two network namespaces,
-# which are removed afterwards: alone, as the app runs it (with recording), and giving way. Prints
+# which are removed afterwards: alone, as the app runs it (with recording), and sharing. Prints
 # the CPU time, user and system, of the process and of its kernel work, as a fraction of one core.
 # ENGINE=path uses an existing engine.
 set -euo pipefail
@@ -70,4 +70,4 @@ cost() {
 }
 cost "send --json"
 cost "the same, recorded (as the app)" --record "$folder/a.arrows"
-cost "the same, giving way" --record "$folder/b.arrows" --share --share-keyless
+cost "the same, sharing" --record "$folder/b.arrows" --share --share-keyless

@@ -63,7 +63,7 @@ final class Engine {
         }
         if (groupKey != null) {
             Collections.addAll(words, "--share", "--share-key-file", groupKey.getPath());
-        } else if (settings.giving == Settings.Giving.WITHOUT_KEY) {
+        } else if (settings.sharing == Settings.Sharing.WITHOUT_KEY) {
             Collections.addAll(words, "--share", "--share-keyless");
         }
         return new Engine(words);

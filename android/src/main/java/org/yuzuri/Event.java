@@ -11,10 +11,10 @@ final class Event {
         BUFFER,
         PROGRESS,
         NOTE,
-        /** A function other than the transfer failed: recording, or giving way. */
+        /** A function other than the transfer failed: recording, or sharing. */
         WARNING,
         SUMMARY,
-        /** How the transfer gave way on one interface. */
+        /** How the transfer shared the uplink on one interface. */
         SHARED,
         FAILED,
         /** Last line of an app recording: the row of the results table. */

@@ -21,7 +21,7 @@ final class Form {
     private final EditText duration;
     private final Spinner control;
     private final CheckBox waitAck;
-    private final CheckBox giveWay;
+    private final CheckBox shareUplink;
     private final EditText groupKey;
     private final CheckBox withoutKey;
     private final List<String> controls = new ArrayList<>();
@@ -36,12 +36,12 @@ final class Form {
         duration = field(R.id.duration, "duration", "30");
         waitAck = activity.findViewById(R.id.wait_ack);
         waitAck.setChecked(kept.getBoolean("wait_ack", false));
-        giveWay = activity.findViewById(R.id.give_way);
-        giveWay.setChecked(kept.getBoolean("give_way", false));
+        shareUplink = activity.findViewById(R.id.share_uplink);
+        shareUplink.setChecked(kept.getBoolean("share_uplink", false));
         groupKey = field(R.id.group_key, "group_key", "");
         withoutKey = activity.findViewById(R.id.without_key);
         withoutKey.setChecked(kept.getBoolean("without_key", false));
-        giveWay.setOnCheckedChangeListener((view, on) -> showGroup());
+        shareUplink.setOnCheckedChangeListener((view, on) -> showGroup());
         withoutKey.setOnCheckedChangeListener((view, on) -> showGroup());
         showGroup();
         control = activity.findViewById(R.id.control);
@@ -65,9 +65,9 @@ final class Form {
         return field;
     }
 
-    /** The group matters only if the transfer gives way. */
+    /** The group matters only if the transfer shares the uplink. */
     private void showGroup() {
-        activity.findViewById(R.id.group).setVisibility(giveWay.isChecked() ? View.VISIBLE : View.GONE);
+        activity.findViewById(R.id.group).setVisibility(shareUplink.isChecked() ? View.VISIBLE : View.GONE);
         groupKey.setEnabled(!withoutKey.isChecked());
         if (withoutKey.isChecked()) {
             groupKey.setError(null);
@@ -84,7 +84,7 @@ final class Form {
                 .putString("connections", text(connections)).putString("duration", text(duration))
                 .putString("control", controls.get(Math.max(control.getSelectedItemPosition(), 0)))
                 .putBoolean("wait_ack", waitAck.isChecked())
-                .putBoolean("give_way", giveWay.isChecked()).putBoolean("without_key", withoutKey.isChecked())
+                .putBoolean("share_uplink", shareUplink.isChecked()).putBoolean("without_key", withoutKey.isChecked())
                 .putString("group_key", text(groupKey))
                 .apply();
     }
@@ -106,18 +106,18 @@ final class Form {
                 | !check(bytes >= 1 && bytes <= Settings.MAX_BUFFER_BYTES, buffer, R.string.wrong_buffer)
                 | !check(count >= 0, connections, R.string.wrong_connections)
                 | !check(seconds >= 0, duration, R.string.wrong_duration)
-                | !check(giving() != Settings.Giving.WITH_KEY || text(groupKey).matches("[0-9a-fA-F]{64}"), groupKey,
+                | !check(sharing() != Settings.Sharing.WITH_KEY || text(groupKey).matches("[0-9a-fA-F]{64}"), groupKey,
                         R.string.wrong_key)) {
             return null;
         }
         String name = controls.get(Math.max(control.getSelectedItemPosition(), 0));
-        return new Settings(host, (int) portNumber, bytes, (int) count, seconds, name, waitAck.isChecked(), giving(),
+        return new Settings(host, (int) portNumber, bytes, (int) count, seconds, name, waitAck.isChecked(), sharing(),
                 text(groupKey));
     }
 
-    private Settings.Giving giving() {
-        return !giveWay.isChecked() ? Settings.Giving.NO
-                : withoutKey.isChecked() ? Settings.Giving.WITHOUT_KEY : Settings.Giving.WITH_KEY;
+    private Settings.Sharing sharing() {
+        return !shareUplink.isChecked() ? Settings.Sharing.NO
+                : withoutKey.isChecked() ? Settings.Sharing.WITHOUT_KEY : Settings.Sharing.WITH_KEY;
     }
 
     private boolean check(boolean right, EditText field, int sentence) {

@@ -40,9 +40,9 @@ final class Run {
     int garbled;
     String failure;
     private String failureKind = "";
-    /** How it gave way, by interface. */
+    /** How it shared the uplink, by interface. */
     final List<Event> shared = new ArrayList<>();
-    /** Whether the engine reported that it did not give way, or stopped giving way. */
+    /** Whether the engine reported that it did not share, or stopped sharing. */
     boolean notShared;
 
     private long zeroNs = -1;

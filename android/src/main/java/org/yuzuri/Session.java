@@ -45,7 +45,7 @@ final class Session {
     private Work work;
     /** The recording of the running or last run. */
     private File begunFile;
-    /** Held while a transfer gives way: without it Wi-Fi does not deliver multicast to apps. */
+    /** Held while a transfer shares the uplink: without it Wi-Fi does not deliver multicast to apps. */
     private WifiManager.MulticastLock hearing;
     private long loading;
 
@@ -101,7 +101,7 @@ final class Session {
         begunFile = recording;
         work = new Work(place, settings, recording, new File(context.getFilesDir(), "group.key"), now, inbox);
         work.start();
-        if (settings != null && settings.giving != Settings.Giving.NO) {
+        if (settings != null && settings.sharing != Settings.Sharing.NO) {
             hear();
         }
         try {

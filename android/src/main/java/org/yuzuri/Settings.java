@@ -15,19 +15,19 @@ final class Settings {
     /** Empty: the device's default. */
     final String control;
     final boolean waitAck;
-    final Giving giving;
-    /** The group key, if the transfer gives way to terminals with the same key; otherwise empty. */
+    final Sharing sharing;
+    /** The group key, if the transfer shares the uplink with terminals with the same key; otherwise empty. */
     final String groupKey;
 
-    /** Whether a transfer gives way to those of other devices behind the same access point. */
-    enum Giving { NO, WITH_KEY, WITHOUT_KEY }
+    /** Whether a transfer shares the uplink with other devices behind the same access point. */
+    enum Sharing { NO, WITH_KEY, WITHOUT_KEY }
 
     Settings(String host, int port, long bufferBytes, int connections, long durationS, String control, boolean waitAck) {
-        this(host, port, bufferBytes, connections, durationS, control, waitAck, Giving.NO, "");
+        this(host, port, bufferBytes, connections, durationS, control, waitAck, Sharing.NO, "");
     }
 
     Settings(String host, int port, long bufferBytes, int connections, long durationS, String control, boolean waitAck,
-            Giving giving, String groupKey) {
+            Sharing sharing, String groupKey) {
         this.host = host;
         this.port = port;
         this.bufferBytes = bufferBytes;
@@ -35,7 +35,7 @@ final class Settings {
         this.durationS = durationS;
         this.control = control;
         this.waitAck = waitAck;
-        this.giving = giving;
+        this.sharing = sharing;
         this.groupKey = groupKey;
     }
 

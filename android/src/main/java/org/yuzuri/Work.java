@@ -128,7 +128,7 @@ final class Work extends Thread {
      * then runs without it.
      */
     private File groupKey() throws InterruptedException {
-        if (settings.giving != Settings.Giving.WITH_KEY) {
+        if (settings.sharing != Settings.Sharing.WITH_KEY) {
             return null;
         }
         try (OutputStream out = new FileOutputStream(keyFile)) {

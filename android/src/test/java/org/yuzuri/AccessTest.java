@@ -62,7 +62,7 @@ public class AccessTest {
             session.results.add(Result.of(session.run, null));
             session.changed();
             // With every optional part of the form visible.
-            ((CheckBox) controller.get().findViewById(R.id.give_way)).setChecked(true);
+            ((CheckBox) controller.get().findViewById(R.id.share_uplink)).setChecked(true);
             View root = controller.get().findViewById(R.id.root);
             Harness.save(Harness.screen(controller.get()), which);
             float dp = root.getResources().getDisplayMetrics().density;

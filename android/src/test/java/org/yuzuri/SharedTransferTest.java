@@ -17,11 +17,11 @@ import org.junit.runner.RunWith;
 import org.robolectric.RobolectricTestRunner;
 
 /**
- * Transfers that give way to others: the app's real engine and another real sender, each in its own
+ * Transfers that share the uplink with others: the app's real engine and another real sender, each in its own
  * network namespace.
  */
 @RunWith(RobolectricTestRunner.class)
-public class GiveWayTest extends LiveApp {
+public class SharedTransferTest extends LiveApp {
     // Drawn once: the engine refuses keys that anybody would guess.
     private static final String KEY = "0f8b1f94acea3d72a6d2f776d98e0d884b36d8dcf0b5399b442c0fea24a27a25";
 
@@ -74,10 +74,10 @@ public class GiveWayTest extends LiveApp {
     @Test
     public void itIsOffUntilItIsChosenAndAKeyIsGivenOrWaived() {
         Harness.enter(controller.get(), "127.0.0.1", 9, "1 MB", 1);
-        assertFalse(box(R.id.give_way).isChecked());
+        assertFalse(box(R.id.share_uplink).isChecked());
         View group = controller.get().findViewById(R.id.group);
         assertEquals("nobody is asked for a key", View.GONE, group.getVisibility());
-        box(R.id.give_way).setChecked(true);
+        box(R.id.share_uplink).setChecked(true);
         assertEquals(View.VISIBLE, group.getVisibility());
         assertFalse("nothing is waived by itself", box(R.id.without_key).isChecked());
         EditText key = controller.get().findViewById(R.id.group_key);
@@ -104,7 +104,7 @@ public class GiveWayTest extends LiveApp {
             Process other = cable.run(cable.far, "send", "--time", "0", "--share", "--share-key-file", key.toString(), "10.77.0.1");
             try {
                 Harness.enter(controller.get(), "10.77.0.2", 4950, "100 kB", 0);
-                box(R.id.give_way).setChecked(true);
+                box(R.id.share_uplink).setChecked(true);
                 ((EditText) controller.get().findViewById(R.id.group_key)).setText(KEY);
                 press();
                 assertTrue(session.running());
@@ -141,7 +141,7 @@ public class GiveWayTest extends LiveApp {
         Harness.script(place, "exec " + Harness.forbid() + " " + Harness.engine() + " \"$@\"");
         try (Harness.Receiver receiver = new Harness.Receiver()) {
             Harness.enter(controller.get(), "127.0.0.1", receiver.port, "1 MB", 2);
-            box(R.id.give_way).setChecked(true);
+            box(R.id.share_uplink).setChecked(true);
             box(R.id.without_key).setChecked(true);
             press();
             awaitBuffers();
