@@ -324,7 +324,7 @@ impl ApStatus {
         writeln!(
             out,
             "windows lowered {}, ACKs dropped {}; segments of connections whose handshake was not observed {}, \
-             never touched {}\n\
+             never modified {}\n\
              packets without a TCP window {}, marked {}, dropped {}",
             counts.lowered,
             counts.thinned,
@@ -441,7 +441,7 @@ pub fn ap_metrics(status: &ApStatus) -> String {
         ("windows_failed", "Windows that could not be changed.", counts.failed),
         ("acks_left_out", "ACKs dropped as redundant.", counts.thinned),
         ("segments_stranger", "Segments of connections whose handshake was not observed.", counts.stranger),
-        ("segments_foreign", "Segments of connections that are never touched.", counts.foreign),
+        ("segments_foreign", "Segments of connections that are never modified.", counts.foreign),
         ("other_packets", "Packets from stations without a TCP window.", counts.other),
         ("other_marked", "Of these, marked.", counts.marked),
         ("other_dropped", "Of these, dropped.", counts.dropped),

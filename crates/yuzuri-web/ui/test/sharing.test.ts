@@ -103,7 +103,7 @@ test("the status is put in words", () => {
   assert.match(words.rule(wlan.flows[0]).long, /16 at a time/);
   assert.match(words.rule(wlan.flows[1]).long, /Losses do not reduce/);
   assert.match(words.rule(wlan.flows[2]).long, /bbr: chosen by its program/);
-  assert.deepEqual(words.remarks(status), ["1 flow of other addresses, left alone."]);
+  assert.deepEqual(words.remarks(status), ["1 flow with other local addresses, not bounded."]);
 });
 
 test("what the daemon does not know, or another version says, is said as such", () => {
