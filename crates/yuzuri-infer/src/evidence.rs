@@ -197,11 +197,14 @@ fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranke
     if let Some(part) = constants.paced_part {
         words.push(if part >= probes::PACED {
             format!(
-                "{:.0} % of the segments left by a clock, not drawn by acknowledgements: paced",
+                "{:.0} % of the segments were sent by a clock, not in response to acknowledgements: paced",
                 part * 100.0
             )
         } else {
-            format!("acknowledgements drew {:.0} % of the segments: not paced", (1.0 - part) * 100.0)
+            format!(
+                "{:.0} % of the segments were sent in response to acknowledgements: not paced",
+                (1.0 - part) * 100.0
+            )
         });
     }
     if let Some(interval) = constants.probe_rtt_interval_s {
