@@ -37,6 +37,11 @@ def label(name):
     return next((word for word in re.split(r"[_.-]", name) if word in CONTROLS), None)
 
 
+def is_sure(names, probability):
+    """Sure is what the observations distinguish: not what is merely more common."""
+    return probability >= SURE and len(names) == 1
+
+
 class Answers:
     """Names that were answered, how many of them are right, and the probabilities that they state."""
 
@@ -45,7 +50,7 @@ class Answers:
         self.tenths = {}
 
     def add_named(self, names, probability, truth):
-        right, sure = names[0] == truth, probability >= SURE
+        right, sure = names[0] == truth, is_sure(names, probability)
         self.named += 1
         self.right += right
         self.within += truth in names

@@ -53,6 +53,107 @@ class Kind(wild_figures.Answers):
                 f"ECE {self.calibration_error():.2f}, unknown {self.unknown:3}, right cause {self.cause:3}, wrong cause {self.wrong_cause}")
 
 
+class Judge:
+    """What of one side's captures is counted, by kind, and the lines that are listed."""
+
+    def __init__(self, list_all):
+        self.list_all, self.kinds, self.lines = list_all, {}, []
+
+    def judge(self, name, side, drawn, code, told):
+        if told is None:
+            self.lines.append(f"  {name}.{side}: CRASH {code}")
+            return
+        for flow in told["files"][0]["flows"]:
+            label, is_back = labelled(flow, drawn)
+            if label:
+                self.judge_flow(f"  {name}.{side} {label['control']} {path_of(drawn)}", drawn, flow, label["control"])
+            elif is_back and flow["answer"]["kind"] == "named":
+                self.lines.append(f"  {name}.{side}: the way back is named {flow['answer']}")
+
+    def judge_flow(self, where, drawn, flow, truth):
+        kind = self.kinds.setdefault(drawn["kind"], Kind())
+        kind.flows += 1
+        judge = self.judge_named if flow["answer"]["kind"] == "named" else self.judge_unknown
+        line = judge(kind, drawn, flow, truth)
+        if line:
+            self.lines.append(f"{where}: {line} [{flow['capture_point']}]")
+
+    def judge_named(self, kind, drawn, flow, truth):
+        names, probability = flow["answer"]["set"], flow["ranked"][0]["probability"]
+        kind.add_named(names, probability, truth)
+        right, unlimited = names[0] == truth, drawn["kind"] in UNLIMITED and truth != "bbr"
+        if right and not unlimited and not self.list_all:
+            return None
+        if not right:
+            flag = "WRONG SURE" if wild_figures.is_sure(names, probability) else "wrong"
+        else:
+            flag = "named though not limited" if unlimited else ""
+        return f"{flag} {names} {probability:.2f}"
+
+    def judge_unknown(self, kind, drawn, flow, truth):
+        kind.unknown += 1
+        said = flow["answer"]["because"]
+        because = cause(said) or ""
+        right = any(word in because for word in CAUSES.get(drawn["kind"], ()))
+        wrong = bool(because) and not because.startswith("may:") and not right and not (truth == "bbr" and "pacing" in because)
+        kind.cause += right
+        kind.wrong_cause += wrong
+        if not wrong and not self.list_all and (right or drawn["kind"] not in UNLIMITED):
+            return None
+        return f"{'WRONG CAUSE' if wrong else ''} unknown ({said})"
+
+
+def labelled(flow, drawn):
+    """What was drawn for a flow, and whether it is the way back of one that was drawn."""
+    ends = [int((flow[end] or "0:0").rpartition(":")[2]) for end in ("from", "to")] if "from" in flow else [0, 0]
+    there = [label for label in drawn["flows"] if [label["from"], label["to"]] == ends]
+    back = [label for label in drawn["flows"] if [label["to"], label["from"]] == ends]
+    # Both ends of these send, with the same control.
+    if not there and drawn["kind"] == "sides":
+        there = back
+    return there[0] if there else None, bool(back)
+
+
+def path_of(drawn):
+    marks = [
+        (drawn["ipv6"], "v6"), (drawn["mtu"] != 1500, f"mtu {drawn['mtu']}"), (not drawn["offload"], "no-tso"), (drawn.get("stalls"), "stalls"),
+        (drawn["back"].get("thin"), f"thin {drawn['back'].get('thin')}"), (drawn["there"].get("overtakes"), "over"),
+    ]
+    words = [f"{drawn['there']['rate_bps'] / 1e6:.1f}M", f"{2e3 * drawn['there']['delay_s']:.0f}ms"]
+    return " ".join(words + [word for is_so, word in marks if is_so])
+
+
+def changed(change, names, side, folder, into):
+    """Copies of captures as another user would have made them."""
+    for name in names:
+        try:
+            wild_changed.copy(change, folder / f"{name}.{side}.pcap", f"{name}.{side}.pcap", into)
+        except (ValueError, SystemExit, KeyError, IndexError, TypeError) as error:
+            print(f"{name}: not changed: {error!r}", file=sys.stderr)
+
+
+def identify(program, path):
+    """The exit code and the document; None if there is no such capture."""
+    if not path.exists():
+        return None
+    done = subprocess.run([program, "--json", "--all", "--jobs", "1", path], stdout=subprocess.PIPE, check=False)
+    return done.returncode, json.loads(done.stdout) if done.returncode in (0, 3) else None
+
+
+def judge_folder(judge, folder, side, given):
+    labels = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*_*.json"))}
+    with tempfile.TemporaryDirectory() as temporary:
+        at = folder
+        if given.change:
+            at = pathlib.Path(temporary)
+            changed(given.change, labels, side, folder, at)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            results = pool.map(lambda name: identify(given.identify, at / f"{name}.{side}.pcap"), labels)
+            for (name, drawn), result in zip(labels.items(), results):
+                if result:
+                    judge.judge(name, side, drawn, *result)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--identify", default="target/release/yuzuri-identify")
@@ -64,86 +165,26 @@ def main():
     given = options.parse_args()
     everything = Kind()
     for side in given.side.split(","):
-        kinds, lines = {}, []
+        judge = Judge(given.all)
         for folder in given.folders:
-            labels = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*_*.json"))}
-            with tempfile.TemporaryDirectory() as temporary:
-                names = list(labels)
-                if given.change:
-                    for name in names:
-                        try:
-                            wild_changed.copy(given.change, folder / f"{name}.{side}.pcap", f"{name}.{side}.pcap", pathlib.Path(temporary))
-                        except (ValueError, SystemExit, KeyError, IndexError, TypeError) as error:
-                            print(f"{name}: not changed: {error!r}", file=sys.stderr)
-                    at = pathlib.Path(temporary)
-                else:
-                    at = folder
-                def found(name):
-                    path = at / f"{name}.{side}.pcap"
-                    if not path.exists():
-                        return None
-                    done = subprocess.run([given.identify, "--json", "--all", "--jobs", "1", path], stdout=subprocess.PIPE, check=False)
-                    return (done.returncode, json.loads(done.stdout)) if done.returncode in (0, 3) else (done.returncode, None)
-                with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                    results = dict(zip(names, pool.map(found, names)))
-            for name, result in results.items():
-                drawn = labels[name]
-                if result is None:
-                    continue
-                code, told = result
-                if told is None:
-                    lines.append(f"  {name}.{side}: CRASH {code}")
-                    continue
-                for flow in told["files"][0]["flows"]:
-                    ends = [int((flow[end] or "0:0").rpartition(":")[2]) for end in ("from", "to")] if "from" in flow else [0, 0]
-                    match = [f for f in drawn["flows"] if [f["from"], f["to"]] == ends]
-                    back = [f for f in drawn["flows"] if [f["to"], f["from"]] == ends]
-                    if not match and back and drawn["kind"] == "sides":
-                        match = back
-                    if not match:
-                        if back and flow["answer"]["kind"] == "named":
-                            lines.append(f"  {name}.{side}: the way back is named {flow['answer']}")
-                        continue
-                    kind = kinds.setdefault(drawn["kind"], Kind())
-                    kind.flows += 1
-                    truth, answer = match[0]["control"], flow["answer"]
-                    unlimited = drawn["kind"] in UNLIMITED
-                    probability = flow["ranked"][0]["probability"] if flow["ranked"] else 0.0
-                    marks = "".join([" v6" if drawn["ipv6"] else "", "" if drawn["mtu"] == 1500 else f" mtu {drawn['mtu']}", "" if drawn["offload"] else " no-tso",
-                                     " stalls" if drawn.get("stalls") else "", f" thin {drawn['back']['thin']}" if drawn["back"].get("thin") else "", " over" if drawn["there"].get("overtakes") else ""])
-                    where = f"  {name}.{side} {truth} {drawn['there']['rate_bps'] / 1e6:.1f}M {2e3 * drawn['there']['delay_s']:.0f}ms{marks}"
-                    if answer["kind"] == "named":
-                        names_, right, sure = answer["set"], answer["set"][0] == truth, probability >= wild_figures.SURE
-                        kind.add_named(names_, probability, truth)
-                        if not right or given.all or unlimited and truth != "bbr":
-                            flag = "WRONG SURE" if sure and not right else "wrong" if not right else "named though not limited" if unlimited else ""
-                            lines.append(f"{where}: {flag} {names_} {probability:.2f} [{flow['capture_point']}]")
-                        continue
-                    kind.unknown += 1
-                    because = cause(answer["because"])
-                    may = CAUSES.get(drawn["kind"], ())
-                    elsewhere = because is not None
-                    right = elsewhere and any(word in because for word in may)
-                    wrong = elsewhere and not because.startswith("may:") and not right
-                    if truth == "bbr" and because and "pacing" in because:
-                        wrong = False
-                    kind.cause += right
-                    kind.wrong_cause += wrong
-                    if wrong or given.all or unlimited and not right:
-                        lines.append(f"{where}: {'WRONG CAUSE' if wrong else ''} unknown ({answer['because']}) [{flow['capture_point']}]")
-        print(f"== {side}")
-        if given.list or given.all:
-            print("\n".join(lines))
-        total, held = Kind(), Kind()
-        for name, kind in sorted(kinds.items()):
-            print(kind.line(name))
-            total.join(kind)
-            if name in UNLIMITED:
-                held.join(kind)
-        print(held.line("not window"))
-        print(total.line("all"), "\n")
-        everything.join(total)
+            judge_folder(judge, folder, side, given)
+        print_side(side, judge, given.list or given.all, everything)
     print(everything.line("everything"))
+
+
+def print_side(side, judge, with_lines, everything):
+    print(f"== {side}")
+    if with_lines:
+        print("\n".join(judge.lines))
+    total, held = Kind(), Kind()
+    for name, kind in sorted(judge.kinds.items()):
+        print(kind.line(name))
+        total.join(kind)
+        if name in UNLIMITED:
+            held.join(kind)
+    print(held.line("not window"))
+    print(total.line("all"), "\n")
+    everything.join(total)
 
 
 if __name__ == "__main__":
