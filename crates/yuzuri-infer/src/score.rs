@@ -2,6 +2,7 @@
 
 use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::{Cut, Replay};
+use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
 use yuzuri_cca::{Algorithm, CcaKind, Spread};
 use yuzuri_stats::upper_median_by;
@@ -102,45 +103,53 @@ impl Score {
     }
 }
 
-/// For a handshake with other ECN use than the algorithm's: a network may clear or set codepoints,
-/// but few do.
-const OTHER_HANDSHAKE: f64 = -4.0;
+/// For packets without the ECN codepoint that the algorithm sets: some networks clear it.
+const CLEARED: f64 = -4.0;
+/// For a SYN with one that the algorithm does not set (RFC 3168 forbids it): hardly any network
+/// sets codepoints.
+const SET: f64 = -6.0;
 /// For a sender that paces although its algorithm does not require it: its queueing discipline may
 /// (fq), or its own device is the bottleneck.
 const PACED_BY_OTHERS: f64 = -3.0;
 /// For a sender that does not pace although its algorithm requires it.
 const NOT_PACED: f64 = -10.0;
 
-/// For an algorithm that is in no released kernel (BBR v3): few senders run it.
-const OUT_OF_TREE: f64 = -1.0;
-/// ln 6: for an algorithm that is a system's default. It decides between algorithms that a path
-/// does not distinguish, as Reno and LP: of 82 such answers for random captures, logs and the
-/// laboratory, 76 are Reno. Larger values do not change the calibration error.
-const USUAL: f64 = 1.79;
+/// The part of all captures that experiments make, which run each algorithm of Linux equally often.
+/// With it, answers between Reno and LP, which most paths do not distinguish, state what occurred:
+/// for random captures, logs and the laboratory, 76 of 82 are Reno.
+const OF_EXPERIMENTS: f64 = 1.0 / 8.0;
+/// The algorithms of Linux.
+const OF_LINUX: f64 = 17.0;
 
-/// The log prior of an algorithm.
+/// The log prior of an algorithm: how likely a sender runs it, relative to one that somebody
+/// selected. The capture is one of the Internet, or of an experiment.
 pub fn prior(algorithm: Algorithm) -> f64 {
-    match algorithm.facts().spread {
-        Spread::Usual => USUAL,
-        Spread::Chosen => 0.0,
-        Spread::OutOfTree => OUT_OF_TREE,
-    }
+    let sends = |spread: Spread| {
+        let experiment = if spread == Spread::OutOfTree { 0.0 } else { OF_EXPERIMENTS / OF_LINUX };
+        (1.0 - OF_EXPERIMENTS) * spread.servers() + experiment
+    };
+    (sends(algorithm.facts().spread) / sends(Spread::Chosen)).ln()
 }
 
 /// The sender's evidence about an algorithm other than windows. An algorithm that requires ECN
-/// sends an ECN-capable SYN, others never do; a rate-based one paces, others send in response to
-/// acknowledgements. Both are unknown (`None`) if the capture does not show them.
-pub fn host(syn_ecn_capable: Option<bool>, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
+/// sends an ECN-capable SYN and ECN-capable data, others never such a SYN; a rate-based one paces,
+/// others send in response to acknowledgements. What the capture does not show is unknown (`None`).
+pub fn host(window_trace: &WindowTrace, paced_part: Option<f64>, algorithm: Algorithm) -> f64 {
     let facts = algorithm.facts();
-    let handshake =
-        if syn_ecn_capable.is_none_or(|capable| capable == facts.needs_ecn) { 0.0 } else { OTHER_HANDSHAKE };
+    // An ECN-capable SYN shows what the sender is to run, even if the other end refuses ECN.
+    let ecn = match window_trace.syn_ecn_capable {
+        Some(false) if facts.needs_ecn => CLEARED,
+        None if facts.needs_ecn && window_trace.data_without_ect == Some(true) => CLEARED,
+        Some(true) if !facts.needs_ecn => SET,
+        _ => 0.0,
+    };
     let by_rate = facts.kind == CcaKind::Model;
     let pace = match paced_part {
         Some(part) if part >= PACED && !by_rate => PACED_BY_OTHERS,
         Some(part) if part < NOT_BY_CLOCK && by_rate => NOT_PACED,
         _ => 0.0,
     };
-    handshake + pace
+    ecn + pace
 }
 
 /// Poisson's deviance of a count from the expected one, as a log-likelihood.
@@ -216,6 +225,11 @@ fn unit(noise: (f32, f32), of: f32) -> f32 {
 /// Noise of a reconstructed window, segments.
 pub(crate) fn window_noise(window: f32) -> f32 {
     unit(WINDOW_NOISE, window)
+}
+
+/// Noise of a window after a reduction, segments.
+pub(crate) fn reduction_noise(before: f32) -> f32 {
+    unit(BETA_NOISE, before)
 }
 
 /// Whether a window matches its prediction except for noise.
@@ -491,8 +505,18 @@ mod tests {
     }
 
     #[test]
+    fn what_senders_run_is_likelier_and_never_hides_what_they_do_not() {
+        let by_prior = [Algorithm::Cubic, Algorithm::Bbr, Algorithm::Reno, Algorithm::Bic, Algorithm::Lp];
+        assert!(by_prior.is_sorted_by(|more, less| prior(*more) > prior(*less)));
+        assert_eq!(prior(Algorithm::Bic), 0.0, "what somebody selected is the unit");
+        // Of ties of Reno with LP, 76 of 82 are Reno.
+        let reno = 1.0 / (1.0 + (prior(Algorithm::Lp) - prior(Algorithm::Reno)).exp());
+        assert!((reno - 76.0 / 82.0).abs() < 0.01, "{reno}");
+    }
+
+    #[test]
     fn pacing_makes_a_rate_based_algorithm_likelier() {
-        let of = |paced_part, algorithm| host(None, paced_part, algorithm);
+        let of = |paced_part, algorithm| host(&WindowTrace::default(), paced_part, algorithm);
         assert_eq!((of(None, Algorithm::Bbr), of(None, Algorithm::Cubic)), (0.0, 0.0));
         assert!(of(Some(0.8), Algorithm::Bbr) > of(Some(0.8), Algorithm::Cubic));
         assert!(of(Some(0.0), Algorithm::Bbr) < of(Some(0.0), Algorithm::Cubic));

@@ -294,6 +294,11 @@ pub struct WindowTrace {
     /// others).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_ecn_capable: Option<bool>,
+    /// Whether it sent data in a packet that is not ECN-capable; `None` if packets were not seen.
+    /// An algorithm that requires ECN sends even retransmissions in ECN-capable ones
+    /// (`tcp_ecn_send`); if the other end refused ECN, the sender runs Reno instead (`dctcp_reno`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_without_ect: Option<bool>,
     /// If windows are visible only at losses: these, and the acknowledgements between them.
     #[serde(skip)]
     pub unseen: Option<Box<Unseen>>,

@@ -76,6 +76,30 @@ fn a_pause_is_no_round_trip_time_at_the_receiver() {
     assert!(longest_ns <= Some(100 * MS), "a pause is between two rounds: {longest_ns:?}");
 }
 
+/// Bursts of three round trips, the last of which waits for 80 ms in a queue; the next burst finds
+/// none. So the sender was silent for longer than the receiver.
+#[test]
+fn a_pause_is_as_long_as_the_senders_clock_says() {
+    let mut tracker = shaken(true, |_| {});
+    let (mut number, mut seen) = (0, 1000);
+    for burst in 0..4_i64 {
+        for round in 0..3_i64 {
+            let sent_us = 50_000 + burst * 2_000_000 + round * 40_000;
+            let at_us = sent_us + if round == 2 { 80_000 } else { 0 };
+            for _ in 0..10 {
+                tracker.segment(&data(at_us, number, (sent_us as u32 / 1000, seen)));
+                number += 1;
+            }
+            seen = 1000 + at_us as u32 / 1000;
+            tracker.segment(&acknowledgement(at_us + 100, number, (seen, sent_us as u32 / 1000)));
+        }
+    }
+    let (_, trace) = ended(tracker);
+    let idle_us: Vec<u32> = trace.rounds.iter().map(|round| round.idle_us).filter(|idle| *idle > 0).collect();
+    assert_eq!(idle_us.len(), 3, "{:?}", trace.rounds);
+    assert!(idle_us.iter().all(|idle_us| idle_us.abs_diff(1_920_000) < 2_000), "{idle_us:?}");
+}
+
 /// 16 segments of which the second half is marked. The acknowledgement of the first marked one is
 /// the last of a round, and the segment with CWR comes in the next one, when the flight has fallen.
 #[test]

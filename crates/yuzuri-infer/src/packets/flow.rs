@@ -65,6 +65,8 @@ pub(super) struct Flow {
     copies: Copies,
     /// By end: segments with a right checksum, and with a wrong one.
     sums: [(u64, u64); 2],
+    /// By end: it sent data in a packet that is not ECN-capable.
+    data_without_ect: [bool; 2],
     seen: Seen,
 }
 
@@ -113,6 +115,7 @@ impl Flow {
             last_ns: i64::MIN,
             copies: Copies::default(),
             sums: [(0, 0); 2],
+            data_without_ect: [false; 2],
             seen: Seen::default(),
         }
     }
@@ -131,7 +134,7 @@ impl Flow {
         }
         self.seen.timestamps |= segment.options.timestamps.is_some();
         match segment.ecn {
-            Ecn::NotEct => {}
+            Ecn::NotEct => self.data_without_ect[from] |= segment.payload_bytes > 0,
             Ecn::Ce => {
                 self.seen.ce += 1;
                 self.seen.ecn_capable += 1;
@@ -257,6 +260,11 @@ impl Flow {
                     (round.limited_by, round.paused_by) = (Some(limit), paused_by);
                 }
                 (window_traces[end], signs[end]) = (Some(window_trace), seen);
+            }
+        }
+        for (window_trace, without_ect) in window_traces.iter_mut().zip(self.data_without_ect) {
+            if let Some(window_trace) = window_trace {
+                window_trace.data_without_ect = Some(without_ect);
             }
         }
         for (window_trace, syn) in window_traces.iter_mut().zip(self.syn) {

@@ -97,6 +97,8 @@ pub(super) struct Half {
     /// one has covered yet (`tcp_add_reno_sack`).
     by_duplicates: u64,
     last_sent_ns: i64,
+    /// The sender's timestamp then.
+    last_sent_stamp: u32,
     last_acted_ns: i64,
     /// The highest acknowledgement that took effect. If a flow is observed from its middle, the
     /// first ones acknowledge earlier data.

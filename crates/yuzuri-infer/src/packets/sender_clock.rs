@@ -83,6 +83,12 @@ impl SenderClock {
         CLOCKS_HZ.into_iter().find(|hz| (measured / hz - 1.0).abs() < CLOCK_OFF)
     }
 
+    /// The time from one reading to another, ns, if it is a known clock.
+    pub(super) fn between_ns(&self, from: u32, to: u32) -> Option<i64> {
+        let ticks = Some(to.wrapping_sub(from)).filter(|ticks| *ticks <= MAX_TICKS)?;
+        Some((f64::from(ticks) / self.hz()? * 1e9) as i64)
+    }
+
     /// Replaces the round-trip times by those of this clock if it is fine enough.
     pub(super) fn set(&self, window_trace: &mut WindowTrace) {
         let Some(tick_us) = self.hz().map(|hz| 1e6 / hz) else { return };

@@ -72,7 +72,7 @@ impl Half {
         }
         let silence_ns = now - self.last_sent_ns.max(self.last_acted_ns);
         if !self.board.holds() && self.window_trace.segments > 0 {
-            self.idle(now);
+            self.idle(now, stamp);
         }
         let before = self.board.nxt();
         let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
@@ -95,7 +95,7 @@ impl Half {
         } else if now - self.last_sent_ns >= AT_ONCE_NS {
             self.by_clock = true;
         }
-        self.last_sent_ns = now;
+        (self.last_sent_ns, self.last_sent_stamp) = (now, stamp);
         match kind {
             Kind::New => {
                 self.open.round.sent += count;
@@ -137,8 +137,9 @@ impl Half {
 
     /// The sender sends while nothing is outstanding: whether it had nothing to send since the last
     /// acknowledgement.
-    pub(super) fn idle(&mut self, now: i64) {
+    pub(super) fn idle(&mut self, now: i64, stamp: u32) {
         let Some(since_sent_ns) = self.idle_since(now) else { return };
+        let since_sent_ns = since_sent_ns.max(self.by_sender_clock(stamp).unwrap_or(0));
         if self.open.round.acks == 0 && self.open.round.sent == 0 {
             // The last acknowledgement ended the previous round, in which the sender ran out of
             // data.
@@ -151,6 +152,15 @@ impl Half {
         self.close_round(self.last_acted_ns.clamp(self.open.round.start_ns.min(now), now));
         self.open.round.start_ns = now;
         self.open.round.idle_us = u32::try_from(since_sent_ns / 1000).unwrap_or(u32::MAX);
+    }
+
+    /// How long the sender has sent nothing, by its own clock, ns: away from it, the last data came
+    /// late by its queue, and the next finds none. CUBIC's growth depends on this time.
+    fn by_sender_clock(&self, stamp: u32) -> Option<i64> {
+        if self.capture_point == CapturePoint::Sender {
+            return None;
+        }
+        self.clock.between_ns(self.last_sent_stamp, stamp)
     }
 
     /// How long a sender with nothing outstanding has sent nothing, if it had nothing to send; ns.
