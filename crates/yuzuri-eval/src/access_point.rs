@@ -50,7 +50,7 @@ pub struct Args {
     /// does to each
     #[arg(long)]
     steering: bool,
-    /// Seed of the random settings, of a trace, or of moves
+    /// Seed of the random settings, of a trace, or of moves; the first one of the others
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write all figures to this file, as JSON lines
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut runs = Vec::new();
     for setting in &settings {
         for contender in &contenders {
-            runs.extend((1..=args.seeds).map(|seed| (setting, *contender, seed)));
+            runs.extend((0..args.seeds).map(|n| (setting, *contender, args.seed.wrapping_add(n))));
         }
     }
     let all = watched(args.jobs, |jobs, stop, progress| {

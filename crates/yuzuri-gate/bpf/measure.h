@@ -115,6 +115,9 @@ static __always_inline void measure_data(struct flow *f, struct segment *s, u64 
 		/* It is unknown which copy was answered (RFC 6298, section 3). */
 		f->repeated_segments++;
 		f->loss_ns = now;
+		/* The station waited for ACKs that it did not get (a timeout), not for its
+		 * application. */
+		f->quiet_ns = 0;
 		f->wire_sent_ns = 0;
 		if (!(f->flags & FLOW_STAMPS))
 			f->air_sent_ns = 0;

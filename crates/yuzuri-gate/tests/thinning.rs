@@ -205,3 +205,31 @@ fn only_selected_stations_acks_are_thinned() {
         assert!(Open { bench: &bench, form, n }.goes(&tcp), "a stranger");
     }
 }
+
+/// A station that waits for ACKs which it did not get sends again: it was not its application that
+/// paused. The gate cannot know more than what passes it.
+#[test]
+fn a_silence_that_ends_with_a_repetition_is_no_pause() {
+    let Some(mut bench) = bench("a_silence_that_ends_with_a_repetition_is_no_pause") else { return };
+    let seen = |bench: &Bench| {
+        let flows = bench.gate.flows().unwrap();
+        flows
+            .iter()
+            .map(|flow| (flow.quiets, flow.quiet_ns, flow.quiet_since_ns.is_some()))
+            .next_back()
+            .unwrap()
+    };
+    bench.open(Form::V4, &syn_options(Some(7)), Bound::default()).goes(&ack(SENT / MSS));
+    assert_eq!(seen(&bench), (0, 0, true), "all that came up is acknowledged");
+    let again = |bench: &Bench, tcp: &Tcp| {
+        let made = frame(Form::V4, Direction::Up, 0, tcp);
+        assert!(bench.gate.try_packet(Direction::Up, &made, 1).unwrap().goes_on);
+    };
+    again(&bench, &data(1001 + SENT - MSS));
+    assert_eq!(seen(&bench), (0, 0, false), "a timeout");
+    let made = frame(Form::V4, Direction::Down, 0, &ack(SENT / MSS));
+    assert!(bench.gate.try_packet(Direction::Down, &made, 1).unwrap().goes_on);
+    again(&bench, &data(1001 + SENT));
+    let (quiets, quiet_ns, goes_on) = seen(&bench);
+    assert!(quiets == 1 && quiet_ns > 0 && !goes_on, "a pause: {quiets}, {quiet_ns} ns");
+}

@@ -119,6 +119,29 @@ fn a_wire_is_distinguished_from_idle_air() {
     assert!(summary.air_share_ppm.abs_diff(262_362) <= 1, "{}", summary.air_share_ppm);
 }
 
+/// A slow radio that is ahead in start-up uses much of the air. If the same rate then needs less
+/// of it, with a queue as before, the air was not full. Full air would carry another rate.
+#[test]
+fn who_is_ahead_does_not_make_a_wire_look_like_air() {
+    let said = |capacity: &mut Capacity, from_s: f64, to_s: f64, mbps: [f64; 4]| {
+        let alone = [280e6, 280e6, 52e6, 52e6];
+        let rates = mbps.iter().zip(alone);
+        let cell: Vec<Report> = rates.map(|(mbps, alone_bps)| report(mbps * 1e6, alone_bps)).collect();
+        group(capacity, from_s, to_s, &cell)
+    };
+    let mut capacity = Capacity::new(Objective::Balanced);
+    assert_eq!(said(&mut capacity, 0.0, 4.0, [6.0, 6.0, 4.0, 34.0]).alone_max_bps, 0);
+    let wire = said(&mut capacity, 4.0, 5.0, [18.0, 18.0, 5.0, 9.0]);
+    assert_eq!((wire.phase, wire.alone_max_bps), (Phase::Hold, 50_000_000));
+    let share_bps = |alone_bps| wire.share_of(RadioHint { alone_bps, aggregate_segments: 0 });
+    assert_eq!(share_bps(280_000_000), share_bps(52_000_000));
+
+    let mut capacity = Capacity::new(Objective::Balanced);
+    said(&mut capacity, 0.0, 4.0, [10.0, 10.0, 20.0, 24.0]);
+    let air = said(&mut capacity, 4.0, 5.0, [50.0, 50.0, 12.0, 12.0]);
+    assert_eq!((air.phase, air.alone_max_bps), (Phase::Hold, 0));
+}
+
 /// Between wire and air the weights are interpolated: no share jumps as the rate changes.
 #[test]
 fn between_wire_and_air_shares_do_not_jump() {

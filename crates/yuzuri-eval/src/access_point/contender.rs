@@ -165,6 +165,15 @@ mod tests {
         assert_eq!((again.total_mbps, again.queue_ms), (gate.total_mbps, gate.queue_ms));
     }
 
+    /// One slow station that was ahead at the start used to keep it so, behind a full queue.
+    #[test]
+    fn different_radios_share_a_wire_of_the_slow_ones_rate() {
+        for contender in [Contender::Daemon, Contender::Gate] {
+            let of = figures("2 ac + 2 n, 20 ms, 50 Mbit/s/1000", Group::MixedWire, contender);
+            assert!(of.queue_ms < 40.0 && of.jain > 0.98 && of.total_mbps > 46.0, "{of:?}");
+        }
+    }
+
     /// Without the bucket QUIC takes what clamped connections leave.
     #[test]
     fn traffic_without_a_window_is_policed() {

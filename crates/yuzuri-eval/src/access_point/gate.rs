@@ -289,6 +289,8 @@ impl Flow {
         seen.up_segments += 1;
         if end <= self.end {
             seen.repeated_segments += 1;
+            // A timeout, not its application's pause.
+            seen.quiet_since_ns = None;
             self.loss_ns = Some(now_ns);
             self.wire_timed = None;
             return;

@@ -22,6 +22,8 @@ pub enum Group {
     Alike,
     /// Radios differ, and the air limits.
     Mixed,
+    /// Radios differ, and the wire limits.
+    MixedWire,
     /// Half of the terminals run `yuzuri share`.
     Half,
     /// The same, and every second terminal has twice the weight.
@@ -36,14 +38,23 @@ pub enum Group {
 
 impl Group {
     /// In the order of the tables.
-    pub const ALL: [Group; 7] =
-        [Group::Alike, Group::Mixed, Group::Half, Group::Weights, Group::Quic, Group::Call, Group::Poor];
+    pub const ALL: [Group; 8] = [
+        Group::Alike,
+        Group::Mixed,
+        Group::MixedWire,
+        Group::Half,
+        Group::Weights,
+        Group::Quic,
+        Group::Call,
+        Group::Poor,
+    ];
 
     /// The table's heading.
     pub fn title(self) -> &'static str {
         match self {
             Group::Alike => "no station runs Yuzuri, equal radios",
             Group::Mixed => "no station runs Yuzuri, different radios",
+            Group::MixedWire => "no station runs Yuzuri, different radios behind a slow wire",
             Group::Half => "half run Yuzuri",
             Group::Weights => "half run Yuzuri, by weights",
             Group::Quic => "QUIC beside TCP",
@@ -119,7 +130,7 @@ impl Setting {
         match self.group {
             Group::Half | Group::Weights | Group::Quic => terminal < self.phys.len() / 2,
             Group::Call => terminal == 0,
-            Group::Alike | Group::Mixed | Group::Poor => false,
+            Group::Alike | Group::Mixed | Group::MixedWire | Group::Poor => false,
         }
     }
 
@@ -169,6 +180,12 @@ pub fn all() -> Vec<Setting> {
         all.push(Setting::new(Group::Mixed, vec![AC, AC, N, N], rtt_ms));
         all.push(Setting::new(Group::Mixed, vec![AX, AX, G, G], rtt_ms));
         all.push(Setting::new(Group::Mixed, vec![AC, AC, AC, AC, N, N, N, N], rtt_ms));
+    }
+    for rtt_ms in [2, 20, 64] {
+        for wire_mbps in [20, 50, 80] {
+            all.push(Setting::new(Group::MixedWire, vec![AC, AC, N, N], rtt_ms).wire(wire_mbps, 1000));
+        }
+        all.push(Setting::new(Group::MixedWire, vec![AC, AC, G, G], rtt_ms).wire(20, 1000));
     }
     for rtt_ms in [16, 64, 128] {
         for phy in [G, N, AC, AX] {

@@ -144,6 +144,15 @@ pub fn verdicts(rows: &[Row]) -> String {
         let held = ratio >= 1.35 && jain >= 0.98;
         (row.setting.group == Group::Mixed).then(|| (held, format!("{ratio:.2}, Jain {jain:.3}")))
     });
+    limit(
+        "different radios behind a slow wire: at least 0.98 of CUBIC's total, 30 ms, Jain's index 0.98",
+        &|row| {
+            let (ratio, figures) = (row.ratio(gate)?, row.of(gate)?);
+            let held = ratio >= 0.98 && figures.queue_ms <= 30.0 && figures.jain >= 0.98;
+            let why = format!("{ratio:.2}, {:.0} ms, Jain {:.3}", figures.queue_ms, figures.jain);
+            (row.setting.group == Group::MixedWire).then_some((held, why))
+        },
+    );
     limit("half run Yuzuri: at least 0.93 of an equal part for them", &|row| {
         let special = row.of(gate)?.special;
         (row.setting.group == Group::Half).then(|| at_least(special, 0.93))

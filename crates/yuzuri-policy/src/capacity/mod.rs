@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use total::Total;
 pub use weights::Limit;
-use weights::Weights;
+use weights::{Parts, Rescale, Weights};
 
 /// Limit of a share of airtime: a member alone may probe for up to twice the known capacity.
 const MAX_AIR_PPM: f64 = 2e6;
@@ -44,6 +44,8 @@ const GROWTH: [f64; 2] = [0.05, 0.25];
 const RECENT_TICKS: usize = 2;
 /// A ratio of two rates or round-trip times above this is within the variation between ticks.
 const STEADY: f64 = 0.85;
+/// The rate out of a full wire varies less between ticks.
+const SAME: f64 = 0.95;
 /// A change of the windows takes effect within this many round trips, and at least this time: the
 /// previous flight takes one round trip to drain, and rates are measured over two.
 const SETTLES_ROUND_TRIPS: u32 = 4;
@@ -91,7 +93,7 @@ pub struct Capacity {
     lost_at: Option<Moment>,
     /// The normalised rate before a queue turned out to be standing. The level does not fall below
     /// it while that queue persists.
-    held: Option<f64>,
+    held: Option<Parts>,
 }
 
 /// The windows announced in the last summary.
@@ -110,13 +112,21 @@ struct Shared {
     queue_s: f64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Carried {
     rate_bps: f64,
     /// Airtime: the sum of each member's rate over its rate alone.
     air: f64,
-    /// The sum of rate over weight.
-    parts: f64,
+    parts: Parts,
+    queue_s: f64,
+}
+
+/// The maximum of each value in the memory.
+#[derive(Debug, Clone)]
+struct Best {
+    rate_bps: f64,
+    air: f64,
+    parts: Parts,
 }
 
 impl Capacity {
@@ -130,7 +140,8 @@ impl Capacity {
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
         let parts = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
         let wide = matches!(last.phase, Phase::Contend | Phase::Off);
-        let before = Carried { rate_bps: last.capacity_bps as f64, air: 0.0, parts };
+        let parts = Parts::announced(parts);
+        let before = Carried { rate_bps: last.capacity_bps as f64, parts, ..Carried::default() };
         Capacity {
             seen: VecDeque::from([(now, before)]),
             start_up: if last.phase == Phase::StartUp { StartUp::default() } else { StartUp::over() },
@@ -163,26 +174,27 @@ impl Capacity {
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
         let total = Total::of(&reports, &destinations);
         let before = self.best();
-        let air = before.air.max(total.air);
-        let weights = Weights::of(total, before.rate_bps.max(total.rate_bps), air, self.limit);
-        let parts_by = |weights: Weights| -> f64 {
-            reports.iter().map(|r| r.rate_bps as f64 / weights.of_member(total.alone_of(r))).sum()
-        };
-        let parts = parts_by(weights);
-        if let Some(before) =
-            self.weights.replace(weights).map(parts_by).filter(|before| *before > 0.0 && parts > 0.0)
+        let most_bps = before.rate_bps.max(total.rate_bps);
+        let air = self.air_taken(total, before.air.max(total.air), most_bps);
+        let weights = Weights::of(total, most_bps, air, self.limit);
+        let rates = reports.iter().map(|r| [total.alone_of(r), r.rate_bps as f64]);
+        let parts = weights.parts_of(rates.collect());
+        // While nobody sends, weights are not known.
+        if !reports.is_empty()
+            && let Some(from) = self.weights.replace(weights)
         {
-            self.rescale(parts / before);
+            self.rescale(&parts.rescaling(from, weights));
         }
-        self.seen.push_back((now, Carried { rate_bps: total.rate_bps, air: total.air, parts }));
+        let here = Carried { rate_bps: total.rate_bps, air: total.air, parts, queue_s: total.queue_s };
+        self.seen.push_back((now, here));
         while self.seen.front().is_some_and(|(at, _)| now.since(*at) > memory(round_trip)) {
             self.seen.pop_front();
         }
         let best = self.best();
         self.start_up.follow(now, round_trip, best.rate_bps, total);
-        let paced = self.note_losses(now, total, best);
+        let paced = self.note_losses(now, total, air);
         let target_s = if paced { LOSSY_QUEUE_S } else { target_s(self.objective) };
-        let shared = self.shared(now, round_trip, total, best, target_s);
+        let shared = self.shared(now, round_trip, total, &best, target_s);
         let hold = shared.parts * (total.base_s + shared.queue_s);
         self.announced = self.start_up.is_over().then_some(Announced { hold, senders: total.senders });
         let phase = match () {
@@ -213,17 +225,36 @@ impl Capacity {
     /// Converts all stored normalised rates to new weights. The best rate of a wire changes over
     /// time, and the weights with it. Without the conversion an unchanged rate would look like a
     /// response to a step.
-    fn rescale(&mut self, by: f64) {
-        self.seen.iter_mut().for_each(|(_, carried)| carried.parts *= by);
-        self.announced = self.announced.map(|announced| Announced { hold: announced.hold * by, ..announced });
-        self.held = self.held.map(|held| held * by);
-        self.queue.rescale(by);
+    fn rescale(&mut self, to: &Rescale) {
+        self.seen.iter_mut().for_each(|(_, carried)| carried.parts.rescale(to));
+        self.announced =
+            self.announced.map(|announced| Announced { hold: announced.hold * to.of_level(), ..announced });
+        self.held.iter_mut().for_each(|held| held.rescale(to));
+        self.queue.rescale(to);
     }
 
-    /// The maximum of each value in the memory.
-    fn best(&self) -> Carried {
+    fn best(&self) -> Best {
         let most = |of: fn(&Carried) -> f64| self.seen.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
-        Carried { rate_bps: most(|c| c.rate_bps), air: most(|c| c.air), parts: most(|c| c.parts) }
+        let parts = self.seen.iter().map(|(_, c)| &c.parts).max_by(|a, b| a.sum.total_cmp(&b.sum));
+        Best {
+            rate_bps: most(|c| c.rate_bps),
+            air: most(|c| c.air),
+            parts: parts.cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The airtime that shows whether the air limits: the maximum, unless members used different
+    /// airtimes at the same rate, with a queue each time. A full wire carries one rate, whichever
+    /// members send; full air carries another rate when members with other radios send.
+    fn air_taken(&self, total: Total, most_air: f64, most_bps: f64) -> f64 {
+        let queued_s = target_s(self.objective) / 2.0;
+        let before = self.seen.iter().map(|(_, c)| [c.queue_s, c.rate_bps, c.air]);
+        let all = before.chain([[total.queue_s, total.rate_bps, total.air]]);
+        let same = all.filter(|[queue_s, bps, _]| *queue_s > queued_s && *bps >= SAME * most_bps);
+        let air = same.map(|[.., air]| air);
+        let [least, most] =
+            air.fold([f64::INFINITY, 0.0_f64], |[least, most], air| [least.min(air), most.max(air)]);
+        if least < STEADY * most { least } else { most_air }
     }
 
     fn shared(
@@ -231,20 +262,23 @@ impl Capacity {
         now: Moment,
         round_trip: Duration,
         total: Total,
-        best: Carried,
+        best: &Best,
         target_s: f64,
     ) -> Shared {
         if !self.start_up.is_over() || total.elastic == 0 || total.rate_bps <= 0.0 {
             // Without deliveries, the round-trip times are out of date.
-            return Shared { parts: best.parts, queue_s: self.queue.standing_s() + target_s };
+            return Shared { parts: best.parts.sum, queue_s: self.queue.standing_s() + target_s };
         }
-        let recent: Vec<f64> = self.seen.iter().rev().take(RECENT_TICKS).map(|(_, c)| c.parts).collect();
+        let recent: Vec<f64> = self.seen.iter().rev().take(RECENT_TICKS).map(|(_, c)| c.parts.sum).collect();
         let carried = recent.iter().sum::<f64>() / recent.len().max(1) as f64;
         let announced = self
             .announced
             .filter(|announced| total.senders <= announced.senders)
             .map_or(f64::INFINITY, |announced| announced.hold);
-        let answer = self.queue.follow(now, round_trip, total, target_s, [carried, best.parts, announced]);
+        let mut here = self.seen.back().map(|(_, here)| here.parts.clone()).unwrap_or_default();
+        here.sum = carried;
+        let rates = [here, best.parts.clone()];
+        let answer = self.queue.follow(now, round_trip, total, target_s, rates, announced);
         let meant_s = self.queue.standing_s() + target_s;
         let fits = (total.base_s + meant_s) / (total.base_s + total.queue_s);
         let mut shared = match answer {
@@ -252,35 +286,37 @@ impl Capacity {
                 let grows = (target_s / total.base_s.max(1e-4)).clamp(GROWTH[0], GROWTH[1]);
                 let grows = if total.lost < GROWS_TO_LOSS { grows } else { 0.0 };
                 let left = ((meant_s - total.queue_s) / target_s).clamp(0.0, 1.0);
-                Shared { parts: best.parts * (1.0 + grows * left), queue_s: hold_s - total.base_s }
+                Shared { parts: best.parts.sum * (1.0 + grows * left), queue_s: hold_s - total.base_s }
             }
             Answer::StepUp { by, hold_s } => {
-                Shared { parts: by * best.parts, queue_s: hold_s - total.base_s }
+                Shared { parts: by * best.parts.sum, queue_s: hold_s - total.base_s }
             }
             Answer::Drained { carried, hold_s } => {
-                self.seen.iter_mut().for_each(|(_, seen)| seen.parts = seen.parts.min(carried));
+                self.seen.iter_mut().for_each(|(_, seen)| seen.parts.sum = seen.parts.sum.min(carried));
                 Shared { parts: carried, queue_s: hold_s - total.base_s }
             }
             // Rates vary a little between ticks: while the excess is small, use the best of them.
-            Answer::StepDown { .. } if fits > STEADY => Shared { parts: best.parts * fits, queue_s: meant_s },
+            Answer::StepDown { .. } if fits > STEADY => {
+                Shared { parts: best.parts.sum * fits, queue_s: meant_s }
+            }
             // The rate out of a full queue is the capacity of the path.
             Answer::StepDown { carried, hold_s } => Shared { parts: carried, queue_s: hold_s - total.base_s },
             Answer::Stays { before } => {
+                let parts = before.sum;
                 self.held = Some(before);
-                Shared { parts: before, queue_s: meant_s }
+                Shared { parts, queue_s: meant_s }
             }
         };
         self.held.take_if(|_| self.queue.standing_s() <= 0.0);
-        shared.parts = self.held.map_or(shared.parts, |held| shared.parts.max(held));
+        shared.parts = self.held.as_ref().map_or(shared.parts, |held| shared.parts.max(held.sum));
         shared
     }
 
     /// Whether segments are lost although neither a queue nor the air is full.
-    fn note_losses(&mut self, now: Moment, total: Total, best: Carried) -> bool {
+    fn note_losses(&mut self, now: Moment, total: Total, air: f64) -> bool {
         if total.lost > SPREAD_FROM_LOSS && total.queue_s < SPREAD_BEFORE_QUEUE_S {
             self.lost_at = Some(now);
         }
-        self.lost_at.is_some_and(|at| now.since(at) < SPREAD_FOR)
-            && weights::by_air(best.air, self.limit) < 1.0
+        self.lost_at.is_some_and(|at| now.since(at) < SPREAD_FOR) && weights::by_air(air, self.limit) < 1.0
     }
 }

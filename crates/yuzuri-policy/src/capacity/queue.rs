@@ -18,6 +18,7 @@
 //! target.
 
 use super::total::Total;
+use super::weights::{Parts, Rescale};
 use super::{GROWS_TO_LOSS, STEADY, settles};
 use crate::Moment;
 use std::time::Duration;
@@ -34,7 +35,7 @@ const AGAIN: Duration = Duration::from_secs(16);
 const AGAIN_AT_LATEST: Duration = Duration::from_secs(128);
 
 /// The result of an evaluation. Windows carry the level over a round trip of `hold_s` seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) enum Answer {
     /// The queue is within its target.
     OnTarget { hold_s: f64 },
@@ -47,24 +48,24 @@ pub(super) enum Answer {
     /// former maximum.
     Drained { carried: f64, hold_s: f64 },
     /// The queue stays although the group's windows were reduced; with the rate before.
-    Stays { before: f64 },
+    Stays { before: Parts },
 }
 
 /// The measurements at the beginning of a step.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Step {
     since: Moment,
     round_trip_s: f64,
-    carried: f64,
+    carried: Parts,
     /// The rate at the beginning of the first of several steps.
-    first: f64,
+    first: Parts,
     /// The maximum rate before the queue grew.
-    before: f64,
+    before: Parts,
 }
 
 impl Step {
     fn in_flight(&self) -> f64 {
-        self.carried * self.round_trip_s
+        self.carried.sum * self.round_trip_s
     }
 }
 
@@ -102,25 +103,29 @@ impl Queue {
         round_trip: Duration,
         total: Total,
         target_s: f64,
-        [carried, best, announced]: [f64; 3],
+        [mut carried, best]: [Parts; 2],
+        announced: f64,
     ) -> Answer {
-        self.follow_standing(now, total.queue_s, carried, best);
+        self.follow_standing(now, total.queue_s, carried.sum, best.sum);
         let round_trip_s = total.base_s + total.queue_s;
-        let measured = carried;
-        let carried = if self.down.is_none() { carried.min(announced / round_trip_s) } else { carried };
-        let here = Step { since: now, round_trip_s, carried, first: carried, before: best };
+        let measured = carried.sum;
+        if self.down.is_none() {
+            carried.sum = carried.sum.min(announced / round_trip_s);
+        }
+        let (most, rate) = (best.sum, carried.sum);
+        let here = Step { since: now, round_trip_s, first: carried.clone(), carried, before: best };
         let settles = settles(round_trip);
         let hold_s = total.base_s + self.standing_s + target_s;
-        if self.is_stepping_up(here, settles, total) {
+        if self.is_stepping_up(&here, settles, total) {
             return Answer::StepUp { by: STEP_UP, hold_s };
         }
         if total.queue_s <= self.standing_s + target_s {
-            let own = self.down.take().map(|down| down.first.max(carried));
-            if let Some(carried) = own.filter(|carried| *carried < STEADY * best) {
+            let own = self.down.take().map(|down| down.first.sum.max(rate));
+            if let Some(carried) = own.filter(|carried| *carried < STEADY * most) {
                 return Answer::Drained { carried, hold_s };
             }
             let up_at = *self.up_at.get_or_insert(now);
-            if now.since(up_at) > self.up_again.unwrap_or(settles) && carried > 0.0 {
+            if now.since(up_at) > self.up_again.unwrap_or(settles) && rate > 0.0 {
                 self.up = Some(here);
             }
             return Answer::OnTarget { hold_s };
@@ -128,10 +133,12 @@ impl Queue {
         self.step_down(here, measured, settles, hold_s, total.queue_s)
     }
 
-    /// Converts stored normalised rates to new weights: multiplies them by this factor.
-    pub(super) fn rescale(&mut self, by: f64) {
+    /// Converts stored normalised rates to new weights.
+    pub(super) fn rescale(&mut self, to: &Rescale) {
         for step in self.down.iter_mut().chain(&mut self.up) {
-            (step.carried, step.first, step.before) = (step.carried * by, step.first * by, step.before * by);
+            for parts in [&mut step.carried, &mut step.first, &mut step.before] {
+                parts.rescale(to);
+            }
         }
     }
 
@@ -147,9 +154,9 @@ impl Queue {
     }
 
     /// Whether a step up continues. Losses end it as well: a queue that overflows is short.
-    fn is_stepping_up(&mut self, here: Step, settles: Duration, total: Total) -> bool {
-        let Some(up) = self.up else { return false };
-        let [time, rate] = [here.round_trip_s / up.round_trip_s, here.carried / up.carried];
+    fn is_stepping_up(&mut self, here: &Step, settles: Duration, total: Total) -> bool {
+        let Some(up) = &self.up else { return false };
+        let [time, rate] = [here.round_trip_s / up.round_trip_s, here.carried.sum / up.carried.sum];
         let overflows = total.lost >= GROWS_TO_LOSS;
         if here.since.since(up.since) < settles && time * HALF_STEP < 1.0 && !overflows {
             return true;
@@ -160,7 +167,7 @@ impl Queue {
             // The larger windows did not cause the queue: it is that of other senders.
             self.standing_s = self.standing_s.max(total.queue_s);
         }
-        self.up = pays.then_some(here);
+        self.up = pays.then(|| here.clone());
         self.up_again = match self.up_again {
             _ if pays => None,
             Some(again) => Some((2 * again).min(AGAIN_AT_LATEST)),
@@ -178,28 +185,29 @@ impl Queue {
         hold_s: f64,
         queue_s: f64,
     ) -> Answer {
-        let mut down = *self.down.get_or_insert(here);
-        let [time, rate] = [here.round_trip_s / down.round_trip_s, here.carried / down.first];
+        let now = here.since;
+        let mut down = self.down.take().unwrap_or_else(|| here.clone());
+        let [time, rate] = [here.round_trip_s / down.round_trip_s, here.carried.sum / down.first.sum];
         if here.in_flight() > down.in_flight() {
             // The flight has not been reduced yet, or the path changed.
             down = here;
         } else if time < HALF_STEP && rate >= time {
             down = Step { first: down.first, before: down.before, ..here };
-        } else if here.since.since(down.since) >= settles {
+        } else if now.since(down.since) >= settles {
             if rate < STEADY && rate < time {
-                self.down = None;
                 self.standing_s = queue_s;
-                self.found_at = here.since;
+                self.found_at = now;
                 self.found_again = Some((2 * self.found_again.unwrap_or(AGAIN)).min(AGAIN_AT_LATEST));
                 return Answer::Stays { before: down.before };
             }
             down = Step { first: down.first, before: down.before, ..here };
         }
-        self.down = Some(down);
         // Whether members have applied the announced windows is known only at the next tick. Until
         // then these windows only limit the rate by which the step is judged; no share falls
         // because of them.
-        let carried = if down.since == here.since { measured } else { down.carried };
-        Answer::StepDown { carried, hold_s: hold_s.max(STEP * down.round_trip_s) }
+        let carried = if down.since == now { measured } else { down.carried.sum };
+        let hold_s = hold_s.max(STEP * down.round_trip_s);
+        self.down = Some(down);
+        Answer::StepDown { carried, hold_s }
     }
 }

@@ -2,6 +2,7 @@
 //! on the wire.
 
 use super::total::Total;
+use std::sync::Arc;
 
 /// If members use less than the first fraction of airtime, the wire is the limit; above the second,
 /// the air. In between, weights are interpolated, so that shares do not jump.
@@ -58,5 +59,63 @@ impl Weights {
             return 1.0;
         }
         self.most_bps.map_or(alone_bps, |most_bps| alone_bps.min(most_bps)).max(1.0)
+    }
+
+    /// The normalised rate of members, of which the rate alone and the rate are given, bit/s.
+    pub(super) fn parts_of(self, members: Arc<[[f64; 2]]>) -> Parts {
+        Parts { sum: self.sum_of(&members), members }
+    }
+
+    fn sum_of(&self, members: &[[f64; 2]]) -> f64 {
+        members.iter().map(|[alone_bps, rate_bps]| rate_bps / self.of_member(*alone_bps)).sum()
+    }
+}
+
+/// A normalised rate: the sum of rate over weight.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parts {
+    pub(super) sum: f64,
+    /// Each member's rate alone and its rate at that time, bit/s, to convert the sum to other
+    /// weights. Empty: unknown.
+    members: Arc<[[f64; 2]]>,
+}
+
+impl Parts {
+    /// As another leader announced it.
+    pub(super) fn announced(sum: f64) -> Parts {
+        Parts { sum, members: Arc::default() }
+    }
+
+    /// The conversion from weights to others, at this rate.
+    pub(super) fn rescaling(&self, from: Weights, to: Weights) -> Rescale {
+        Rescale { from, to, members: self.members.clone() }
+    }
+
+    pub(super) fn rescale(&mut self, to: &Rescale) {
+        self.sum *= to.factor(&self.members);
+    }
+}
+
+/// A conversion of normalised rates to other weights.
+#[derive(Debug, Clone)]
+pub(super) struct Rescale {
+    from: Weights,
+    to: Weights,
+    /// The current members.
+    members: Arc<[[f64; 2]]>,
+}
+
+impl Rescale {
+    /// The factor for the rate of these members: it depends on who sends how much.
+    fn factor(&self, members: &[[f64; 2]]) -> f64 {
+        let members = if members.is_empty() { &self.members } else { members };
+        let [from, to] = [self.from, self.to].map(|weights| weights.sum_of(members));
+        if from > 0.0 && to > 0.0 { to / from } else { 1.0 }
+    }
+
+    /// The factor for announced windows, which were the same multiple of each member's weight.
+    pub(super) fn of_level(&self) -> f64 {
+        let by = |[alone_bps, _]: &[f64; 2]| self.from.of_member(*alone_bps) / self.to.of_member(*alone_bps);
+        self.members.iter().map(by).sum::<f64>() / self.members.len().max(1) as f64
     }
 }

@@ -1,0 +1,163 @@
+//! A station of `yuzuri ap` that moves between devices of the access point in the middle of its
+//! upload.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod ap_net;
+
+use ap_net::{Daemon, network};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use yuzuri_share::ApStatus;
+use yuzuri_testnet::{AccessPoint, Host, eventually};
+
+const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
+const STATION: Host = Host::Station(0);
+
+fn ip(words: &str) {
+    let done = Command::new("ip").args(words.split(' ')).output().unwrap();
+    assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// A second device of the access point, `t0`, and one of the station behind it with the same
+/// hardware address: what another radio is to it.
+fn second_way(net: &AccessPoint) {
+    let [ap, station] = [Host::AccessPoint, STATION].map(|host| net.name(host));
+    let mac = net.inside(STATION, || std::fs::read_to_string("/sys/class/net/eth0/address").unwrap());
+    ip(&format!("link add t0 netns {ap} type veth peer name eth1 netns {station}"));
+    ip(&format!("-n {station} link set eth1 address {}", mac.trim()));
+    ip(&format!("-n {ap} link set t0 master br0"));
+    ip(&format!("-n {ap} link set t0 up"));
+    // As for the other devices.
+    for (host, device) in [(Host::AccessPoint, "t0"), (STATION, "eth1")] {
+        let off = ["-K", device, "tso", "off", "gso", "off", "gro", "off", "tx", "off", "rx", "off"];
+        assert!(net.command(host, "ethtool").args(off).output().unwrap().status.success());
+    }
+}
+
+/// The station leaves the one device and joins the other, with its address.
+fn roam(net: &AccessPoint) {
+    let station = net.name(STATION);
+    for words in [
+        "link set eth0 down",
+        "addr flush dev eth0",
+        "addr add 10.77.0.10/24 dev eth1",
+        "link set eth1 up",
+        "route add default via 10.77.0.1",
+    ] {
+        ip(&format!("-n {station} {words}"));
+    }
+}
+
+fn status(runtime: &Path) -> Option<ApStatus> {
+    let asked =
+        Command::new(YUZURI).args(["ap", "status", "--json", "--runtime"]).arg(runtime).output().unwrap();
+    asked.status.success().then(|| serde_json::from_slice(&asked.stdout).unwrap())
+}
+
+/// `yuzuri ap` at these devices, with a limit for everybody, which holds from the first tick on;
+/// `None` if this machine does not support the gate.
+fn daemon(net: &AccessPoint, runtime: &Path, devices: &[&str]) -> Option<Daemon> {
+    let file = runtime.join("ap.toml");
+    std::fs::write(&file, "[guests]\nmax_mbps = 8\n").unwrap();
+    let mut command = net.command(Host::AccessPoint, YUZURI);
+    command.args(["ap", "--runtime"]).arg(runtime).arg("--config").arg(&file);
+    devices.iter().for_each(|device| _ = command.args(["-i", device]));
+    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
+    let is_there = || status(runtime).is_some();
+    let mut ended = || daemon.0.try_wait().unwrap().is_some();
+    assert!(eventually(|| is_there() || ended()), "the daemon does not start");
+    if is_there() {
+        return Some(daemon);
+    }
+    let mut why = String::new();
+    daemon.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+    println!("skipped: {why}");
+    None
+}
+
+/// Uploads while `during` runs, which is told how many bytes arrived so far.
+fn upload(net: &AccessPoint, during: impl FnOnce(&AtomicU64)) {
+    let listener = net.inside(Host::Server, || TcpListener::bind("0.0.0.0:0").unwrap());
+    let to = SocketAddr::new(net.v4(Host::Server), listener.local_addr().unwrap().port());
+    let near = net.inside(STATION, || TcpStream::connect(to).unwrap());
+    // Independent of the host's default.
+    socket2::SockRef::from(&near).set_tcp_congestion(b"cubic").unwrap();
+    let (mut far, received) = (listener.accept().unwrap().0, AtomicU64::new(0));
+    // Also when an assertion fails: the scope waits for its threads.
+    struct Close<'a>(&'a TcpStream);
+    impl Drop for Close<'_> {
+        fn drop(&mut self) {
+            let _ = self.0.shutdown(Shutdown::Both);
+        }
+    }
+    std::thread::scope(|scope| {
+        let _close = Close(&near);
+        let (mut sending, received) = (&near, &received);
+        scope.spawn(move || while sending.write_all(&[7; 16384]).is_ok() {});
+        scope.spawn(move || {
+            let mut buffer = vec![0; 65536];
+            while let Ok(length @ 1..) = far.read(&mut buffer) {
+                received.fetch_add(length as u64, Ordering::Relaxed);
+            }
+        });
+        during(received);
+    });
+}
+
+fn bounded(status: &ApStatus) -> u32 {
+    status.stations.iter().map(|station| station.bounded).sum()
+}
+
+fn no_sum_is_wrong(net: &AccessPoint) {
+    let wrong: u64 = net.hosts().map(|host| net.counter(host, "InCsumErrors")).sum();
+    assert_eq!(wrong, 0);
+}
+
+#[test]
+fn an_upload_stays_bounded_when_its_station_roams_to_another_radio_of_the_gate() {
+    let test = "an_upload_stays_bounded_when_its_station_roams_to_another_radio_of_the_gate";
+    let Some(net) = network(test, 1) else { return };
+    second_way(&net);
+    let folder = tempfile::tempdir().unwrap();
+    let Some(daemon) = daemon(&net, folder.path(), &["s0", "t0"]) else { return };
+    let reported = || status(folder.path()).unwrap();
+    upload(&net, |received| {
+        assert!(eventually(|| bounded(&reported()) == 1), "{:?}", reported());
+        roam(&net);
+        let (lowered, there) = (reported().segments.lowered, received.load(Ordering::Relaxed));
+        let goes_on = || {
+            let now = reported();
+            now.segments.lowered > lowered + 200
+                && bounded(&now) == 1
+                && received.load(Ordering::Relaxed) > there + 1_000_000
+        };
+        assert!(eventually(goes_on), "{lowered} windows, {there} bytes; then {:?}", reported());
+        let stations = reported().stations;
+        assert_eq!(stations.iter().map(|s| s.uploads).collect::<Vec<_>>(), [1], "one station: {stations:?}");
+    });
+    assert_eq!(daemon.end(), Some(0));
+    no_sum_is_wrong(&net);
+}
+
+#[test]
+fn an_upload_is_let_go_when_its_station_roams_to_where_no_gate_is() {
+    let test = "an_upload_is_let_go_when_its_station_roams_to_where_no_gate_is";
+    let Some(net) = network(test, 1) else { return };
+    second_way(&net);
+    let folder = tempfile::tempdir().unwrap();
+    let Some(daemon) = daemon(&net, folder.path(), &["s0"]) else { return };
+    let reported = || status(folder.path()).unwrap();
+    upload(&net, |received| {
+        assert!(eventually(|| bounded(&reported()) == 1), "{:?}", reported());
+        roam(&net);
+        assert!(eventually(|| bounded(&reported()) == 0), "{:?}", reported());
+        let there = received.load(Ordering::Relaxed);
+        assert!(eventually(|| received.load(Ordering::Relaxed) > there + 10_000_000), "it does not go on");
+        assert_eq!(bounded(&reported()), 0);
+    });
+    assert_eq!(daemon.end(), Some(0));
+    no_sum_is_wrong(&net);
+}
