@@ -3,13 +3,14 @@
 
 mod made_up;
 
-use made_up::{ACK, PSH, SYN, segment};
+use made_up::{ACK, SYN, segment};
 use proptest::prelude::*;
 use yuzuri_capture::{End, FlowSlot, Segment};
 use yuzuri_infer::packets::{PacketLimits, Tracker};
 use yuzuri_limits::{Limit, LimitTimes};
 
 const MS: i64 = 1_000_000;
+const PSH: u16 = 8;
 const NEAR: End = End::Lower;
 const FAR: End = End::Higher;
 

@@ -3,7 +3,6 @@
 use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, Segment, TcpOptions};
 
 pub const SYN: u16 = 2;
-pub const PSH: u16 = 8;
 pub const ACK: u16 = 16;
 
 /// A segment of the only flow, whose full ones have 1000 bytes.
