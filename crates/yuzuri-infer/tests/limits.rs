@@ -10,6 +10,7 @@ use yuzuri_infer::packets::{PacketLimits, Tracker};
 use yuzuri_limits::{Limit, LimitTimes};
 
 const MS: i64 = 1_000_000;
+const PSH: u16 = 8;
 const NEAR: End = End::Lower;
 const FAR: End = End::Higher;
 
@@ -145,10 +146,10 @@ fn a_window_that_shrinks_at_many_acknowledgements_is_a_slow_readers() {
     assert!(varies.share(Limit::SlowReader) > 0.8, "{:?}", varies.ranked());
 }
 
-/// A full window of ten segments, always the same, in runs of two, of a flow without its beginning:
-/// 15 ms there and 14 ms back. The receiver acknowledges every other run only `waits` after its
-/// second segment.
-fn steady_window(at_sender: bool, waits: i64) -> LimitTimes {
+/// A full window of ten segments, always the same, in runs of two `apart`, of a flow without its
+/// beginning: 15 ms there and 14 ms back. The receiver acknowledges every other run only `waits`
+/// after its second segment.
+fn steady_window(at_sender: bool, apart: i64, waits: i64) -> LimitTimes {
     let mut segments = Vec::new();
     let mut stamped = |time_ns: i64, from: End, seq: u32, ack: u32, bytes: u32, stamps: (i64, i64)| {
         let mut segment = Segment { window: 10_000, ..segment(time_ns, from, ACK, seq, ack, bytes) };
@@ -156,7 +157,7 @@ fn steady_window(at_sender: bool, waits: i64) -> LimitTimes {
         segments.push(segment);
     };
     // When the sender may send, and when the acknowledgement that permits it was sent.
-    let mut may: Vec<(i64, i64)> = (0..5).map(|n| (n * 6 * MS, 0)).collect();
+    let mut may: Vec<(i64, i64)> = (0..5).map(|n| (n * apart, 0)).collect();
     let mut last_acked = 0;
     for run in 0..600usize {
         let (sent, echo) = may[run];
@@ -176,11 +177,16 @@ fn steady_window(at_sender: bool, waits: i64) -> LimitTimes {
 #[test]
 fn a_steady_window_is_a_small_buffers_only_if_its_acknowledgements_do_not_wait() {
     for at_sender in [false, true] {
-        let prompt = steady_window(at_sender, 0);
+        let prompt = steady_window(at_sender, MS, 0);
         assert!(prompt.share(Limit::ReceiverWindow) > 0.8, "{at_sender}: {:?}", prompt.ranked());
-        let waits = steady_window(at_sender, 5 * MS);
+        let waits = steady_window(at_sender, 6 * MS, 5 * MS);
         assert!(waits.share(Limit::Unknown) > 0.9, "{at_sender}: {:?}", waits.ranked());
     }
+    // Spread over the round trip, a program that reads each 6 ms would look the same away from it.
+    let near = steady_window(false, 6 * MS, 0);
+    assert!(near.share(Limit::ReceiverWindow) > 0.8, "{:?}", near.ranked());
+    let away = steady_window(true, 6 * MS, 0);
+    assert!(away.share(Limit::Unknown) > 0.9, "{:?}", away.ranked());
 }
 
 #[test]
@@ -248,6 +254,39 @@ fn a_clocked_sender_is_distinguished_from_an_evenly_spaced_window() {
     let window = pairs_at_the_receiver(false);
     let own_rate = window.share(Limit::SenderRate) + window.share(Limit::Pacing);
     assert!(own_rate == 0.0, "{:?}", window.ranked());
+}
+
+/// Pairs each 8 ms with a round trip of 19 ms, seen at their sender: no interval deviates from any
+/// other one, and no acknowledgement draws a pair.
+#[test]
+fn pairs_that_no_acknowledgement_draws_are_paced_however_even_they_are() {
+    let mut segments = Vec::new();
+    for run in 0..300u32 {
+        let (at, seq) = (21 * MS + i64::from(run) * 8 * MS, 1000 + run * 2000);
+        segments.push(segment(at, NEAR, ACK, seq, 1, 1000));
+        segments.push(segment(at + 10_000, NEAR, ACK, seq + 1000, 1, 1000));
+        segments.push(segment(at + 19 * MS, FAR, ACK, 1, seq + 2000, 0));
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let times = shares(&classified(65_535, segments));
+    assert!(times.share(Limit::Pacing) > 0.9, "{:?}", times.ranked());
+}
+
+/// A bound of three segments, of which the third leaves alone and ends a write.
+#[test]
+fn a_write_that_ends_in_a_full_window_does_not_show_an_empty_queue() {
+    let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
+    for _ in 0..100 {
+        segments.push(segment(at, NEAR, ACK, seq, 1, 1000));
+        segments.push(segment(at + 10_000, NEAR, ACK, seq + 1000, 1, 1000));
+        segments.push(segment(at + 5 * MS, NEAR, ACK | PSH, seq + 2000, 1, 1000));
+        segments.push(segment(at + 19 * MS - 1000, FAR, ACK, 1, seq + 2000, 0));
+        segments.push(segment(at + 24 * MS - 1000, FAR, ACK, 1, seq + 3000, 0));
+        (seq, at) = (seq + 3000, at + 19 * MS);
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let times = shares(&classified(65_535, segments));
+    assert!(times.share(Limit::Application) < 0.01, "{:?}", times.ranked());
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub struct Classifier {
     last: Option<Observation>,
     limit: Option<Limit>,
     losses: Losses,
+    /// The retransmission timeout at the latest observation that had an RTT.
+    rto_us: Option<u64>,
     largest_window_bytes: u64,
     /// The sender was observed from its beginning: the largest window seen is the largest ever.
     saw_begin: bool,
@@ -61,6 +63,11 @@ impl Classifier {
         self.limit.unwrap_or(Limit::Unknown)
     }
 
+    /// Whether the sender was observed from its beginning.
+    pub fn saw_begin(&self) -> bool {
+        self.saw_begin
+    }
+
     /// Whether the largest window that the receiver ever advertised is known. If a flow is observed
     /// from its middle, not every observer knows it, and then a small buffer looks like a reader
     /// that has always been slow.
@@ -77,7 +84,7 @@ impl Classifier {
         self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
         let Some(last) = self.last else {
             self.buffer.add(now);
-            self.last = Some(*now);
+            self.remember(now);
             // Before an initial window was acknowledged, no window can have been larger.
             let initial_bytes = INITIAL_SEGMENTS * u64::from(now.mss_bytes);
             self.saw_begin = now.begins || now.acked_bytes <= initial_bytes;
@@ -119,6 +126,13 @@ impl Classifier {
             stretch(Stretch { from_us: middle_us, to_us: now.time_us, limit });
         }
         self.losses.add(&last, now);
+        self.remember(now);
+    }
+
+    fn remember(&mut self, now: &Observation) {
+        if now.srtt_us.is_some() {
+            self.rto_us = Some(rto(now));
+        }
         self.last = Some(*now);
     }
 
@@ -129,7 +143,7 @@ impl Classifier {
             // Recovery and Loss are valid at any moment, but the windows are not meaningful at this
             // one.
             Moment::Processing => self.in_state(now).unwrap_or(self.limit()),
-            _ if is_gap(last, now) => Limit::Unknown,
+            _ if is_gap(last, now, self.rto_us) => Limit::Unknown,
             // The state lasted until another one was found.
             Moment::Polled if last.moment == Moment::Polled => {
                 self.in_state(last).unwrap_or_else(|| self.at_rest(last))
@@ -266,6 +280,7 @@ impl Classifier {
             _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
             Held::No => Limit::CongestionAvoidance,
             // Packets do not show losses before the observation.
+            Held::Unseen if seen.losses_later == Some(true) && !self.saw_begin => Limit::Loss,
             Held::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
             Held::Unseen => before_any_reduction(seen),
         }
@@ -366,9 +381,18 @@ fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
     (now.time_us - last.time_us).saturating_sub(rtt_us)
 }
 
-/// Whether more time has passed than TCP can be silent: something was not observed.
-fn is_gap(last: &Observation, now: &Observation) -> bool {
-    let rto_us = u64::from(now.srtt_us.unwrap_or(0)) + 4 * u64::from(now.rttvar_us);
+/// Whether more time has passed than TCP can be silent: something was not observed, or the clock
+/// jumped. `rto_us`: as the retransmission timer was set before.
+fn is_gap(last: &Observation, now: &Observation, rto_us: Option<u64>) -> bool {
     let waits = last.unsent_bytes != Some(0) && now.receive_window_bytes != Some(0);
-    waits && now.time_us - last.time_us > TIMERS_US + 2 * rto_us
+    let possible_us = TIMERS_US + 2 * rto_us.unwrap_or_else(|| rto(now));
+    // Data that is acknowledged so late would have been sent again.
+    let across = u64::from(now.srtt_us.unwrap_or(0)) > possible_us;
+    let passed_us = now.time_us - last.time_us;
+    (waits || across) && passed_us > possible_us
+}
+
+/// The retransmission timeout without its lower limit (RFC 6298), microseconds.
+fn rto(seen: &Observation) -> u64 {
+    u64::from(seen.srtt_us.unwrap_or(0)) + 4 * u64::from(seen.rttvar_us)
 }

@@ -38,6 +38,7 @@ mod times;
 
 pub use classifier::{Classifier, Stretch};
 pub use limit::{Limit, ParseLimitError};
+pub use losses::came_before;
 pub use observation::{Moment, Observation, Reduction, significant_queue_us};
 pub use reader::Reader;
 pub use times::LimitTimes;

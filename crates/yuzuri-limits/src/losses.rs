@@ -130,6 +130,13 @@ impl Losses {
     }
 }
 
+/// Whether losses that came later, `count` of them within the `bytes` after the first, already came
+/// `before` bytes ahead of it: losses at a steady rate have no direction, so it is the same
+/// question asked backwards. Only a whole recording or capture answers it.
+pub fn came_before(count: u64, bytes: u64, before: u64) -> bool {
+    count > 0 && may_go_on(count, bytes, before)
+}
+
 /// Whether `count` losses within `bytes` sent may continue. Their rate is known only from them, so
 /// the probability that the next loss is further away than `since` is (bytes / (bytes +
 /// since))^count. For many losses it is e^-distances.

@@ -76,6 +76,9 @@ pub struct Observation {
     pub reads_at_once: Option<bool>,
     /// The RTT grows with the flight: the path carries no more, whatever its minimum RTT may be.
     pub path_is_full: Option<bool>,
+    /// Losses came later, at a rate at which they already came at this time: see
+    /// [`came_before`](crate::came_before).
+    pub losses_later: Option<bool>,
     /// Congestion window before the last reduction, segments, 0 before the first (`prior_cwnd`).
     pub prior_cwnd_segments: Option<u32>,
     /// For how long pacing still delays the next segment, microseconds (`tcp_wstamp_ns`).

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use yuzuri_cca::CaState;
 use yuzuri_cca::CcaKind;
-use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, Stretch};
+use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, Stretch, came_before};
 
 const MSS: u32 = 1448;
 
@@ -345,6 +345,27 @@ fn an_observer_without_the_algorithm_must_see_window_growth_and_a_free_path() {
     );
 }
 
+/// Losses at a steady rate have no direction: what came later came before, too.
+#[test]
+fn losses_that_came_later_hold_the_window_of_a_flow_seen_from_its_middle() {
+    let seen = |begins, losses_later| {
+        let of = |n: u64| {
+            let cwnd_segments = 20 + (n / 40) as u32;
+            let window =
+                Observation { cwnd_segments, in_flight_segments: cwnd_segments, ..full_cwnd(n * 1000) };
+            let path_is_full = Some(false);
+            seen_in_packets(Observation { path_is_full, losses_later, begins: begins && n == 0, ..window })
+        };
+        classified(&(0..=1000).map(of).collect::<Vec<_>>()).1.last().map(|s| s.limit)
+    };
+    assert_eq!(seen(false, Some(true)), Some(Limit::Loss));
+    assert_eq!(seen(false, Some(false)), Some(Limit::Unknown));
+    assert_eq!(seen(true, Some(true)), Some(Limit::CongestionAvoidance), "there was no loss before");
+    // Two losses within 1 MB: 18 MB before the first, another one would have come.
+    assert!(came_before(2, 1_000_000, 8_900_000) && !came_before(2, 1_000_000, 9_100_000));
+    assert!(!came_before(0, 1_000_000, 0));
+}
+
 fn seen_in_packets(seen: Observation) -> Observation {
     Observation { cca: None, window_updates: Some(false), ..seen }
 }
@@ -518,6 +539,12 @@ fn a_full_device_is_recognised_by_the_memory_in_it() {
 fn what_was_not_observed_is_unknown() {
     // TCP is never silent for 5 s with data to send.
     assert_eq!(classified(&[full_cwnd(0), full_cwnd(5_000_000)]).0.share(Limit::Unknown), 1.0);
+    // An RTT that was measured across a clock's jump contains the jump, whatever seemed unsent.
+    let jumped = Observation { srtt_us: Some(4_000_000_000), ..full_cwnd(4_000_000_000) };
+    for unsent_bytes in [Some(0), Some(1_000_000)] {
+        let before = Observation { unsent_bytes, ..full_cwnd(0) };
+        assert_eq!(classified(&[before, jumped]).0.share(Limit::Unknown), 1.0, "{unsent_bytes:?}");
+    }
     assert_eq!(steady(|t| Observation { unsent_bytes: None, ..roomy(t) }), Limit::Unknown);
     assert_eq!(steady(|t| Observation { mss_bytes: 0, ..roomy(t) }), Limit::Unknown);
     assert_eq!(classified(&[]).0, LimitTimes::default());
@@ -614,6 +641,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             window_updates: more.4,
             reads_at_once: more.5,
             path_is_full: more.4,
+            losses_later: more.5,
             cca: [None, Some(CcaKind::Grows), Some(CcaKind::Bounded), Some(CcaKind::Model)]
                 [sizes.2 as usize % 4],
             srtt_us: times.0,

@@ -279,6 +279,11 @@ impl FlowLimits {
         self.classifier.knows_largest_window()
     }
 
+    /// Whether the flow was observed from its beginning.
+    pub fn saw_begin(&self) -> bool {
+        self.classifier.saw_begin()
+    }
+
     /// Bytes acknowledged while the flow was observed.
     pub fn acked_bytes(&self) -> u64 {
         self.first.map_or(0, |first| self.last.acked_bytes.saturating_sub(first.acked_bytes))
@@ -357,6 +362,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         window_updates: None,
         reads_at_once: None,
         path_is_full: None,
+        losses_later: None,
         device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),
         srtt_us: s.measured_srtt_us(),
         least_rtt_us: None,

@@ -76,6 +76,9 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// The largest window without a scale (RFC 7323).
+const MAX_UNSCALED_BYTES: f64 = 65_535.0;
+
 struct Describer<'a> {
     flow: &'a FlowLimits,
     figures: Figures,
@@ -84,7 +87,7 @@ struct Describer<'a> {
 
 impl Describer<'_> {
     fn rate_bps(&self) -> f64 {
-        self.flow.acked_bytes() as f64 * 8e6 / self.flow.time_us().max(1) as f64
+        self.flow.acked_bytes() as f64 * 8e6 / self.flow.times().total_us().max(1) as f64
     }
 
     /// "20 kB over 41 ms allow 3.9 Mbit/s".
@@ -108,15 +111,25 @@ impl Describer<'_> {
         }
     }
 
-    /// The window or buffer that a higher rate needs: "103 kB for 20 Mbit/s".
+    /// The window or buffer that a higher rate needs, bytes, and that rate.
+    fn needed(&self, window_bytes: f64) -> Option<(f64, f64)> {
+        let rate_bps = self.figures.allows_bps(window_bytes).filter(|rate_bps| *rate_bps > 0.0)?;
+        let more_bps = round_rate_above(rate_bps);
+        Some((window_bytes * more_bps / rate_bps, more_bps))
+    }
+
+    /// The same in words: "103 kB for 20 Mbit/s".
     fn for_more(&self, window_bytes: f64) -> String {
-        match self.figures.allows_bps(window_bytes) {
-            Some(rate_bps) if rate_bps > 0.0 => {
-                let more_bps = round_rate_above(rate_bps);
-                format!("{} for {}", text::bytes(window_bytes * more_bps / rate_bps), text::rate(more_bps))
-            }
-            _ => "larger".into(),
-        }
+        self.needed(window_bytes).map_or("larger".into(), |(bytes, rate_bps)| {
+            format!("{} for {}", text::bytes(bytes), text::rate(rate_bps))
+        })
+    }
+
+    /// A queue's delay. A capture from a flow's middle lacks the minimum RTT: the queue may never
+    /// have been empty.
+    fn queue(&self) -> String {
+        let least = if self.flow.from_packets() && !self.flow.saw_begin() { "at least " } else { "" };
+        format!("{least}{}", text::time_us(self.figures.queue_us))
     }
 
     fn describe(&self, limit: Limit) -> (String, String) {
@@ -127,11 +140,7 @@ impl Describer<'_> {
                 "look at the program that sends: what it waits for (its disk, its peer's answers, its own work)".into(),
             ),
             Limit::SendBuffer => (
-                format!(
-                    "the send buffer: it is full with {} of data; {}",
-                    text::bytes(f.outstanding_bytes),
-                    self.allow(f.outstanding_bytes)
-                ),
+                format!("the send buffer, which is full: {}", self.allow(f.outstanding_bytes)),
                 if f.send_buffer_bytes > 0.0 {
                     format!(
                         "the buffer is {}: raise it (net.ipv4.tcp_wmem; SO_SNDBUF in the program, or better no \
@@ -165,8 +174,11 @@ impl Describer<'_> {
                     } else {
                         ". Or its program reads slowly: records that begin in the middle of a flow do not show whether the window was larger before"
                             .to_owned()
-                    } + if self.flow.is_unscaled() {
-                        ". More than 64 kB also needs net.ipv4.tcp_window_scaling at both ends: this connection has none"
+                    } + if self.flow.is_unscaled()
+                        && self.needed(f.receive_window_bytes).is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES)
+                    {
+                        ". This connection's windows end at 64 kB, because they are not scaled: for more, the buffer must be \
+                         larger when it is opened, with net.ipv4.tcp_window_scaling on at both ends"
                     } else {
                         ""
                     }
@@ -205,7 +217,7 @@ impl Describer<'_> {
             ),
             Limit::Sharing => (
                 format!("the bound that the sharing group set: {}", self.cwnd()),
-                "yuzuri share status shows the shares".into(),
+                "see the shares with yuzuri share status".into(),
             ),
             Limit::Recovery => (
                 format!(
@@ -216,7 +228,7 @@ impl Describer<'_> {
             ),
             Limit::Timeout => (
                 format!(
-                    "retransmission timeouts: {} segments were retransmitted",
+                    "the wait for retransmission timeouts: {} segments were retransmitted",
                     text::count(self.flow.retransmitted().into())
                 ),
                 "whole windows are lost, or the path is interrupted: look at the link, a firewall, the path MTU".into(),
@@ -231,17 +243,24 @@ impl Describer<'_> {
                 } else {
                     (
                         format!("pacing at {rate}"),
-                        "the program limits its rate (SO_MAX_PACING_RATE), or a queueing discipline does (fq maxrate)"
+                        "raise or remove that rate: the program sets it (SO_MAX_PACING_RATE), or a queueing discipline \
+                         does (fq maxrate)"
                             .into(),
                     )
                 }
             }
             Limit::OwnDevice => (
-                format!(
-                    "the queue of this machine's own device, which refuses segments: it holds them for {}",
-                    text::time_us(f.queue_us)
-                ),
-                "look at the interface's queueing discipline and driver (tc -s qdisc, ethtool -S)".into(),
+                // Packets pass a capture behind that queue.
+                if self.flow.from_packets() {
+                    format!("the queue of the sender's own device: it takes {}", text::rate(self.rate_bps()))
+                } else {
+                    format!(
+                        "the queue of the sender's own device: it takes {}, and segments wait {}",
+                        text::rate(self.rate_bps()),
+                        text::time_us(f.queue_us)
+                    )
+                },
+                "raise the rate of the interface: of its queueing discipline (tc -s qdisc) or its link (ethtool)".into(),
             ),
             Limit::SenderRate => (
                 format!(
@@ -257,7 +276,7 @@ impl Describer<'_> {
                 format!(
                     "the path: it carries {}, and its queue holds segments for {} of the RTT of {}",
                     text::rate(self.rate_bps()),
-                    text::time_us(f.queue_us),
+                    self.queue(),
                     text::time_us(f.srtt_us)
                 ),
                 "this is the path's rate: a larger window only makes the queue longer; for a shorter queue, fq_codel or \
@@ -364,11 +383,17 @@ mod tests {
             let window = move |n| Snapshot { snd_wnd: window, sender, cwnd: 900, ..small_window(n) };
             Why::of(&flow(move |n| Snapshot { packets_out: window(n).snd_wnd / 1000, ..window(n) }), "cubic")
         };
-        let told = of(65_160, 0).unwrap();
-        assert_eq!(told.limit, Limit::ReceiverWindow);
-        assert!(told.remedy.contains("not scaled") && !told.remedy.contains("tcp_rmem"), "{}", told.remedy);
-        let small = of(20_000, 0).unwrap().remedy;
+        let largest = of(65_160, 0).unwrap();
+        assert_eq!(largest.limit, Limit::ReceiverWindow);
+        assert!(
+            largest.remedy.contains("not scaled") && !largest.remedy.contains("tcp_rmem"),
+            "{}",
+            largest.remedy
+        );
+        let small = of(30_000, 0).unwrap().remedy;
         assert!(small.contains("tcp_rmem") && small.contains("tcp_window_scaling"), "{small}");
+        let enough = of(20_000, 0).unwrap().remedy;
+        assert!(enough.contains("51.2 kB") && !enough.contains("scaling"), "{enough}");
         for scale in [7, u32::MAX] {
             assert!(!of(65_160, scale).unwrap().remedy.contains("scal"), "{scale}");
         }

@@ -191,7 +191,11 @@ fn a_recording_agrees_with_the_kernels_chronograph() {
     assert_eq!(yuzuri(&["why", file, "port:1"]).status.code(), Some(3));
     // As text.
     let words = yuzuri(&["why", file]);
-    assert!(text(&words.stdout).contains("% the receiver's window: "), "{}", text(&words.stdout));
+    assert!(
+        text(&words.stdout).contains("% of the time, the limit is the receiver's window: "),
+        "{}",
+        text(&words.stdout)
+    );
     // A truncated recording is explained as far as it goes, and reported as incomplete.
     let bytes = std::fs::read(file).unwrap();
     let cut = folder.path().join("cut.arrows");

@@ -57,7 +57,7 @@ impl Running {
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let ready = said.by_ref().any(|line| line.contains(word));
         self.0.push(child);
-        assert!(ready, "{command:?} did not say {word}");
+        assert!(ready, "{command:?} did not print {word}");
         // A program that can no longer write would exit.
         std::thread::spawn(move || said.for_each(drop));
     }

@@ -1,5 +1,6 @@
 //! Determines what limited a sender from its packets, with the terms and rules of `yuzuri-limits`.
 
+use super::hindsight::Hindsight;
 use super::runs::{MIN_RUNS, Runs};
 use super::signs::{RoundSigns, SenderSigns};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
@@ -40,6 +41,8 @@ const MIN_REFILL: f64 = 3.0;
 const MAY_REFILL: f64 = 0.2;
 const NEARLY_NONE: f64 = 0.1;
 const ALL: f64 = 0.99;
+/// Mean runs of a round from which on there are two: a mean nears its value from below.
+const MORE_THAN_ONE: f64 = 1.5;
 /// Rounds after which means are meaningful.
 const STEADY_ROUNDS: u32 = 5;
 
@@ -95,10 +98,15 @@ pub fn packet_limits(trace: &WindowTrace, signs: &SenderSigns) -> PacketLimits {
 
 struct LimitRules<'a> {
     trace: &'a WindowTrace,
+    later: Hindsight,
+    /// The rounds begun so far.
+    begun: usize,
     scale: u32,
     knows_scale: bool,
-    /// The least delay from the sender's timestamp to the capture.
+    /// The least delay from the sender's timestamp to the capture, and that from there to the
+    /// receiver and back.
     least_passage_us: i64,
+    least_there_us: u32,
     reductions: usize,
     acked_bytes: u64,
     retransmitted: u32,
@@ -124,6 +132,8 @@ impl<'a> LimitRules<'a> {
     fn new(trace: &'a WindowTrace, signs: &SenderSigns) -> LimitRules<'a> {
         LimitRules {
             trace,
+            later: Hindsight::new(trace, &signs.rounds),
+            begun: 0,
             scale: signs.scale.map_or_else(|| least_scale(&signs.rounds), |scale| u32::from(scale.min(14))),
             knows_scale: signs.scale.is_some() || shows_scale(trace, &signs.rounds),
             least_passage_us: signs
@@ -132,6 +142,7 @@ impl<'a> LimitRules<'a> {
                 .filter_map(|signs| signs.least_passage_us)
                 .min()
                 .unwrap_or(0),
+            least_there_us: signs.rounds.iter().filter_map(|signs| signs.least_there_us).min().unwrap_or(0),
             reductions: 0,
             // For a flow observed from its middle, the amount sent before is unknown.
             acked_bytes: if trace.handshake_rtt_us.is_some() { 0 } else { 1 << 30 },
@@ -170,12 +181,13 @@ impl<'a> LimitRules<'a> {
 
     /// A round's observation, in terms of the kernel's variables.
     fn round(&mut self, round: &Round, signs: &RoundSigns) -> Observation {
+        self.begun += 1;
         let mss_bytes = self.trace.mss_bytes.max(1);
         let flight = f64::from(round.window).max(1.0);
         self.acked_bytes += (f64::from(round.acked) * f64::from(mss_bytes)) as u64;
         self.retransmitted += round.retransmitted;
         let window_bytes = u64::from(signs.window) << self.scale;
-        let near = self.trace.capture_point == CapturePoint::Sender;
+        let near = signs.point == CapturePoint::Sender;
         let reduction = self.reduction(round);
         let queue_us = signs.passage_us.map_or(0, |passage_us| passage_us - self.least_passage_us);
         let (srtt_us, rttvar_us) = (round.rtt_mean_us, round.rtt_max_us.saturating_sub(round.rtt_min_us) / 4);
@@ -223,6 +235,7 @@ impl<'a> LimitRules<'a> {
             window_updates: Some(signs.updates > 0),
             reads_at_once: self.reads_at_once(),
             path_is_full: self.path_is_full().filter(|_| !upstream),
+            losses_later: Some(self.later.losses_came_before(self.begun - 1)),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             least_rtt_us: Some(least_rtt_us).filter(|least_us| *least_us > 0),
             rttvar_us,
@@ -233,12 +246,12 @@ impl<'a> LimitRules<'a> {
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
         // Runs not caused by acknowledgements do not wait in a queue that they cause.
-        let own_rate = self.runs.has_own_rate(near);
+        let own_rate = self.has_own_rate(near, queue);
         let undrawn = own_rate || (near && self.runs.most_by_clock());
         let paced = if receiver_full || (queue && !undrawn) {
             Some(false)
         } else {
-            self.paced(round, near, queue_us)
+            self.paced(round, near, queue_us, own_rate)
         };
         let room = held || paced != Some(false);
         self.last = Observation {
@@ -246,9 +259,27 @@ impl<'a> LimitRules<'a> {
             pacing_wait_us: Some(u32::from(paced == Some(true) && !held)),
             device_full: Some(held),
             own_rate: Some(own_rate && !receiver_full),
+            reads_at_once: seen
+                .reads_at_once
+                .filter(|at_once| !at_once || queue || !self.paces_answers(signs.point)),
             ..seen
         };
         self.last
+    }
+
+    /// Whether a receiver that acknowledges punctually may still be one that reads at intervals. At
+    /// the receiver the delay of acknowledgements is seen; elsewhere only that it is constant.
+    fn paces_answers(&self, point: CapturePoint) -> bool {
+        point != CapturePoint::Receiver && self.runs.spread()
+    }
+
+    /// Whether the runs leave at a rate of the sender's own. Away from the sender, runs that are
+    /// too even for their intervals to show it show it by their phase: those that a window admits
+    /// arrive a handshake's round trip after an acknowledgement, while a queue that delays them
+    /// varies.
+    fn has_own_rate(&self, near: bool, queue: bool) -> bool {
+        let from_begin = self.trace.handshake_rtt_us.is_some();
+        self.runs.has_own_rate(near) || (!near && from_begin && !queue && self.runs.has_own_phase())
     }
 
     /// Whether the receiver's window was full.
@@ -261,17 +292,18 @@ impl<'a> LimitRules<'a> {
     /// Whether pacing delays the segments. `None`: possibly. Away from the sender the cause may
     /// also be its device, which holds at least the data of 1 ms (TCP small queues), or the path
     /// for a growing window; and a few runs of a window may be even, too.
-    fn paced(&self, round: &Round, near: bool, queue_us: i64) -> Option<bool> {
+    fn paced(&self, round: &Round, near: bool, queue_us: i64, own_rate: bool) -> Option<bool> {
         let clocked = self.runs.clocked();
         if near {
-            // One block per round trip is even, too: a window admits it.
-            let even = self.runs.even() && self.runs.count >= 2.0;
-            return clocked.or(Some(even && self.runs.some_by_clock()));
+            // One block per round trip is even, too: a window admits it, even on a host that is
+            // late.
+            let several = self.runs.count > MORE_THAN_ONE;
+            return clocked.or(Some(several && self.runs.even() && self.runs.some_by_clock()));
         }
         // Each timestamp loses half a tick of its clock on average.
         let in_device = queue_us >= TICK_US;
         let from_begin = self.trace.handshake_rtt_us.is_some();
-        if self.runs.has_own_rate(near) {
+        if own_rate {
             return (from_begin && !in_device).then_some(true);
         }
         if !self.runs.even() || clocked == Some(false) {
@@ -305,15 +337,14 @@ impl<'a> LimitRules<'a> {
             // A flow observed from its middle has most likely left slow start.
             self.slow_start_over = true;
         }
-        // The flight of the previous round was acknowledged in this one. Use the minimum RTT, since
-        // a stalling host delays single segments. If a capture begins in the middle, data sent
-        // before is in flight in its first round, and was not seen.
+        // If a capture begins in the middle, data sent before is in flight in its first round, and
+        // was not seen.
         let whole = self.rounds >= 2 && self.flight > 0.0;
-        if round.rtt_min_us > 0 && whole && !signs.repair && !self.repaired {
+        if let Some(timed) = timed(self.flight, round).filter(|_| whole && !signs.repair && !self.repaired) {
             if self.flights.len() == COMPARED {
                 self.flights.pop_front();
             }
-            self.flights.push_back((self.flight, round.rtt_min_us.into()));
+            self.flights.push_back(timed);
         }
         // The flight of a repair is not the window after it.
         if flight > self.flat.1 + 1.0 || reduced || self.repaired {
@@ -327,9 +358,10 @@ impl<'a> LimitRules<'a> {
         self.answers.add(signs.announced, signs.late.min(signs.announced));
     }
 
-    /// Whether the receiver's program reads immediately. Acknowledgements that come late may wait
-    /// for a program that reads slowly, whose windows are steady all the same
-    /// (`__tcp_ack_snd_check`), for one that a busy host wakes late, or in a queue.
+    /// Whether the receiver's program reads immediately, as far as its windows and the delays of
+    /// its acknowledgements show it. Acknowledgements that come late may wait for a program that
+    /// reads slowly, whose windows are steady all the same (`__tcp_ack_snd_check`), for one that a
+    /// busy host wakes late, or in a queue.
     fn reads_at_once(&self) -> Option<bool> {
         let punctual = self.answers.at_once() == Some(true);
         self.reader.at_once().filter(|at_once| !at_once || punctual)
@@ -345,7 +377,7 @@ impl<'a> LimitRules<'a> {
         if part < MAY_REFILL || small {
             return Some(false);
         }
-        let near = self.trace.capture_point == CapturePoint::Sender;
+        let near = signs.point == CapturePoint::Sender;
         let woken = self.runs.woken();
         // If a clock causes the runs, no acknowledgement woke the writer.
         let clocked = self.runs.clocked();
@@ -368,33 +400,26 @@ impl<'a> LimitRules<'a> {
     }
 
     /// Whether the RTT grows with the flight. If the handshake was seen, the minimum RTT is known,
-    /// and is more informative.
+    /// and is more informative. If flights were larger only later, and the RTT was not, the path
+    /// had room before, too.
     fn path_is_full(&self) -> Option<bool> {
         if self.trace.handshake_rtt_us.is_some() {
             return Some(false);
         }
-        let by_flight = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
-        let least = self.flights.iter().min_by(by_flight)?;
-        let most = self.flights.iter().max_by(by_flight)?;
-        let (flights, rtts) = (most.0 / least.0, most.1 / least.1);
-        match rtts.ln() / flights.ln() {
-            _ if flights < DIFFER => None,
-            // The flight of a pacing sender is proportional to the RTT, too; but losses do not end
-            // its growth.
-            part if part >= AS_MUCH => (self.reductions > 0).then_some(true),
-            part if part <= LESS => Some(false),
-            _ => None,
-        }
+        let later = || self.later.flights(self.begun, COMPARED);
+        grows_with_flight(self.flights.iter(), self.reductions > 0)
+            .or_else(|| grows_with_flight(later(), false).filter(|full| !full))
     }
 
     /// The minimum RTT of a round, and whether its excess over the flow's minimum arose before the
     /// capture. Near the sender it was measured. Elsewhere the measurement is from data to the data
-    /// sent in response to its acknowledgement, which may have waited to be sent; only the delay
-    /// from the sender's timestamp to the capture shows a queue. In the middle of the path, for a
-    /// flow observed from its middle, it is unknown whether that queue is in the sender's own
-    /// device.
+    /// sent in response to its acknowledgement, which may have waited to be sent. Queues are shown
+    /// by the delay from the sender's timestamp to the capture, and by that from the capture to the
+    /// receiver and back; at the receiver, the latter is the receiver's own. In the middle of the
+    /// path, for a flow observed from its middle, it is unknown whether the queue before the
+    /// capture is in the sender's own device.
     fn least_rtt(&self, round: &Round, signs: &RoundSigns, queue_us: i64) -> (u32, bool) {
-        let point = self.trace.capture_point;
+        let point = signs.point;
         if point == CapturePoint::Sender || signs.passage_us.is_none() {
             return (round.rtt_min_us, false);
         }
@@ -404,9 +429,9 @@ impl<'a> LimitRules<'a> {
         if point != CapturePoint::Middle {
             return (least_us, false);
         }
-        let longer_us = round.rtt_min_us.saturating_sub(self.trace.min_rtt_us);
-        let upstream = queue_us > longer_us / 2 && self.trace.handshake_rtt_us.is_none();
-        (round.rtt_min_us.max(least_us), upstream)
+        let beyond_us = signs.least_there_us.map_or(0, |us| us.saturating_sub(self.least_there_us));
+        let upstream = queue_us > beyond_us && self.trace.handshake_rtt_us.is_none();
+        (least_us.saturating_add(beyond_us), upstream)
     }
 
     /// The reduction made by the end of this round, if any.
@@ -422,6 +447,26 @@ impl<'a> LimitRules<'a> {
             };
         }
         found
+    }
+}
+
+/// Whether the path is full, from flights with their RTTs; `losses`: they ended the flights'
+/// growth.
+fn grows_with_flight<'a>(
+    flights: impl Iterator<Item = &'a (f64, f64)> + Clone,
+    losses: bool,
+) -> Option<bool> {
+    let by_flight = |a: &&(f64, f64), b: &&(f64, f64)| a.0.total_cmp(&b.0);
+    let least = flights.clone().min_by(by_flight)?;
+    let most = flights.max_by(by_flight)?;
+    let (flights, rtts) = (most.0 / least.0, most.1 / least.1);
+    match rtts.ln() / flights.ln() {
+        _ if flights < DIFFER => None,
+        // The flight of a pacing sender is proportional to the RTT, too; but losses do not end
+        // its growth.
+        part if part >= AS_MUCH => losses.then_some(true),
+        part if part <= LESS => Some(false),
+        _ => None,
     }
 }
 
@@ -455,6 +500,12 @@ fn shows_scale(trace: &WindowTrace, signs: &[RoundSigns]) -> bool {
         }
     }
     false
+}
+
+/// A flight and its RTT: the flight of the previous round was acknowledged in this one. The minimum
+/// RTT, since a stalling host delays single segments.
+pub(super) fn timed(flight: f64, round: &Round) -> Option<(f64, f64)> {
+    (round.rtt_min_us > 0).then_some((flight, round.rtt_min_us.into()))
 }
 
 fn time_us(ns: i64) -> u64 {

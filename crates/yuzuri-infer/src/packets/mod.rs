@@ -5,6 +5,7 @@ mod capture_point;
 mod copies;
 mod flow;
 mod half;
+mod hindsight;
 mod limits;
 mod readers;
 mod runs;

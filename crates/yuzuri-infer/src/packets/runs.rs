@@ -29,6 +29,8 @@ const UNDRAWN: f64 = 0.1;
 /// causes some, and from which on it causes most.
 const BY_CLOCK: f64 = 0.02;
 const MOSTLY: f64 = 0.5;
+/// The number of runs in a round trip above which their spacing shows whether they come in a block.
+const SHOWS_SPREAD: f64 = 2.5;
 /// How fast means over rounds decay; those of values that a busy host blurs for several rounds
 /// decay more slowly.
 const FORGETS: f64 = 0.25;
@@ -161,14 +163,31 @@ impl Runs {
     /// path is a clock, too: away from the sender it must be able to carry more than is sent, or
     /// runs must leave without any acknowledgement.
     pub(super) fn has_own_rate(&self, near: bool) -> bool {
-        let [within_ms, further, gaps_ms, segments] = self.spacing;
-        let per_segment_ms = gaps_ms / segments.max(1e-9);
-        let carries_more = further > 0.0 && within_ms < PATH_CARRIES_MORE * further * per_segment_ms;
-        let own = near || carries_more || self.undrawn.0 > UNDRAWN * self.undrawn.1;
+        let own = near || self.path_carries_more() || self.undrawn.0 > UNDRAWN * self.undrawn.1;
         own && self.clocked() == Some(true)
     }
 
-    /// Near the sender: whether some runs do not immediately follow an acknowledgement.
+    /// The same for runs so even that their intervals match each other and those of
+    /// acknowledgements equally well: most come later than a window would admit them.
+    pub(super) fn has_own_phase(&self) -> bool {
+        self.even() && self.clocked().is_none() && self.path_carries_more() && self.most_by_clock()
+    }
+
+    fn path_carries_more(&self) -> bool {
+        let [within_ms, further, gaps_ms, segments] = self.spacing;
+        let per_segment_ms = gaps_ms / segments.max(1e-9);
+        further > 0.0 && within_ms < PATH_CARRIES_MORE * further * per_segment_ms
+    }
+
+    /// Whether they are spread over the whole round trip. The data of a window that a receiver
+    /// acknowledges at once comes in a block, at the rate of the path, with a pause until the next
+    /// one; what a program reads at intervals is acknowledged at these intervals. One or two runs
+    /// do not show it.
+    pub(super) fn spread(&self) -> bool {
+        self.even() && self.count > SHOWS_SPREAD
+    }
+
+    /// Whether some runs do not immediately follow an acknowledgement.
     pub(super) fn some_by_clock(&self) -> bool {
         self.not_at_once > BY_CLOCK * self.count
     }

@@ -72,6 +72,11 @@ pub struct RoundSigns {
     pub passage_us: Option<i64>,
     /// The least of these.
     pub least_passage_us: Option<i64>,
+    /// Where the capture was taken, as far as was known at the end of the round: acknowledgements
+    /// took effect accordingly.
+    pub point: CapturePoint,
+    /// The least time from a segment to its acknowledgement, both at the capture, microseconds.
+    pub least_there_us: Option<u32>,
     /// Losses were being repaired, or a repair began.
     pub repair: bool,
     /// A retransmission timeout.
@@ -125,6 +130,8 @@ impl Default for RoundSigns {
             window: 0,
             passage_us: None,
             least_passage_us: None,
+            point: CapturePoint::Unknown,
+            least_there_us: None,
             repair: false,
             timeout: false,
             closed: false,
@@ -167,6 +174,8 @@ struct Run {
     /// When the first acknowledgement passed that its sender had not seen at the previous run.
     head_ns: Option<i64>,
     emptied: bool,
+    /// Its last segment was not full.
+    ran_out: bool,
     segments: u32,
     before_bytes: u64,
     after_bytes: u64,
@@ -273,6 +282,7 @@ impl SignObserver {
                 seen_ns,
                 head_ns,
                 emptied: false,
+                ran_out: false,
                 segments: 0,
                 before_bytes: flight_bytes.saturating_sub(segment.payload_bytes.into()),
                 after_bytes: 0,
@@ -282,8 +292,8 @@ impl SignObserver {
             run.last_ns = now;
             run.segments += segment.payload_bytes.div_ceil(mss.max(1));
             run.after_bytes = flight_bytes;
-            run.emptied = !segment.payload_bytes.is_multiple_of(mss.max(1))
-                || (run.segments == 1 && segment.flags.contains(Flags::PSH));
+            run.ran_out = !segment.payload_bytes.is_multiple_of(mss.max(1));
+            run.emptied = run.ran_out || (run.segments == 1 && segment.flags.contains(Flags::PSH));
         }
         if let Some(stamp) = stamp {
             let passage_ns = now.wrapping_sub(i64::from(stamp as i32).wrapping_mul(TICK_NS));
@@ -354,6 +364,13 @@ impl SignObserver {
         self.window = Some(window);
     }
 
+    /// A segment was acknowledged after this time, both at the capture.
+    pub(super) fn there(&mut self, ns: i64) {
+        let us = u32::try_from(ns / 1000).unwrap_or(u32::MAX);
+        let least_us = &mut self.signs.least_there_us;
+        *least_us = Some(least_us.map_or(us, |least_us| least_us.min(us)));
+    }
+
     /// An acknowledgement came late.
     pub(super) fn late(&mut self) {
         self.signs.late += 1;
@@ -393,7 +410,10 @@ impl SignObserver {
                 let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
                 let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
                 let (emptied_ms, others_ms) = &mut self.signs.rests_ms;
-                *(if before.emptied { emptied_ms } else { others_ms }) += rest_ms;
+                // Each write ends with PSH, and so does each half of a window (`forced_push`):
+                // after a full segment there was more if an acknowledgement sufficed to send it.
+                let emptied = before.ran_out || (before.emptied && !(run.near && run.drawn));
+                *(if emptied { emptied_ms } else { others_ms }) += rest_ms;
             }
             self.signs.drawn += u32::from(run.drawn);
             self.signs.emptied += u32::from(run.emptied);
@@ -432,10 +452,10 @@ impl SignObserver {
     }
 
     /// A round has ended; `kept`: it is kept.
-    pub(super) fn close(&mut self, kept: bool) {
+    pub(super) fn close(&mut self, kept: bool, point: CapturePoint) {
         self.close_run();
         let (sum_us, count) = std::mem::take(&mut self.passages);
-        let mut signs = std::mem::take(&mut self.signs);
+        let mut signs = RoundSigns { point, ..std::mem::take(&mut self.signs) };
         let (held_us, segments) = std::mem::take(&mut self.held);
         signs.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
         if count > 0 {

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use yuzuri_capture::{Capture, End, FlowKey, FlowSlot, Item, Options};
+use yuzuri_capture::{Capture, End, Ending, FlowKey, FlowSlot, Item, Options};
 use yuzuri_exit::stopped;
 use yuzuri_infer::packets::{Ended, Tracker};
 use yuzuri_trace::{Filter, Flow, FlowId};
@@ -22,8 +22,17 @@ pub fn is_recording(path: &Path) -> bool {
     read.is_err() || beginning == [0xff; 4]
 }
 
-/// Reads a capture; also returns what ended it early.
-pub fn read(path: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<(Flows, Option<String>)> {
+/// What was read of a capture.
+pub struct Captured {
+    pub flows: Flows,
+    /// What ended it early.
+    pub broke: Option<String>,
+    /// How its clock stepped back: times are not known better than by these steps.
+    pub steps: Option<String>,
+}
+
+/// Reads a capture.
+pub fn read(path: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<Captured> {
     let mut capture = Capture::open(path, &Options::default())
         .with_context(|| format!("{} is not a recording", path.display()))?;
     let mut tracker = Tracker::new();
@@ -55,16 +64,45 @@ pub fn read(path: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<(
             }
         }
     }
+    // Everything before that was read, too.
+    if broke.is_none() && !stopped(stop) {
+        broke = early_end(capture.facts().ending);
+    }
     for (slot, key) in keys {
         if let Some(ended) = tracker.end(slot) {
             take(&mut flows, &ended, key, &mut number);
         }
     }
-    Ok((flows, broke))
+    let clock = &capture.facts().clock;
+    let largest_ms = clock.largest_step_back_ns as f64 / 1e6;
+    let steps = (clock.steps_back > 0).then(|| {
+        let times = if clock.steps_back == 1 { "once".into() } else { format!("{} times", clock.steps_back) };
+        format!(
+            "its clock went back {times}, by up to {largest_ms:.3} ms: times across these steps are wrong"
+        )
+    });
+    Ok(Captured { flows, broke, steps })
+}
+
+/// How a capture ended, if it is not whole.
+fn early_end(ending: Ending) -> Option<String> {
+    match ending {
+        Ending::Whole | Ending::Open => None,
+        Ending::Cut { offset_bytes } => Some(format!("it ends within the packet at byte {offset_bytes}")),
+        Ending::BadCompression { offset_bytes } => {
+            Some(format!("its compression ends early or is damaged, after {offset_bytes} bytes"))
+        }
+        Ending::Damaged { offset_bytes, .. } => Some(format!("it is damaged at byte {offset_bytes}")),
+    }
 }
 
 /// Takes both directions of a flow in.
 fn take(flows: &mut Flows, ended: &Ended, key: FlowKey, number: &mut u64) {
+    if ended.seen.by_end.contains(&0) {
+        let flow = Flow { local: key.end(End::Lower), remote: key.end(End::Higher), ..Flow::default() };
+        flows.leave_out_one_way(&flow);
+        return;
+    }
     for end in [End::Lower, End::Higher] {
         let Some(limits) = ended.limits(end).filter(|limits| !limits.observations.is_empty()) else {
             continue;

@@ -34,6 +34,7 @@ pub struct Flows {
     timed: usize,
     beyond: u64,
     missed: u64,
+    one_way: u64,
     account: Option<Arc<Account>>,
 }
 
@@ -144,6 +145,17 @@ impl Flows {
             (together.flows.iter().map(|flow| timed[*flow].0).collect::<Vec<_>>(), together)
         };
         share_a_bottleneck(&delays).into_iter().map(of).collect()
+    }
+
+    /// A connection of which a capture has one direction only.
+    pub fn leave_out_one_way(&mut self, flow: &Flow) {
+        let chosen = self.filter.is_empty() || self.filter.chooses(flow, |_, _| false);
+        self.one_way += u64::from(chosen);
+    }
+
+    /// How many connections were captured in one direction only.
+    pub fn one_way(&self) -> u64 {
+        self.one_way
     }
 
     /// A flow beyond those that are followed.

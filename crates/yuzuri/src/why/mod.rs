@@ -27,7 +27,7 @@ pub fn run(args: WhyArgs) -> anyhow::Result<ExitCode> {
     let (file, terms) = file_and_terms(&args.words);
     let filter = cli::filter(terms);
     match file {
-        Some(file) => recorded(&args, &file, &filter),
+        Some(file) => recorded(&args, &file, &filter, &terms.join(" ")),
         None => live(&args, filter),
     }
 }
@@ -93,7 +93,7 @@ fn watch_flows(filter: &Filter, args: &WhyArgs) -> Option<Vec<Item>> {
     Some(items)
 }
 
-fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<ExitCode> {
+fn recorded(args: &WhyArgs, file: &Path, filter: &Filter, terms: &str) -> anyhow::Result<ExitCode> {
     if !filter.cgroups.is_empty() {
         bail!(UsageError::new(
             "cgroup: needs the kernel's control group hierarchy, which recordings do not contain: use another filter term"
@@ -101,7 +101,7 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
     }
     let stop = stop_flag()?;
     if !captured::is_recording(file) {
-        return captured(args, file, filter, &stop);
+        return captured(args, file, (filter, terms), &stop);
     }
     let mut reader = Reader::open(file)?;
     let source = serde_json::to_value(reader.session().source)?;
@@ -129,28 +129,42 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter) -> anyhow::Result<Exit
         (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", file.display()),
         _ => {}
     }
-    Ok(code(answered, complete, &nothing_sent(file), &flows))
+    Ok(code(answered, complete, &nothing_sent(file, terms), &flows))
 }
 
-fn captured(args: &WhyArgs, file: &Path, filter: &Filter, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+fn captured(
+    args: &WhyArgs,
+    file: &Path,
+    (filter, terms): (&Filter, &str),
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let of_processes = [!filter.pids.is_empty(), !filter.names.is_empty(), !filter.netns.is_empty()];
     if of_processes.contains(&true) {
         bail!(UsageError::new(
             "a capture has no processes and namespaces: select flows by addresses and ports"
         ));
     }
-    let (flows, broke) = captured::read(file, filter, stop)?;
+    let captured::Captured { flows, broke, steps } = captured::read(file, filter, stop)?;
     let complete = broke.is_none().then_some(true).or(Some(false));
     let answered = print::all(args, &flows)?;
     print::end(args, &flows, None, complete, Some("capture".into()))?;
+    if let Some(note) = steps {
+        eprintln!("yuzuri: {}: {note}", file.display());
+    }
     if let Some(broke) = &broke {
         eprintln!("yuzuri: {}: {broke}; everything before it was used", file.display());
     }
-    Ok(code(answered, complete, &nothing_sent(file), &flows))
+    let nothing = if flows.one_way() > 0 {
+        format!("{} has no flow of which both data and ACKs were captured", file.display())
+    } else {
+        nothing_sent(file, terms)
+    };
+    Ok(code(answered, complete, &nothing, &flows))
 }
 
-fn nothing_sent(file: &Path) -> String {
-    format!("{} has no flow that sent anything", file.display())
+fn nothing_sent(file: &Path, terms: &str) -> String {
+    let of = if terms.is_empty() { String::new() } else { format!(" of {terms}") };
+    format!("{} has no flow{of} that sent anything", file.display())
 }
 
 fn code(answered: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -> ExitCode {

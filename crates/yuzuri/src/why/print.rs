@@ -5,6 +5,7 @@ use super::flows::{Flows, LimitedFlow};
 use crate::cli::WhyArgs;
 use serde_json::{Map, Value, json};
 use std::io::Write;
+use yuzuri_limits::Limit;
 use yuzuri_trace::{Account, visible};
 use yuzuri_view::text;
 use yuzuri_view::why::{Why, percent};
@@ -83,11 +84,17 @@ pub fn end(
     if args.json {
         let end = json!({
             "kind": "end", "flows": flows.len(), "complete": complete, "source": source,
-            "account": account.map(account_json), "records_of_more_flows": beyond, "records_not_looked_at": missed,
+            "account": account.map(account_json), "connections_one_way": flows.one_way(), "records_of_more_flows": beyond, "records_not_looked_at": missed,
         });
         let mut out = std::io::stdout().lock();
         writeln!(out, "{end}")?;
         out.flush()?;
+    }
+    if flows.one_way() > 0 {
+        let one_way = connections(flows.one_way() as usize);
+        eprintln!(
+            "yuzuri: {one_way} captured in one direction only: what limits a sender shows in its data and their ACKs"
+        );
     }
     if beyond > 0 {
         eprintln!(
@@ -124,12 +131,16 @@ fn name(answer: &LimitedFlow) -> String {
 }
 
 fn words(answer: &LimitedFlow, why: &Why) -> String {
-    let control = answer.flow.as_ref().map_or(String::new(), |flow| format!("  {}", flow.congestion_control));
+    let control = answer.flow.as_ref().map_or("", |flow| &flow.congestion_control);
+    // Packets do not name it.
+    let control = if control.is_empty() { String::new() } else { format!("  {control}") };
     let seconds = answer.limits.times().total_us() as f64 / 1e6;
     let head =
         format!("{}{}  {seconds:.1} s  {}", name(answer), one_line(&control), text::rate(rate_bps(answer)));
     let mut answer = format!("{head}\n");
-    answer += &format!("  {} {}.\n  {}.\n", percent(why.share), why.sentence, capital(&why.remedy));
+    let limit_is = if why.limit == Limit::Unknown { "" } else { "the limit is " };
+    answer += &format!("  {} of the time, {limit_is}{}.\n", percent(why.share), why.sentence);
+    answer += &format!("  {}.\n", capital(&why.remedy));
     if why.shares.len() > 1 {
         let rest = &why.shares[1..];
         let mut shares: Vec<_> =

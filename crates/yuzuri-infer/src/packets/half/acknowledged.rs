@@ -216,6 +216,7 @@ impl Half {
             let there = answer.at_ns - sent_ns;
             if there >= 0 {
                 self.delays.there(there);
+                self.signs.there(there);
             }
             let several = answer.ack >= una + 2 * mss && blocks.is_empty();
             if several && self.is_late(there, now - sent_ns) {
@@ -377,7 +378,7 @@ impl Half {
                     && self.scale.is_some()
                     && room_bytes < u64::from(self.window_trace.mss_bytes),
             );
-            self.signs.close(kept);
+            self.signs.close(kept, self.capture_point);
             if kept && self.capture_point != CapturePoint::Sender {
                 self.clock.keep(open.ticks);
             }
