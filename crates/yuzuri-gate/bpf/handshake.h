@@ -9,6 +9,8 @@
 #include "maps.h"
 #include "packet.h"
 
+static const struct flow EMPTY_FLOW;
+
 /* A SYN without ACK: a connection begins, or the SYN is repeated. */
 static __always_inline void on_syn(struct flow *f, struct segment *s, struct offer *offer, u8 who, u64 now)
 {
@@ -19,22 +21,22 @@ static __always_inline void on_syn(struct flow *f, struct segment *s, struct off
 		return;
 	}
 
-	struct flow begun = {
-	    .first_ns = now,
-	    .last_ns = now,
-	    .iss = s->seq,
-	    .syn_data = s->payload,
-	    .flags = who,
-	    .opener_scale = offer->scale,
-	    .mss = who == FLOW_SERVER_SYN ? offer->mss : 0,
-	};
-
+	/* Not built on the stack: Linux 6.1 rounds the frames of nested calls up to 32 bytes each,
+	 * and allows 512 for all. Until the flags are set, the entry is that of an unknown flow. */
+	if (bpf_map_update_elem(&flows, &s->key, &EMPTY_FLOW, 0))
+		return;
+	f = bpf_map_lookup_elem(&flows, &s->key);
+	if (!f)
+		return;
+	f->first_ns = f->last_ns = now;
+	f->iss = s->seq;
+	f->syn_data = s->payload;
+	f->opener_scale = offer->scale;
+	f->mss = who == FLOW_SERVER_SYN ? offer->mss : 0;
+	__builtin_memcpy(f->mac, s->mac, sizeof(f->mac));
 	/* A middlebox may drop the server's MPTCP option, so only the answer decides about that
 	 * one. */
-	if (offer->is_signed || offer->broken)
-		begun.flags |= FLOW_FOREIGN;
-	__builtin_memcpy(begun.mac, s->mac, sizeof(begun.mac));
-	bpf_map_update_elem(&flows, &s->key, &begun, 0);
+	f->flags = offer->is_signed || offer->broken ? who | FLOW_FOREIGN : who;
 }
 
 /* The answer to a SYN of `opener`. */

@@ -288,3 +288,6 @@ impl Gate {
         self.clock.kernels(mono_ns()).saturating_add(lasts)
     }
 }
+
+#[cfg(test)]
+mod stack_tests;

@@ -1,7 +1,7 @@
 //! Congestion controls as in Linux before 5.7, when these counted ACKs. The laboratory uses them to
 //! make captures of senders with an older kernel.
 
-use crate::control::{ControlError, available, jiffies};
+use crate::control::{ControlError, available, ends_with_link, jiffies};
 use crate::features::with_log;
 use crate::skel::before_5_7::{Before57Skel, Before57SkelBuilder};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -26,6 +26,9 @@ impl Before57 {
     pub fn register(wanted: &[&str]) -> Result<Before57, ControlError> {
         if let Some(taken) = available().into_iter().find(|name| wanted.contains(&name.as_str())) {
             return Err(ControlError::Taken(taken));
+        }
+        if !ends_with_link() {
+            return Err(ControlError::Outlasts);
         }
         // As in Monitor::start.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));

@@ -68,6 +68,12 @@ pub enum ControlError {
          with it: it would panic; this needs Linux 6.9 on x86_64, 6.18 on arm64"
     )]
     ChecksCalls,
+    /// A registration would outlast this process.
+    #[error(
+        "registering a congestion control: with this kernel it would stay when this process is killed; it needs \
+         Linux 6.4"
+    )]
+    Outlasts,
     /// A bound could not be written.
     #[error("writing a bound: {0}")]
     Bound(libbpf_rs::Error),
@@ -340,7 +346,7 @@ pub fn examine() -> Result<(), ControlError> {
 
 /// Registrations that end with their link exist since 6.4; before, one ends when libbpf deletes it
 /// from its map.
-fn ends_with_link() -> bool {
+pub(crate) fn ends_with_link() -> bool {
     kernel_version() >= (6, 4)
 }
 
