@@ -33,7 +33,8 @@ fn hold_a_monitor() {
     let mut watched = Watched::start(&format!("netns:{netns}"), Density::EveryAck);
     // A census reports it, with its own time.
     watched.until("the silent flow", |items| flow_id(items, silent).is_some());
-    println!("started {} between {began} and {}", watched.monitor.session().started_unix_ns, unix_ns());
+    // On one CPU the test harness prints the test's name before it runs, without a line's end.
+    println!("\nstarted {} between {began} and {}", watched.monitor.session().started_unix_ns, unix_ns());
     println!("watching");
     watched.until("the flow's end", |items| {
         let id = flow_id(items, silent);
