@@ -133,5 +133,5 @@ fn a_panic_and_a_full_memory_are_reported() {
     assert!(error.contains("ran out of memory") && error.contains("--memory"), "{error}");
     let long = Guest::new(KERNEL).program(["sleep", "1000000000"]).timeout(Duration::from_secs(1));
     let error = run(&long).unwrap_err().to_string();
-    assert!(error.contains("not done after 1 s"), "{error}");
+    assert!(error.contains("had not finished after 1 s"), "{error}");
 }
