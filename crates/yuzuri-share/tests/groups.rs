@@ -317,7 +317,7 @@ fn flows_beyond_the_kernels_table_are_counted_and_bounded_later() {
     let config = ShareConfig { bounds_room: Some(2), ..keyed(11) };
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, config) else { return };
     let mut traffic: Vec<Traffic> = (0..4).map(|_| cell.traffic(1)).collect();
-    let problem = |status: &Status| status.problems.iter().any(|p| p.contains("room to bound 2 flows"));
+    let problem = |status: &Status| status.problems.iter().any(|p| p.contains("can bound 2 flows"));
     let full = instance.until("flows without room", |status| status.bounds_refused == 2 && problem(status));
     // The two flows with the highest rates are bounded.
     let check = |status: &Status| {
@@ -328,7 +328,7 @@ fn flows_beyond_the_kernels_table_are_counted_and_bounded_later() {
         assert!(bounded.len() == 2 && free.len() == 2 && least >= most, "{status:#?}");
     };
     check(&full);
-    assert!(yuzuri_share::table(&full).contains("room to bound 2 flows"));
+    assert!(yuzuri_share::table(&full).contains("can bound 2 flows"));
     // Long enough for a kernel that failed to be tried again.
     let later = instance.until("ten half seconds", |status| status.ticks >= full.ticks + 10);
     assert!(later.steers && later.kernel_refusals == 0 && later.bounds_refused == 2, "{later:#?}");
