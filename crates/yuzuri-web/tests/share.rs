@@ -127,9 +127,9 @@ fn a_daemon_that_is_silent_or_endless_or_speaks_otherwise_is_a_bad_gateway() {
     drop(listener);
     for (answer, words) in [
         (large, "more than"),
-        (b"[1]".to_vec(), "no JSON"),
-        (b"{\"a\":".to_vec(), "no JSON"),
-        (vec![], "no JSON"),
+        (b"[1]".to_vec(), "not send a JSON object"),
+        (b"{\"a\":".to_vec(), "not send a JSON object"),
+        (vec![], "not send a JSON object"),
     ] {
         let fixture = self::fixture();
         daemon(&fixture.socket(), vec![answer]);

@@ -118,13 +118,13 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   await until(page, () => document.querySelector("#share-interfaces h3").textContent.startsWith("<img"));
   assert.equal(await page.locator("#side-sharing img, #side-sharing b").count(), 0);
   assert.equal(await page.evaluate(() => window.hurt), undefined);
-  // A daemon of another version, and what is no JSON object: that is told, and what was there stays.
+  // A daemon of another version, and an answer that is not a JSON object: the page reports it, and what was there stays.
   answer.status = { interfaces: [{ name: "eth9", members: [{}], flows: [{}] }], policy: {} };
   await until(page, () => document.querySelector("#share-trouble").textContent.includes("another version"));
   answer.status = golden();
   await until(page, () => document.querySelector("#share-trouble").textContent === "" && document.querySelector("#share-interfaces h3").textContent === "wlan0");
   answer.status = [1];
-  await until(page, () => document.querySelector("#share-trouble").textContent.includes("no JSON object"));
+  await until(page, () => document.querySelector("#share-trouble").textContent.includes("a JSON object"));
   end();
   await until(page, () => !document.querySelector("#share-absent").hidden);
   await page.keyboard.press("/");
