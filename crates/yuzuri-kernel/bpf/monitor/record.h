@@ -206,7 +206,7 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	struct ring_control *ring;
 	struct flow *flow;
 	u8 ca_before, ca_state;
-	u16 marks, alone;
+	u16 marks, alone, own;
 
 	if (!tp)
 		return;
@@ -234,7 +234,7 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	if (kind == RECORD_STATE && detail <= TCP_CA_Disorder)
 		alone &= ~MARK_UNDO;
 	flow->pending |= (marks & alone) >> 8;
-	flow->marks |= marks & ~alone;
+	own = marks & ~alone;
 	if (unlikely(!flow->announced))
 		announce(sk, flow, cpu);
 	ca_state = ca_before;
@@ -243,10 +243,10 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		flow->undoable = tp->undo_marker != 0;
 		flow->after_rto = ca_state == TCP_CA_Loss;
 		if (ca_state == TCP_CA_Loss && BPF_CORE_READ_BITFIELD(tp, is_sack_reneg))
-			flow->marks |= MARK_RENEGING;
+			own |= MARK_RENEGING;
 	} else if (kind == RECORD_RETRANSMIT) {
 		if (flow->after_rto)
-			flow->marks |= MARK_AFTER_RTO;
+			own |= MARK_AFTER_RTO;
 		flow->after_rto = false;
 	} else if (kind == RECORD_OPEN) {
 		ca_state = flow->role;
@@ -257,6 +257,8 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 	}
 	if (unlikely(flow->pending) && kind != RECORD_RETRANSMIT)
 		note(sk, flow, hook, kind == RECORD_CLOSE || kind == RECORD_OPEN ? NO_STACK : stack);
+	/* After the note, which has only its own mark. */
+	flow->marks |= own;
 	record = reserve(ring, cpu, hook, &seq);
 	if (record)
 		write_record(record, sk, tp, flow, bpf_ktime_get_ns(), kind, ca_state, ca_before, stack, seq);
