@@ -20,7 +20,7 @@ const MIN_RTO_US: u64 = 200_000;
 /// The window after an idle time (`TCP_INIT_CWND`, RFC 6928).
 const RESTART_WINDOW: u32 = 10;
 /// No algorithm leaves less than a part in this many of its window, but after a timeout.
-const MOST_REDUCED: u32 = 8;
+const MAX_REDUCED: u32 = 8;
 /// No algorithm keeps less of a window than this fraction, unless it has already yielded in the
 /// same round.
 const TWICE: f32 = 0.45;
@@ -208,7 +208,7 @@ impl<'a> Player<'a> {
         if after - left <= 2.0 * score::reduction_noise(own as f32) {
             return;
         }
-        let (mut low, mut high) = (own, segments(after).saturating_mul(MOST_REDUCED).max(own));
+        let (mut low, mut high) = (own, segments(after).saturating_mul(MAX_REDUCED).max(own));
         while low < high {
             let middle = low + (high - low) / 2;
             if self.reduced_from(middle as f32) < after {
