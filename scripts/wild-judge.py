@@ -4,7 +4,7 @@
     scripts/wild-judge.py [--identify PROGRAM] [--side snd,rcv,mid] [--change late] [--list] FOLDER
 
 --change judges copies as another user would have made them (scripts/wild-changed.py, captures by Ethernet only).
-Prints for each kind how many flows are named, rightly, and how often what is sure (p >= 0.9) is right,
+Prints for each kind how many flows are named, rightly, and how often a sure answer (p >= 0.9, no other name in the set) is right,
 and of flows that no window limited how many are unknown, and with the right cause. A cause is right if it is
 one of those that the kind's flows have; "may hold it" and "may set it" are no wrong cause, and no right one
 unless what holds it is among the words.

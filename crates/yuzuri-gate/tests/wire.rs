@@ -228,10 +228,7 @@ impl Drop for Running {
 
 /// How a gate attaches to a device on this kernel: by tcx from Linux 6.6 on.
 fn how_by_default() -> How {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(['.', '-']).map_while(|part| part.trim().parse::<u32>().ok());
-    let version = (numbers.next().unwrap(), numbers.next().unwrap());
-    if version >= (6, 6) { How::Tcx } else { How::Clsact }
+    if yuzuri_kernel::kernel_version() >= (6, 6) { How::Tcx } else { How::Clsact }
 }
 
 fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {

@@ -77,6 +77,7 @@ pub use monitor::Room;
 pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};
 pub use netns::NamespaceError;
 pub use places::{Symbols, SymbolsError};
+pub use platform::kernel_version;
 pub use poll::Poller;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use std::process::Command;
 const GETPROP: &str = "/system/bin/getprop";
 
 /// The running kernel's version; (0, 0) if it is unknown.
-pub(crate) fn kernel_version() -> (u32, u32) {
+pub fn kernel_version() -> (u32, u32) {
     version(&first_line("/proc/sys/kernel/osrelease").unwrap_or_default())
 }
 

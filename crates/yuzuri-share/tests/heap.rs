@@ -5,11 +5,9 @@
 mod cell;
 
 use cell::{Cell, Instance, keyed};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use yuzuri_share::Status;
-use yuzuri_testnet::{CountingAllocator, heap};
+use yuzuri_testnet::{CountingAllocator, heap, used_connections};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -21,19 +19,7 @@ const ROUNDS: usize = 8;
 fn flows_come_and_go(cell: &Cell, instance: &Instance) {
     let to = SocketAddr::new(Ipv4Addr::new(10, 88, 0, 100).into(), 0);
     let listener = cell.inside(0, || TcpListener::bind(to).unwrap());
-    let address = listener.local_addr().unwrap();
-    let mut flows: Vec<_> = cell.inside(1, || {
-        let connect = |_| {
-            let near = TcpStream::connect_timeout(&address, Duration::from_secs(20)).unwrap();
-            (near, listener.accept().unwrap().0)
-        };
-        (0..FLOWS).map(connect).collect()
-    });
-    let mut buffer = vec![0; 4000];
-    for (near, far) in &mut flows {
-        near.write_all(&buffer).unwrap();
-        far.read_exact(&mut buffer).unwrap();
-    }
+    let flows = cell.inside(1, || used_connections(&listener, FLOWS));
     let all = |count| move |status: &Status| status.interfaces[0].flow_counts.all == count;
     instance.until("every flow", all(FLOWS as u32));
     drop(flows);
@@ -62,10 +48,6 @@ fn memory_does_not_grow_with_flows_and_members_that_come_and_go() {
         instance.until("alone", |status| status.interfaces[0].members.len() == 1);
         in_use.push(heap::in_use_bytes());
     }
-    // Sessions of members that left are remembered for two minutes. The state of a flow is larger
-    // than 8 bytes.
-    let least = |rounds: &[usize]| *rounds.iter().min().unwrap();
-    let (first, last) = in_use.split_at(ROUNDS / 2);
-    let most = least(first) + FLOWS * ROUNDS / 2 * 8;
-    assert!(least(last) < most, "bytes in use after each round: {in_use:?}");
+    // Sessions of members that left are remembered for two minutes.
+    heap::assert_steady(&in_use, FLOWS);
 }

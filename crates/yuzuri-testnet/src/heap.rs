@@ -52,6 +52,18 @@ pub fn in_use_bytes() -> usize {
     IN_USE_BYTES.load(Ordering::Relaxed)
 }
 
+/// Checks that memory does not grow. `rounds` are the bytes in use after each of several equal
+/// rounds, each of which made and removed `items`: less than 8 bytes may remain of each item.
+///
+/// # Panics
+/// If more remain.
+pub fn assert_steady(rounds: &[usize], items: usize) {
+    let least = |rounds: &[usize]| *rounds.iter().min().expect("rounds");
+    let (first, last) = rounds.split_at(rounds.len() / 2);
+    let most = least(first) + items * rounds.len() / 2 * 8;
+    assert!(least(last) < most, "bytes in use after each round: {rounds:?}");
+}
+
 /// The number of allocations that this thread has made.
 pub fn calls_of_this_thread() -> usize {
     CALLS.get()

@@ -22,11 +22,30 @@ pub use relay::{Policy, Relay, Verdict};
 use anyhow::{anyhow, bail};
 use nix::sched::{CloneFlags, setns};
 use std::fs::File;
-use std::io::Write;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+/// Opens this many connections to a listener, and transfers 4 kB on each.
+///
+/// # Panics
+/// If a connection fails.
+pub fn used_connections(listener: &TcpListener, count: usize) -> Vec<(TcpStream, TcpStream)> {
+    let address = listener.local_addr().expect("a bound listener");
+    let connect = |_| {
+        let near = TcpStream::connect_timeout(&address, Duration::from_secs(20)).expect("connecting");
+        (near, listener.accept().expect("accepting").0)
+    };
+    let mut connections: Vec<_> = (0..count).map(connect).collect();
+    let mut buffer = vec![0; 4000];
+    for (near, far) in &mut connections {
+        near.write_all(&buffer).expect("sending");
+        far.read_exact(&mut buffer).expect("receiving");
+    }
+    connections
+}
 
 /// An end of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

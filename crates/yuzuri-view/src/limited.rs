@@ -114,7 +114,7 @@ impl Chronographs {
 }
 
 /// The largest window without window scaling (RFC 7323), bytes.
-const MAX_UNSCALED: u64 = 65_535;
+pub(crate) const MAX_UNSCALED_BYTES: u64 = 65_535;
 
 /// Determines, record by record, what limits one flow.
 #[derive(Debug, Clone, Default)]
@@ -163,7 +163,7 @@ impl FlowLimits {
     /// down to whole segments.
     pub fn fills_unscaled(&self) -> bool {
         let next = self.largest_window_bytes + u64::from(self.mss_bytes);
-        self.is_unscaled() && self.largest_window_bytes <= MAX_UNSCALED && next > MAX_UNSCALED
+        self.is_unscaled() && self.largest_window_bytes <= MAX_UNSCALED_BYTES && next > MAX_UNSCALED_BYTES
     }
 
     /// Sets the congestion control's name; called as soon as it is known and whenever it changes.

@@ -1,6 +1,6 @@
 //! Explains in a sentence what limits a flow: the figure, and what to do about it.
 
-use crate::limited::{Figures, FlowLimits};
+use crate::limited::{Figures, FlowLimits, MAX_UNSCALED_BYTES};
 use crate::text;
 use serde::Serialize;
 use yuzuri_cca::CcaKind;
@@ -75,9 +75,6 @@ pub fn percent(share: f64) -> String {
         _ => "<0.1 %".into(),
     }
 }
-
-/// The largest window without a scale (RFC 7323).
-const MAX_UNSCALED_BYTES: f64 = 65_535.0;
 
 struct Describer<'a> {
     flow: &'a FlowLimits,
@@ -175,7 +172,7 @@ impl Describer<'_> {
                         ". Or its program reads slowly: records that begin in the middle of a flow do not show whether the window was larger before"
                             .to_owned()
                     } + if self.flow.is_unscaled()
-                        && self.needed(f.receive_window_bytes).is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES)
+                        && self.needed(f.receive_window_bytes).is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES as f64)
                     {
                         ". This connection's windows end at 64 kB, because they are not scaled: for more, the buffer must be \
                          larger when it is opened, with net.ipv4.tcp_window_scaling on at both ends"

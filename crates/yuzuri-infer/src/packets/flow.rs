@@ -259,17 +259,11 @@ impl Flow {
                 for (round, (limit, paused_by)) in window_trace.rounds.iter_mut().zip(limits) {
                     (round.limited_by, round.paused_by) = (Some(limit), paused_by);
                 }
+                window_trace.data_without_ect = Some(self.data_without_ect[end]);
+                if let Some(syn) = self.syn[end].filter(|syn| !syn.answers) {
+                    window_trace.syn_ecn_capable = Some(syn.ecn_capable);
+                }
                 (window_traces[end], signs[end]) = (Some(window_trace), seen);
-            }
-        }
-        for (window_trace, without_ect) in window_traces.iter_mut().zip(self.data_without_ect) {
-            if let Some(window_trace) = window_trace {
-                window_trace.data_without_ect = Some(without_ect);
-            }
-        }
-        for (window_trace, syn) in window_traces.iter_mut().zip(self.syn) {
-            if let (Some(window_trace), Some(syn)) = (window_trace, syn.filter(|syn| !syn.answers)) {
-                window_trace.syn_ecn_capable = Some(syn.ecn_capable);
             }
         }
         Ended { seen: self.seen, window_traces, signs }
