@@ -85,16 +85,25 @@ pub(crate) fn held_by(window_trace: &WindowTrace) -> Option<String> {
     }
     add_pauses(&mut times, rounds);
     let rate_mbps = rate_mbps(window_trace);
-    let elsewhere = times.ranked().into_iter().find(|(limit, share)| limit.is_elsewhere() && *share > 0.5);
-    if let Some((limit, share)) = elsewhere {
-        let (limit, share) = (limited_by(limit), share * 100.0);
+    let ranked = times.ranked();
+    let elsewhere = || ranked.iter().filter(|(limit, _)| limit.is_elsewhere());
+    let all: f64 = elsewhere().map(|(_, share)| share).sum();
+    if let Some((limit, share)) = elsewhere().next().filter(|_| all > 0.5) {
+        let (limit, share) = (limited_by(*limit), share * 100.0);
         return Some(format!("limited by {limit} at {rate_mbps:.1} Mbit/s, {share:.0} % of the time"));
     }
     // If the path is full as well, the receiver's window determines the queue, not the rate.
     let full = rounds.iter().filter(|round| round.limits.receiver).count();
-    (full * 2 > rounds.len()).then(|| {
-        format!(
+    if full * 2 > rounds.len() {
+        return Some(format!(
             "the receiver's window was full in {full} of {} rounds, at {rate_mbps:.1} Mbit/s",
+            rounds.len()
+        ));
+    }
+    let empty = rounds.iter().filter(|round| round.limits.application).count();
+    (empty * 2 > rounds.len()).then(|| {
+        format!(
+            "in {empty} of {} rounds no more was left to send, at {rate_mbps:.1} Mbit/s: the application or the send buffer may hold it",
             rounds.len()
         )
     })

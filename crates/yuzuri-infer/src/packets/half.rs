@@ -96,6 +96,8 @@ pub(super) struct Half {
     /// Without them: segments whose arrival duplicate acknowledgements indicated, and that no later
     /// one has covered yet (`tcp_add_reno_sack`).
     by_duplicates: u64,
+    /// The last segment was not full: nothing was left to send.
+    ran_out: bool,
     last_sent_ns: i64,
     /// The sender's timestamp then.
     last_sent_stamp: u32,

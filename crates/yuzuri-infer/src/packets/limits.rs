@@ -124,6 +124,8 @@ struct LimitRules<'a> {
     flat: (i64, f64),
     /// The last observation of a round in which something was sent.
     last: Observation,
+    /// When it last sent, its queue was not empty afterwards.
+    left_more: bool,
     slow_start_over: bool,
     ssthresh: u32,
 }
@@ -156,6 +158,7 @@ impl<'a> LimitRules<'a> {
             flights: VecDeque::new(),
             flat: (0, 0.0),
             last: Observation::default(),
+            left_more: false,
             slow_start_over: false,
             ssthresh: u32::MAX,
         }
@@ -163,8 +166,8 @@ impl<'a> LimitRules<'a> {
 
     /// Nothing was outstanding until now.
     fn idle(&self, now_ns: i64, signs: &RoundSigns) -> Observation {
-        if signs.emptied * 2 < signs.runs && !signs.closed {
-            // Its queue was not empty: a paced sender may wait for longer than a round trip.
+        if self.left_more && !signs.closed {
+            // A paced sender may wait for longer than a round trip.
             return Observation { time_us: time_us(now_ns), acked_bytes: self.acked_bytes, ..self.last };
         }
         Observation {
@@ -197,12 +200,15 @@ impl<'a> LimitRules<'a> {
             // The earlier limit still applies.
             return Observation { time_us, acked_bytes: self.acked_bytes, ..self.last };
         }
+        if signs.runs > 0 {
+            self.left_more = !signs.ran_out && signs.emptied * 2 < signs.runs;
+        }
         self.follow(round, signs, flight, reduction.is_some() || signs.repair);
 
         // At most of the acknowledgements nothing was left to send.
         let (emptied_ms, others_ms) = signs.rests_ms;
         let emptied = signs.runs > 0 && emptied_ms > others_ms;
-        let refills = self.refills(signs, emptied);
+        let refills = self.refills(round, signs, emptied);
         let receiver_full = self.receiver_full(signs, window_bytes);
         let held = near && i64::from(signs.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
@@ -369,7 +375,11 @@ impl<'a> LimitRules<'a> {
 
     /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
     /// each run has that size, and follows an acknowledgement. `None`: possibly.
-    fn refills(&self, signs: &RoundSigns, emptied: bool) -> Option<bool> {
+    fn refills(&self, round: &Round, signs: &RoundSigns, emptied: bool) -> Option<bool> {
+        if round.idle_us > 0 {
+            // All had been acknowledged before it wrote: it did not wait for room.
+            return Some(false);
+        }
         let runs = f64::from(signs.runs.max(1));
         let part = f64::from(signs.refilled) / runs;
         let segments = f64::from(signs.segments) / runs;

@@ -92,8 +92,8 @@ pub(super) struct Runs {
     undrawn: (f64, f64),
     /// Intervals between runs, milliseconds: the sum, and the sum of the squares.
     gaps: (f64, f64),
-    /// Time within runs, milliseconds, and their segments beyond the first; time between runs,
-    /// milliseconds, and all segments.
+    /// Time within runs, milliseconds, and their segments beyond the first; time between runs
+    /// without pauses of the program, milliseconds, and the segments sent in it.
     spacing: [f64; 4],
     /// Runs that followed an acknowledgement as those of a woken writer do, and all;
     /// acknowledgements, and the length of a round, milliseconds.
@@ -121,7 +121,8 @@ impl Runs {
         slow(&mut self.undrawn.0, signs.undrawn.into());
         slow(&mut self.undrawn.1, signs.runs.into());
         let further = f64::from(signs.segments.saturating_sub(signs.runs));
-        let spacing = [signs.spread_ms, further, signs.gaps_ms, signs.segments.into()];
+        let (busy_ms, segments) = signs.busy;
+        let spacing = [signs.spread_ms, further, busy_ms, segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
         mean(&mut self.gaps.0, signs.gaps_ms);
         mean(&mut self.gaps.1, signs.gaps_ms2);
@@ -174,8 +175,8 @@ impl Runs {
     }
 
     fn path_carries_more(&self) -> bool {
-        let [within_ms, further, gaps_ms, segments] = self.spacing;
-        let per_segment_ms = gaps_ms / segments.max(1e-9);
+        let [within_ms, further, busy_ms, segments] = self.spacing;
+        let per_segment_ms = busy_ms / segments.max(1e-9);
         further > 0.0 && within_ms < PATH_CARRIES_MORE * further * per_segment_ms
     }
 

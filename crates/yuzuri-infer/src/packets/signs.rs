@@ -25,6 +25,8 @@ pub struct RoundSigns {
     /// Time from such runs to the next, and from the other runs to the next, milliseconds of the
     /// sender's clock: time with nothing to send, and with something.
     pub rests_ms: (f64, f64),
+    /// The last run ended with a segment that was not full.
+    pub ran_out: bool,
     /// Runs that immediately followed an acknowledgement, as those admitted by a window do.
     pub drawn: u32,
     /// Runs that followed an acknowledgement without data as closely as those of a writer that it
@@ -44,6 +46,9 @@ pub struct RoundSigns {
     pub gaps_ms: f64,
     /// The sum of the squares.
     pub gaps_ms2: f64,
+    /// Of the sum, the time in which the sender had something to send or outstanding, and the
+    /// segments that were sent in it.
+    pub busy: (f64, u32),
     /// Time from the first segment of each run to its last, milliseconds, over all runs.
     pub spread_ms: f64,
     /// Mean time that segments were held in the sender's device, microseconds: from
@@ -111,6 +116,7 @@ impl Default for RoundSigns {
         RoundSigns {
             runs: 0,
             emptied: 0,
+            ran_out: false,
             rests_ms: (0.0, 0.0),
             drawn: 0,
             woken: 0,
@@ -120,6 +126,7 @@ impl Default for RoundSigns {
             segments: 0,
             gaps_ms: 0.0,
             gaps_ms2: 0.0,
+            busy: (0.0, 0),
             spread_ms: 0.0,
             held_us: 0,
             updates: 0,
@@ -405,6 +412,12 @@ impl SignObserver {
                 let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
                 self.signs.gaps_ms += gap_ms;
                 self.signs.gaps_ms2 += gap_ms * gap_ms;
+                // A pause of the program says nothing of the path.
+                let paused = before.ran_out && run.before_bytes == 0;
+                if !paused {
+                    self.signs.busy.0 += gap_ms;
+                    self.signs.busy.1 += before.segments;
+                }
                 self.clocked(&run, &before);
                 // Away from the sender a burst arrives as the path delivers it.
                 let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
@@ -417,6 +430,7 @@ impl SignObserver {
             }
             self.signs.drawn += u32::from(run.drawn);
             self.signs.emptied += u32::from(run.emptied);
+            self.signs.ran_out = run.ran_out;
             self.signs.woken += u32::from(run.woken);
             self.signs.undrawn += u32::from(run.undrawn);
             let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;

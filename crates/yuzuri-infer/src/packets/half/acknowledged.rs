@@ -363,9 +363,10 @@ impl Half {
             round.rtt_mean_us = open.rtts.mean_us();
             round.spaced = round.end_ns - round.start_ns > 4 * AT_ONCE_NS * i64::from(round.sent.max(1));
             round.limits.recovery |= self.repair.is_some() || round.retransmitted > 0;
-            // The window fell below the data in flight, which only drains.
-            round.limits.recovery |=
-                round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
+            // The data in flight only drains: the window fell below it, or no more was written.
+            let drains = round.acked >= MIN_DRAIN && f64::from(round.sent) * 4.0 < f64::from(round.acked);
+            round.limits.recovery |= drains && !self.ran_out;
+            round.limits.application |= drains && self.ran_out;
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
             let kept = self.window_trace.keep(round);

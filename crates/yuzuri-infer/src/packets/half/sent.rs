@@ -102,9 +102,8 @@ impl Half {
                 if self.by_clock {
                     self.open.round.by_clock += count;
                 }
-                if bytes % mss != 0 {
-                    self.open.small += 1;
-                }
+                self.ran_out = bytes % mss != 0;
+                self.open.small += u32::from(self.ran_out);
                 self.measure(before, bytes, mss);
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
