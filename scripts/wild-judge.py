@@ -5,7 +5,7 @@
 
 --change judges copies as another user would have made them (scripts/wild-changed.py, captures by Ethernet only).
 Prints for each kind how many flows are named, rightly, and how often a sure answer (p >= 0.9, no other name in the set) is right,
-and of flows that no window limited how many are unknown, and with the right cause. A cause is right if it is
+and of flows of CUBIC and Reno that no window limited ("not window") how many are unknown, and with the right cause. A cause is right if it is
 one of those that the kind's flows have; "may hold it" and "may set it" are no wrong cause, and no right one
 unless what holds it is among the words.
 """
@@ -58,6 +58,8 @@ class Judge:
 
     def __init__(self, list_all):
         self.list_all, self.kinds, self.lines = list_all, {}, []
+        # Of CUBIC and Reno: BBR is never limited by a window.
+        self.unlimited = Kind()
 
     def judge(self, name, side, drawn, code, told):
         if told is None:
@@ -72,8 +74,11 @@ class Judge:
 
     def judge_flow(self, where, drawn, flow, truth):
         kind = self.kinds.setdefault(drawn["kind"], Kind())
-        kind.flows += 1
         judge = self.judge_named if flow["answer"]["kind"] == "named" else self.judge_unknown
+        if drawn["kind"] in UNLIMITED and truth != "bbr":
+            self.unlimited.flows += 1
+            judge(self.unlimited, drawn, flow, truth)
+        kind.flows += 1
         line = judge(kind, drawn, flow, truth)
         if line:
             self.lines.append(f"{where}: {line} [{flow['capture_point']}]")
@@ -176,13 +181,11 @@ def print_side(side, judge, with_lines, everything):
     print(f"== {side}")
     if with_lines:
         print("\n".join(judge.lines))
-    total, held = Kind(), Kind()
+    total = Kind()
     for name, kind in sorted(judge.kinds.items()):
         print(kind.line(name))
         total.join(kind)
-        if name in UNLIMITED:
-            held.join(kind)
-    print(held.line("not window"))
+    print(judge.unlimited.line("not window"))
     print(total.line("all"), "\n")
     everything.join(total)
 

@@ -6,7 +6,7 @@ mod made_up;
 use made_up::{ACK, SYN, segment};
 use proptest::prelude::*;
 use yuzuri_capture::{End, FlowSlot, Segment};
-use yuzuri_infer::packets::{PacketLimits, Tracker};
+use yuzuri_infer::packets::{Ended, PacketLimits, RoundSigns, Tracker};
 use yuzuri_limits::{Limit, LimitTimes};
 
 const MS: i64 = 1_000_000;
@@ -15,13 +15,18 @@ const NEAR: End = End::Lower;
 const FAR: End = End::Higher;
 
 /// Segments of a flow whose handshake took 20 ms, seen at its sender.
-fn classified(window: u16, segments: impl IntoIterator<Item = Segment>) -> PacketLimits {
+fn tracked(window: u16, segments: impl IntoIterator<Item = Segment>) -> Ended {
     let mut tracker = Tracker::new();
     tracker.segment(&segment(0, NEAR, SYN, 999, 0, 0));
     tracker.segment(&Segment { window, ..segment(20 * MS, FAR, SYN | ACK, 0, 1000, 0) });
     tracker.segment(&segment(20 * MS + 1000, NEAR, ACK, 1000, 1, 0));
     segments.into_iter().for_each(|segment| tracker.segment(&segment));
-    let ended = tracker.end(FlowSlot(0)).expect("the flow");
+    tracker.end(FlowSlot(0)).expect("the flow")
+}
+
+/// What limited the sender of such a flow.
+fn classified(window: u16, segments: impl IntoIterator<Item = Segment>) -> PacketLimits {
+    let ended = tracked(window, segments);
     let limits = ended.limits(NEAR).expect("data");
     let rounds = ended.window_traces[NEAR.index()].as_ref().expect("data").rounds.len();
     assert_eq!(limits.rounds.len(), rounds);
@@ -97,6 +102,53 @@ fn a_window_without_its_scale_is_relied_on_if_it_is_full_to_the_last_byte() {
 fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
     let times = shares(&flights(|_| 5, 400, 65_535, 80 * MS));
     assert!(times.share(Limit::Application) > 0.95, "{:?}", times.ranked());
+}
+
+/// Twenty segments each 100 ms, the last of which has this size. Acknowledgements come one by one
+/// over 19 ms, so that all is acknowledged long before the next ten.
+fn drained(last_bytes: u32) -> Ended {
+    let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
+    for _ in 0..40 {
+        for n in 0..20u32 {
+            let bytes = if n == 19 { last_bytes } else { 1000 };
+            segments.push(segment(at + i64::from(n) * 10_000, NEAR, ACK, seq, 1, bytes));
+            seq += bytes;
+            let acknowledged = segment(at + 20 * MS + i64::from(n) * MS, FAR, ACK, 1, seq, 0);
+            segments.push(acknowledged);
+        }
+        at += 100 * MS;
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    tracked(65_535, segments)
+}
+
+#[test]
+fn what_drains_after_a_segment_that_is_not_full_is_no_repair() {
+    let ended = drained(400);
+    let trace = ended.window_traces[NEAR.index()].as_ref().expect("data");
+    assert!(trace.rounds.iter().all(|round| !round.limits.recovery));
+    let times = shares(&ended.limits(NEAR).expect("data"));
+    assert!(times.share(Limit::Application) > 0.9, "{:?}", times.ranked());
+}
+
+#[test]
+fn a_pause_after_a_full_segment_is_not_the_applications() {
+    // As of a sender that paces super-segments.
+    let times = shares(&drained(1000).limits(NEAR).expect("data"));
+    assert!(times.share(Limit::Application) < 0.05, "{:?}", times.ranked());
+}
+
+#[test]
+fn a_pause_of_the_program_says_nothing_of_the_path() {
+    let sums = |ended: Ended| {
+        let rounds = &ended.signs[NEAR.index()].rounds;
+        let sum = |of: &dyn Fn(&RoundSigns) -> f64| rounds.iter().map(of).sum::<f64>();
+        (sum(&|signs| signs.gaps_ms), sum(&|signs| signs.busy.0))
+    };
+    let (all_ms, busy_ms) = sums(drained(400));
+    assert!(all_ms > 3000.0 && busy_ms < 100.0, "{all_ms} {busy_ms}");
+    let (all_ms, busy_ms) = sums(drained(1000));
+    assert_eq!(all_ms, busy_ms);
 }
 
 #[test]

@@ -70,6 +70,8 @@ struct Sent {
     /// The end of the highest sequence number, and the highest acknowledgement.
     highest: (u32, u32),
     last: Option<Known>,
+    /// The latest timestamp.
+    newest: Option<u32>,
     /// Whether two consecutive segments had different identifications; unknown for a single one.
     numbers: Option<bool>,
 }
@@ -111,6 +113,9 @@ impl Copies {
     fn note(&mut self, segment: &Segment) {
         let sent = &mut self.by_end[segment.from.index()];
         let known = Known { at_ns: segment.time_ns, print: Print::of(segment), has_copy: false };
+        if segment.options.timestamps.is_some() && sent.is_newer(known.print.timestamp) {
+            sent.newest = Some(known.print.timestamp);
+        }
         if let Some(former) = sent.last.replace(known) {
             let own = former.print.ip_id != 0 && segment.ip_id != former.print.ip_id;
             sent.numbers = Some(own && segment.ip_id != 0 || sent.numbers == Some(true));
@@ -179,10 +184,19 @@ impl Copies {
 }
 
 impl Sent {
+    /// Whether a timestamp is later than all before.
+    fn is_newer(&self, timestamp: u32) -> bool {
+        self.newest.is_none_or(|newest| (timestamp.wrapping_sub(newest) as i32) > 0)
+    }
+
     /// Whether the packet was captured before: whole, as a piece of a super-segment (TSO, GRO) or
     /// in pieces.
     fn holds_copy_of(&mut self, segment: &Segment, twice: bool) -> bool {
         let print = Print::of(segment);
+        if segment.options.timestamps.is_some() && self.is_newer(print.timestamp) {
+            // Copies carry the same time: none of those before is one.
+            return false;
+        }
         let end = segment.seq.wrapping_add(segment.payload_bytes);
         let mut from = segment.seq;
         let mut place = self.next;
