@@ -201,7 +201,7 @@ impl<'a> LimitRules<'a> {
             return Observation { time_us, acked_bytes: self.acked_bytes, ..self.last };
         }
         if signs.runs > 0 {
-            self.left_more = !signs.ran_out && signs.emptied * 2 < signs.runs;
+            self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.runs;
         }
         self.follow(round, signs, flight, reduction.is_some() || signs.repair);
 

@@ -92,7 +92,7 @@ pub(super) struct Runs {
     undrawn: (f64, f64),
     /// Intervals between runs, milliseconds: the sum, and the sum of the squares.
     gaps: (f64, f64),
-    /// Time within runs, milliseconds, and their segments beyond the first; time between runs
+    /// Time within runs, milliseconds, and their segments after the first packet; time between runs
     /// without pauses of the program, milliseconds, and the segments sent in it.
     spacing: [f64; 4],
     /// Runs that followed an acknowledgement as those of a woken writer do, and all;
@@ -120,9 +120,8 @@ impl Runs {
         mean(&mut self.not_at_once, f64::from(signs.runs - signs.drawn));
         slow(&mut self.undrawn.0, signs.undrawn.into());
         slow(&mut self.undrawn.1, signs.runs.into());
-        let further = f64::from(signs.segments.saturating_sub(signs.runs));
         let (busy_ms, segments) = signs.busy;
-        let spacing = [signs.spread_ms, further, busy_ms, segments.into()];
+        let spacing = [signs.spread_ms, signs.further.into(), busy_ms, segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
         mean(&mut self.gaps.0, signs.gaps_ms);
         mean(&mut self.gaps.1, signs.gaps_ms2);

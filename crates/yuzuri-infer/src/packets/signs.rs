@@ -26,7 +26,7 @@ pub struct RoundSigns {
     /// sender's clock: time with nothing to send, and with something.
     pub rests_ms: (f64, f64),
     /// The last run ended with a segment that was not full.
-    pub ran_out: bool,
+    pub last_ran_out: bool,
     /// Runs that immediately followed an acknowledgement, as those admitted by a window do.
     pub drawn: u32,
     /// Runs that followed an acknowledgement without data as closely as those of a writer that it
@@ -39,8 +39,11 @@ pub struct RoundSigns {
     pub clocked: Clocked,
     /// The sum of each run's fraction of the flight.
     pub refilled: f32,
-    /// Segments of all runs.
+    /// Segments of all runs, and those after each run's first packet. (Several in one packet were
+    /// joined by a host: they show no time between them.)
     pub segments: u32,
+    /// The latter.
+    pub further: u32,
     /// Time from the start of each run to the start of the next, milliseconds: the sum, and the sum
     /// of the squares.
     pub gaps_ms: f64,
@@ -116,14 +119,15 @@ impl Default for RoundSigns {
         RoundSigns {
             runs: 0,
             emptied: 0,
-            ran_out: false,
             rests_ms: (0.0, 0.0),
+            last_ran_out: false,
             drawn: 0,
             woken: 0,
             undrawn: 0,
             clocked: Clocked::default(),
             refilled: 0.0,
             segments: 0,
+            further: 0,
             gaps_ms: 0.0,
             gaps_ms2: 0.0,
             busy: (0.0, 0),
@@ -184,6 +188,8 @@ struct Run {
     /// Its last segment was not full.
     ran_out: bool,
     segments: u32,
+    /// Of these, those of its first packet.
+    first_segments: u32,
     before_bytes: u64,
     after_bytes: u64,
 }
@@ -291,6 +297,7 @@ impl SignObserver {
                 emptied: false,
                 ran_out: false,
                 segments: 0,
+                first_segments: segment.payload_bytes.div_ceil(mss.max(1)),
                 before_bytes: flight_bytes.saturating_sub(segment.payload_bytes.into()),
                 after_bytes: 0,
             });
@@ -407,6 +414,7 @@ impl SignObserver {
         if let Some(run) = self.run.take() {
             self.signs.runs += 1;
             self.signs.segments += run.segments;
+            self.signs.further += run.segments - run.first_segments;
             self.signs.spread_ms += (run.last_ns - run.first_ns).max(0) as f64 / 1e6;
             if let Some(before) = self.last_run.replace(run) {
                 let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
@@ -430,7 +438,7 @@ impl SignObserver {
             }
             self.signs.drawn += u32::from(run.drawn);
             self.signs.emptied += u32::from(run.emptied);
-            self.signs.ran_out = run.ran_out;
+            self.signs.last_ran_out = run.ran_out;
             self.signs.woken += u32::from(run.woken);
             self.signs.undrawn += u32::from(run.undrawn);
             let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
