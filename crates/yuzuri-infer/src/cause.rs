@@ -175,6 +175,35 @@ mod tests {
     }
 
     #[test]
+    fn several_causes_outside_the_window_count_together() {
+        let mut trace = bursts(0);
+        for (place, round) in trace.rounds.iter_mut().enumerate() {
+            round.limited_by = Some([Limit::Pacing, Limit::Application, Limit::Path][place % 3]);
+        }
+        let held = held_by(&trace).unwrap_or_default();
+        assert!(
+            held.starts_with("limited by the application at ") || held.starts_with("limited by pacing"),
+            "{held}"
+        );
+    }
+
+    #[test]
+    fn an_empty_queue_may_be_the_applications_or_the_send_buffers() {
+        let mut trace = bursts(0);
+        for (place, round) in trace.rounds.iter_mut().enumerate() {
+            round.limited_by = Some(Limit::Unknown);
+            round.paused_by = None;
+            round.limits.application = place % 4 > 0;
+        }
+        assert_eq!(
+            held_by(&trace).as_deref(),
+            Some(
+                "in 30 of 40 rounds no more was left to send, at 4.0 Mbit/s: the application or the send buffer may hold it"
+            )
+        );
+    }
+
+    #[test]
     fn the_reasons_for_unused_rounds_are_listed() {
         assert_eq!(
             too_few(&bursts(20), 3, 8),

@@ -152,6 +152,24 @@ fn a_pause_of_the_program_says_nothing_of_the_path() {
 }
 
 #[test]
+fn segments_that_a_host_joined_show_no_time_between_them() {
+    let sums = |ended: Ended| {
+        let rounds = &ended.signs[NEAR.index()].rounds;
+        let sum = |of: &dyn Fn(&RoundSigns) -> u32| rounds.iter().map(of).sum::<u32>();
+        (sum(&|signs| signs.segments), sum(&|signs| signs.further))
+    };
+    let joined = (0..40u32).flat_map(|n| {
+        let at = 21 * MS + i64::from(n) * 20 * MS;
+        [
+            segment(at, NEAR, ACK, 1000 + n * 4000, 1, 4000),
+            segment(at + 19 * MS, FAR, ACK, 1, 5000 + n * 4000, 0),
+        ]
+    });
+    assert_eq!(sums(tracked(65_535, joined)), (160, 0));
+    assert_eq!(sums(drained(1000)), (800, 760));
+}
+
+#[test]
 fn a_burst_that_leaves_in_parts_is_the_applications_for_as_long_as_nothing_is_left_to_send() {
     // 16 segments in four runs of 1 ms, the last of which is not full, then 36 ms until the next
     // burst. The window has room for more.
