@@ -7,6 +7,7 @@ mod contender;
 mod figures;
 mod gate;
 mod lot;
+mod oracle;
 mod setting;
 mod steering;
 mod table;
@@ -16,6 +17,7 @@ use contender::Contender;
 use figures::Figures;
 use std::path::PathBuf;
 use table::Row;
+use yuzuri_policy::Objective;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -50,6 +52,13 @@ pub struct Args {
     /// does to each
     #[arg(long)]
     steering: bool,
+    /// Objective of gate and daemon: throughput, balanced or latency
+    #[arg(long, value_name = "OBJECTIVE", default_value = "balanced")]
+    objective: Objective,
+    /// Instead, search the best constant window of each setting with equal radios: what is possible
+    /// for a gate that knows the path
+    #[arg(long)]
+    oracle: bool,
     /// Seed of the random settings, of a trace, or of moves; the first one of the others
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -77,11 +86,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let name = format!("{}: {}", one.group.title(), one.name());
         args.only.is_empty() || args.only.iter().any(|text| name.contains(text))
     };
-    let settings: Vec<_> = setting::all().into_iter().filter(is_wanted).collect();
+    let mut settings: Vec<_> = setting::all().into_iter().filter(is_wanted).collect();
+    settings.iter_mut().for_each(|setting| setting.objective = args.objective);
     anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}", args.only);
     if args.trace {
         Contender::Gate.run(&settings[0], args.seed, true)?;
         return Ok(());
+    }
+    if args.oracle {
+        return oracle::run(args, &settings);
     }
     let mut runs = Vec::new();
     for setting in &settings {

@@ -226,6 +226,21 @@ fn the_fixed_point_is_the_queue_that_is_aimed_at() {
     assert!(summary.air_share_ppm.abs_diff(200_000) < 2_000, "{summary:?}");
 }
 
+/// What a step has shown holds while the group carries as much: there are no more steps up, which
+/// would lengthen the queue by half of the round trip. They begin again once it carries less.
+#[test]
+fn a_group_that_carries_all_makes_no_steps_up() {
+    let mut capacity = Capacity::new(Objective::Balanced);
+    let mut summary = settled(&mut capacity);
+    let mut longest_us = 0;
+    for tick in 20..240 {
+        let now_s = f64::from(tick) / 2.0;
+        on_path(&mut capacity, &mut summary, ALONE, now_s, now_s + 0.5);
+        longest_us = longest_us.max(summary.srtt_us);
+    }
+    assert!(longest_us < BASE_US + AIMED_AT_US * 3 / 2, "{longest_us}");
+}
+
 #[test]
 fn behind_others_queue_the_group_carries_what_it_did() {
     let mut capacity = Capacity::new(Objective::Balanced);

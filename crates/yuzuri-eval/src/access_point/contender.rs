@@ -3,6 +3,7 @@
 use super::gate::{Gate, mac};
 use super::setting::{Group, Setting};
 use serde::Serialize;
+use yuzuri_gate::Bound;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_policy::{PolicyConfig, SlowRadio};
@@ -87,18 +88,19 @@ impl Contender {
     pub fn run(self, setting: &Setting, seed: u64, traced: bool) -> Result<Results, ScenarioError> {
         let mut scenario = setting.scenario(seed);
         self.prepare(&mut scenario);
+        let config = PolicyConfig { objective: setting.objective, ..PolicyConfig::default() };
         let terminals = 0..setting.phys.len();
         let is_half = matches!(setting.group, Group::Half | Group::Weights);
         let takes_part = |number: usize| !is_half || setting.is_special(number);
         let radio = |number: usize| takes_part(number).then(|| hint_of(setting.phys[number]));
         let sharing = || {
             let radios: Vec<_> = terminals.clone().map(radio).collect();
-            Sharing::new(PolicyConfig::default(), &radios)
+            Sharing::new(config, &radios)
         };
         let gate = |rules| {
             let is_quic = matches!(setting.group, Group::Quic | Group::Call);
             let quic = terminals.clone().map(|number| is_quic && setting.is_special(number)).collect();
-            let mut gate = Gate::new(PolicyConfig::default(), rules, &setting.phys, &[], quic);
+            let mut gate = Gate::new(config, rules, &setting.phys, &[], quic);
             gate.traced = traced;
             gate
         };
@@ -116,6 +118,14 @@ impl Contender {
             None => run(&scenario, &mut NoSteer),
         }
     }
+}
+
+/// Runs a setting with a fixed bound for every upload.
+///
+/// # Errors
+/// None for the settings of this program.
+pub fn run_fixed(setting: &Setting, seed: u64, bound: Bound) -> Result<Results, ScenarioError> {
+    run(&setting.scenario(seed), &mut Gate::fixed(&setting.phys, bound))
 }
 
 /// A gate for terminals of which some share: its daemon leads those, and they bound themselves.

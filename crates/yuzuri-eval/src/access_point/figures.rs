@@ -33,7 +33,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn of(setting: &Setting, results: &Results) -> Figures {
+    pub fn of(setting: &Setting, results: &Results) -> Figures {
         let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
         let base_ms = setting.rtt_ms as f64;
         let is_call = |number: usize| setting.group == Group::Call && setting.is_special(number);

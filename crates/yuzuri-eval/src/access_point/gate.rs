@@ -62,6 +62,8 @@ pub struct Gate {
     pub first_port: u16,
     /// ACKs that were dropped.
     pub thinned: u64,
+    /// Instead of the daemon's decisions, the bound of every connection.
+    fixed: Option<Bound>,
     /// Print the progress twice a second.
     pub traced: bool,
 }
@@ -112,8 +114,15 @@ impl Gate {
             quic,
             first_port: 1024,
             thinned: 0,
+            fixed: None,
             traced: false,
         }
+    }
+
+    /// A gate that decides nothing: every connection has this bound all the time.
+    pub fn fixed(phys: &[Phy], bound: Bound) -> Gate {
+        let gate = Gate::new(PolicyConfig::default(), Rules::default(), phys, &[], Vec::new());
+        Gate { fixed: Some(bound), ..gate }
     }
 
     /// Receives the reports of terminals that take part.
@@ -150,6 +159,9 @@ impl Gate {
     }
 
     fn bound_of(&self, key: &FlowKey) -> Bound {
+        if let Some(bound) = self.fixed {
+            return bound;
+        }
         let none = || {
             let station = self.stations.get(&key.station().ip()).copied();
             station.or(self.others).unwrap_or(0).into()
@@ -185,6 +197,9 @@ impl Gate {
 
 impl Steer for Gate {
     fn steer(&mut self, now: Time, _terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {
+        if self.fixed.is_some() {
+            return;
+        }
         let now_ns = now.as_nanos();
         while let Some(change) = self.changes.pop_if(|change| change.at_ms * 1_000_000 <= now_ns) {
             if let ChangeKind::Radio { terminal, phy } = change.what {
@@ -236,7 +251,8 @@ impl Steer for Gate {
         match segment.kind {
             Kind::SynAck => flow.answered(segment),
             Kind::Ack => {
-                let goes_on = flow.acknowledged(now.as_nanos(), segment, bound);
+                let gap_ns = if self.fixed.is_some() { u64::MAX } else { THIN_GAP_NS };
+                let goes_on = flow.acknowledged(now.as_nanos(), segment, bound, gap_ns);
                 self.thinned += u64::from(!goes_on);
                 return goes_on;
             }
@@ -317,7 +333,7 @@ impl Flow {
     }
 
     /// Whether an ACK is forwarded to the station; its window is lowered to the bound.
-    fn acknowledged(&mut self, now_ns: u64, segment: &mut Segment, bound: Bound) -> bool {
+    fn acknowledged(&mut self, now_ns: u64, segment: &mut Segment, bound: Bound, gap_ns: u64) -> bool {
         let ack = segment.number * MSS;
         let before = self.ack;
         self.seen.last_ns = now_ns;
@@ -340,7 +356,9 @@ impl Flow {
         if is_duplicate || segment.blocks > 0 || segment.dsack.is_some() || segment.ece {
             self.loss_ns = Some(now_ns);
         }
-        if self.is_needless(now_ns, ack, before, offered, bound.thin_bytes) {
+        if now_ns - self.ack_down_ns < gap_ns
+            && self.is_needless(now_ns, ack, before, offered, bound.thin_bytes)
+        {
             self.seen.thinned += 1;
             return false;
         }
@@ -372,7 +390,6 @@ impl Flow {
             && (1..thin).contains(&step)
             && self.end.saturating_sub(ack) >= thin / 2
             && offered.saturating_sub(self.offered) < thin
-            && now_ns - self.ack_down_ns < THIN_GAP_NS
             && self.loss_ns.is_none_or(|at| now_ns - at > LOSS_NS)
     }
 }

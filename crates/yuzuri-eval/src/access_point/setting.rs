@@ -4,6 +4,7 @@ use yuzuri_cca::SlowStartExit;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_netmodel::wire::LossConfig;
+use yuzuri_policy::Objective;
 use yuzuri_sim::{ReceiverConfig, Scenario, Terminal, Traffic, path};
 
 const G: Phy = Phy::g(54);
@@ -75,11 +76,22 @@ pub struct Setting {
     pub loss: f64,
     /// Each terminal's weight; empty: all have 1.
     pub weights: Vec<f64>,
+    /// The objective of gate and daemon.
+    pub objective: Objective,
 }
 
 impl Setting {
     fn new(group: Group, phys: Vec<Phy>, rtt_ms: u64) -> Setting {
-        Setting { group, phys, rtt_ms, wire_mbps: 1000, wire_packets: 1000, loss: 0.0, weights: Vec::new() }
+        Setting {
+            group,
+            phys,
+            rtt_ms,
+            wire_mbps: 1000,
+            wire_packets: 1000,
+            loss: 0.0,
+            weights: Vec::new(),
+            objective: Objective::default(),
+        }
     }
 
     /// A terminal's weight.

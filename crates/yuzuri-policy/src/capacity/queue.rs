@@ -15,7 +15,8 @@
 //! is the capacity of the path, whatever the rate was before. If it cannot, and the step reduced
 //! the rate, the queue is *standing*: windows then carry the former rate behind it. A step *up*
 //! tests whether larger windows carry more: the queue of other senders may be shorter than the
-//! target.
+//! target. A step of either kind that changes the queue and not the rate shows that the group
+//! carries all that the path does. While it does, there is nothing to find out by steps up.
 
 use super::total::Total;
 use super::weights::{Parts, Rescale};
@@ -78,6 +79,10 @@ pub(super) struct Queue {
     /// When the last step up ended, and the time until the next one.
     up_at: Option<Moment>,
     up_again: Option<Duration>,
+    /// The rate at which a step changed the queue and not the rate: that is all that the path
+    /// carries. While the group carries as much, no other sender takes a part of it, and no step
+    /// up is needed.
+    alone: Option<Parts>,
     /// When the standing queue was found, and the time until it is tested again.
     found_at: Moment,
     found_again: Option<Duration>,
@@ -120,12 +125,19 @@ impl Queue {
             return Answer::StepUp { by: STEP_UP, hold_s };
         }
         if total.queue_s <= self.standing_s + target_s {
-            let own = self.down.take().map(|down| down.first.sum.max(rate));
+            let down = self.down.take();
+            let is_own =
+                |down: &Step| round_trip_s < HALF_STEP * down.round_trip_s && rate >= STEADY * down.first.sum;
+            if down.as_ref().is_some_and(is_own) {
+                self.alone = Some(here.carried.clone());
+            }
+            let own = down.map(|down| down.first.sum.max(rate));
             if let Some(carried) = own.filter(|carried| *carried < STEADY * most) {
                 return Answer::Drained { carried, hold_s };
             }
             let up_at = *self.up_at.get_or_insert(now);
-            if now.since(up_at) > self.up_again.unwrap_or(settles) && rate > 0.0 {
+            let is_alone = self.alone.as_ref().is_some_and(|alone| rate >= STEADY * alone.sum);
+            if now.since(up_at) > self.up_again.unwrap_or(settles) && rate > 0.0 && !is_alone {
                 self.up = Some(here);
             }
             return Answer::OnTarget { hold_s };
@@ -140,6 +152,7 @@ impl Queue {
                 parts.rescale(to);
             }
         }
+        self.alone.iter_mut().for_each(|alone| alone.rescale(to));
     }
 
     /// The standing queue shrinks with the measured one, and grows with it while the rate falls.
@@ -167,6 +180,8 @@ impl Queue {
             // The larger windows did not cause the queue: it is that of other senders.
             self.standing_s = self.standing_s.max(total.queue_s);
         }
+        let is_own = time * HALF_STEP >= 1.0 && rate * STEADY <= 1.0;
+        self.alone = is_own.then(|| up.carried.clone());
         self.up = pays.then(|| here.clone());
         self.up_again = match self.up_again {
             _ if pays => None,
@@ -192,6 +207,9 @@ impl Queue {
             // The flight has not been reduced yet, or the path changed.
             down = here;
         } else if time < HALF_STEP && rate >= time {
+            if rate >= STEADY {
+                self.alone = Some(here.carried.clone());
+            }
             down = Step { first: down.first, before: down.before, ..here };
         } else if now.since(down.since) >= settles {
             if rate < STEADY && rate < time {
