@@ -137,10 +137,10 @@ pub fn came_before(count: u64, bytes: u64, before: u64) -> bool {
     count > 0 && may_go_on(count, bytes, before)
 }
 
-/// Whether `count` losses within `bytes` sent may continue. Their rate is known only from them, so
+/// Whether `count` losses (or other memoryless events) within `bytes` sent may continue. Their rate is known only from them, so
 /// the probability that the next loss is further away than `since` is (bytes / (bytes +
 /// since))^count. For many losses it is e^-distances.
-fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
+pub(crate) fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
     let (bytes, since) = (bytes as f64, since as f64);
     since == 0.0 || count as f64 * (bytes / (bytes + since)).ln() >= UNLIKELY.ln()
 }

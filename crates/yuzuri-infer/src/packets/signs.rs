@@ -66,6 +66,9 @@ pub struct RoundSigns {
     pub announced: u32,
     /// Those with a smaller window.
     pub shrunk: u32,
+    /// Acknowledgements as in `late` that left the receiver later than any program takes to be
+    /// woken: at the receiver, where no queue delays them.
+    pub waited: u32,
     /// Acknowledgements of two or more full segments that came late: at the receiver not at once
     /// after the last of these, elsewhere with an RTT that shows a queue. A receiver acknowledges
     /// every second segment immediately (RFC 5681 section 4.2), unless its window would become
@@ -136,6 +139,7 @@ impl Default for RoundSigns {
             updates: 0,
             announced: 0,
             shrunk: 0,
+            waited: 0,
             late: 0,
             used_bytes: 0,
             window: 0,
@@ -385,9 +389,10 @@ impl SignObserver {
         *least_us = Some(least_us.map_or(us, |least_us| least_us.min(us)));
     }
 
-    /// An acknowledgement came late.
-    pub(super) fn late(&mut self) {
+    /// An acknowledgement came late; `waited`: it left the receiver so late.
+    pub(super) fn late(&mut self, waited: bool) {
         self.signs.late += 1;
+        self.signs.waited += u32::from(waited);
     }
 
     /// Records the outstanding data.

@@ -220,7 +220,7 @@ impl Half {
             }
             let several = answer.ack >= una + 2 * mss && blocks.is_empty();
             if several && self.is_late(there, now - sent_ns) {
-                self.signs.late();
+                self.signs.late(self.waited(there));
             }
             if let Some(stamp) = stamp
                 && now > sent_ns
@@ -260,6 +260,14 @@ impl Half {
         }
         let min_us = self.window_trace.min_rtt_us;
         min_us > 0 && rtt_ns / 1000 >= i64::from(min_us) + i64::from(significant_queue_us(min_us))
+    }
+
+    /// Whether an acknowledgement left the receiver as late as a queue would delay it.
+    fn waited(&self, there_ns: i64) -> bool {
+        let min_us = self.window_trace.min_rtt_us;
+        self.capture_point == CapturePoint::Receiver
+            && min_us > 0
+            && there_ns / 1000 >= i64::from(significant_queue_us(min_us))
     }
 
     /// Bytes that an acknowledgement shows to have arrived. Without selective ones each duplicate
