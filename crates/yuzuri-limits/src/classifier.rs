@@ -90,8 +90,7 @@ impl Classifier {
             .max(now.largest_window_bytes.unwrap_or(0));
         let initial_bytes = INITIAL_SEGMENTS * u64::from(now.mss_bytes);
         if now.acked_bytes > initial_bytes {
-            self.settled_window_bytes =
-                self.settled_window_bytes.max(now.receive_window_bytes.unwrap_or(0));
+            self.settled_window_bytes = self.settled_window_bytes.max(now.receive_window_bytes.unwrap_or(0));
         }
         self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
         let Some(last) = self.last else {
@@ -328,7 +327,9 @@ impl Classifier {
             } else {
                 Limit::ReceiverWindow
             }
-        } else if reads_at_once == Some(true) || (knows_largest && missing_bytes <= window_bytes / SAME_WINDOW) {
+        } else if reads_at_once == Some(true)
+            || (knows_largest && missing_bytes <= window_bytes / SAME_WINDOW)
+        {
             // It reads immediately: the delay is a queue on the path, which a larger window would
             // only lengthen.
             Limit::Path

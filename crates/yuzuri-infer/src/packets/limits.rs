@@ -410,7 +410,10 @@ impl<'a> LimitRules<'a> {
         }
         // A run that ends with a full segment may also come from a window.
         let steady = emptied && (near || part < ALL);
-        let large = part >= REFILLS && segments >= MIN_REFILL;
+        // No window ends a run before a segment is full. Nagle's algorithm may, but only with
+        // nothing outstanding.
+        let short = signs.ran_out == signs.runs && part < ALL;
+        let large = part >= REFILLS && (segments >= MIN_REFILL || short);
         let does = large && steady && is_distinct && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
     }
