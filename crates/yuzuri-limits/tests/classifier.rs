@@ -151,6 +151,23 @@ fn a_window_that_opens_without_an_ack_was_not_read_before() {
     assert_eq!(classified(&grows).0.share(Limit::SlowReader), 0.0);
 }
 
+/// Windows of 40,000 bytes that stay the same after some of 60,000, `after` this many bytes.
+#[test]
+fn a_window_below_that_of_a_receiver_that_knew_its_overhead_is_unread_data() {
+    let of = |after: u64| {
+        let at = |t: u64| Observation {
+            receive_window_bytes: Some(if t == 0 { 60_000 } else { 40_000 }),
+            begins: t == 0,
+            acked_bytes: after + t,
+            ..roomy(t)
+        };
+        classified(&(0..100).map(|n| at(n * 1000)).collect::<Vec<_>>()).0
+    };
+    assert!(of(100_000).share(Limit::SlowReader) > 0.9, "{:?}", of(100_000).ranked());
+    // Before full segments came, it may not have known how much of its buffer they take.
+    assert_eq!(of(1000).share(Limit::SlowReader), 0.0, "{:?}", of(1000).ranked());
+}
+
 #[test]
 fn of_two_full_windows_the_smaller_one_limits() {
     let both = |window| move |t| Observation { receive_window_bytes: Some(window), ..full_cwnd(t) };
@@ -182,6 +199,17 @@ fn an_idle_application_is_distinguished_from_a_full_send_buffer() {
     };
     assert_eq!(after(86_000).share(Limit::SendBuffer), 1.0);
     assert_eq!(after(20_000).share(Limit::Application), 1.0);
+    // Most polls find the data of a waiting writer in flight, until it is unlikely that the buffer
+    // still fills.
+    let polled: Vec<_> = (0..2000u64)
+        .map(|n| {
+            let memory = if n < 300 && n % 15 == 0 { 86_000 } else { 70_000 };
+            Observation { moment: Moment::Polled, ..sent(Some(memory), Some(87_040))(n * 10_000) }
+        })
+        .collect();
+    assert_eq!(classified(&polled[..300]).0.share(Limit::SendBuffer), 1.0);
+    let later = classified(&polled).0;
+    assert!(later.share(Limit::Application) > 0.7, "{:?}", later.ranked());
     // An observer that does not know the buffer's size cannot decide.
     assert_eq!(steady(sent(Some(20_000), None)), Limit::Unknown);
     assert_eq!(steady(sent(None, Some(87_040))), Limit::Unknown);

@@ -188,7 +188,10 @@ impl Sinks {
             let ended = worker.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             result = result.and(ended);
             if let (For::View(name), missed @ 1..) = (worker.what, worker.missing.all()) {
-                let _ = writeln!(std::io::stderr(), "yuzuri: {name} was too slow: {missed} records are not in it");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "yuzuri: {name} was too slow: {missed} records are not in it"
+                );
             }
         }
         result

@@ -152,6 +152,13 @@ impl Half {
         self.window_trace.handshake_rtt_us = Some(rtt_us);
     }
 
+    /// Where the capture is, if the handshake's times did not show it.
+    pub(super) fn captured_at(&mut self, capture_point: CapturePoint) {
+        if self.window_trace.handshake_rtt_us.is_none() {
+            self.settle_at(capture_point);
+        }
+    }
+
     /// Whether any data was sent.
     pub(super) fn has_data(&self) -> bool {
         self.window_trace.segments > 0

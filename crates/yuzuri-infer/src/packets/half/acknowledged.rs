@@ -151,7 +151,12 @@ impl Half {
 
     /// Determines the capture point from the delays, without a handshake.
     fn settle(&mut self) {
-        let Some(capture_point) = self.delays.capture_point() else { return };
+        if let Some(capture_point) = self.delays.capture_point() {
+            self.settle_at(capture_point);
+        }
+    }
+
+    pub(super) fn settle_at(&mut self, capture_point: CapturePoint) {
         self.capture_point = capture_point;
         if self.capture_point == CapturePoint::Sender {
             while let Some((answer, blocks)) = self.waiting.pop() {
