@@ -202,6 +202,9 @@ impl Half {
             self.acted_to = self.acted_to.max(answer.ack);
             self.last_acted_ns = now;
             self.acted_passed = (answer.at_ns, answer.pure);
+        } else if !blocks.is_empty() {
+            // It delivers data that was sent before the capture began.
+            self.acted_passed = (answer.at_ns, answer.pure);
         }
         if done.bytes > 0 {
             if let Some(after) = &mut self.after {
