@@ -98,10 +98,15 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
     // Some observers know where the ACKs come from.
     let seen = steady(|t| Observation { begins: false, reads_at_once: Some(true), ..late(t) });
     assert_eq!(seen, Limit::Path);
-    let larger = Observation { receive_window_bytes: Some(30 * 1448), ..late(0) };
-    let mut observations = vec![larger];
-    observations.extend((1..=30).map(|n| late(n * 1000)));
-    assert_eq!(classified(&observations).0.share(Limit::Unknown), 1.0);
+    let after_larger = |acked_bytes| {
+        let larger = Observation { receive_window_bytes: Some(30 * 1448), acked_bytes, ..late(0) };
+        let mut observations = vec![larger];
+        observations.extend((1..=30).map(|n| late(n * 1000)));
+        classified(&observations).0
+    };
+    assert_eq!(after_larger(0).share(Limit::Unknown), 1.0);
+    // Behind the path's queue no data would wait to be read.
+    assert_eq!(after_larger(1 << 20).share(Limit::SlowReader), 1.0);
 }
 
 /// For any observer, at each ACK or by polls, and from the middle: a program that does not read
@@ -306,6 +311,37 @@ fn few_losses_predict_the_next_one_less_than_many() {
         let (lasts, expected) = (lasts(losses), expected(losses as f64));
         assert!((lasts - expected).abs() < 0.05 * expected + 0.2, "{losses}: {lasts}, expected {expected}");
     }
+}
+
+/// Reduced from 80 segments, and once more on the way back, long ago.
+#[test]
+fn a_loss_on_the_way_back_does_not_end_what_the_first_one_does() {
+    let of = |time_us: u64, cwnd: u32, prior: u32| Observation {
+        cwnd_segments: cwnd,
+        in_flight_segments: cwnd,
+        prior_cwnd_segments: Some(prior),
+        acked_bytes: time_us,
+        ..full_cwnd(time_us)
+    };
+    let reduced = |time_us, cwnd, prior| Observation {
+        reduction: Some(Reduction::Path),
+        moment: Moment::Processing,
+        ..of(time_us, cwnd, prior)
+    };
+    let last = |cwnd| {
+        let observations = [
+            of(0, 80, 0),
+            reduced(1000, 80, 80),
+            of(2000, 41, 80),
+            reduced(3000, 41, 41),
+            of(10_000_000, 42, 41),
+            of(10_001_000, cwnd, 41),
+            of(10_002_000, cwnd, 41),
+        ];
+        classified(&observations).1.last().map(|stretch| stretch.limit)
+    };
+    assert_eq!(last(60), Some(Limit::Loss));
+    assert_eq!(last(80), Some(Limit::CongestionAvoidance));
 }
 
 #[test]
