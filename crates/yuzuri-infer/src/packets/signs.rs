@@ -252,6 +252,9 @@ pub(super) struct SignObserver {
     first_passage_ns: Option<i64>,
     /// The least time from an acknowledgement to the data sent in response: none at the sender.
     least_back_ns: Option<i64>,
+    /// The least time between full segments that were sent together: away from the sender, what the
+    /// path takes for one.
+    least_spacing_ns: Option<i64>,
     done: Vec<RoundSigns>,
 }
 
@@ -276,14 +279,21 @@ impl SignObserver {
         let continues = self
             .run
             .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
+        if let Some(run) = self.run.filter(|_| continues && segment.payload_bytes >= mss) {
+            let spacing_ns =
+                (now - run.last_ns) / i64::from(segment.payload_bytes.div_ceil(mss.max(1)).max(1));
+            let least_ns = self.least_spacing_ns.get_or_insert(spacing_ns);
+            *least_ns = spacing_ns.clamp(0, (*least_ns).max(0));
+        }
         if !continues {
             self.close_run();
             let after_ns = now - acted_ns;
             let seen_least_ns = self.least_back_ns.map_or(after_ns, |least| least.min(after_ns));
             self.least_back_ns = Some(seen_least_ns);
-            // A program with its own rhythm never follows them. The handshake's segments are small,
-            // and pass sooner.
-            let least_ns = handshake_ns.map_or(seen_least_ns, |ns| seen_least_ns.min(ns));
+            // A program with its own rhythm never follows them. The handshake's segments are small:
+            // one with data takes the path's time for a segment longer.
+            let takes_ns = self.least_spacing_ns.unwrap_or(0);
+            let least_ns = handshake_ns.map_or(seen_least_ns, |ns| seen_least_ns.min(ns + takes_ns));
             let least_ns = if near { 0 } else { least_ns };
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
             let undrawn = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
