@@ -329,9 +329,9 @@ fn a_clocked_sender_is_distinguished_from_an_evenly_spaced_window() {
     assert!(own_rate == 0.0, "{:?}", window.ranked());
 }
 
-/// Pairs each 5 ms, seen behind their sender's device, which holds each for 12 ms, of a flow without
-/// its beginning. Their acknowledgements come 20 ms later. `own`: the network card fills in the
-/// checksums of this end.
+/// Pairs each 5 ms, seen behind their sender's device, which holds each for 12 ms, of a flow
+/// without its beginning. Their acknowledgements come 20 ms later. `own`: the network card fills in
+/// the checksums of this end.
 fn pairs_behind_the_device(own: Option<End>) -> LimitTimes {
     let mut segments = Vec::new();
     let mut stamped = |time_ns: i64, from: End, seq: u32, ack: u32, bytes: u32, stamps: (i64, i64)| {

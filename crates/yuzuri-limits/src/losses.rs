@@ -85,8 +85,8 @@ impl Losses {
         }
     }
 
-    /// Whether the window is smaller than before a reduction that it has not grown back from; `None`
-    /// if none was observed and none is known.
+    /// Whether the window is smaller than before a reduction that it has not grown back from;
+    /// `None` if none was observed and none is known.
     fn is_smaller(&self, seen: &Observation) -> Option<bool> {
         let known = seen.prior_cwnd_segments.is_some() || self.by.is_some();
         let from_segments = self.from_segments.max(seen.prior_cwnd_segments.unwrap_or(0));
@@ -130,9 +130,9 @@ pub fn came_before(count: u64, bytes: u64, before: u64) -> bool {
     count > 0 && may_go_on(count, bytes, before)
 }
 
-/// Whether `count` losses (or other memoryless events) within `bytes` sent may continue. Their rate is known only from them, so
-/// the probability that the next loss is further away than `since` is (bytes / (bytes +
-/// since))^count. For many losses it is e^-distances.
+/// Whether `count` losses (or other memoryless events) within `bytes` sent may continue. Their rate
+/// is known only from them, so the probability that the next loss is further away than `since` is
+/// (bytes / (bytes + since))^count. For many losses it is e^-distances.
 pub(crate) fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
     let (bytes, since) = (bytes as f64, since as f64);
     since == 0.0 || count as f64 * (bytes / (bytes + since)).ln() >= UNLIKELY.ln()
