@@ -30,10 +30,20 @@ impl UsageError {
     }
 }
 
+/// Prints a line to standard error like `eprintln!`, but without a panic if its reader has stopped
+/// (`yuzuri watch --record FILE 2>&1 | head`): what the program does goes on.
+#[macro_export]
+macro_rules! note {
+    ($($text:tt)*) => {{
+        use ::std::io::Write as _;
+        let _ = ::std::writeln!(::std::io::stderr(), $($text)*);
+    }};
+}
+
 /// Prints the error to standard error and returns the exit code for `main`: 2 for a [`UsageError`],
 /// else 1.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
-    eprintln!("{program}: {}", in_one_line(error));
+    note!("{program}: {}", in_one_line(error));
     if chain(error).any(|cause| cause.is::<UsageError>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 

@@ -129,7 +129,7 @@ fn listener(as_json: bool, quiet: bool) -> Live {
             // A closed output is reported at the end.
             let _ = json::line(flow, false).map(|line| print(&line));
         } else if !quiet {
-            eprintln!("{}", table::news(&flow));
+            yuzuri_exit::note!("{}", table::news(&flow));
         }
     })
 }
@@ -206,7 +206,7 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         tables.finish()?;
     }
     if graphs.is_some_and(|graphs| graphs.graphs() == 0) {
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri-identify: --xplot: no flow of a capture had enough data for a graph (--all includes \
              smaller flows)"
         );
@@ -218,7 +218,7 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
     }
     if stopped(&stop) {
         let all = plan.entries.len();
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri-identify: stopped; {} of {all} files were read to their end",
             totals.files + totals.others
         );

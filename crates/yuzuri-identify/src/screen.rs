@@ -49,7 +49,7 @@ impl Screen {
 
     /// Prints a line above the bar.
     pub fn line(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| yuzuri_exit::note!("{text}"));
     }
 }
 

@@ -5,7 +5,7 @@ mod made_up;
 
 use made_up::{ACK, SYN, segment};
 use proptest::prelude::*;
-use yuzuri_capture::{End, FlowSlot, Segment};
+use yuzuri_capture::{Checksum, End, FlowSlot, Segment};
 use yuzuri_infer::packets::{Ended, PacketLimits, RoundSigns, Tracker};
 use yuzuri_limits::{Limit, LimitTimes};
 
@@ -249,9 +249,12 @@ fn a_steady_window_is_a_small_buffers_only_if_its_acknowledgements_do_not_wait()
     for at_sender in [false, true] {
         let prompt = steady_window(at_sender, MS, 0);
         assert!(prompt.share(Limit::ReceiverWindow) > 0.8, "{at_sender}: {:?}", prompt.ranked());
-        let waits = steady_window(at_sender, 6 * MS, 5 * MS);
-        assert!(waits.share(Limit::Unknown) > 0.9, "{at_sender}: {:?}", waits.ranked());
     }
+    // Away from the receiver they may wait in a queue.
+    let waits = steady_window(true, 6 * MS, 5 * MS);
+    assert!(waits.share(Limit::Unknown) > 0.9, "{:?}", waits.ranked());
+    let waits = steady_window(false, 6 * MS, 5 * MS);
+    assert!(waits.share(Limit::SlowReader) > 0.9, "{:?}", waits.ranked());
     // Spread over the round trip, a program that reads each 6 ms would look the same away from it.
     let near = steady_window(false, 6 * MS, 0);
     assert!(near.share(Limit::ReceiverWindow) > 0.8, "{:?}", near.ranked());
@@ -324,6 +327,59 @@ fn a_clocked_sender_is_distinguished_from_an_evenly_spaced_window() {
     let window = pairs_at_the_receiver(false);
     let own_rate = window.share(Limit::SenderRate) + window.share(Limit::Pacing);
     assert!(own_rate == 0.0, "{:?}", window.ranked());
+}
+
+/// Pairs each 5 ms, seen behind their sender's device, which holds each for 12 ms, of a flow
+/// without its beginning. Their acknowledgements come 20 ms later. `own`: the network card fills in
+/// the checksums of this end.
+fn pairs_behind_the_device(own: Option<End>) -> LimitTimes {
+    let mut segments = Vec::new();
+    let mut stamped = |time_ns: i64, from: End, seq: u32, ack: u32, bytes: u32, stamps: (i64, i64)| {
+        let mut segment = segment(time_ns, from, ACK, seq, ack, bytes);
+        segment.options.timestamps = Some(((stamps.0 / MS) as u32, (stamps.1 / MS) as u32));
+        if own == Some(from) {
+            segment.checksum = Checksum::Partial;
+        }
+        segments.push(segment);
+    };
+    for run in 7..600i64 {
+        let (at, seq) = (run * 5 * MS, 1 + run as u32 * 2000);
+        let sent = at - 12 * MS;
+        // The last acknowledgement that had come by then.
+        let echo = (run - 7) * 5 * MS + 20 * MS;
+        stamped(at, NEAR, seq, 1, 1000, (sent, echo));
+        stamped(at + 100_000, NEAR, seq + 1000, 1, 1000, (sent, echo));
+        stamped(at + 20 * MS, FAR, 1, seq + 2000, 0, (at + 20 * MS, sent));
+    }
+    shares_of(segments)
+}
+
+#[test]
+fn checksums_that_a_network_card_fills_in_show_whose_device_it_is() {
+    let unknown = pairs_behind_the_device(None);
+    assert_eq!(unknown.share(Limit::OwnDevice), 0.0, "the path, as far as is known: {:?}", unknown.ranked());
+    let near = pairs_behind_the_device(Some(NEAR));
+    assert!(near.share(Limit::OwnDevice) > 0.9, "{:?}", near.ranked());
+    let far = pairs_behind_the_device(Some(FAR));
+    assert_eq!(far.share(Limit::OwnDevice), 0.0, "{:?}", far.ranked());
+}
+
+/// Writes of 900 bytes to a small send buffer, with a full segment of 1000: an acknowledgement of
+/// two makes room for two more.
+#[test]
+fn short_segments_that_acknowledgements_draw_are_a_small_send_buffers() {
+    let mut segments = Vec::new();
+    for run in 0..400u32 {
+        // Two runs are in flight.
+        let (at, seq) =
+            (21 * MS + i64::from(run / 2) * 20 * MS + i64::from(run % 2) * 4 * MS, 1000 + run * 1800);
+        segments.push(segment(at, NEAR, ACK | PSH, seq, 1, 900));
+        segments.push(segment(at + 10_000, NEAR, ACK | PSH, seq + 900, 1, 900));
+        segments.push(segment(at + 20 * MS - 10_000, FAR, ACK, 1, seq + 1800, 0));
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let times = shares(&classified(65_535, segments));
+    assert!(times.share(Limit::SendBuffer) > 0.9, "{:?}", times.ranked());
 }
 
 /// Pairs each 8 ms with a round trip of 19 ms, seen at their sender: no interval deviates from any

@@ -249,7 +249,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let document = read(&args.common)?;
             let fields: Vec<String> = document.sweep().keys().cloned().collect();
             if !fields.is_empty() {
-                eprintln!(
+                yuzuri_exit::note!(
                     "yuzuri-lab: this run ignores the variations of {}; `yuzuri lab sweep` runs them all",
                     fields.join(", ")
                 );
@@ -356,12 +356,12 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             let text = names.join("\n") + "\n";
             unwritten = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
         }
-        eprintln!(
+        yuzuri_exit::note!(
             "demo: {} terminals, each in a network namespace: {} ...",
             names.len(),
             names.first().unwrap_or(&"")
         );
-        eprintln!("demo: without sharing for {} s", args.half);
+        yuzuri_exit::note!("demo: without sharing for {} s", args.half);
     };
     let mut announced = false;
     let mut progress = |seconds: f64| {
@@ -369,8 +369,8 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             announced = true;
             let by = if args.access_point { " by the access point" } else { "" };
             match args.endless {
-                true => eprintln!("demo: sharing{by} until Ctrl-C"),
-                false => eprintln!("demo: sharing{by} for {} s", args.half),
+                true => yuzuri_exit::note!("demo: sharing{by} until Ctrl-C"),
+                false => yuzuri_exit::note!("demo: sharing{by} for {} s", args.half),
             }
         }
     };
@@ -478,7 +478,7 @@ fn runs(
                 "no run name contains any of: {}; {planned} runs are planned, and `yuzuri lab list` shows their names",
                 only.join(", ")
             ),
-            selected => eprintln!("yuzuri-lab: {selected} of {planned} runs selected"),
+            selected => yuzuri_exit::note!("yuzuri-lab: {selected} of {planned} runs selected"),
         }
     }
     if clock == Clock::Simulated {
@@ -493,13 +493,16 @@ fn runs(
     if clock == Clock::Real {
         let cleaned = net::clean()?;
         if !cleaned.namespaces.is_empty() {
-            eprintln!("yuzuri-lab: removed {} namespaces that a killed run left", cleaned.namespaces.len());
+            yuzuri_exit::note!(
+                "yuzuri-lab: removed {} namespaces that a killed run left",
+                cleaned.namespaces.len()
+            );
         }
     }
     let (todo, finished): (Vec<Planned>, Vec<Planned>) =
         all.into_iter().partition(|p| again || p.state() != State::Finished);
     if !finished.is_empty() {
-        eprintln!("yuzuri-lab: {} runs are finished and not repeated", finished.len());
+        yuzuri_exit::note!("yuzuri-lab: {} runs are finished and not repeated", finished.len());
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let jobs = jobs.unwrap_or(if clock == Clock::Real { cores / 2 } else { cores }).max(1);
@@ -517,16 +520,17 @@ fn runs(
     let outcome = batch::execute(&todo, executor, jobs, &stop, &|event| screen.show(&event));
     screen.clear();
     for (name, error) in &outcome.failed {
-        eprintln!("yuzuri-lab: {name}: {error}");
+        yuzuri_exit::note!("yuzuri-lab: {name}: {error}");
     }
     if outcome.invalid > 0 {
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri-lab: {} of {} runs are NOT VALID (their run.json says why); the next sweep repeats them",
-            outcome.invalid, outcome.done
+            outcome.invalid,
+            outcome.done
         );
     }
     if outcome.stopped {
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri-lab: stopped; {} of {} runs are finished and kept in {}",
             outcome.done + finished.len(),
             todo.len() + finished.len(),

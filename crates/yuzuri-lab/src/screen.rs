@@ -41,7 +41,7 @@ impl Screen {
                     eprint!("\r\x1b[K{text}");
                     let _ = std::io::stderr().flush();
                 } else {
-                    eprintln!("yuzuri-lab: {text}");
+                    yuzuri_exit::note!("yuzuri-lab: {text}");
                 }
             }
             Event::Done(planned, record) => {

@@ -1,6 +1,7 @@
 //! Whether a writer waits for room in the send buffer, for observers without SOCK_NOSPACE.
 
 use crate::Observation;
+use crate::losses::may_go_on;
 
 /// A writer that waits for room is woken once a third of the send buffer is free
 /// (`sk_stream_min_wspace`).
@@ -26,17 +27,33 @@ enum PreviousState {
     Unseen,
 }
 
+/// The number of observations from which it is known how often a buffer is full.
+const REMEMBERED: u64 = 200;
+
 /// Follows the memory of the send queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
     was: PreviousState,
     since_us: u64,
     observations: u32,
+    /// Observations of a full buffer, of how many they are up to the last one, and how many came
+    /// after it. While a waiting writer's data is in flight, most polls find the buffer partly
+    /// empty.
+    full: u64,
+    until_full: u64,
+    since_full: u64,
 }
 
 impl Default for Buffer {
     fn default() -> Self {
-        Buffer { was: PreviousState::Unseen, since_us: 0, observations: 0 }
+        Buffer {
+            was: PreviousState::Unseen,
+            since_us: 0,
+            observations: 0,
+            full: 0,
+            until_full: 0,
+            since_full: 0,
+        }
     }
 }
 
@@ -46,10 +63,22 @@ impl Buffer {
             *self = Buffer::default();
             return;
         };
+        self.since_full += 1;
         // A segment's memory is nearly twice its data.
         let is = if memory_bytes + 2 * u64::from(now.mss_bytes) >= buffer_bytes {
+            self.until_full += self.since_full;
+            self.since_full = 0;
+            self.full += 1;
+            if self.until_full > REMEMBERED {
+                self.full = (self.full * REMEMBERED).div_ceil(self.until_full);
+                self.until_full = REMEMBERED;
+            }
             PreviousState::Full
         } else if memory_bytes < wakes_writer_below(buffer_bytes) {
+            if self.was == PreviousState::Woken && self.observations == 1 {
+                // The writer was woken and has not written: it does not wait for room.
+                (self.full, self.until_full, self.since_full) = (0, 0, 0);
+            }
             PreviousState::Woken
         } else if self.observations == 0 {
             PreviousState::Unseen
@@ -57,7 +86,7 @@ impl Buffer {
             self.observations = self.observations.saturating_add(1);
             return;
         };
-        *self = Buffer { was: is, since_us: now.time_us, observations: 1 };
+        *self = Buffer { was: is, since_us: now.time_us, observations: 1, ..*self };
     }
 
     /// Whether the writer waits.
@@ -65,11 +94,17 @@ impl Buffer {
         let rtt_us = u64::from(now.srtt_us?) + 4 * u64::from(now.rttvar_us);
         let long = self.observations > OBSERVATIONS
             && now.time_us.saturating_sub(self.since_us) > ROUND_TRIPS * rtt_us;
+        // A single full buffer does not show how often it is full. Of one that was full more often,
+        // polls in step with the round trip may see nothing but the time in between.
+        let fills = match self.full {
+            0 | 1 => Some(false),
+            full => may_go_on(full, self.until_full, self.since_full).then_some(true),
+        };
         match self.was {
             // Between both states for longer than a waiting writer leaves it there.
-            _ if long => Some(false),
+            _ if long => fills,
             PreviousState::Full => Some(true),
-            PreviousState::Woken => Some(false),
+            PreviousState::Woken => fills,
             PreviousState::Unseen => None,
         }
     }

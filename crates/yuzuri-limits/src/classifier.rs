@@ -29,6 +29,10 @@ const MAX_TSO_BYTES: u64 = 65_536;
 /// (`tcp_cleanup_rbuf`): half of it had not been read. A receiver that reads immediately never gets
 /// there. One that did counts as slow for this many round trips.
 const OPENED_ROUND_TRIPS: u64 = 16;
+/// A window is still the same if at most this part of it is missing.
+const SAME_WINDOW: u64 = 8;
+/// Segments that an acknowledgement covers (RFC 5681 section 4.2).
+const ACKNOWLEDGED_SEGMENTS: u64 = 2;
 /// The initial window (RFC 6928), segments.
 const INITIAL_SEGMENTS: u64 = 10;
 /// A timer fires within this time if data is unacknowledged (`TCP_RTO_MIN` and a delayed ACK, with
@@ -46,6 +50,9 @@ pub struct Classifier {
     /// The retransmission timeout at the latest observation that had an RTT.
     rto_us: Option<u64>,
     largest_window_bytes: u64,
+    /// The largest window that was observed once the receiver had received full segments: it knew
+    /// their overhead, which determines how much of its buffer becomes window.
+    settled_window_bytes: u64,
     /// The sender was observed from its beginning: the largest window seen is the largest ever.
     saw_begin: bool,
     largest_memory_bytes: u64,
@@ -81,12 +88,15 @@ impl Classifier {
         self.largest_window_bytes = (self.largest_window_bytes)
             .max(now.receive_window_bytes.unwrap_or(0))
             .max(now.largest_window_bytes.unwrap_or(0));
+        let initial_bytes = INITIAL_SEGMENTS * u64::from(now.mss_bytes);
+        if now.acked_bytes > initial_bytes {
+            self.settled_window_bytes = self.settled_window_bytes.max(now.receive_window_bytes.unwrap_or(0));
+        }
         self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
         let Some(last) = self.last else {
             self.buffer.add(now);
             self.remember(now);
             // Before an initial window was acknowledged, no window can have been larger.
-            let initial_bytes = INITIAL_SEGMENTS * u64::from(now.mss_bytes);
             self.saw_begin = now.begins || now.acked_bytes <= initial_bytes;
             self.losses.begin(now);
             self.losses.add(now, now);
@@ -301,7 +311,13 @@ impl Classifier {
         let by_windows = by_windows.filter(|at_once| !at_once || !seen.answers_wait());
         let reads_at_once = seen.reads_at_once.or(by_windows);
         let late = reads_at_once == Some(false);
-        if window_bytes == 0 || missing_bytes > window_bytes || opened || late {
+        // The overhead of other segments than at first explains half of a window. From then on only
+        // unread data makes it smaller: more than the acknowledged segments, which the program may
+        // not have read yet, and than rounding.
+        let unread_bytes = self.settled_window_bytes.saturating_sub(window_bytes);
+        let acknowledged_bytes = ACKNOWLEDGED_SEGMENTS * u64::from(seen.mss_bytes);
+        let unread = unread_bytes > window_bytes / SAME_WINDOW + acknowledged_bytes;
+        if window_bytes == 0 || missing_bytes > window_bytes || unread || opened || late {
             Limit::SlowReader
         } else if !waits {
             // Its acknowledgements soon show whether its program reads immediately.
@@ -311,7 +327,9 @@ impl Classifier {
             } else {
                 Limit::ReceiverWindow
             }
-        } else if reads_at_once == Some(true) || (knows_largest && missing_bytes <= window_bytes / 8) {
+        } else if reads_at_once == Some(true)
+            || (knows_largest && missing_bytes <= window_bytes / SAME_WINDOW)
+        {
             // It reads immediately: the delay is a queue on the path, which a larger window would
             // only lengthen.
             Limit::Path

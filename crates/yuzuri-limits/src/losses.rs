@@ -6,14 +6,6 @@ use crate::{Observation, Reduction};
 /// probability, they no longer hold the window.
 const UNLIKELY: f64 = 0.01;
 
-/// What reduced the window last.
-#[derive(Clone, Copy, Debug)]
-struct Reduced {
-    /// The window before it, segments; 0 once the window has grown back.
-    from_segments: u32,
-    by: Reduction,
-}
-
 /// Whether a reduction holds the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
@@ -38,7 +30,11 @@ struct Past {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     past: Option<Past>,
-    last: Option<Reduced>,
+    /// The cause of the last reduction.
+    by: Option<Reduction>,
+    /// The largest window that was reduced and has not grown back since, segments: a further loss
+    /// on the way back does not end what the first one does.
+    from_segments: u32,
     /// Bytes sent at the first observation, and at the latest reduction.
     first_bytes: u64,
     latest_bytes: u64,
@@ -57,20 +53,20 @@ impl Losses {
 
     /// The cause of the last reduction.
     pub(crate) fn by(&self) -> Option<Reduction> {
-        self.last.map(|last| last.by)
+        self.by
     }
 
     pub(crate) fn add(&mut self, last: &Observation, now: &Observation) {
         match now.reduction {
             Some(Reduction::Undone) => {
-                self.last = None;
+                (self.by, self.from_segments) = (None, 0);
                 self.count = self.count.saturating_sub(1);
             }
             Some(by) => {
                 // A timeout has already collapsed the window when it is reported; other reductions
                 // have not.
-                let from_segments = now.cwnd_segments.max(last.cwnd_segments);
-                self.last = Some(Reduced { from_segments, by });
+                self.by = Some(by);
+                self.from_segments = self.from_segments.max(now.cwnd_segments).max(last.cwnd_segments);
                 // Further losses from the same flight belong to the same event (RFC 6582's
                 // `recover`).
                 if self.count == 0 || now.acked_bytes >= self.latest_bytes {
@@ -79,25 +75,22 @@ impl Losses {
                 }
             }
             None => {
-                if let Some(reduced) = self.last.as_mut()
-                    && now.cwnd_segments >= reduced.from_segments
-                {
+                self.from_segments = self.from_segments.max(now.prior_cwnd_segments.unwrap_or(0));
+                if now.cwnd_segments >= self.from_segments {
                     // The window has grown back: if it shrinks again without a reduction, no loss
                     // is the cause.
-                    reduced.from_segments = 0;
+                    self.from_segments = 0;
                 }
             }
         }
     }
 
-    /// Whether the window is smaller than before the last reduction; `None` if none was observed
-    /// and none is known.
+    /// Whether the window is smaller than before a reduction that it has not grown back from;
+    /// `None` if none was observed and none is known.
     fn is_smaller(&self, seen: &Observation) -> Option<bool> {
-        match (seen.prior_cwnd_segments, self.last) {
-            (Some(prior), _) => Some(seen.cwnd_segments < prior),
-            (None, Some(reduced)) => Some(seen.cwnd_segments < reduced.from_segments),
-            (None, None) => None,
-        }
+        let known = seen.prior_cwnd_segments.is_some() || self.by.is_some();
+        let from_segments = self.from_segments.max(seen.prior_cwnd_segments.unwrap_or(0));
+        known.then_some(seen.cwnd_segments < from_segments)
     }
 
     /// Whether reductions continue at their previous rate: then the window would be larger without
@@ -137,10 +130,10 @@ pub fn came_before(count: u64, bytes: u64, before: u64) -> bool {
     count > 0 && may_go_on(count, bytes, before)
 }
 
-/// Whether `count` losses within `bytes` sent may continue. Their rate is known only from them, so
-/// the probability that the next loss is further away than `since` is (bytes / (bytes +
-/// since))^count. For many losses it is e^-distances.
-fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
+/// Whether `count` losses (or other memoryless events) within `bytes` sent may continue. Their rate
+/// is known only from them, so the probability that the next loss is further away than `since` is
+/// (bytes / (bytes + since))^count. For many losses it is e^-distances.
+pub(crate) fn may_go_on(count: u64, bytes: u64, since: u64) -> bool {
     let (bytes, since) = (bytes as f64, since as f64);
     since == 0.0 || count as f64 * (bytes / (bytes + since)).ln() >= UNLIKELY.ln()
 }

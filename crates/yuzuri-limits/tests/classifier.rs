@@ -98,10 +98,15 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
     // Some observers know where the ACKs come from.
     let seen = steady(|t| Observation { begins: false, reads_at_once: Some(true), ..late(t) });
     assert_eq!(seen, Limit::Path);
-    let larger = Observation { receive_window_bytes: Some(30 * 1448), ..late(0) };
-    let mut observations = vec![larger];
-    observations.extend((1..=30).map(|n| late(n * 1000)));
-    assert_eq!(classified(&observations).0.share(Limit::Unknown), 1.0);
+    let after_larger = |acked_bytes| {
+        let larger = Observation { receive_window_bytes: Some(30 * 1448), acked_bytes, ..late(0) };
+        let mut observations = vec![larger];
+        observations.extend((1..=30).map(|n| late(n * 1000)));
+        classified(&observations).0
+    };
+    assert_eq!(after_larger(0).share(Limit::Unknown), 1.0);
+    // Behind the path's queue no data would wait to be read.
+    assert_eq!(after_larger(1 << 20).share(Limit::SlowReader), 1.0);
 }
 
 /// For any observer, at each ACK or by polls, and from the middle: a program that does not read
@@ -151,6 +156,23 @@ fn a_window_that_opens_without_an_ack_was_not_read_before() {
     assert_eq!(classified(&grows).0.share(Limit::SlowReader), 0.0);
 }
 
+/// Windows of 40,000 bytes that stay the same after some of 60,000, `after` this many bytes.
+#[test]
+fn a_window_below_that_of_a_receiver_that_knew_its_overhead_is_unread_data() {
+    let of = |after: u64| {
+        let at = |t: u64| Observation {
+            receive_window_bytes: Some(if t == 0 { 60_000 } else { 40_000 }),
+            begins: t == 0,
+            acked_bytes: after + t,
+            ..roomy(t)
+        };
+        classified(&(0..100).map(|n| at(n * 1000)).collect::<Vec<_>>()).0
+    };
+    assert!(of(100_000).share(Limit::SlowReader) > 0.9, "{:?}", of(100_000).ranked());
+    // Before full segments came, it may not have known how much of its buffer they take.
+    assert_eq!(of(1000).share(Limit::SlowReader), 0.0, "{:?}", of(1000).ranked());
+}
+
 #[test]
 fn of_two_full_windows_the_smaller_one_limits() {
     let both = |window| move |t| Observation { receive_window_bytes: Some(window), ..full_cwnd(t) };
@@ -182,6 +204,24 @@ fn an_idle_application_is_distinguished_from_a_full_send_buffer() {
     };
     assert_eq!(after(86_000).share(Limit::SendBuffer), 1.0);
     assert_eq!(after(20_000).share(Limit::Application), 1.0);
+    // Most polls find the data of a waiting writer in flight, until it is unlikely that the buffer
+    // still fills.
+    let polled: Vec<_> = (0..2000u64)
+        .map(|n| {
+            let memory = if n < 300 && n % 15 == 0 { 86_000 } else { 70_000 };
+            Observation { moment: Moment::Polled, ..sent(Some(memory), Some(87_040))(n * 10_000) }
+        })
+        .collect();
+    assert_eq!(classified(&polled[..300]).0.share(Limit::SendBuffer), 1.0);
+    let later = classified(&polled).0;
+    assert!(later.share(Limit::Unknown) > 0.7, "{:?}", later.ranked());
+    // It is the application's once the writer was woken and did not write.
+    let idle = |n: u64| Observation {
+        moment: Moment::Polled,
+        ..sent(Some(20_000), Some(87_040))((2000 + n) * 10_000)
+    };
+    let idle = classified(&polled.into_iter().chain((0..2000).map(idle)).collect::<Vec<_>>()).0;
+    assert!(idle.share(Limit::Application) > 0.45, "{:?}", idle.ranked());
     // An observer that does not know the buffer's size cannot decide.
     assert_eq!(steady(sent(Some(20_000), None)), Limit::Unknown);
     assert_eq!(steady(sent(None, Some(87_040))), Limit::Unknown);
@@ -278,6 +318,37 @@ fn few_losses_predict_the_next_one_less_than_many() {
         let (lasts, expected) = (lasts(losses), expected(losses as f64));
         assert!((lasts - expected).abs() < 0.05 * expected + 0.2, "{losses}: {lasts}, expected {expected}");
     }
+}
+
+/// Reduced from 80 segments, and once more on the way back, long ago.
+#[test]
+fn a_loss_on_the_way_back_does_not_end_what_the_first_one_does() {
+    let of = |time_us: u64, cwnd: u32, prior: u32| Observation {
+        cwnd_segments: cwnd,
+        in_flight_segments: cwnd,
+        prior_cwnd_segments: Some(prior),
+        acked_bytes: time_us,
+        ..full_cwnd(time_us)
+    };
+    let reduced = |time_us, cwnd, prior| Observation {
+        reduction: Some(Reduction::Path),
+        moment: Moment::Processing,
+        ..of(time_us, cwnd, prior)
+    };
+    let last = |cwnd| {
+        let observations = [
+            of(0, 80, 0),
+            reduced(1000, 80, 80),
+            of(2000, 41, 80),
+            reduced(3000, 41, 41),
+            of(10_000_000, 42, 41),
+            of(10_001_000, cwnd, 41),
+            of(10_002_000, cwnd, 41),
+        ];
+        classified(&observations).1.last().map(|stretch| stretch.limit)
+    };
+    assert_eq!(last(60), Some(Limit::Loss));
+    assert_eq!(last(80), Some(Limit::CongestionAvoidance));
 }
 
 #[test]

@@ -5,14 +5,14 @@
 
 use crate::relay::tun;
 use crate::{Net, Side, run};
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,23 @@ impl Path {
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
     pub fn new(net: &Net, there: Way, back: Way, seed: u64) -> anyhow::Result<Path> {
+        Path::between(net, there, back, seed, false)
+    }
+
+    /// The same behind network cards that fill in checksums, as nearly all do: in captures on their
+    /// hosts they are incomplete.
+    ///
+    /// # Errors
+    /// As [`Path::new`].
+    pub fn behind_cards(net: &Net, there: Way, back: Way, seed: u64) -> anyhow::Result<Path> {
+        Path::between(net, there, back, seed, true)
+    }
+
+    fn between(net: &Net, there: Way, back: Way, seed: u64, cards: bool) -> anyhow::Result<Path> {
         let tuns = [tun(net, Side::A, "path", 79)?, tun(net, Side::B, "path", 79)?];
+        if cards {
+            tuns.iter().try_for_each(leave_sums_incomplete)?;
+        }
         // Packets as on a wire, as on the veth pair.
         for side in [Side::A, Side::B] {
             let name = net.name(side);
@@ -98,6 +114,48 @@ impl Line {
     }
 }
 
+/// Lets the kernel leave TCP checksums to the device (`NETIF_F_HW_CSUM`).
+fn leave_sums_incomplete(tun: &File) -> anyhow::Result<()> {
+    // SAFETY: the descriptor is open, and the argument is a number.
+    let result = unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::TUN_F_CSUM) };
+    if result < 0 {
+        bail!("leaving checksums to a TUN device: {}", std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The Internet checksum's sum of 16-bit words (RFC 1071), folded.
+fn sum(bytes: &[u8], from: u32) -> u16 {
+    let mut sum = from;
+    for pair in bytes.chunks(2) {
+        sum += u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// Completes a TCP checksum that has only the sum of the pseudo-header, as a network card does.
+fn complete_sum(packet: &mut [u8]) {
+    // IPv4, or IPv6 without extension headers.
+    let (addresses, header, protocol) = match packet.first().map(|first| (first >> 4, first & 15)) {
+        Some((4, words)) => (12..20, usize::from(words) * 4, packet.get(9).copied()),
+        Some((6, _)) => (8..40, 40, packet.get(6).copied()),
+        _ => return,
+    };
+    if protocol != Some(6) {
+        return;
+    }
+    let Some(length) = packet.len().checked_sub(header).filter(|length| *length >= 20) else { return };
+    let pseudo = sum(&packet[addresses], 6 + length as u32);
+    let at = header + 16;
+    if packet[at..at + 2] == pseudo.to_be_bytes() {
+        let whole = !sum(&packet[header..], 0);
+        packet[at..at + 2].copy_from_slice(&whole.to_be_bytes());
+    }
+}
+
 /// Gives the thread precedence over all programs, where the kernel permits it: a network does not
 /// wait for the hosts at its ends to have a processor free.
 fn hurry() {
@@ -137,6 +195,7 @@ fn carry(mut tuns: [File; 2], ways: [Way; 2], seed: u64, stopped: &OwnedFd) {
                 random ^= random >> 7;
                 random ^= random << 17;
                 let chance = (random >> 11) as f64 / (1u64 << 53) as f64;
+                complete_sum(&mut buffer[..length]);
                 lines[from].enter(&buffer[..length], Instant::now(), chance);
             }
             let now = Instant::now();

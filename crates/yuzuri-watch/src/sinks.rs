@@ -7,6 +7,7 @@
 //! (page, screen, lines) could not show are not a loss of the observation: that interface counts
 //! them separately.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -187,7 +188,10 @@ impl Sinks {
             let ended = worker.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             result = result.and(ended);
             if let (For::View(name), missed @ 1..) = (worker.what, worker.missing.all()) {
-                eprintln!("yuzuri: {name} was too slow: {missed} records are not in it");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "yuzuri: {name} was too slow: {missed} records are not in it"
+                );
             }
         }
         result

@@ -119,7 +119,7 @@ pub fn run(args: ApArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn say(what: &str) {
-    eprintln!("yuzuri ap: {what}");
+    yuzuri_exit::note!("yuzuri ap: {what}");
 }
 
 /// The configuration from the file and the flags.

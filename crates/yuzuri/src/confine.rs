@@ -15,7 +15,7 @@ pub fn to(identity: Option<Identity>, calls: &SystemCalls) -> anyhow::Result<()>
     // A kernel without seccomp is no reason not to serve: the most important privileges are gone
     // already.
     if let Err(error) = calls.permit_only() {
-        eprintln!("yuzuri: the system calls of this process are not restricted: {error}");
+        yuzuri_exit::note!("yuzuri: the system calls of this process are not restricted: {error}");
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         converted
     };
     if shown {
-        eprintln!("\r{} rows", converted.rows);
+        yuzuri_exit::note!("\r{} rows", converted.rows);
     }
     Ok(report(args, &converted))
 }
@@ -62,18 +62,20 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
 fn report(args: &ConvertArgs, converted: &Converted) -> ExitCode {
     let name = args.file.display();
     if let Some(account) = &converted.account {
-        eprintln!("yuzuri: {account}");
+        yuzuri_exit::note!("yuzuri: {account}");
     }
     if converted.unknown_rows > 0 {
         let rows = converted.unknown_rows;
-        eprintln!("yuzuri: {rows} rows are of kinds that this version does not know; they were skipped");
+        yuzuri_exit::note!(
+            "yuzuri: {rows} rows are of kinds that this version does not know; they were skipped"
+        );
     }
     match (&converted.broke, converted.tail) {
-        (Some(error), _) => eprintln!("yuzuri: {error}"),
+        (Some(error), _) => yuzuri_exit::note!("yuzuri: {error}"),
         (None, Some(Tail::Unfinished)) if is_being_written(&args.file) => {
-            eprintln!("yuzuri: {name} is still being written: this is its content so far");
+            yuzuri_exit::note!("yuzuri: {name} is still being written: this is its content so far");
         }
-        (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {name} {tail}"),
+        (None, Some(tail)) if tail != Tail::Complete => yuzuri_exit::note!("yuzuri: {name} {tail}"),
         _ => {}
     }
     if args.json {

@@ -121,7 +121,9 @@ fn measure(peer: SocketAddr, stop: &AtomicBool) -> Vec<Option<u64>> {
             }
             Err(error) if error.kind() == ErrorKind::TimedOut => times_us.push(None),
             Err(error) => {
-                eprintln!("yuzuri: measuring latency under load: a handshake with {peer} failed: {error}");
+                yuzuri_exit::note!(
+                    "yuzuri: measuring latency under load: a handshake with {peer} failed: {error}"
+                );
                 break;
             }
         }

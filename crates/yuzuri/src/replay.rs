@@ -83,7 +83,7 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     };
     if let (Some(page), Some(bound)) = (page, bound) {
         let server = bound.serve(page)?;
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri: replaying {} at {}; Ctrl-C ends it",
             args.file.display(),
             args.web.view.of(server.url())
@@ -350,11 +350,16 @@ impl Player {
         let mut state = self.state.lock();
         if !std::mem::replace(&mut state.said_ending, true) {
             match (broke, tail) {
-                (Some(error), _) => eprintln!("yuzuri: {error}"),
+                (Some(error), _) => yuzuri_exit::note!("yuzuri: {error}"),
                 (None, Some(Tail::Unfinished)) if is_being_written(Path::new(&self.name)) => {
-                    eprintln!("yuzuri: {} is still being written: this is its content so far", self.name);
+                    yuzuri_exit::note!(
+                        "yuzuri: {} is still being written: this is its content so far",
+                        self.name
+                    );
                 }
-                (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", self.name),
+                (None, Some(tail)) if tail != Tail::Complete => {
+                    yuzuri_exit::note!("yuzuri: {} {tail}", self.name)
+                }
                 _ => {}
             }
         }

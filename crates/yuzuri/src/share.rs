@@ -354,7 +354,7 @@ fn node(state: Option<&Path>) -> anyhow::Result<NodeId> {
 }
 
 fn say(what: &str) {
-    eprintln!("yuzuri share: {what}");
+    yuzuri_exit::note!("yuzuri share: {what}");
 }
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {

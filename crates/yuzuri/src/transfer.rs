@@ -29,7 +29,7 @@ pub struct Voice {
 impl Voice {
     /// For people alone.
     pub fn say(self, what: &str) {
-        eprintln!("yuzuri: {what}");
+        yuzuri_exit::note!("yuzuri: {what}");
     }
 
     /// Something does not work, and the transfer continues.

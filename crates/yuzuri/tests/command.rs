@@ -42,6 +42,13 @@ fn spawn(command: &mut Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+/// A pipe whose reader has stopped.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
 /// A child process that ends with the test, however the test ends.
 struct Running(Child, Option<JoinHandle<Vec<u8>>>);
 
@@ -275,7 +282,19 @@ fn what_is_watched_is_recorded_replayed_and_converted() {
         assert!(std::fs::read(&output).unwrap().starts_with(head));
         let refused = error(&yuzuri(&["convert", recording, output.to_str().unwrap()]));
         assert!(refused.contains("exists"), "{refused}");
+        let unread = Command::new(YUZURI)
+            .args(["convert", recording, "-", "--to", format])
+            .stdout(unread())
+            .output()
+            .unwrap();
+        assert!(unread.status.success(), "{format}: {}", text(&unread.stderr));
+        let errors = text(&unread.stderr);
+        assert!(!errors.contains("cannot"), "a reader that stops is no failure: {errors}");
     }
+    // A note that nobody reads ends nothing.
+    let unnoted = |args: &[&str]| Command::new(YUZURI).args(args).stderr(unread()).output().unwrap();
+    assert_eq!(unnoted(&["why", recording]).status.code(), Some(0));
+    assert_eq!(unnoted(&["why", recording, "lport:1"]).status.code(), Some(3));
     let again = error(&yuzuri(&["watch", "--poll", "--record", recording, "--for", "1s"]));
     assert!(again.contains("overwrite") || again.contains("exists"), "{again}");
 }

@@ -107,6 +107,8 @@ pub struct Case {
     pub bound: Option<u32>,
     /// Whether TCP passes more than one segment at once to the device.
     pub gso: bool,
+    /// Whether network cards fill in checksums.
+    pub cards: bool,
     /// Whether it is observed from its beginning, or only once it has reached its limit.
     pub begins: bool,
     /// Time from the connection to the part that is judged.
@@ -143,6 +145,7 @@ impl Case {
             device: None,
             bound: None,
             gso: rng.part() < 0.5,
+            cards: false,
             begins: rng.part() < 0.5,
             warm_up: Duration::from_secs(3),
             waits_for_loss: false,
@@ -259,18 +262,20 @@ impl Case {
             other => panic!("no kind is called {other}"),
         };
         case.phases.push(phase);
+        case.cards = rng.part() < 0.5;
         case
     }
 
     /// The case in one line.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{} {:.1} Mbit/s {:.0} ms queue {:.0} kB{}{}",
+            "{} {:.1} Mbit/s {:.0} ms queue {:.0} kB{}{}{}",
             self.control,
             self.rate_bps / 1e6,
             self.rtt.as_secs_f64() * 1e3,
             self.queue_bytes / 1e3,
             if self.gso { "" } else { " no-gso" },
+            if self.cards { " cards" } else { "" },
             if self.begins { " from-begin" } else { "" },
         );
         let mut add = |name: &str, value: Option<String>| {

@@ -35,6 +35,45 @@ struct Phase {
 
 /// Ways to observe: recordings, and captures at both ends.
 const SEEN_BY: [&str; 5] = ["ack", "default", "poll", "sender", "receiver"];
+/// For each, the part of the time for which the word shall be right in every case.
+const WANTED: [f64; 5] = [0.95, 0.90, 0.85, 0.90, 0.80];
+
+/// The parts of cases, each with one limit: how many there are and how many have the right word for
+/// the wanted part of the time, by kind and observer, and those that do not.
+#[derive(Default)]
+struct Reached {
+    counts: BTreeMap<usize, [(usize, usize); SEEN_BY.len()]>,
+    short: Vec<String>,
+}
+
+impl Reached {
+    fn add(&mut self, kind: usize, by: usize, right: f64, case: &str, classified: &LimitTimes) {
+        let (reached, all) = &mut self.counts.entry(kind).or_default()[by];
+        *all += 1;
+        if right >= WANTED[by] {
+            *reached += 1;
+            return;
+        }
+        let (how, words) = (SEEN_BY[by], shares(classified, 0.005));
+        self.short.push(format!("{:<20} {how:<10} {:5.1}  {words}; {case}", KINDS[kind], 100.0 * right));
+    }
+
+    fn print(&self) {
+        let wanted: Vec<String> =
+            SEEN_BY.iter().zip(WANTED).map(|(how, wanted)| format!("{how} {:.0}", wanted * 100.0)).collect();
+        println!("\nCases with the right word for the wanted per cent of the time: {}.\n", wanted.join(", "));
+        for (kind, counts) in &self.counts {
+            let of = |(reached, all): &(usize, usize)| {
+                let text = if *all == 0 { "-".to_owned() } else { format!("{reached} of {all}") };
+                format!("{text:>10}")
+            };
+            let counts: Vec<String> = counts.iter().map(of).collect();
+            println!("{:<20} {}", KINDS[*kind], counts.join(" "));
+        }
+        println!("\nThe others: the per cent of the time that is right, and what is reported.\n");
+        self.short.iter().for_each(|line| println!("{line}"));
+    }
+}
 
 impl Phase {
     /// The best possible answer from packets. Seen from the receiver, the sender's own device is
@@ -65,7 +104,8 @@ struct Score {
 }
 
 impl Score {
-    fn add(&mut self, phase: &Phase, classified: &LimitTimes, how: &str) {
+    /// Adds a part of a case; returns how much of its time is right.
+    fn add(&mut self, phase: &Phase, classified: &LimitTimes, how: &str) -> f64 {
         let all = (phase.to_us - phase.from_us) as f64;
         let right = |limit: &Limit| phase.right_words(how).contains(&limit.name());
         let sum = |of: &dyn Fn(&Limit) -> bool| -> f64 {
@@ -87,6 +127,7 @@ impl Score {
         }
         self.unknown += unknown + (all - classified.total_us() as f64).max(0.0);
         self.worst = Some(self.worst.unwrap_or(1.0).min(rights / all));
+        rights / all
     }
 
     fn text(&self) -> String {
@@ -111,6 +152,7 @@ pub fn all(args: &Args) {
     let mut seen_from: [[Score; SEEN_BY.len()]; 2] = Default::default();
     let mut words: BTreeMap<(usize, usize), LimitTimes> = BTreeMap::new();
     let mut experts: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
+    let mut reached = Reached::default();
     for file in labels(&args.folders) {
         let label: Label = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let Some(kind) = KINDS.iter().position(|kind| *kind == label.kind) else { continue };
@@ -165,7 +207,8 @@ pub fn all(args: &Args) {
             };
             for phase in &label.phases {
                 let classified = within(&stretches, phase);
-                scores.entry((kind, by)).or_default().add(phase, &classified, how);
+                let right = scores.entry((kind, by)).or_default().add(phase, &classified, how);
+                reached.add(kind, by, right, &format!("{name} {}", label.case), &classified);
                 words.entry((kind, by)).or_default().merge(&classified);
                 seen_from[usize::from(label.case.contains("from-begin"))][by].add(phase, &classified, how);
                 if args.list {
@@ -183,6 +226,7 @@ pub fn all(args: &Args) {
         let all: Vec<String> = scores.iter().map(Score::text).collect();
         println!("{name:<20} {:>5}  {}", "", all.join("  "));
     }
+    reached.print();
     println!("\nThe limits reported for each kind, percent of the time with a report.\n");
     for ((kind, by), times) in &words {
         println!("{:<20} {:<10} {}", KINDS[*kind], SEEN_BY[*by], shares(times, 0.005));

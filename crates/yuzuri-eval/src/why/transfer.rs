@@ -38,7 +38,13 @@ pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
         queue_bytes: case.queue_bytes as u64,
         loss: case.loss,
     };
-    let path = Path::new(net, there, Way::with_delay(case.rtt / 2), seed).unwrap();
+    let back = Way::with_delay(case.rtt / 2);
+    let path = if case.cards {
+        Path::behind_cards(net, there, back, seed)
+    } else {
+        Path::new(net, there, back, seed)
+    };
+    let path = path.unwrap();
     if case.gso {
         // Software segmentation: TCP passes on large segments, and the device gets small ones.
         let done = net.command(Side::A, "ethtool").args(["-K", "path", "gso", "on"]).status().unwrap();

@@ -65,6 +65,10 @@ pub(super) struct Flow {
     copies: Copies,
     /// By end: segments with a right checksum, and with a wrong one.
     sums: [(u64, u64); 2],
+    /// By end: segments with only the sum of their pseudo-header, and others.
+    partial: [(u32, u32); 2],
+    /// These show at which host the capture is.
+    at_host: bool,
     /// By end: it sent data in a packet that is not ECN-capable.
     data_without_ect: [bool; 2],
     seen: Seen,
@@ -75,6 +79,10 @@ pub(super) struct Flow {
 /// SIGCOMM 2000), and far less than is wrong if network cards fill them in, or if addresses were
 /// changed in the capture.
 const DAMAGED: u64 = 8;
+
+/// This many segments of an end with only the sum of their pseudo-header, and none without, were
+/// captured on its host: one of 30,000 others looks so by chance.
+const PARTIAL: u32 = 3;
 
 /// In a shorter handshake, the hosts' response times dominate, and do not show where the capture
 /// is.
@@ -115,6 +123,8 @@ impl Flow {
             last_ns: i64::MIN,
             copies: Copies::default(),
             sums: [(0, 0); 2],
+            partial: [(0, 0); 2],
+            at_host: false,
             data_without_ect: [false; 2],
             seen: Seen::default(),
         }
@@ -133,6 +143,11 @@ impl Flow {
             self.third(segment);
         }
         self.seen.timestamps |= segment.options.timestamps.is_some();
+        if segment.checksum == Checksum::Partial || self.partial[from].0 > 0 {
+            self.partial(segment);
+        } else {
+            self.partial[from].1 = self.partial[from].1.saturating_add(1);
+        }
         match segment.ecn {
             Ecn::NotEct => self.data_without_ect[from] |= segment.payload_bytes > 0,
             Ecn::Ce => {
@@ -150,6 +165,22 @@ impl Flow {
             self.half(from).data(segment);
         } else if let Some(half) = &mut self.halves[from] {
             half.data(segment);
+        }
+    }
+
+    /// The network card fills in the checksums of what its own host sends: these were captured
+    /// there. On one machine with both ends, no card does, and both ends' look alike.
+    #[cold]
+    fn partial(&mut self, segment: &Segment) {
+        let from = segment.from.index();
+        let (partial, others) = &mut self.partial[from];
+        let count = if segment.checksum == Checksum::Partial { partial } else { others };
+        *count = count.saturating_add(1);
+        let (own, other) = (self.partial[from], self.partial[1 - from]);
+        if own.0 >= PARTIAL && own.1 == 0 && other.0 == 0 && other.1 > 0 && !self.at_host {
+            self.at_host = true;
+            self.half(from).captured_at(CapturePoint::Sender);
+            self.half(1 - from).captured_at(CapturePoint::Receiver);
         }
     }
 

@@ -17,6 +17,7 @@ use super::unseen::Collector;
 use super::waiting::Waiting;
 use crate::window_trace::{CapturePoint, Reduction, Round, RttTally, WindowTrace};
 use segment_size::SegmentSize;
+use sent::Alike;
 
 /// The position of the first byte, so that older bytes have a position, too.
 const ORIGIN: u64 = 1 << 32;
@@ -119,8 +120,8 @@ pub(super) struct Half {
     delays: Delays,
     clock: SenderClock,
     fin: bool,
-    /// Size of the last segment, bytes, and how many consecutive ones had the same.
-    alike: (u32, u8),
+    /// The last segments, as far as they had the same size.
+    alike: Alike,
     /// Without the SYNs: what packets are multiples of.
     sizes: SegmentSize,
     signs: SignObserver,
@@ -149,6 +150,13 @@ impl Half {
     pub(super) fn shaken(&mut self, capture_point: CapturePoint, rtt_us: u32) {
         self.capture_point = capture_point;
         self.window_trace.handshake_rtt_us = Some(rtt_us);
+    }
+
+    /// Where the capture is, if the handshake's times did not show it.
+    pub(super) fn captured_at(&mut self, capture_point: CapturePoint) {
+        if self.window_trace.handshake_rtt_us.is_none() {
+            self.settle_at(capture_point);
+        }
     }
 
     /// Whether any data was sent.

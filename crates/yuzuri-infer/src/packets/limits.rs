@@ -116,8 +116,9 @@ struct LimitRules<'a> {
     rounds: u32,
     runs: Runs,
     reader: Reader,
-    /// The same by how late acknowledgements come.
+    /// The same by how late acknowledgements come, and by how late they leave the receiver.
     answers: Reader,
+    waits: Reader,
     /// Flights of the last rounds, segments, with their RTTs, microseconds.
     flights: VecDeque<(f64, f64)>,
     /// When the flight reached its current size, and that size.
@@ -155,6 +156,7 @@ impl<'a> LimitRules<'a> {
             runs: Runs::default(),
             reader: Reader::default(),
             answers: Reader::default(),
+            waits: Reader::default(),
             flights: VecDeque::new(),
             flat: (0, 0.0),
             last: Observation::default(),
@@ -362,13 +364,17 @@ impl<'a> LimitRules<'a> {
         self.runs.add(round, signs);
         self.reader.add(signs.announced, signs.shrunk);
         self.answers.add(signs.announced, signs.late.min(signs.announced));
+        self.waits.add(signs.announced, signs.waited.min(signs.announced));
     }
 
     /// Whether the receiver's program reads immediately, as far as its windows and the delays of
     /// its acknowledgements show it. Acknowledgements that come late may wait for a program that
     /// reads slowly, whose windows are steady all the same (`__tcp_ack_snd_check`), for one that a
-    /// busy host wakes late, or in a queue.
+    /// busy host wakes late, or in a queue. At the receiver there is no queue.
     fn reads_at_once(&self) -> Option<bool> {
+        if self.waits.at_once() == Some(false) {
+            return Some(false);
+        }
         let punctual = self.answers.at_once() == Some(true);
         self.reader.at_once().filter(|at_once| !at_once || punctual)
     }
@@ -404,7 +410,10 @@ impl<'a> LimitRules<'a> {
         }
         // A run that ends with a full segment may also come from a window.
         let steady = emptied && (near || part < ALL);
-        let large = part >= REFILLS && segments >= MIN_REFILL;
+        // No window ends a run before a segment is full. Nagle's algorithm may, but only with
+        // nothing outstanding.
+        let short = signs.ran_out == signs.runs && part < ALL;
+        let large = part >= REFILLS && (segments >= MIN_REFILL || short);
         let does = large && steady && is_distinct && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
         if does { Some(true) } else { None }
     }

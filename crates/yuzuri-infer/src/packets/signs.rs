@@ -22,6 +22,9 @@ pub struct RoundSigns {
     /// the sender's queue was empty. In runs of several, Linux always sets PSH
     /// (`__tcp_transmit_skb`: "to expedite GRO flush").
     pub emptied: u32,
+    /// Those that end with a segment that is not full: a window that has room for it, or a rate,
+    /// would have taken the next data with it.
+    pub ran_out: u32,
     /// Time from such runs to the next, and from the other runs to the next, milliseconds of the
     /// sender's clock: time with nothing to send, and with something.
     pub rests_ms: (f64, f64),
@@ -66,6 +69,9 @@ pub struct RoundSigns {
     pub announced: u32,
     /// Those with a smaller window.
     pub shrunk: u32,
+    /// Acknowledgements as in `late` that left the receiver later than any program takes to be
+    /// woken: at the receiver, where no queue delays them.
+    pub waited: u32,
     /// Acknowledgements of two or more full segments that came late: at the receiver not at once
     /// after the last of these, elsewhere with an RTT that shows a queue. A receiver acknowledges
     /// every second segment immediately (RFC 5681 section 4.2), unless its window would become
@@ -119,6 +125,7 @@ impl Default for RoundSigns {
         RoundSigns {
             runs: 0,
             emptied: 0,
+            ran_out: 0,
             rests_ms: (0.0, 0.0),
             last_ran_out: false,
             drawn: 0,
@@ -136,6 +143,7 @@ impl Default for RoundSigns {
             updates: 0,
             announced: 0,
             shrunk: 0,
+            waited: 0,
             late: 0,
             used_bytes: 0,
             window: 0,
@@ -244,6 +252,9 @@ pub(super) struct SignObserver {
     first_passage_ns: Option<i64>,
     /// The least time from an acknowledgement to the data sent in response: none at the sender.
     least_back_ns: Option<i64>,
+    /// The least time between full segments that were sent together: away from the sender, what the
+    /// path takes for one.
+    least_spacing_ns: Option<i64>,
     done: Vec<RoundSigns>,
 }
 
@@ -268,19 +279,33 @@ impl SignObserver {
         let continues = self
             .run
             .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
+        if let Some(run) = self.run.filter(|_| continues && segment.payload_bytes >= mss) {
+            let spacing_ns =
+                (now - run.last_ns) / i64::from(segment.payload_bytes.div_ceil(mss.max(1)).max(1));
+            let least_ns = self.least_spacing_ns.get_or_insert(spacing_ns);
+            *least_ns = spacing_ns.clamp(0, (*least_ns).max(0));
+        }
         if !continues {
             self.close_run();
             let after_ns = now - acted_ns;
-            let least_ns =
-                if near { 0 } else { self.least_back_ns.map_or(after_ns, |least| least.min(after_ns)) };
-            // A program with its own rhythm never follows them.
-            let least_ns = handshake_ns.map_or(least_ns, |handshake_ns| least_ns.min(handshake_ns));
-            self.least_back_ns = Some(least_ns);
-            // A tick is lost in the segment's echo, and a fraction of one in the rest of that tick.
-            let tick_ns = if near { 0 } else { TICK_NS * 3 / 2 };
+            let seen_least_ns = self.least_back_ns.map_or(after_ns, |least| least.min(after_ns));
+            self.least_back_ns = Some(seen_least_ns);
+            // A program with its own rhythm never follows them. The handshake's segments are small:
+            // one with data takes the path's time for a segment longer.
+            let takes_ns = self.least_spacing_ns.unwrap_or(0);
+            let least_ns = handshake_ns.map_or(seen_least_ns, |ns| seen_least_ns.min(ns + takes_ns));
+            let least_ns = if near { 0 } else { least_ns };
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
             let undrawn = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
             let seen = self.echoed.filter(|seen| seen.count == 1 && Some(seen.stamp) == echo);
+            // Of several acknowledgements in a tick, the echo does not tell which one was the last:
+            // a tick is lost, and a fraction of one in the rest of that tick.
+            let tick_ns = if near { 0 } else { TICK_NS * 3 / 2 };
+            let drawn = if seen.is_some() && !near {
+                after_ns - seen_least_ns < AT_ONCE_NS
+            } else {
+                after_ns - least_ns < AT_ONCE_NS + tick_ns
+            };
             let seen_ns = if near { Some(acted_ns) } else { seen.map(|seen| seen.at_ns) };
             let since = self.last_run.map_or(now, |last| last.first_ns);
             let head_ns = if near { self.first_since(since) } else { newly };
@@ -289,7 +314,7 @@ impl SignObserver {
                 last_ns: now,
                 stamp: stamp.unwrap_or_default(),
                 near,
-                drawn: after_ns - least_ns < AT_ONCE_NS + tick_ns,
+                drawn,
                 woken: pure && after_ns - least_ns < WAKES_NS + tick_ns,
                 undrawn,
                 seen_ns,
@@ -385,9 +410,10 @@ impl SignObserver {
         *least_us = Some(least_us.map_or(us, |least_us| least_us.min(us)));
     }
 
-    /// An acknowledgement came late.
-    pub(super) fn late(&mut self) {
+    /// An acknowledgement came late; `waited`: it left the receiver so late.
+    pub(super) fn late(&mut self, waited: bool) {
         self.signs.late += 1;
+        self.signs.waited += u32::from(waited);
     }
 
     /// Records the outstanding data.
@@ -439,6 +465,7 @@ impl SignObserver {
             self.signs.drawn += u32::from(run.drawn);
             self.signs.emptied += u32::from(run.emptied);
             self.signs.last_ran_out = run.ran_out;
+            self.signs.ran_out += u32::from(run.ran_out);
             self.signs.woken += u32::from(run.woken);
             self.signs.undrawn += u32::from(run.undrawn);
             let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;

@@ -20,7 +20,7 @@ use info::Info;
 use parking_lot::Mutex;
 use socket2::SockRef;
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Weak};
 use yuzuri_kernel::control::Bound;
@@ -85,7 +85,7 @@ impl OwnSockets {
         let sockets = self.clone();
         Shown::new(move |connection| {
             if let Err(error) = sockets.add(connection.socket, Some(connection.gate)) {
-                eprintln!("yuzuri: sharing: a connection does not take part: {error}");
+                let _ = writeln!(io::stderr(), "yuzuri: sharing: a connection does not take part: {error}");
             }
         })
     }

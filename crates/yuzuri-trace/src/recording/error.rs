@@ -131,13 +131,13 @@ pub enum ConvertError {
     #[error(
         "cannot write the converted recording: {0}; check the space left and the permission to write there"
     )]
-    Write(String),
+    Write(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 #[cfg(feature = "convert")]
 impl ConvertError {
     /// The result could not be written, by Arrow's, Parquet's or the system's error.
-    pub(super) fn write(error: impl std::fmt::Display) -> ConvertError {
-        ConvertError::Write(error.to_string())
+    pub(super) fn write(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ConvertError {
+        ConvertError::Write(error.into())
     }
 }

@@ -17,7 +17,7 @@ impl<W: Write> Csv<W> {
     /// Writes the header line.
     pub(super) fn new(schema: &Schema, out: W) -> Result<Self, ConvertError> {
         let mut out = csv::Writer::from_writer(out);
-        out.write_record(schema.fields().iter().map(|field| field.name())).map_err(ConvertError::write)?;
+        out.write_record(schema.fields().iter().map(|field| field.name())).map_err(not_written)?;
         Ok(Csv { out, cell: Vec::new() })
     }
 
@@ -35,15 +35,26 @@ impl<W: Write> Csv<W> {
                         numbers => numbers.append(row, &mut self.cell).map_err(ConvertError::write)?,
                     }
                 }
-                self.out.write_field(&self.cell).map_err(ConvertError::write)?;
+                self.out.write_field(&self.cell).map_err(not_written)?;
             }
-            self.out.write_record(None::<&[u8]>).map_err(ConvertError::write)?;
+            self.out.write_record(None::<&[u8]>).map_err(not_written)?;
         }
         Ok(())
     }
 
     pub(super) fn finish(mut self) -> Result<(), ConvertError> {
         self.out.flush().map_err(ConvertError::write)
+    }
+}
+
+/// The system's error, if there is one: a closed pipe is no failure.
+fn not_written(error: csv::Error) -> ConvertError {
+    if !error.is_io_error() {
+        return ConvertError::write(error);
+    }
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => ConvertError::write(error),
+        kind => ConvertError::write(format!("{kind:?}")),
     }
 }
 

@@ -53,7 +53,10 @@ impl Identify {
     fn note(&mut self, result: std::io::Result<()>) {
         if let Err(error) = result {
             self.pipe = None;
-            eprintln!("yuzuri: {} ended ({error}); watching continues without verdicts", program::IDENTIFY);
+            yuzuri_exit::note!(
+                "yuzuri: {} ended ({error}); watching continues without verdicts",
+                program::IDENTIFY
+            );
         }
     }
 }

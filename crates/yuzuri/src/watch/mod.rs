@@ -78,9 +78,9 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     }
     announce(&session);
     if let Some(server) = &server {
-        eprintln!("yuzuri: the page is at {}", args.web.view.of(server.url()));
+        yuzuri_exit::note!("yuzuri: the page is at {}", args.web.view.of(server.url()));
     }
-    eprintln!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
+    yuzuri_exit::note!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
     // A line rewritten each second would interrupt the printed ones.
     let status = style.is_none() && !args.quiet && std::io::stderr().is_terminal();
     let account = pump(watch, &sinks, requests, &stop, args.source.time, status);
@@ -89,7 +89,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     }
     let flows = sinks.flows();
     let finished = sinks.finish();
-    eprintln!("yuzuri: {account}");
+    yuzuri_exit::note!("yuzuri: {account}");
     warn_without_match(&session.filter, flows);
     finished?;
     Ok(ExitCode::SUCCESS)
@@ -124,7 +124,7 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let finished = sinks.finish();
     shown?;
     announce(&session);
-    eprintln!("yuzuri: {account}");
+    yuzuri_exit::note!("yuzuri: {account}");
     finished?;
     Ok(ExitCode::SUCCESS)
 }
@@ -137,7 +137,9 @@ fn open(args: &SourceArgs, filter: &Filter) -> anyhow::Result<Box<dyn Watch>> {
 /// Reports that no flow matched the filter, which otherwise looks like a quiet host.
 fn warn_without_match(filter: &str, flows: u64) {
     if !filter.is_empty() && flows == 0 {
-        eprintln!("yuzuri: no flow matched {filter}; without a filter, `yuzuri watch` shows all flows");
+        yuzuri_exit::note!(
+            "yuzuri: no flow matched {filter}; without a filter, `yuzuri watch` shows all flows"
+        );
     }
 }
 
@@ -163,13 +165,13 @@ fn serve(
 /// Reports what is not as good as possible.
 pub fn announce(session: &Session) {
     if session.source == Source::Sampled {
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri: SAMPLED: polling sock_diag; what happens between two polls shows only as a difference"
         );
     }
     for hook in &session.hooks {
         if let HookState::Missing { why, instead } = &hook.state {
-            eprintln!("yuzuri: without {} ({why}): {instead}", hook.name);
+            yuzuri_exit::note!("yuzuri: without {} ({why}): {instead}", hook.name);
         }
     }
 }

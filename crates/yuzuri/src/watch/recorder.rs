@@ -19,20 +19,20 @@ pub struct Lines;
 
 impl RecordingObserver for Lines {
     fn write_failed(&mut self, error: &RecordError) {
-        eprintln!("yuzuri: {error}");
-        eprintln!(
+        yuzuri_exit::note!("yuzuri: {error}");
+        yuzuri_exit::note!(
             "yuzuri: recording paused; missing records are counted, and it resumes as soon as possible"
         );
     }
 
     fn resumed(&mut self, missing: u64) {
-        eprintln!("yuzuri: recording resumed; {missing} records are missing from it");
+        yuzuri_exit::note!("yuzuri: recording resumed; {missing} records are missing from it");
     }
 
     fn ended(&mut self, ended: Ended) -> anyhow::Result<()> {
         let Ended { path, rows, bytes, lacks, stood_still, failed } = ended;
         let (rows, bytes) = (text::count(rows), text::bytes(bytes as f64));
-        eprintln!("yuzuri: recorded {rows} rows, {bytes}: {}", path.display());
+        yuzuri_exit::note!("yuzuri: recorded {rows} rows, {bytes}: {}", path.display());
         if lacks > 0 {
             let full = stood_still || failed.is_some();
             let why = if full { "its disk was full or failed" } else { "its disk was too slow" };

@@ -51,7 +51,7 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     let session = watch.session().clone();
     announce(&session);
     let seconds = args.time.as_secs_f64();
-    eprintln!("yuzuri: watching {} for {seconds} s; Ctrl-C ends it", or_all(&session.filter));
+    yuzuri_exit::note!("yuzuri: watching {} for {seconds} s; Ctrl-C ends it", or_all(&session.filter));
     let first = watch_flows(&filter, args);
     let collector = Collector::default();
     let mut sinks = Sinks::default();
@@ -68,7 +68,7 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     let answered = print::all(args, &flows)?;
     let source = serde_json::to_value(session.source)?;
     print::end(args, &flows, Some(&account), None, Some(source))?;
-    eprintln!("yuzuri: {account}");
+    yuzuri_exit::note!("yuzuri: {account}");
     Ok(code(answered, None, &nothing_of(&session.filter), &flows))
 }
 
@@ -122,11 +122,16 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter, terms: &str) -> anyhow
     let answered = print::all(args, &flows)?;
     print::end(args, &flows, flows.account(), complete, Some(source))?;
     match (&broke, reader.tail()) {
-        (Some(error), _) => eprintln!("yuzuri: {error}"),
+        (Some(error), _) => yuzuri_exit::note!("yuzuri: {error}"),
         (None, Some(Tail::Unfinished)) if is_being_written(file) => {
-            eprintln!("yuzuri: {} is still being written: this is its content so far", file.display());
+            yuzuri_exit::note!(
+                "yuzuri: {} is still being written: this is its content so far",
+                file.display()
+            );
         }
-        (None, Some(tail)) if tail != Tail::Complete => eprintln!("yuzuri: {} {tail}", file.display()),
+        (None, Some(tail)) if tail != Tail::Complete => {
+            yuzuri_exit::note!("yuzuri: {} {tail}", file.display())
+        }
         _ => {}
     }
     Ok(code(answered, complete, &nothing_sent(file, terms), &flows))
@@ -149,10 +154,10 @@ fn captured(
     let answered = print::all(args, &flows)?;
     print::end(args, &flows, None, complete, Some("capture".into()))?;
     if let Some(note) = steps {
-        eprintln!("yuzuri: {}: {note}", file.display());
+        yuzuri_exit::note!("yuzuri: {}: {note}", file.display());
     }
     if let Some(broke) = &broke {
-        eprintln!("yuzuri: {}: {broke}; everything before it was used", file.display());
+        yuzuri_exit::note!("yuzuri: {}: {broke}; everything before it was used", file.display());
     }
     let nothing = if flows.one_way() > 0 {
         format!("{} has no flow of which both data and ACKs were captured", file.display())
@@ -183,7 +188,7 @@ fn code(answered: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -
         seen.push(format!("{} carried no data", print::connections(empty)));
     }
     let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join(", ")) };
-    eprintln!("yuzuri: {nothing}{seen}");
+    yuzuri_exit::note!("yuzuri: {nothing}{seen}");
     ExitCode::from(NOTHING_SENT)
 }
 

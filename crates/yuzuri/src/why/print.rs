@@ -92,17 +92,17 @@ pub fn end(
     }
     if flows.one_way() > 0 {
         let one_way = connections(flows.one_way() as usize);
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri: {one_way} captured in one direction only: what limits a sender shows in its data and their ACKs"
         );
     }
     if beyond > 0 {
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri: {beyond} records were skipped: they belong to more flows than can be followed at the same time"
         );
     }
     if missed > 0 {
-        eprintln!(
+        yuzuri_exit::note!(
             "yuzuri: {missed} records came too fast to be examined: select fewer flows, or use --density 1ms"
         );
     }

@@ -151,7 +151,12 @@ impl Half {
 
     /// Determines the capture point from the delays, without a handshake.
     fn settle(&mut self) {
-        let Some(capture_point) = self.delays.capture_point() else { return };
+        if let Some(capture_point) = self.delays.capture_point() {
+            self.settle_at(capture_point);
+        }
+    }
+
+    pub(super) fn settle_at(&mut self, capture_point: CapturePoint) {
         self.capture_point = capture_point;
         if self.capture_point == CapturePoint::Sender {
             while let Some((answer, blocks)) = self.waiting.pop() {
@@ -197,6 +202,9 @@ impl Half {
             self.acted_to = self.acted_to.max(answer.ack);
             self.last_acted_ns = now;
             self.acted_passed = (answer.at_ns, answer.pure);
+        } else if !blocks.is_empty() {
+            // It delivers data that was sent before the capture began.
+            self.acted_passed = (answer.at_ns, answer.pure);
         }
         if done.bytes > 0 {
             if let Some(after) = &mut self.after {
@@ -220,7 +228,7 @@ impl Half {
             }
             let several = answer.ack >= una + 2 * mss && blocks.is_empty();
             if several && self.is_late(there, now - sent_ns) {
-                self.signs.late();
+                self.signs.late(self.waited(there));
             }
             if let Some(stamp) = stamp
                 && now > sent_ns
@@ -260,6 +268,14 @@ impl Half {
         }
         let min_us = self.window_trace.min_rtt_us;
         min_us > 0 && rtt_ns / 1000 >= i64::from(min_us) + i64::from(significant_queue_us(min_us))
+    }
+
+    /// Whether an acknowledgement left the receiver as late as a queue would delay it.
+    fn waited(&self, there_ns: i64) -> bool {
+        let min_us = self.window_trace.min_rtt_us;
+        self.capture_point == CapturePoint::Receiver
+            && min_us > 0
+            && there_ns / 1000 >= i64::from(significant_queue_us(min_us))
     }
 
     /// Bytes that an acknowledgement shows to have arrived. Without selective ones each duplicate

@@ -14,7 +14,9 @@ const REORDER_NS: i64 = 3_000_000;
 /// The smallest full segment: 48 bytes with the options (`TCP_MIN_SND_MSS` of Linux), of which
 /// timestamps take 12.
 const MIN_MSS: u32 = 36;
-/// This many consecutive segments of one size are full, even if the handshake allows more.
+/// This many consecutive segments of one size are full, even if the handshake allows more: unless
+/// each has PSH and ends a write. Within a write, Linux sets it only on the last segment of those
+/// that it passes to the device together, and at each half of the receiver's window.
 const ALIKE: u8 = 32;
 /// If a flight since a repair has fallen below this fraction of an earlier one, it is the window,
 /// and the earlier one was not.
@@ -25,6 +27,29 @@ const FULL: u64 = 2;
 /// A larger hole, in segments, is one of the capture, or artificial: the outstanding data is
 /// forgotten there.
 const MAX_HOLE: u64 = 16_384;
+
+/// Consecutive segments of one size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Alike {
+    bytes: u32,
+    count: u8,
+    /// One of them does not end a write.
+    within_write: bool,
+}
+
+impl Alike {
+    fn add(&mut self, bytes: u32, ends_write: bool) {
+        if bytes != self.bytes {
+            *self = Alike { bytes, ..Alike::default() };
+        }
+        self.count = self.count.saturating_add(1);
+        self.within_write |= !ends_write;
+    }
+
+    fn are_full(self) -> bool {
+        self.count >= ALIKE && self.within_write
+    }
+}
 
 impl Half {
     /// Processes a segment of the sender.
@@ -228,10 +253,9 @@ impl Half {
         } else {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             let most = self.mss_bytes.saturating_sub(options).max(1);
-            self.alike =
-                if seen == self.alike.0 { (seen, self.alike.1.saturating_add(1)) } else { (seen, 1) };
+            self.alike.add(seen, segment.flags.contains(Flags::PSH));
             let larger = seen > self.window_trace.mss_bytes && seen <= most;
-            let smaller = seen < self.window_trace.mss_bytes && self.alike.1 >= ALIKE;
+            let smaller = seen < self.window_trace.mss_bytes && self.alike.are_full();
             let joined = if seen > most { self.sizes.joined(seen).filter(|size| *size < most) } else { None };
             if self.window_trace.mss_bytes == 0 {
                 self.window_trace.mss_bytes = most;
