@@ -112,15 +112,6 @@ impl Growth {
     }
 }
 
-/// What a flow may carry, bit/s.
-#[derive(Clone, Copy)]
-struct Rates {
-    /// Its part of the terminal's share, and of the terminal's best recent rate.
-    parts_bps: [f64; 2],
-    /// Its part of an equal part of the capacity.
-    equal_bps: f64,
-}
-
 /// The inputs of a decision.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
@@ -139,7 +130,6 @@ impl FairShare {
         // While the group starts up, there are no upper bounds, and so nothing to mistrust.
         let starts = view.summary.is_some_and(|s| s.phase == Phase::StartUp);
         let verdict = verdict.filter(|_| !starts);
-        let equal_bps = view.summary.map_or(0.0, |summary| equal_part_bps(summary, view));
         let not_obeyed = match verdict {
             Some(Verdict::Mistrust) => Some(Rule::Mistrust),
             Some(Verdict::Obey | Verdict::Keep(_) | Verdict::Undecided(_)) | None => None,
@@ -176,8 +166,8 @@ impl FairShare {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (group, known(flow).filter(|_| sends)) {
                 (Some((summary, parts_bps)), Some(known)) if known.elastic => {
-                    let rates = Rates { parts_bps, equal_bps: equal_bps / willing as f64 };
-                    let (mut decision, state) = self.of_flow(now, flow, known, summary, rates, view.radio);
+                    let (mut decision, state) =
+                        self.of_flow(now, flow, known, summary, parts_bps, view.radio);
                     if doubts {
                         decision.why = Rule::Doubt;
                     }
@@ -203,10 +193,9 @@ impl FairShare {
         flow: &FlowSeen,
         known: &Known,
         summary: &Summary,
-        rates: Rates,
+        [share_bps, recent_best_bps]: [f64; 2],
         radio: RadioHint,
     ) -> (Decision, Held) {
-        let Rates { parts_bps: [share_bps, recent_best_bps], equal_bps } = rates;
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
         // A latecomer's minimum includes others' queues; a false minimum of the group may halve it,
         // no more.
@@ -269,9 +258,6 @@ impl FairShare {
                 (Some(upper), (per_second * base_s).min(grown.max(before.floor)).min(upper), why)
             }
         };
-        // What is more than an equal part is gained by growth alone: a lower bound would take it by
-        // force from other members, whatever the leader announces.
-        let aim = aim.min((equal_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0)).max(FLOOR_FROM));
         let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
         // The kernel's buffers grow with the window: require only what the window has.
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
@@ -297,14 +283,6 @@ impl FairShare {
         });
         (decision, held)
     }
-}
-
-/// An equal part of the air or of the wire for this terminal, among the senders that have proved
-/// their liveness, bit/s.
-fn equal_part_bps(summary: &Summary, view: View) -> f64 {
-    let senders = f64::from(summary.senders.min(view.senders.proved).max(1));
-    let whole = Summary { air_share_ppm: 1_000_000, share_bps: summary.capacity_bps, ..summary.clone() };
-    whole.share_of(view.radio) / senders
 }
 
 /// Whether windows should enforce shares.
@@ -356,7 +334,6 @@ fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Policy, PolicyConfig};
 
     /// For how long a flow with these rates, one each half second, counts as growing, seconds.
     fn grows_s(rates_bps: impl IntoIterator<Item = f64>, srtt_ms: u32) -> f64 {
@@ -372,48 +349,6 @@ mod tests {
             grows_s = now.since_beginning().as_secs_f64();
         }
         grows_s
-    }
-
-    /// The lower bound of a flow that carries 4 Mbit/s, segments, if the leader announces this share
-    /// to one of four senders.
-    fn lower_bound(share_bps: u64) -> u32 {
-        let mut policy = Policy::new(PolicyConfig::default());
-        let summary = Summary {
-            members: 4,
-            senders: 4,
-            phase: Phase::Contend,
-            capacity_bps: 20_000_000,
-            share_bps,
-            queue_us: 20_000,
-            ..Summary::default()
-        };
-        let senders = SendersSeen { proved: 4, unproved: 0 };
-        let mut out = Vec::new();
-        for tick in 1..40 {
-            let now = Moment::at(Duration::from_millis(500) * tick);
-            let flow = FlowSeen {
-                id: 1,
-                mss_bytes: 1448,
-                cwnd: 17,
-                in_flight: 17,
-                srtt_us: 50_000,
-                min_rtt_us: 30_000,
-                delivered: u64::from(tick) * 4_000_000 / 2 / (1448 * 8),
-                ..FlowSeen::default()
-            };
-            policy.observe(now, &[flow], RadioHint::default());
-            policy.decide(now, &[flow], RadioHint::default(), Some(&summary), senders, &mut out);
-        }
-        out.first().map_or(0, |decision| decision.bound.lower)
-    }
-
-    /// A leader cannot make a member take more than an equal part by force from the others.
-    #[test]
-    fn a_lower_bound_is_at_most_an_equal_part() {
-        let segments = |bps: f64| (bps * 0.050 / (1448.0 * 8.0)) as u32;
-        assert_eq!(lower_bound(4_000_000), segments(4e6));
-        assert_eq!(lower_bound(5_000_000), segments(5e6));
-        assert_eq!(lower_bound(40_000_000), segments(5e6));
     }
 
     #[test]
