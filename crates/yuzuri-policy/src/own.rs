@@ -18,7 +18,7 @@ const BUFFER_NEARLY_FULL: f64 = 0.9;
 
 /// The history of a flow.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct FlowHistory {
     history: VecDeque<Sample>,
     /// Payload delivered per second over two round trips, bit/s.
     pub(crate) rate_bps: f64,
@@ -42,7 +42,7 @@ struct Sample {
 /// This terminal's flows over time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Own {
-    flows: BTreeMap<u64, Known>,
+    flows: BTreeMap<u64, FlowHistory>,
 }
 
 impl Own {
@@ -61,7 +61,7 @@ impl Own {
         moments.for_each(|at| known.observe(at, flow));
     }
 
-    pub(crate) fn of(&self, flow: u64) -> Option<&Known> {
+    pub(crate) fn of(&self, flow: u64) -> Option<&FlowHistory> {
         self.flows.get(&flow)
     }
 
@@ -97,7 +97,7 @@ impl Own {
     }
 }
 
-impl Known {
+impl FlowHistory {
     fn observe(&mut self, now: Moment, flow: &FlowSeen) {
         self.seen = now;
         self.history.push_back(Sample {

@@ -14,7 +14,7 @@ use yuzuri_policy::{Destination, FlowSeen, Moment};
 /// it. Its last reported state is kept until it becomes active or a full walk does not find it.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, PreviousCounters>,
     resting: BTreeMap<u64, Resting>,
     /// The number of resting flows by local address.
     at: HashMap<IpAddr, RestingAt>,
@@ -34,7 +34,7 @@ pub(crate) struct Flows {
 pub(crate) struct Resting {
     /// Its last reported state.
     pub(crate) state: FlowState,
-    known: Known,
+    known: PreviousCounters,
     /// The number of the walk that last reported it.
     walk: u64,
 }
@@ -63,7 +63,7 @@ const ALL_AFTER: u32 = 120;
 const MIN_WALKS_BETWEEN_ALL: u32 = 10;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct PreviousCounters {
     delivered: u64,
     lost: u64,
     retransmitted: u64,
@@ -109,7 +109,7 @@ impl Flows {
         // Data delivered now was not delivered during the rest: measure the rate from the last
         // walk.
         let at = self.walks.back().copied().unwrap_or(known.at);
-        self.known.insert(before.id.0, Known { at, ..known });
+        self.known.insert(before.id.0, PreviousCounters { at, ..known });
         Some(seen(&before, &known))
     }
 
@@ -148,13 +148,13 @@ impl Flows {
 
     /// Processes one flow of the walk.
     pub(crate) fn see(&mut self, now: Moment, flow: &FlowState) -> FlowSeen {
-        let first = Known {
+        let first = PreviousCounters {
             delivered: flow.delivered.into(),
             lost: flow.lost.into(),
             retransmitted: flow.total_retrans.into(),
             bytes_acked: flow.bytes_acked,
             at: now,
-            ..Known::default()
+            ..PreviousCounters::default()
         };
         let known = self.known.entry(flow.id.0).or_insert(first);
         known.delivered = widen(known.delivered, flow.delivered);
@@ -212,7 +212,7 @@ impl Resting {
     }
 }
 
-fn seen(flow: &FlowState, known: &Known) -> FlowSeen {
+fn seen(flow: &FlowState, known: &PreviousCounters) -> FlowSeen {
     FlowSeen {
         id: flow.id.0,
         destination: destination(flow.remote),

@@ -58,9 +58,9 @@ mod wireless;
 pub use ap::fuzz_hostapd;
 pub use ap::{
     AirStatus, ApConfig, ApFile, ApGroup, ApGroupStatus, ApLoop, ApStatus, BottleneckStatus, Candidate,
-    Channel, DeviceStatus, Devices, Figures, MembersFile, MembershipState, ParseRadioError,
+    Channel, Controller, DeviceStatus, Devices, Figures, MembersFile, MembershipState, ParseRadioError,
     ParseStationError, Place, Plan, Request, Rules, SegmentCounts, StationId, StationRule, StationStatus,
-    Steering, SteeringStatus, Steward, UploadStatus, ap_metrics, examine_gate, gate_options, read_ap_file,
+    Steering, SteeringStatus, UploadStatus, ap_metrics, examine_gate, gate_options, read_ap_file,
     read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};

@@ -55,15 +55,15 @@ struct Cell {
     queues: Vec<Option<Duration>>,
 }
 
-/// A member's place in its group.
-struct Seat<'a> {
+/// A member's view of its group at one tick.
+struct GroupView<'a> {
     number: usize,
     leads: bool,
     time: Time,
     cell: &'a mut Cell,
 }
 
-impl Group for Seat<'_> {
+impl Group for GroupView<'_> {
     fn report(&mut self, now: Moment, mut report: Option<Report>) {
         if let Some(lie) = &mut self.cell.false_report {
             lie(now, self.number, &mut report);
@@ -143,7 +143,7 @@ impl Group for Seat<'_> {
     fn challenge_senders(&mut self, _now: Moment) {}
 }
 
-impl Seat<'_> {
+impl GroupView<'_> {
     fn weight(&self) -> f64 {
         self.cell.weights.get(self.number).copied().unwrap_or(1.0)
     }
@@ -363,8 +363,8 @@ impl Sharing {
             .map(|seen_of| seen(number as u64, self.destinations[number], seen_of))
             .collect();
         let now = Moment::from_nanos(time.as_nanos());
-        let mut seat = Seat { number, leads, time, cell: &mut self.cell };
-        member.sharer.tick(now, &flows, member.radio, Some(&mut seat), &mut self.decisions);
+        let mut view = GroupView { number, leads, time, cell: &mut self.cell };
+        member.sharer.tick(now, &flows, member.radio, Some(&mut view), &mut self.decisions);
         let Some(decision) = self.decisions.first() else { return };
         member.rule = Some(decision.why);
         let some = |segments: u32| Some(segments).filter(|s| *s > 0);

@@ -1,5 +1,5 @@
 //! The access point's gate in simulation: the window clamp is [`yuzuri_gate::model`]'s, the
-//! decisions are the daemon's ([`Steward`]); measuring and policing, as by the programs in `bpf/`,
+//! decisions are the daemon's ([`Controller`]); measuring and policing, as by the programs in `bpf/`,
 //! are implemented here for segments instead of frames.
 
 use super::bucket::Bucket;
@@ -10,7 +10,7 @@ use yuzuri_gate::{Arrived, Bound, FlowKey, FlowSeen, Half, Standing};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
-use yuzuri_share::{Channel, Place, Plan, RadioConfig, Rules, StationId, Steward};
+use yuzuri_share::{Channel, Controller, Place, Plan, RadioConfig, Rules, StationId};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Steer};
 
@@ -47,7 +47,7 @@ struct Flow {
 
 /// The gate and its daemon.
 pub struct Gate {
-    steward: Steward,
+    controller: Controller,
     flows: BTreeMap<u32, Flow>,
     bounds: HashMap<FlowKey, Bound>,
     stations: HashMap<IpAddr, u32>,
@@ -102,7 +102,7 @@ impl Gate {
         let mut changes = changes.to_vec();
         changes.sort_by_key(|change| std::cmp::Reverse(change.at_ms));
         Gate {
-            steward: Steward::new(config, rules),
+            controller: Controller::new(config, rules),
             flows: BTreeMap::new(),
             bounds: HashMap::new(),
             stations: HashMap::new(),
@@ -128,16 +128,16 @@ impl Gate {
     /// Receives the reports of terminals that take part.
     pub fn hear<'a>(&mut self, reports: impl Iterator<Item = (usize, &'a Report)>) {
         let members = reports.map(|(terminal, report)| (StationId(mac(terminal)), report.clone()));
-        self.steward.hear(members.collect());
+        self.controller.hear(members.collect());
     }
 
     /// The members' summary.
     pub fn last_summary(&self) -> Option<Summary> {
-        self.steward.summary_for(Channel::default())
+        self.controller.summary_for(Channel::default())
     }
 
     fn trace(&self, now: Time) {
-        let Some(s) = self.steward.summary() else { return };
+        let Some(s) = self.controller.summary() else { return };
         print!(
             "{:5.1} s {:?}{} {:.1} Mbit/s, {} senders, queue {} ms |",
             now.as_secs_f64(),
@@ -215,7 +215,7 @@ impl Steer for Gate {
             let radio = radios.get(u32::from_be_bytes([a, b, c, d]) as usize).copied();
             Place { radio, ..Place::default() }
         };
-        let plan = self.steward.tick(Moment::from_nanos(now_ns), now_ns, &seen, &others, place);
+        let plan = self.controller.tick(Moment::from_nanos(now_ns), now_ns, &seen, &others, place);
         self.take(plan);
         if self.traced {
             self.trace(now);

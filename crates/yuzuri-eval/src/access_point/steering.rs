@@ -1,5 +1,5 @@
 //! Simulates stations that move between two radios of one access point: two cells on different
-//! channels, each with a gate, and one [`Steward`] of the daemon for both; [`Steering`] decides
+//! channels, each with a gate, and one [`Controller`] of the daemon for both; [`Steering`] decides
 //! which station should move. The wire is faster than both cells together, or slower than one.
 //!
 //! Both cells are simulated at the same time, each on its own thread, and synchronise at every
@@ -14,7 +14,7 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, PolicyConfig};
-use yuzuri_share::{Candidate, Channel, Place, Plan, Request, Rules, StationId, Steering, Steward};
+use yuzuri_share::{Candidate, Channel, Controller, Place, Plan, Request, Rules, StationId, Steering};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
     Observation, ReceiverConfig, Scenario, ScenarioError, Segment, Steer, Terminal, hint_of, path,
@@ -53,7 +53,7 @@ fn settings() -> Vec<Setting> {
 
 /// The common state of both cells.
 struct BothCells {
-    steward: Steward,
+    controller: Controller,
     steering: Steering,
     stations: Vec<Station>,
     moved: Option<(usize, f64)>,
@@ -85,8 +85,8 @@ impl BothCells {
             })
         };
         let now_ns = now.as_nanos();
-        self.plan = self.steward.tick(Moment::from_nanos(now_ns), now_ns, &seen, &[], place);
-        let air_limits = self.steward.is_limited_by_air();
+        self.plan = self.controller.tick(Moment::from_nanos(now_ns), now_ns, &seen, &[], place);
+        let air_limits = self.controller.is_limited_by_air();
         let candidates: Vec<Candidate> = (0..on.len())
             .map(|n| Candidate {
                 id: StationId(mac(n)),
@@ -183,7 +183,7 @@ fn scenario(setting: &Setting, cell: usize, moved: Option<(usize, f64)>, seed: u
 /// Runs both cells.
 fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<BothCells, ScenarioError> {
     let cells = BothCells {
-        steward: Steward::new(PolicyConfig::default(), Rules::default()),
+        controller: Controller::new(PolicyConfig::default(), Rules::default()),
         steering: Steering::default(),
         stations: setting.stations.clone(),
         moved,

@@ -2,7 +2,7 @@
 
 use super::capture_point::capture_point;
 use super::copies::Copies;
-use super::half::Half;
+use super::direction::Direction;
 use super::limits::{PacketLimits, packet_limits};
 use super::signs::SenderSigns;
 use crate::window_trace::{CapturePoint, WindowTrace};
@@ -57,7 +57,7 @@ pub struct Seen {
 /// A flow being followed.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    halves: [Option<Box<Half>>; 2],
+    directions: [Option<Box<Direction>>; 2],
     syn: [Option<Syn>; 2],
     /// Whether the handshake's third segment was seen.
     third: bool,
@@ -117,7 +117,7 @@ pub struct Ended {
 impl Flow {
     pub(super) fn new() -> Flow {
         Flow {
-            halves: [None, None],
+            directions: [None, None],
             syn: [None, None],
             third: false,
             last_ns: i64::MIN,
@@ -158,13 +158,13 @@ impl Flow {
         }
         // First process the acknowledgement for the other direction: data in the same segment is at
         // the earliest a response to it.
-        if let Some(half) = &mut self.halves[to] {
-            half.answer(segment);
+        if let Some(direction) = &mut self.directions[to] {
+            direction.answer(segment);
         }
         if segment.payload_bytes > 0 || segment.flags.contains(Flags::SYN) {
-            self.half(from).data(segment);
-        } else if let Some(half) = &mut self.halves[from] {
-            half.data(segment);
+            self.direction(from).data(segment);
+        } else if let Some(direction) = &mut self.directions[from] {
+            direction.data(segment);
         }
     }
 
@@ -179,8 +179,8 @@ impl Flow {
         let (own, other) = (self.partial[from], self.partial[1 - from]);
         if own.0 >= PARTIAL && own.1 == 0 && other.0 == 0 && other.1 > 0 && !self.at_host {
             self.at_host = true;
-            self.half(from).captured_at(CapturePoint::Sender);
-            self.half(1 - from).captured_at(CapturePoint::Receiver);
+            self.direction(from).captured_at(CapturePoint::Sender);
+            self.direction(1 - from).captured_at(CapturePoint::Receiver);
         }
     }
 
@@ -217,8 +217,8 @@ impl Flow {
         true
     }
 
-    fn half(&mut self, end: usize) -> &mut Half {
-        self.halves[end].get_or_insert_with(|| Box::new(Half::new()))
+    fn direction(&mut self, end: usize) -> &mut Direction {
+        self.directions[end].get_or_insert_with(|| Box::new(Direction::new()))
     }
 
     fn syn(&mut self, segment: &Segment) {
@@ -250,7 +250,7 @@ impl Flow {
             let scaled = a.scale.is_some() && b.scale.is_some();
             for (end, other) in [(0, b), (1, a)] {
                 let scale = if scaled { other.scale } else { (!cut).then_some(0) };
-                self.half(end).shake(u32::from(mss), (sack || !cut).then_some(sack), scale);
+                self.direction(end).shake(u32::from(mss), (sack || !cut).then_some(sack), scale);
             }
         }
     }
@@ -271,20 +271,20 @@ impl Flow {
         let is_long_enough = there + back >= MIN_HANDSHAKE_NS;
         let point =
             |there, back| if is_long_enough { capture_point(there, back) } else { CapturePoint::Unknown };
-        self.half(opener).shaken(point(there, back), rtt_us);
-        self.half(1 - opener).shaken(point(back, there), rtt_us);
+        self.direction(opener).shaken(point(there, back), rtt_us);
+        self.direction(1 - opener).shaken(point(back, there), rtt_us);
     }
 
     pub(super) fn rounds(&self) -> [usize; 2] {
-        [0, 1].map(|end| self.halves[end].as_deref().map_or(0, Half::rounds))
+        [0, 1].map(|end| self.directions[end].as_deref().map_or(0, Direction::rounds))
     }
 
     pub(super) fn finish(self) -> Ended {
         let mut signs = [SenderSigns::default(), SenderSigns::default()];
         let mut window_traces = [None, None];
-        for (end, half) in self.halves.into_iter().enumerate() {
-            if let Some(half) = half.filter(|half| half.has_data()) {
-                let (mut window_trace, seen) = half.finish();
+        for (end, direction) in self.directions.into_iter().enumerate() {
+            if let Some(direction) = direction.filter(|direction| direction.has_data()) {
+                let (mut window_trace, seen) = direction.finish();
                 let limits = packet_limits(&window_trace, &seen);
                 let limits = limits.rounds.into_iter().zip(limits.pauses);
                 for (round, (limit, paused_by)) in window_trace.rounds.iter_mut().zip(limits) {

@@ -3,8 +3,8 @@
 mod brief;
 mod capture_point;
 mod copies;
+mod direction;
 mod flow;
-mod half;
 mod hindsight;
 mod limits;
 mod readers;

@@ -4,7 +4,7 @@
 
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
-use crate::own::{Known, Own};
+use crate::own::{FlowHistory, Own};
 use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, SendersSeen, Summary};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -191,7 +191,7 @@ impl FairShare {
         &self,
         now: Moment,
         flow: &FlowSeen,
-        known: &Known,
+        known: &FlowHistory,
         summary: &Summary,
         [share_bps, recent_best_bps]: [f64; 2],
         radio: RadioHint,

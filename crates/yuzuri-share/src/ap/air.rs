@@ -2,7 +2,7 @@
 //! airtime, retransmitted frames and queue.
 
 use super::bottleneck::Channel;
-use super::steward::Place;
+use super::controller::Place;
 use crate::RadioConfig;
 use crate::wireless::Heard;
 use serde::{Deserialize, Serialize};

@@ -7,8 +7,8 @@
 //! appears in the other part, and at one radio only.
 
 use super::bound_trials::BoundTrials;
+use super::controller::Station;
 use super::loss_cause::LossCause;
-use super::steward::Station;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use yuzuri_policy::{Destination, Phase, PolicyConfig, Summary, Terminal};
 

@@ -1,15 +1,15 @@
-//! The main loop of an access point's daemon: it runs the gate and the steward twice a second.
+//! The main loop of an access point's daemon: it runs the gate and the controller twice a second.
 
 use super::air::Air;
 use super::bottleneck::Channel;
 use super::bypass::Bypass;
+use super::controller::{Controller, Place, Plan};
 use super::devices::Devices;
 use super::figures::Figures;
 use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
-use super::steward::{Place, Plan, Steward};
 use crate::wireless::{Heard, Wireless};
 use crate::{PolicyStatus, RadioConfig, ShareError, TextCell, clock, folder, privilege};
 use std::collections::HashMap;
@@ -85,7 +85,7 @@ impl ApConfig {
 pub struct ApLoop {
     config: ApConfig,
     gate: Gate,
-    steward: Steward,
+    controller: Controller,
     wireless: Wireless,
     air: Air,
     bypass: Bypass,
@@ -120,7 +120,7 @@ impl ApLoop {
             gate.attach(device)?;
         }
         let indices = config.devices.iter().map(|device| (device.clone(), index(device))).collect();
-        let steward = Steward::new(config.policy, config.rules.clone());
+        let controller = Controller::new(config.policy, config.rules.clone());
         let mut groups =
             config.group.clone().map(|group| Groups::start(group, &config.devices)).transpose()?;
         if let Some(groups) = &mut groups {
@@ -128,7 +128,7 @@ impl ApLoop {
         }
         Ok(ApLoop {
             gate,
-            steward,
+            controller,
             wireless: Wireless::open(),
             air: Air::default(),
             bypass: Bypass::default(),
@@ -216,21 +216,21 @@ impl ApLoop {
         let now_ns = yuzuri_kernel::clock::mono_ns();
         let now = clock::now();
         if let Some(groups) = &mut self.groups {
-            let steward = &mut self.steward;
-            let members = groups.hear(now, |station| steward.weight_of(station));
-            steward.hear(members);
+            let controller = &mut self.controller;
+            let members = groups.hear(now, |station| controller.weight_of(station));
+            controller.hear(members);
         }
-        let plan = self.steward.tick(now, now_ns, &flows, &others, place);
+        let plan = self.controller.tick(now, now_ns, &flows, &others, place);
         if let Some(groups) = &mut self.groups {
-            let steward = &self.steward;
-            groups.publish(now, |channel| steward.summary_for(channel));
+            let controller = &self.controller;
+            groups.publish(now, |channel| controller.summary_for(channel));
         }
         if !self.config.dry_run {
             self.enforce(&plan);
         }
-        if let Some(shares) = self.steward.is_sharing() {
+        if let Some(shares) = self.controller.is_sharing() {
             let kind = usize::from(shares && !self.config.dry_run);
-            self.figures[kind].add(PERIOD.as_secs_f64(), self.steward.points());
+            self.figures[kind].add(PERIOD.as_secs_f64(), self.controller.points());
         }
         if asks_rates {
             self.steer();
@@ -240,9 +240,9 @@ impl ApLoop {
     fn steer(&mut self) {
         let Some(steerer) = &mut self.steerer else { return };
         let sending: Vec<Sending> = self
-            .steward
+            .controller
             .with_backlog()
-            .filter(|(id, _)| !self.steward.is_exempt(*id))
+            .filter(|(id, _)| !self.controller.is_exempt(*id))
             .map(|(id, rate_bps)| Sending {
                 id,
                 rate_bps: rate_bps as f64,
@@ -251,7 +251,7 @@ impl ApLoop {
             .collect();
         steerer.set_dry_run(self.config.dry_run);
         let now = clock::now().since_beginning();
-        if let Err(error) = steerer.tick(now, self.steward.is_limited_by_air(), &sending) {
+        if let Err(error) = steerer.tick(now, self.controller.is_limited_by_air(), &sending) {
             self.problems.push(error.to_string());
         }
     }
@@ -296,7 +296,7 @@ impl ApLoop {
             groups: self.groups.as_ref().map(|groups| groups.status(clock::now())).unwrap_or_default(),
             plain: Some(self.figures[0]).filter(|figures| figures.seconds > 0.0),
             shared: Some(self.figures[1]).filter(|figures| figures.seconds > 0.0),
-            ..ApStatus::of(&self.steward, &self.gate, &self.air)
+            ..ApStatus::of(&self.controller, &self.gate, &self.air)
         };
         let text = serde_json::to_string(&self.status).unwrap_or_default();
         self.text.write(&text);
@@ -329,7 +329,7 @@ impl ApLoop {
         self.config.policy.objective = objective;
         self.config.radio = radio;
         self.config.rules = rules.clone();
-        self.steward.choose(self.config.policy, rules);
+        self.controller.choose(self.config.policy, rules);
     }
 
     /// A device that was removed or recreated. Its gate is gone, and attaching it again needs
@@ -359,7 +359,7 @@ impl ApLoop {
             let until = Instant::now() + Duration::from_secs(5);
             while Instant::now() < until && !hurry.load(Ordering::Relaxed) {
                 let Ok(flows) = self.gate.flows() else { break };
-                let plan = self.steward.release_all(&flows);
+                let plan = self.controller.release_all(&flows);
                 self.enforce(&plan);
                 if plan.flows.is_empty() {
                     break;

@@ -6,25 +6,26 @@ mod arrivals;
 mod bottleneck;
 mod bound_trials;
 mod bypass;
+mod controller;
 mod daemon;
 mod devices;
 mod doctor;
 mod drivers;
 mod figures;
 mod group;
+mod group_view;
 mod loss_cause;
 mod membership;
 mod other;
 mod release;
 mod rules;
-mod seat;
 mod status;
 mod steer;
-mod steward;
 mod view;
 
 pub use air::AirStatus;
 pub use bottleneck::Channel;
+pub use controller::{Controller, Place, Plan};
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use devices::Devices;
 pub use doctor::examine_gate;
@@ -41,4 +42,3 @@ pub use status::{
 #[cfg(any(fuzzing, debug_assertions))]
 pub use steer::fuzz_hostapd;
 pub use steer::{Candidate, Request, Steering, SteeringStatus};
-pub use steward::{Place, Plan, Steward};

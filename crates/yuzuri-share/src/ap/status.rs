@@ -2,12 +2,12 @@
 
 use super::air::{Air, AirStatus};
 use super::bottleneck::{Bottleneck, Channel, Sharers};
+use super::controller::{Controller, Station};
 use super::figures::Figures;
 use super::membership::MembershipState;
 use super::other::Other;
 use super::rules::StationId;
 use super::steer::SteeringStatus;
-use super::steward::{Station, Steward};
 use crate::show::mbps;
 use crate::{MemberStatus, MessageCounts, PolicyStatus, SummaryStatus};
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ pub struct BottleneckStatus {
     pub summary: SummaryStatus,
 }
 
-fn bottlenecks(steward: &Steward) -> Vec<BottleneckStatus> {
+fn bottlenecks(controller: &Controller) -> Vec<BottleneckStatus> {
     let status = |(at, sharers): (Bottleneck, &Sharers)| {
         let channel_mhz = match at {
             Bottleneck::Wire => None,
@@ -81,7 +81,7 @@ fn bottlenecks(steward: &Steward) -> Vec<BottleneckStatus> {
         };
         Some(BottleneckStatus { channel_mhz, summary: sharers.summary.as_ref()?.into() })
     };
-    let all: Vec<_> = steward.in_use().filter_map(status).collect();
+    let all: Vec<_> = controller.in_use().filter_map(status).collect();
     if all.len() > 1 { all } else { Vec::new() }
 }
 
@@ -237,22 +237,22 @@ impl From<Counts> for SegmentCounts {
 }
 
 impl ApStatus {
-    pub(super) fn of(steward: &Steward, gate: &Gate, air: &Air) -> ApStatus {
+    pub(super) fn of(controller: &Controller, gate: &Gate, air: &Air) -> ApStatus {
         let devices = gate.devices().map(|(name, how)| DeviceStatus {
             name: name.to_owned(),
             by: if how == How::Tcx { "tcx" } else { "clsact" }.into(),
         });
-        let stations = steward.stations.iter().map(|(id, station)| StationStatus {
+        let stations = controller.stations.iter().map(|(id, station)| StationStatus {
             air: air.status(id.0),
-            ..StationStatus::of(*id, station, steward)
+            ..StationStatus::of(*id, station, controller)
         });
         ApStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             devices: devices.collect(),
             stations: stations.collect(),
-            summary: steward.summary().as_ref().map(SummaryStatus::from),
-            bottlenecks: bottlenecks(steward),
+            summary: controller.summary().as_ref().map(SummaryStatus::from),
+            bottlenecks: bottlenecks(controller),
             segments: gate.counts().unwrap_or_default().into(),
             ..ApStatus::default()
         }
@@ -456,7 +456,7 @@ fn percent(part: Option<f64>) -> String {
 }
 
 impl StationStatus {
-    fn of(id: StationId, station: &Station, steward: &Steward) -> StationStatus {
+    fn of(id: StationId, station: &Station, controller: &Controller) -> StationStatus {
         let mut rules = BTreeMap::new();
         for row in &station.rows {
             *rules.entry(row.why.name().to_owned()).or_default() += 1;
@@ -481,7 +481,7 @@ impl StationStatus {
         StationStatus {
             station: id.to_string(),
             addresses: station.addresses.iter().copied().collect(),
-            exempt: steward.is_exempt(id),
+            exempt: controller.is_exempt(id),
             membership: station.membership.state(),
             rate_bps: report.map_or(0, |report| report.rate_bps),
             alone_bps: station.radio.alone_bps,

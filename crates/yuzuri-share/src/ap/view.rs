@@ -38,7 +38,7 @@ struct Unused {
 
 /// A connection over time.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct ConnectionHistory {
     pub(crate) id: u64,
     /// Its state at the last tick.
     last: Gated,
@@ -53,7 +53,7 @@ pub(crate) struct Known {
 /// All connections of an access point, by key.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    flows: HashMap<FlowKey, Known>,
+    flows: HashMap<FlowKey, ConnectionHistory>,
     last_id: u64,
 }
 
@@ -66,7 +66,7 @@ impl View {
         let last_id = &mut self.last_id;
         let mut next = || {
             *last_id += 1;
-            Known::beginning(*last_id, seen)
+            ConnectionHistory::beginning(*last_id, seen)
         };
         let known = self.flows.entry(seen.key).or_insert_with(&mut next);
         // A new connection between the same endpoints.
@@ -97,9 +97,9 @@ pub(crate) fn segment_bytes(seen: &Gated) -> u32 {
     seen.mss.map_or(USUAL_MSS, |mss| u32::from(mss).saturating_sub(STAMPS).max(256))
 }
 
-impl Known {
+impl ConnectionHistory {
     /// The state before its first byte.
-    fn beginning(id: u64, seen: &Gated) -> Known {
+    fn beginning(id: u64, seen: &Gated) -> ConnectionHistory {
         let last = Gated {
             wire: Half::default(),
             air: Half::default(),
@@ -109,7 +109,7 @@ impl Known {
             quiets: 0,
             ..seen.clone()
         };
-        Known {
+        ConnectionHistory {
             id,
             last,
             observed_ns: seen.first_ns,

@@ -78,7 +78,7 @@ impl After {
 
 /// One direction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Half {
+pub(super) struct Direction {
     started: bool,
     /// The 32-bit sequence number at [`ORIGIN`].
     base: u32,
@@ -133,9 +133,9 @@ pub(super) struct Half {
     window_trace: WindowTrace,
 }
 
-impl Half {
-    pub(super) fn new() -> Half {
-        Half { window_end: u64::MAX, ..Half::default() }
+impl Direction {
+    pub(super) fn new() -> Direction {
+        Direction { window_end: u64::MAX, ..Direction::default() }
     }
 
     /// From both SYNs: the segment size that both accept (0: unknown), whether both support

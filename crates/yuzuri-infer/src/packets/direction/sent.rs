@@ -2,7 +2,7 @@
 
 use super::super::scoreboard::Kind;
 use super::super::unseen::Collector;
-use super::{AT_ONCE_NS, Half, Repair};
+use super::{AT_ONCE_NS, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 
@@ -51,7 +51,7 @@ impl Alike {
     }
 }
 
-impl Half {
+impl Direction {
     /// Processes a segment of the sender.
     pub(in super::super) fn data(&mut self, segment: &Segment) {
         let (now, bytes) = (segment.time_ns, segment.payload_bytes);

@@ -1,11 +1,11 @@
 //! The group of an access point's stations, inside one process: no messages are sent. Each station
-//! has a seat, and so has the access point, which leads.
+//! has a view of it, and so has the access point, which leads.
 
 use yuzuri_policy::{Group, Limit, Moment, Report, SendersSeen, Summary};
 
 /// A member's view of the group at one tick.
 #[derive(Debug)]
-pub(super) struct Seat<'a> {
+pub(super) struct GroupView<'a> {
     /// The number of stations.
     pub(super) members: u16,
     /// The station's share relative to that of a station of weight 1.
@@ -14,7 +14,7 @@ pub(super) struct Seat<'a> {
     pub(super) is_limited: bool,
     /// Its report.
     pub(super) report: Option<Report>,
-    /// The stations' reports; only for the access point's seat.
+    /// The stations' reports; only for the access point.
     pub(super) reports: Option<Vec<&'a Report>>,
     /// What limits the group, if that is known.
     pub(super) limit: Option<Limit>,
@@ -22,7 +22,7 @@ pub(super) struct Seat<'a> {
     pub(super) summary: Option<Summary>,
 }
 
-impl Group for Seat<'_> {
+impl Group for GroupView<'_> {
     fn report(&mut self, _now: Moment, mut report: Option<Report>) {
         // A terminal that cannot use its share leaves the rest to the others.
         if let Some(report) = report.as_mut().filter(|_| self.is_limited) {

@@ -1,10 +1,10 @@
 //! The state of the token buckets, and the traffic that they drop, in the stations' group.
 
 use super::super::loss_cause::Buckets;
-use super::{Bottleneck, Other, Station, StationId, Steward};
+use super::{Bottleneck, Controller, Other, Station, StationId};
 use yuzuri_policy::Report;
 
-impl Steward {
+impl Controller {
     /// The state of the token buckets for traffic that no window bounds.
     pub(super) fn buckets(&self, at: Bottleneck) -> Buckets {
         let holds = |(id, station): (&StationId, &Station)| {
@@ -62,40 +62,40 @@ mod tests {
         Station { report: Some(report), other: Some(other), ..Station::new(PolicyConfig::default()) }
     }
 
-    fn steward(rules: Rules) -> Steward {
-        let mut steward = Steward::new(PolicyConfig::default(), rules);
+    fn controller(rules: Rules) -> Controller {
+        let mut controller = Controller::new(PolicyConfig::default(), rules);
         for (number, came, passed) in [(0, 20, 4), (1, 4, 4)] {
-            steward.stations.insert(StationId([2, 0, 0, 0, 0, number]), station(came, passed));
+            controller.stations.insert(StationId([2, 0, 0, 0, 0, number]), station(came, passed));
         }
-        steward
+        controller
     }
 
     /// 8 Mbit/s are carried, and 16 Mbit/s of IP packets were dropped. The dropped ones make up
     /// what is missing, but never more than was dropped.
     #[test]
     fn dropped_traffic_counts_as_demand() {
-        let steward = steward(Rules::default());
+        let controller = controller(Rules::default());
         let sum = |most_bps| {
-            let heard = steward.with_dropped_traffic(HERE, most_bps);
+            let heard = controller.with_dropped_traffic(HERE, most_bps);
             heard.iter().map(|report| report.rate_bps as f64 / 1e6).sum::<f64>()
         };
         let all = 8.0 + 16.0 * 1448.0 / 1500.0;
         for (most, expected) in [(0.0, 8.0), (8.0, 8.0), (12.0, 12.0), (20.0, 20.0), (100.0, all)] {
             assert!((sum(most * 1e6) - expected).abs() < 0.2, "{most}: {}", sum(most * 1e6));
         }
-        let heard = steward.with_dropped_traffic(HERE, 12e6);
+        let heard = controller.with_dropped_traffic(HERE, 12e6);
         assert_eq!((heard[0].rate_bps > 7_900_000, heard[1].rate_bps), (true, 4_000_000));
-        assert!(steward.stations.values().all(|s| s.report.as_ref().unwrap().rate_bps == 4_000_000));
+        assert!(controller.stations.values().all(|s| s.report.as_ref().unwrap().rate_bps == 4_000_000));
     }
 
     #[test]
     fn losses_are_not_tested_where_traffic_cannot_be_limited() {
-        let of = |rules| steward(rules).buckets(HERE);
+        let of = |rules| controller(rules).buckets(HERE);
         assert_eq!(of(Rules::default()), Buckets::Ready);
         assert_eq!(of(Rules { no_police: true, ..Rules::default() }), Buckets::None);
         let guests = StationRule { exempt: true, ..StationRule::default() };
         assert_eq!(of(Rules { guests, ..Rules::default() }), Buckets::None);
-        let mut held = steward(Rules::default());
+        let mut held = controller(Rules::default());
         let first = held.stations.values_mut().next().unwrap();
         first.other.as_mut().unwrap().rate_bps = Some(1);
         assert_eq!(held.buckets(HERE), Buckets::Hold);

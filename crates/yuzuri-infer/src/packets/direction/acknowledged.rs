@@ -2,7 +2,7 @@
 //! and close rounds.
 
 use super::super::waiting::{Answer, Blocks};
-use super::{AT_ONCE_NS, After, Half, Repair};
+use super::{AT_ONCE_NS, After, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 use yuzuri_limits::significant_queue_us;
@@ -14,7 +14,7 @@ const MIN_RTO_NS: f64 = 200e6;
 /// Segments acknowledged from which on a round that hardly sends shows that the window has fallen.
 const MIN_DRAIN: f32 = 16.0;
 
-impl Half {
+impl Direction {
     /// Processes a segment of the receiver.
     pub(in super::super) fn answer(&mut self, segment: &Segment) {
         if !self.started || !segment.flags.contains(Flags::ACK) {

@@ -95,10 +95,10 @@ impl Wire {
         in_flight * 8.0 / self.rate_bps - self.base_s
     }
 
-    fn tick(&mut self, steward: &mut Steward) -> Plan {
+    fn tick(&mut self, controller: &mut Controller) -> Plan {
         self.pass();
         let now_ns = self.now.as_nanos() as u64;
-        let plan = steward.tick(Moment::at(self.now), now_ns, &self.flows, &[], |_| Place::default());
+        let plan = controller.tick(Moment::at(self.now), now_ns, &self.flows, &[], |_| Place::default());
         self.bounds.retain(|key, _| !plan.free.contains(key));
         let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
         self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
@@ -110,11 +110,11 @@ impl Wire {
 fn uploads_share_the_wire_with_a_short_queue() {
     for (stations, base_ms) in [(2, 20.0), (8, 40.0), (4, 100.0)] {
         let mut wire = Wire::new(50.0, base_ms, stations);
-        let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+        let mut controller = Controller::new(PolicyConfig::default(), Rules::default());
         let mut longest_s = 0.0_f64;
         let mut carried = 0;
         for tick in 0..60 {
-            wire.tick(&mut steward);
+            wire.tick(&mut controller);
             if tick == 29 {
                 carried = wire.flows.iter().map(|flow| flow.acked_bytes).sum();
             }
@@ -122,7 +122,7 @@ fn uploads_share_the_wire_with_a_short_queue() {
                 longest_s = longest_s.max(wire.queue_s());
             }
         }
-        let summary = steward.summary().unwrap();
+        let summary = controller.summary().unwrap();
         assert_eq!((summary.members, summary.senders), (stations.into(), stations.into()));
         assert!(matches!(summary.phase, Phase::Hold | Phase::Probe), "{summary:?}");
         // The queue that a window may hold, a step up of half more, and the effect of rounding
@@ -141,7 +141,7 @@ fn uploads_share_the_wire_with_a_short_queue() {
 #[test]
 fn members_report_for_themselves_and_are_not_bounded() {
     let mut wire = Wire::new(50.0, 40.0, 4);
-    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+    let mut controller = Controller::new(PolicyConfig::default(), Rules::default());
     let id = |n: u8| StationId([2, 0, 0, 0, 0, n]);
     // The last one's connections are older than the gate: only its report shows them.
     let members = [0, 1, 9].map(id);
@@ -155,16 +155,16 @@ fn members_report_for_themselves_and_are_not_bounded() {
             }
             None => (id, Report { rate_bps: 100_000, flows: 1, srtt_us: 60_000, ..Report::default() }),
         });
-        steward.hear(reports.into());
-        plan = wire.tick(&mut steward);
+        controller.hear(reports.into());
+        plan = wire.tick(&mut controller);
         // They bound themselves to the group's share.
-        if let Some(share_bps) = steward.summary().as_ref().map(|s| s.share_bps).filter(|_| tick > 10) {
+        if let Some(share_bps) = controller.summary().as_ref().map(|s| s.share_bps).filter(|_| tick > 10) {
             for n in 0..2 {
                 wire.wants[n] = share_bps as f64 / 8.0 * 0.06;
             }
         }
     }
-    let summary = steward.summary().unwrap();
+    let summary = controller.summary().unwrap();
     assert_eq!((summary.members, summary.senders), (5, 5), "{summary:?}");
     let bytes = |n: u8| {
         plan.flows.iter().find(|(key, _)| *key == wire.flows[usize::from(n)].key).map(|(_, b)| b.bytes)
@@ -176,12 +176,12 @@ fn members_report_for_themselves_and_are_not_bounded() {
         |n: u8| plan.stations.iter().find(|(at, _)| *at == wire.flows[usize::from(n)].key.station().ip());
     assert_eq!([0, 1].map(|n| station(n).unwrap().1), [0, 0]);
     assert!([2, 3].iter().all(|n| station(*n).unwrap().1 > 0));
-    let state = |n| steward.stations[&id(n)].membership.state();
+    let state = |n| controller.stations[&id(n)].membership.state();
     assert_eq!([0, 2, 9].map(state).map(|s| s.name()), ["member", "none", "member"]);
     // A station that is no longer a member is bounded again.
-    steward.hear(BTreeMap::new());
+    controller.hear(BTreeMap::new());
     for _ in 0..10 {
-        plan = wire.tick(&mut steward);
+        plan = wire.tick(&mut controller);
     }
     assert!(plan.flows.iter().all(|(_, bound)| bound.bytes > 0), "{plan:?}");
 }
@@ -199,7 +199,7 @@ fn weights_and_limits_apply_to_members_too() {
     ] {
         let mut wire = Wire::new(48.0, 40.0, 4);
         let stations = rules.into_iter().enumerate().map(|(n, rule)| (id(n as u8), rule)).collect();
-        let mut steward = Steward::new(PolicyConfig::default(), Rules { stations, ..Rules::default() });
+        let mut controller = Controller::new(PolicyConfig::default(), Rules { stations, ..Rules::default() });
         let (mut acked, mut start) = ([0; 4], [0; 4]);
         let mut last_summary: Option<Summary> = None;
         for tick in 0..240 {
@@ -210,8 +210,8 @@ fn weights_and_limits_apply_to_members_too() {
                 let srtt_us = ((0.04 + wire.queue_s()) * 1e6) as u32;
                 (id(n), Report { rate_bps, flows: 1, elastic: true, srtt_us, ..Report::default() })
             });
-            steward.hear(reports.into());
-            wire.tick(&mut steward);
+            controller.hear(reports.into());
+            wire.tick(&mut controller);
             // They bound themselves to their weight of the previous share.
             for n in [0, 1] {
                 let Some(last_summary) =
@@ -219,11 +219,11 @@ fn weights_and_limits_apply_to_members_too() {
                 else {
                     continue;
                 };
-                let own = last_summary.weighted(steward.weight_of(id(n as u8)));
+                let own = last_summary.weighted(controller.weight_of(id(n as u8)));
                 wire.wants[n] =
                     own.share_of(RadioHint::default()) / 8.0 * (0.04 + f64::from(own.queue_us) / 1e6);
             }
-            last_summary = steward.summary_for(Channel::default());
+            last_summary = controller.summary_for(Channel::default());
             if tick == 119 {
                 start = [0, 1, 2, 3].map(|n: usize| wire.flows[n].acked_bytes);
             }
@@ -231,7 +231,7 @@ fn weights_and_limits_apply_to_members_too() {
         let got = [0, 1, 2, 3].map(|n: usize| (wire.flows[n].acked_bytes - start[n]) as f64 * 8.0 / 60e6);
         let near = got.iter().zip(expected).all(|(got, expected)| (got / expected - 1.0).abs() < 0.15);
         assert!(near, "{got:.1?} instead of {expected:?}");
-        assert!(steward.stations[&id(0)].membership.bounds_itself());
+        assert!(controller.stations[&id(0)].membership.bounds_itself());
         assert!(wire.queue_s() < 0.045, "{}", wire.queue_s());
     }
 }
@@ -242,10 +242,10 @@ fn weights_and_limits_apply_to_members_too() {
 fn an_application_limited_station_leaves_its_rest_to_the_others() {
     let mut wire = Wire::new(50.0, 30.0, 4);
     wire.application_bps[3] = Some(2e6);
-    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+    let mut controller = Controller::new(PolicyConfig::default(), Rules::default());
     let mut before = Vec::new();
     for tick in 0..120 {
-        wire.tick(&mut steward);
+        wire.tick(&mut controller);
         if tick == 59 {
             before = wire.flows.iter().map(|flow| flow.acked_bytes).collect();
         }
@@ -266,11 +266,11 @@ fn exempt_and_untouched_connections_are_not_bounded_but_new_ones_are() {
     wire.application_bps[..2].fill(Some(2e6));
     let exempt = StationId([2, 0, 0, 0, 0, 0]);
     let left_alone = StationRule { exempt: true, ..StationRule::default() };
-    let mut steward = Steward::new(
+    let mut controller = Controller::new(
         PolicyConfig::default(),
         Rules { stations: [(exempt, left_alone)].into(), ..Rules::default() },
     );
-    let plan = (0..40).map(|_| wire.tick(&mut steward)).last().unwrap();
+    let plan = (0..40).map(|_| wire.tick(&mut controller)).last().unwrap();
     let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
     let bounded: HashSet<FlowKey> = bounded.map(|(key, _)| *key).collect();
     assert_eq!(bounded, HashSet::from([wire.flows[2].key, wire.flows[3].key]));
@@ -288,30 +288,30 @@ fn exempt_and_untouched_connections_are_not_bounded_but_new_ones_are() {
 fn nothing_is_bounded_while_the_policy_is_off() {
     let mut wire = Wire::new(50.0, 20.0, 3);
     let config = PolicyConfig { name: PolicyName::Off, ..PolicyConfig::default() };
-    let mut steward = Steward::new(config, Rules::default());
+    let mut controller = Controller::new(config, Rules::default());
     for _ in 0..40 {
-        assert_eq!(wire.tick(&mut steward), Plan::default());
+        assert_eq!(wire.tick(&mut controller), Plan::default());
     }
 }
 
 #[test]
 fn bounds_are_released_step_by_step_until_a_loss() {
     let mut wire = Wire::new(50.0, 20.0, 2);
-    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
-    let plan = (0..40).map(|_| wire.tick(&mut steward)).last().unwrap();
+    let mut controller = Controller::new(PolicyConfig::default(), Rules::default());
+    let plan = (0..40).map(|_| wire.tick(&mut controller)).last().unwrap();
     let before: HashMap<FlowKey, u32> = plan.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
     let (first, second) = (wire.flows[0].key, wire.flows[1].key);
-    let release_all = steward.release_all(&wire.flows);
+    let release_all = controller.release_all(&wire.flows);
     let now: HashMap<FlowKey, u32> =
         release_all.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
     assert!(now[&first] > before[&first] && now[&first] < 2 * before[&first]);
     // One loses a segment, and so has left slow start.
     wire.flows[0].repeated_segments += 1;
-    let release_all = steward.release_all(&wire.flows);
+    let release_all = controller.release_all(&wire.flows);
     assert_eq!(release_all.free, [first]);
     assert_eq!(release_all.flows.len(), 1);
     let mut steps = 0;
-    while !steward.release_all(&wire.flows).flows.is_empty() {
+    while !controller.release_all(&wire.flows).flows.is_empty() {
         steps += 1;
         assert!(steps < 20);
     }
@@ -324,13 +324,13 @@ fn acks_are_thinned_on_the_selected_slow_radios() {
     use yuzuri_policy::{Aggregation, SlowRadio};
     let radio = |rate_mbps: f64, aggregation: Aggregation| Some(RadioConfig { rate_mbps, aggregation });
     let mut wire = Wire::new(20.0, 30.0, 4);
-    let mut steward =
-        Steward::new(PolicyConfig::default(), Rules { thin_acks: vec![SlowRadio::G], ..Rules::default() });
+    let mut controller =
+        Controller::new(PolicyConfig::default(), Rules { thin_acks: vec![SlowRadio::G], ..Rules::default() });
     let mut plan = Plan::default();
     for _ in 0..40 {
         wire.pass();
         let now_ns = wire.now.as_nanos() as u64;
-        plan = steward.tick(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| {
+        plan = controller.tick(Moment::at(wire.now), now_ns, &wire.flows, &[], |station| {
             let radio = match station.0[5] {
                 0 => radio(54.0, Aggregation::None),
                 1 => radio(65.0, Aggregation::Ht),
@@ -346,17 +346,17 @@ fn acks_are_thinned_on_the_selected_slow_radios() {
         assert_eq!(bound.thin_bytes, if is_g { 8 * 1448 } else { 0 }, "{key}");
         assert!(bound.bytes > 0);
     }
-    assert!(steward.release_all(&wire.flows).flows.iter().all(|(_, bound)| bound.thin_bytes == 0));
+    assert!(controller.release_all(&wire.flows).flows.iter().all(|(_, bound)| bound.thin_bytes == 0));
 }
 
 /// The rates of the stations' uploads under these rules, Mbit/s: over the second half of two
 /// minutes.
 fn under(rules: Rules, stations: u8) -> Vec<f64> {
     let mut wire = Wire::new(48.0, 30.0, stations);
-    let mut steward = Steward::new(PolicyConfig::default(), rules);
+    let mut controller = Controller::new(PolicyConfig::default(), rules);
     let mut before = Vec::new();
     for tick in 0..240 {
-        wire.tick(&mut steward);
+        wire.tick(&mut controller);
         if tick == 119 {
             before = wire.flows.iter().map(|flow| flow.acked_bytes).collect();
         }
@@ -391,12 +391,12 @@ fn weights_and_limits_divide_the_wire() {
 fn a_limit_applies_while_nothing_is_shared() {
     let guests = StationRule { max_bps: Some(2e6), ..StationRule::default() };
     let mut wire = Wire::new(48.0, 30.0, 1);
-    let mut steward = Steward::new(PolicyConfig::default(), Rules { guests, ..Rules::default() });
-    let plan = (0..4).map(|_| wire.tick(&mut steward)).last().unwrap();
+    let mut controller = Controller::new(PolicyConfig::default(), Rules { guests, ..Rules::default() });
+    let plan = (0..4).map(|_| wire.tick(&mut controller)).last().unwrap();
     assert_eq!(plan.flows.len(), 1);
     let mut before = 0;
     for tick in 0..40 {
-        wire.tick(&mut steward);
+        wire.tick(&mut controller);
         if tick == 19 {
             before = wire.flows[0].acked_bytes;
         }
@@ -408,20 +408,20 @@ fn a_limit_applies_while_nothing_is_shared() {
 #[test]
 fn other_rules_apply_from_the_next_tick() {
     let mut wire = Wire::new(48.0, 30.0, 2);
-    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
-    (0..60).for_each(|_| drop(wire.tick(&mut steward)));
-    let phase = steward.summary().as_ref().unwrap().phase;
+    let mut controller = Controller::new(PolicyConfig::default(), Rules::default());
+    (0..60).for_each(|_| drop(wire.tick(&mut controller)));
+    let phase = controller.summary().as_ref().unwrap().phase;
     let left_alone = StationRule { exempt: true, ..StationRule::default() };
     let rules = Rules { stations: [(StationId([2, 0, 0, 0, 0, 1]), left_alone)].into(), ..Rules::default() };
     let config = PolicyConfig { objective: yuzuri_policy::Objective::Latency, ..PolicyConfig::default() };
-    steward.choose(config, rules);
-    let plan = wire.tick(&mut steward);
+    controller.choose(config, rules);
+    let plan = wire.tick(&mut controller);
     assert!(plan.flows.iter().any(|(key, _)| *key == wire.flows[0].key));
-    let summary = steward.summary().unwrap();
+    let summary = controller.summary().unwrap();
     assert!(summary.phase != Phase::StartUp && phase != Phase::StartUp, "it does not begin anew");
     assert!(summary.queue_us < 20_000, "{summary:?}");
     // The other one is released.
-    (0..12).for_each(|_| drop(wire.tick(&mut steward)));
+    (0..12).for_each(|_| drop(wire.tick(&mut controller)));
     assert!(!wire.bounds.contains_key(&wire.flows[1].key));
 }
 
@@ -432,15 +432,15 @@ fn nothing_is_bounded_while_segments_are_lost_without_a_queue() {
     wire.lost_permille = 8;
     // No long queue: the losses are those of a short one.
     wire.application_bps = vec![Some(15e6); 3];
-    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
-    let plan = (0..40).map(|_| wire.tick(&mut steward)).last().unwrap();
+    let mut controller = Controller::new(PolicyConfig::default(), Rules::default());
+    let plan = (0..40).map(|_| wire.tick(&mut controller)).last().unwrap();
     assert_eq!(plan, Plan::default());
-    assert!(steward.summary().as_ref().unwrap().paced);
+    assert!(controller.summary().as_ref().unwrap().paced);
     wire.lost_permille = 0;
     wire.application_bps = vec![None; 3];
     wire.wants = vec![14_480.0; 3];
-    let plan = (0..100).map(|_| wire.tick(&mut steward)).last().unwrap();
-    assert_eq!(plan.flows.len(), 3, "{:?}", steward.summary());
+    let plan = (0..100).map(|_| wire.tick(&mut controller)).last().unwrap();
+    assert_eq!(plan.flows.len(), 3, "{:?}", controller.summary());
 }
 
 /// While new connections are bounded, a known, unbounded one is excepted.
@@ -448,12 +448,12 @@ fn nothing_is_bounded_while_segments_are_lost_without_a_queue() {
 fn a_known_unbounded_connection_is_not_bounded_as_a_new_one() {
     let mut wire = Wire::new(20.0, 40.0, 3);
     wire.application_bps[0] = Some(500_000.0);
-    let mut steward = Steward::new(PolicyConfig::default(), Rules::default());
+    let mut controller = Controller::new(PolicyConfig::default(), Rules::default());
     let mut without_bound = 0;
     for _ in 0..80 {
-        let plan = wire.tick(&mut steward);
+        let plan = wire.tick(&mut controller);
         let free = plan.flows.iter().filter(|(_, bound)| bound.bytes == 0).count();
-        let rows = steward.stations.values().flat_map(|station| &station.rows);
+        let rows = controller.stations.values().flat_map(|station| &station.rows);
         let unbounded = rows.filter(|row| row.bytes.is_none()).count();
         assert_eq!(free, if plan.others.is_some() { unbounded } else { 0 });
         without_bound += free;

@@ -5,11 +5,11 @@
 use super::arrivals::ArrivalEstimator;
 use super::bottleneck::{Bottleneck, Channel, Radios, Sharers};
 use super::figures::Point;
+use super::group_view::GroupView;
 use super::membership::Membership;
 use super::other::{self, Other, Queue};
 use super::release::Release;
 use super::rules::{Rules, StationId};
-use super::seat::Seat;
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -86,9 +86,9 @@ pub struct Plan {
     pub unpoliced: Vec<StationId>,
 }
 
-/// All stations of an access point.
+/// Decides for all stations of an access point, twice a second.
 #[derive(Debug)]
-pub struct Steward {
+pub struct Controller {
     config: PolicyConfig,
     rules: Rules,
     view: View,
@@ -115,10 +115,10 @@ pub struct Place {
     pub channel: Channel,
 }
 
-impl Steward {
+impl Controller {
     /// The state before the first tick.
-    pub fn new(config: PolicyConfig, rules: Rules) -> Steward {
-        Steward {
+    pub fn new(config: PolicyConfig, rules: Rules) -> Controller {
+        Controller {
             config,
             rules,
             view: View::default(),
@@ -287,11 +287,11 @@ impl Steward {
             let part =
                 share_bps.zip(wanted_bps).map_or(part, |(share, wanted)| part * share / wanted.max(1.0));
             let summary = sharers.summary.clone();
-            let mut seat =
-                Seat { members, part, is_limited, report: None, reports: None, limit: None, summary };
-            station.sharer.tick(now, &seen, station.radio, Some(&mut seat), &mut self.decisions);
+            let mut group =
+                GroupView { members, part, is_limited, report: None, reports: None, limit: None, summary };
+            station.sharer.tick(now, &seen, station.radio, Some(&mut group), &mut self.decisions);
             // The gate sees the rate of a member's uploads; the member knows what limits them.
-            let seen_bps = seat.report.as_ref().map_or(0, |report| report.rate_bps);
+            let seen_bps = group.report.as_ref().map_or(0, |report| report.rate_bps);
             let may_bps = wanted_bps.filter(|_| holds && !is_suspended);
             station.membership.observe(self.members.get(id), seen_bps as f64, may_bps);
             station.report = match self.members.get(id) {
@@ -301,7 +301,7 @@ impl Steward {
                     // A station that cannot use its share leaves the rest to the others.
                     Some(Report { rate_bps, elastic: own.elastic && !is_limited, ..own.clone() })
                 }
-                None => seat.report,
+                None => group.report,
             };
             if is_suspended {
                 let plain = |d: &mut Decision| (d.bound, d.why) = (yuzuri_policy::Bound::NONE, Rule::GaveUp);
@@ -363,7 +363,7 @@ impl Steward {
         }
         let heard = self.with_dropped_traffic(at, most_bps as f64);
         let reports = heard.iter().collect();
-        let mut seat = Seat {
+        let mut group = GroupView {
             members,
             part: 1.0,
             is_limited: false,
@@ -372,8 +372,8 @@ impl Steward {
             limit: (at == Bottleneck::Wire).then_some(Limit::Wire),
             summary: sharers.summary.take(),
         };
-        sharers.leader.tick(now, &[], RadioHint::default(), Some(&mut seat), &mut self.decisions);
-        sharers.summary = seat.summary;
+        sharers.leader.tick(now, &[], RadioHint::default(), Some(&mut group), &mut self.decisions);
+        sharers.summary = group.summary;
     }
 
     /// The connection with the highest rate, for traffic without a round-trip time of its own.

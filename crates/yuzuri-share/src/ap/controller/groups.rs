@@ -1,10 +1,10 @@
 //! Groups the stations by bottleneck, and makes their summaries.
 
-use super::{Bottleneck, Channel, Phase, Sharers, Station, StationId, Steward};
+use super::{Bottleneck, Channel, Controller, Phase, Sharers, Station, StationId};
 use std::collections::BTreeSet;
 use yuzuri_policy::{Moment, Report, Summary, Terminal};
 
-impl Steward {
+impl Controller {
     /// Assigns the stations to their bottlenecks.
     pub(super) fn part_by_bottleneck(&mut self, now: Moment) {
         let starts = |channel: &Channel| {

@@ -40,7 +40,7 @@ struct Cells {
     queues_s: BTreeMap<Channel, f64>,
     wire_s: f64,
     now: Duration,
-    steward: Steward,
+    controller: Controller,
     start: Vec<u64>,
 }
 
@@ -84,7 +84,7 @@ impl Cells {
             queues_s: BTreeMap::new(),
             wire_s: 0.0,
             now: Duration::from_millis(1),
-            steward: Steward::new(PolicyConfig::default(), Rules::default()),
+            controller: Controller::new(PolicyConfig::default(), Rules::default()),
         }
     }
 
@@ -140,7 +140,7 @@ impl Cells {
             .map(|one| (StationId(one.flow.mac), Place { radio: Some(one.radio), channel: one.channel }))
             .collect();
         let now_ns = self.now.as_nanos() as u64;
-        let plan = self.steward.tick(Moment::at(self.now), now_ns, &flows, &[], |id| places[&id]);
+        let plan = self.controller.tick(Moment::at(self.now), now_ns, &flows, &[], |id| places[&id]);
         self.bounds.retain(|key, _| !plan.free.contains(key));
         let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
         self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
@@ -156,7 +156,7 @@ impl Cells {
     }
 
     fn bottlenecks(&self) -> Vec<Bottleneck> {
-        self.steward.in_use().map(|(at, _)| at).collect()
+        self.controller.in_use().map(|(at, _)| at).collect()
     }
 
     fn alone_mbps(&self) -> Vec<f64> {
@@ -177,8 +177,8 @@ fn a_station_alone_on_its_radio_gets_all_the_airtime() {
         assert!((got[n] * sharers / alone[n] - 1.0).abs() < 0.08, "{n}: {got:.1?} of {alone:.1?}");
     }
     assert_eq!(cells.bottlenecks(), [TWO, FIVE].map(|mhz| Bottleneck::Channel(Channel(mhz))));
-    assert!(cells.steward.is_limited_by_air());
-    let senders = |mhz| cells.steward.summary_for(Channel(mhz)).unwrap().senders;
+    assert!(cells.controller.is_limited_by_air());
+    let senders = |mhz| cells.controller.summary_for(Channel(mhz)).unwrap().senders;
     assert_eq!([FIVE, TWO].map(senders), [3, 1], "members get the summary of their own radio");
 }
 
@@ -195,7 +195,7 @@ fn stations_of_two_radios_share_the_wire() {
         assert!(got.iter().sum::<f64>() > 0.97 * wire_mbps, "{got:.1?}");
         assert!(cells.wire_s < 0.045, "{}", cells.wire_s);
         assert_eq!(cells.bottlenecks(), [Bottleneck::Wire]);
-        assert!(!cells.steward.is_limited_by_air());
+        assert!(!cells.controller.is_limited_by_air());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bounds for connections that begin before the next tick.
 
-use super::{Plan, SEGMENT_BYTES, Sharers, Steward};
+use super::{Controller, Plan, SEGMENT_BYTES, Sharers};
 use yuzuri_gate::Bound;
 use yuzuri_policy::{RadioHint, Summary};
 
@@ -26,7 +26,7 @@ fn enforced(sharers: &Sharers) -> Option<&Summary> {
     sharers.summary.as_ref().filter(|_| sharers.holds() && !sharers.bound_trials.is_off())
 }
 
-impl Steward {
+impl Controller {
     /// Sets the bound for new connections: the share of one more sender.
     pub(super) fn bound_new_connections(&self, plan: &mut Plan) {
         // The radio of an unknown station is unknown, so it gets the largest share.
