@@ -1,6 +1,6 @@
 //! The access point's gate in simulation: the window clamp is [`yuzuri_gate::model`]'s, the
-//! decisions are the daemon's ([`Controller`]); measuring and policing, as by the programs in `bpf/`,
-//! are implemented here for segments instead of frames.
+//! decisions are the daemon's ([`Controller`]); measuring and policing, as by the programs in
+//! `bpf/`, are implemented here for segments instead of frames.
 
 use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
