@@ -29,9 +29,11 @@ export function endFeeds() {
 
 /** What pages complained of: errors and warnings on the console, exceptions. */
 export const problems = [];
-export async function open(browser, url, options = {}, prepare = undefined) {
+/** Opens a page; `expected`: messages of the browser that are no problem, from the first request on. */
+export async function open(browser, url, { expected, ...options } = {}, prepare = undefined) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: "dark", acceptDownloads: true, ...options });
   const page = await context.newPage();
+  page.expected = expected;
   if (prepare) await page.addInitScript(prepare);
   page.on("console", (m) => {
     // The lost connection of the test of it is told by the browser too.

@@ -80,8 +80,7 @@ test("the token leaves the address bar, is in no cookie, and lasts for the tab",
 
 test("without the token it says what to do", async (url) => {
   const { origin } = new URL(url);
-  const page = await open(`${origin}/`);
-  page.expected = /status of 401/;
+  const page = await open(`${origin}/`, { expected: /status of 401/ });
   await until(page, () => !document.querySelector("#banner").hidden);
   assert.match(await text(page, "#banner-why"), /^Not connected: a token is needed: open the address that yuzuri printed/);
   assert.equal(await page.locator("tr.flow").count(), 0);

@@ -44,8 +44,7 @@ const look = async (page) => {
 
 test("sharing: without a daemon it says so and how to start one, with one it shows what it says", async () => {
   const { socket, url, close } = await startPage();
-  const page = await open(url);
-  page.expected = /status of 502/;
+  const page = await open(url, { expected: /status of 502/ });
   await ready(page);
   assert.equal(await value(page, "bounds"), "–");
   await page.keyboard.press("g");
