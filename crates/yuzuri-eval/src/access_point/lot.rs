@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use yuzuri_cca::SlowStartExit;
 use yuzuri_netmodel::Random;
 use yuzuri_policy::PolicyConfig;
-use yuzuri_sim::{NoSteer, ReceiverConfig, ScenarioError, Steer, run as simulate};
+use yuzuri_sim::{NoSteer, ReceiverConfig, ScenarioError, Steer};
 
 /// A stream of random numbers, separate from that of the settings.
 const QUIC: u64 = 0x7175_6963;
@@ -48,7 +48,7 @@ fn figures(contender: Contender, drawn: &Drawn, quic: &[bool]) -> Result<LotFigu
         None if contender == Contender::Daemon => Box::new(shared(drawn)),
         None => Box::new(NoSteer),
     };
-    Ok(LotFigures::of(drawn, &simulate(&scenario, &mut *steer)?))
+    LotFigures::of(drawn, &scenario, &mut *steer)
 }
 
 /// Draws, runs and prints.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use yuzuri_netmodel::queue::{FqCodelConfig, QueueConfig};
 use yuzuri_sim::cc::{Algorithm, Bounds};
-use yuzuri_sim::{Fixed, MSS_BYTES, NoSteer, Scenario, ScenarioError, Steer, run};
+use yuzuri_sim::{Fixed, MSS_BYTES, NoSteer, Scenario, ScenarioError, Steer};
 use yuzuri_stats::quantile;
 
 /// The mechanism on the terminals that take part and at the access point.
@@ -78,7 +78,7 @@ impl Alternative {
             Alternative::StaticLimit => Box::new(Fixed(static_bounds(&scenario, taking_part))),
             _ => Box::new(NoSteer),
         };
-        Ok(Figures::of(drawn, &run(&scenario, &mut *steer)?))
+        Figures::of(drawn, &scenario, &mut *steer)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The results of a setting, with CUBIC and with the policy.
 
+use super::alone::Alone;
 use super::draw::Drawn;
 use super::oracle;
 use super::parts::{self, Parts};
@@ -7,10 +8,10 @@ use super::waits::{Sums, Waits};
 use serde::Serialize;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::{Phase, PolicyConfig, Rule};
-use yuzuri_scenario::fairness::jain_of_alone;
+use yuzuri_scenario::fairness::{jain, jain_of_alone};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
-    Messages, NoSteer, Observation, Results, ScenarioError, Sharing, Steer, Traffic, hint_of, run,
+    Messages, NoSteer, Observation, Results, Scenario, ScenarioError, Sharing, Steer, Traffic, hint_of, run,
 };
 
 /// A long queue, ms: nine in ten settings should stay below.
@@ -21,8 +22,10 @@ pub const LONG_MS: f64 = 400.0;
 pub struct Figures {
     /// Payload of all terminals after 5 s, Mbit/s.
     pub total_mbps: f64,
-    /// Jain's index on rate over rate alone, among those that upload from beginning to end.
+    /// Jain's index on rate over initial rate alone, among those that upload from beginning to end.
     pub jain: f64,
+    /// The same on rate over rate alone at each moment.
+    pub jain_now: f64,
     /// With outsiders: the rate of those that share relative to an equal share, among the same
     /// terminals and in the same unit.
     pub inside: Option<f64>,
@@ -78,10 +81,10 @@ impl Outcome {
     /// None for settings that are drawn.
     pub fn of(drawn: Drawn) -> Result<Outcome, ScenarioError> {
         let mut watched = Watched::of(&drawn, sharing(&drawn));
-        let shared = Figures::of(&drawn, &run(&drawn.scenario, &mut watched)?);
-        let cubic = Figures::of(&drawn, &run(&drawn.scenario, &mut NoSteer)?);
+        let shared = Figures::of(&drawn, &drawn.scenario, &mut watched)?;
+        let cubic = Figures::of(&drawn, &drawn.scenario, &mut NoSteer)?;
         let mut knowing = sharing(&drawn).knowing_at(oracle::of(&drawn));
-        let oracle = Figures::of(&drawn, &run(&drawn.scenario, &mut knowing)?);
+        let oracle = Figures::of(&drawn, &drawn.scenario, &mut knowing)?;
         let least = parts::with_least_windows(&drawn)?;
         let (spent, waits, parts) = (watched.spent(), watched.waits.mean(), watched.parts.mean());
         Ok(Outcome {
@@ -163,8 +166,21 @@ pub fn sharing(drawn: &Drawn) -> Sharing {
 }
 
 impl Figures {
-    /// The figures of a run in a setting.
-    pub fn of(drawn: &Drawn, results: &Results) -> Figures {
+    /// Runs `scenario`, which may differ from the setting's in queues and algorithms.
+    ///
+    /// # Errors
+    /// None for settings that are drawn.
+    pub fn of(
+        drawn: &Drawn,
+        scenario: &Scenario,
+        steer: &mut dyn Steer,
+    ) -> Result<Figures, ScenarioError> {
+        let mut alone = Alone::of(drawn, steer);
+        let results = run(scenario, &mut alone)?;
+        Ok(Figures::of_results(drawn, &results, alone.alone_s()))
+    }
+
+    fn of_results(drawn: &Drawn, results: &Results, alone_s: &[f64]) -> Figures {
         let scenario = &drawn.scenario;
         let wire_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64;
         let least_ms = (scenario.wire.up.delay_us + scenario.wire.down.delay_us) as f64 / 1e3;
@@ -195,6 +211,7 @@ impl Figures {
         Figures {
             total_mbps: results.total_mbps(),
             jain: jain_of_alone(&rates, &alone).unwrap_or(1.0),
+            jain_now: jain(steady.iter().map(|n| alone_s[*n])).unwrap_or(1.0),
             inside: (drawn.outside > 0)
                 .then(|| mean_part(taking_part) / mean_part(drawn.phys.len()).max(1e-12)),
             queue_ms: steady.iter().map(queue_ms).sum::<f64>() / steady.len().max(1) as f64,

@@ -1,6 +1,7 @@
 //! Random settings, drawn from the distributions that [`draw`] describes, with CUBIC and with the
 //! policy.
 
+mod alone;
 mod alternatives;
 mod draw;
 mod figures;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::Phase;
 use yuzuri_sim::cc::Bounds;
-use yuzuri_sim::{Fixed, ScenarioError, run};
+use yuzuri_sim::{Fixed, ScenarioError};
 use yuzuri_stats::quantile;
 
 /// The smallest window that the policy sets, segments: with less, delayed ACKs stall a flow.
@@ -86,7 +86,7 @@ impl Sums {
 pub fn with_least_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
     let bounds = Bounds { upper: Some(MIN_WINDOW), ..Bounds::default() };
     let mut least = Fixed(vec![bounds; drawn.phys.len() - drawn.outside]);
-    Ok(Figures::of(drawn, &run(&drawn.scenario, &mut least)?))
+    Figures::of(drawn, &drawn.scenario, &mut least)
 }
 
 /// The best possible results by class, and the composition of each long queue.

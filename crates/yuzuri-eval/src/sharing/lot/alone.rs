@@ -1,0 +1,123 @@
+//! What each terminal carried, relative to what it could carry alone at the same moment. Radios and
+//! the wire change within a run: a rate over the initial rate alone then shows the change, and not
+//! whether the terminals shared evenly.
+
+use super::draw::Drawn;
+use yuzuri_netmodel::Time;
+use yuzuri_sim::cc::Bounds;
+use yuzuri_sim::{Change, ChangeKind, MSS_BYTES, Observation, Segment, Steer, hint_of};
+
+/// A run of `steer`, with the sums of each terminal.
+pub struct Alone<'a> {
+    steer: &'a mut dyn Steer,
+    /// After this time the figures count.
+    from: Time,
+    /// The rate of each terminal alone on the air, and the wire's rate, bit/s.
+    alone_bps: Vec<f64>,
+    wire_bps: f64,
+    /// What is still to come, the next last.
+    changes: Vec<Change>,
+    delivered: Vec<u64>,
+    /// How long each terminal would have needed alone for what it delivered, seconds.
+    alone_s: Vec<f64>,
+}
+
+impl Alone<'_> {
+    /// Wraps the contender of a run.
+    pub fn of<'a>(drawn: &Drawn, steer: &'a mut dyn Steer) -> Alone<'a> {
+        let mut changes = drawn.scenario.changes.clone();
+        changes.sort_by_key(|change| std::cmp::Reverse(change.at_ms));
+        Alone {
+            steer,
+            from: Time::from_nanos(drawn.scenario.warm_up_ms * 1_000_000),
+            alone_bps: drawn.phys.iter().map(|phy| hint_of(*phy).alone_bps as f64).collect(),
+            wire_bps: drawn.scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64,
+            changes,
+            delivered: vec![0; drawn.phys.len()],
+            alone_s: vec![0.0; drawn.phys.len()],
+        }
+    }
+
+    /// By terminal: the time that it would have needed alone for what it delivered, seconds.
+    pub fn alone_s(&self) -> &[f64] {
+        &self.alone_s
+    }
+
+    fn count(&mut self, now: Time, terminals: &[Option<Observation>]) {
+        for (number, seen) in terminals.iter().enumerate() {
+            let Some(seen) = seen else { continue };
+            let before = std::mem::replace(&mut self.delivered[number], seen.delivered);
+            if now > self.from {
+                let bits = seen.delivered.saturating_sub(before) as f64 * f64::from(MSS_BYTES) * 8.0;
+                self.alone_s[number] += bits / self.alone_bps[number].min(self.wire_bps).max(1.0);
+            }
+        }
+        // What was delivered until now was delivered before a change at this moment.
+        while let Some(change) = self.changes.pop_if(|next| next.at_ms * 1_000_000 <= now.as_nanos()) {
+            match change.what {
+                ChangeKind::Radio { terminal, phy } => {
+                    self.alone_bps[usize::from(terminal)] = hint_of(phy).alone_bps as f64;
+                }
+                ChangeKind::Wire { rate_bps } => self.wire_bps = rate_bps as f64,
+            }
+        }
+    }
+}
+
+impl Steer for Alone<'_> {
+    fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
+        self.count(now, terminals);
+        self.steer.steer(now, terminals, bounds);
+    }
+
+    fn passes_up(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.steer.passes_up(now, terminal, segment)
+    }
+
+    fn passes_down(&mut self, now: Time, terminal: usize, segment: &mut Segment) -> bool {
+        self.steer.passes_down(now, terminal, segment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::draw;
+    use super::*;
+    use yuzuri_sim::{NoSteer, run};
+
+    /// Who delivers what it can deliver alone needs as long for it as it had.
+    #[test]
+    fn what_is_delivered_counts_by_the_rate_of_its_time() {
+        let drawn = (0..).map(|number| draw::setting(5, number)).find(|d| d.phys.len() > 2).unwrap();
+        let mut steer = NoSteer;
+        let mut alone = Alone::of(&drawn, &mut steer);
+        alone.alone_bps = vec![8e6; drawn.phys.len()];
+        alone.wire_bps = 4e6;
+        alone.changes =
+            vec![Change { at_ms: 7_000, what: ChangeKind::Wire { rate_bps: 16_000_000 } }];
+        let seen = |segments: u64| Some(Observation { delivered: segments, ..Observation::default() });
+        let segments = |bps: f64, s: f64| (bps * s / (8.0 * f64::from(MSS_BYTES))) as u64;
+        for tick in 0..=20 {
+            let s = f64::from(tick) / 2.0;
+            let delivered = segments(4e6, s.min(7.0)) + segments(8e6, (s - 7.0).max(0.0));
+            let now = Time::from_nanos((s * 1e9) as u64);
+            alone.count(now, &[None, seen(delivered), seen(delivered / 2)]);
+        }
+        let alone_s = alone.alone_s();
+        assert_eq!(alone_s[0], 0.0);
+        assert!((alone_s[1] - 5.0).abs() < 0.02, "{alone_s:?}");
+        assert!((alone_s[2] - 2.5).abs() < 0.02, "{alone_s:?}");
+    }
+
+    #[test]
+    fn a_run_is_the_same_with_it() {
+        let drawn = draw::setting(5, 3);
+        let mut steer = NoSteer;
+        let mut alone = Alone::of(&drawn, &mut steer);
+        let with = run(&drawn.scenario, &mut alone).unwrap();
+        let without = run(&drawn.scenario, &mut NoSteer).unwrap();
+        assert_eq!(with.goodputs(), without.goodputs());
+        assert!(alone.alone_s().iter().any(|s| *s > 0.0));
+    }
+}
