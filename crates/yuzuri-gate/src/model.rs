@@ -1,7 +1,7 @@
 //! The gate's window clamp in Rust, without I/O and clock: the equivalent of `bpf/window.h` and
 //! `bpf/handshake.h`. Simulations use it, and `tests/hostile.rs` compares the two.
 
-use crate::segment::{ACK, ECE, Offer, RST, SYN, Segment};
+use crate::segment::{ACK, ECE, SynOptions, RST, SYN, Segment};
 use crate::{Bound, Direction, FlowKey};
 use std::collections::HashMap;
 
@@ -168,7 +168,7 @@ impl Model {
 }
 
 impl Flow {
-    fn opened(direction: Direction, syn: &Segment<'_>, offer: &Offer) -> Flow {
+    fn opened(direction: Direction, syn: &Segment<'_>, offer: &SynOptions) -> Flow {
         Flow {
             is_foreign: offer.is_signed || offer.broken,
             mss: if direction == Direction::Down { offer.mss } else { 0 },
@@ -181,7 +181,7 @@ impl Flow {
     }
 
     /// Whether a SYN is a retransmission of this connection's SYN.
-    fn repeated_syn(&mut self, direction: Direction, syn: &Segment<'_>, offer: &Offer) -> bool {
+    fn repeated_syn(&mut self, direction: Direction, syn: &Segment<'_>, offer: &SynOptions) -> bool {
         let is_same = self.opener == Some(direction) && self.iss == syn.seq;
         if is_same && !self.is_known && self.opener_scale != offer.scale {
             self.is_foreign = true;
@@ -190,7 +190,7 @@ impl Flow {
     }
 
     /// A SYN-ACK.
-    fn answered(&mut self, direction: Direction, syn_ack: &Segment<'_>, offer: &Offer) {
+    fn answered(&mut self, direction: Direction, syn_ack: &Segment<'_>, offer: &SynOptions) {
         let beyond = syn_ack.ack.wrapping_sub(self.iss).wrapping_sub(1);
         if self.opener.is_none_or(|opener| opener == direction) || beyond > u32::from(self.syn_data) {
             return;

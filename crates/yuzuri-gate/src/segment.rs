@@ -29,7 +29,7 @@ pub(crate) struct Segment<'a> {
 
 /// The options of a SYN.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct SynOptions {
     pub(crate) scale: Option<u8>,
     pub(crate) mptcp: bool,
     pub(crate) is_signed: bool,
@@ -102,10 +102,10 @@ impl<'a> Segment<'a> {
     }
 
     /// Its options.
-    pub(crate) fn offer(&self) -> Offer {
+    pub(crate) fn offer(&self) -> SynOptions {
         const MAX_OPTIONS: usize = 24;
         const MAX_SCALE: u8 = 14;
-        let mut offer = Offer::default();
+        let mut offer = SynOptions::default();
         let mut rest = self.options;
         for _ in 0..MAX_OPTIONS {
             let (&kind, length) = match rest {
@@ -133,7 +133,7 @@ impl<'a> Segment<'a> {
             }
             rest = after;
         }
-        Offer { broken: true, ..Offer::default() }
+        SynOptions { broken: true, ..SynOptions::default() }
     }
 }
 

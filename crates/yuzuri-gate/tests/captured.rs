@@ -23,7 +23,7 @@ const ROOM: usize = 64 << 20;
 
 /// The state of a connection's direction to the station: scale, last ACK, and last right edge.
 #[derive(Default)]
-struct Way {
+struct DirectionState {
     scale: Option<u8>,
     last: Option<(u32, u32)>,
 }
@@ -76,7 +76,7 @@ fn scale_of(options: &[u8]) -> u8 {
 
 impl Found {
     /// Processes a frame as received by a station. `ways`: the connections by addresses and ports.
-    fn frame(&mut self, frame: &[u8], ways: &mut HashMap<Vec<u8>, Way>) {
+    fn frame(&mut self, frame: &[u8], ways: &mut HashMap<Vec<u8>, DirectionState>) {
         let (ends, tcp, pseudo) = match be16(frame, 12) {
             0x0800 => {
                 let ip = &frame[14..];
@@ -110,7 +110,7 @@ impl Found {
         if flags & 2 != 0 {
             self.connections += 1;
             let options = &tcp[20..usize::from(tcp[12] >> 4) * 4];
-            *way = Way { scale: Some(scale_of(options)), last: None };
+            *way = DirectionState { scale: Some(scale_of(options)), last: None };
             return;
         }
         let Some(scale) = way.scale.filter(|_| flags & 4 == 0) else { return };

@@ -10,7 +10,7 @@ use frames::*;
 use std::collections::HashMap;
 use std::time::Duration;
 use yuzuri_gate::model::Model;
-use yuzuri_gate::{Bound, Direction, FlowKey, Gate, Options, Standing};
+use yuzuri_gate::{Bound, Direction, FlowKey, Gate, Options, ConnectionState};
 
 const CASES: u64 = 150_000;
 /// The number of frames after which the model's and the kernel's tables are compared, and cleared.
@@ -212,10 +212,10 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
     for (key, ours) in &model.flows {
         let theirs = &seen[key];
         let standing = match ours {
-            flow if flow.is_closed => Standing::Closed,
-            flow if flow.is_foreign => Standing::Foreign,
-            flow if flow.is_known => Standing::Known,
-            _ => Standing::Opening,
+            flow if flow.is_closed => ConnectionState::Closed,
+            flow if flow.is_foreign => ConnectionState::Foreign,
+            flow if flow.is_known => ConnectionState::Known,
+            _ => ConnectionState::Opening,
         };
         let kernel = (
             theirs.standing,
@@ -249,7 +249,7 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
 /// then be left of the gate's, and an ACK may be more than a window behind the gate's edge only:
 /// there the gate starts over, and so must the observer.
 fn advertise(
-    witness: &mut Witness,
+    witness: &mut WindowObserver,
     key: FlowKey,
     form: Form,
     edge: Option<u32>,
@@ -268,7 +268,7 @@ fn advertise(
 #[test]
 fn the_observer_restarts_where_the_gate_does() {
     let (form, n, a) = (Form::V4, 1, 1_000_000_u32);
-    let (mut model, mut witness) = (Model::default(), Witness::default());
+    let (mut model, mut witness) = (Model::default(), WindowObserver::default());
     model.bounds.insert(key(form, n), Bound { bytes: 20_000, thin_bytes: 0 });
     let mut opens = |direction, tcp: Tcp| {
         model.frame(direction, &mut frame(form, direction, n, &tcp.with(&syn_options(Some(7)))));
@@ -310,7 +310,7 @@ fn the_bpf_program_matches_the_model() {
     for round in 0..cases.div_ceil(ROUND) {
         let mut player = FrameSource::new(seed.wrapping_add(round));
         let mut model = Model::default();
-        let mut witness = Witness::default();
+        let mut witness = WindowObserver::default();
         let began = std::time::Instant::now();
         for case in 0..ROUND {
             let at = player.rng.below(player.all.len() as u64) as usize;

@@ -9,7 +9,7 @@ use frames::*;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_gate::{Direction, Gate, Options, OtherSeen};
+use yuzuri_gate::{Direction, Gate, Options, OtherTraffic};
 use yuzuri_testnet::{AccessPoint, Host};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -71,7 +71,7 @@ fn goes(gate: &Gate, made: &[u8]) -> bool {
     gate.try_packet(Direction::Up, made, 1).unwrap().goes_on
 }
 
-fn seen(gate: &Gate, mac: [u8; 6]) -> OtherSeen {
+fn seen(gate: &Gate, mac: [u8; 6]) -> OtherTraffic {
     gate.others().unwrap().into_iter().find(|other| other.mac == mac).unwrap()
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_gate::{FlowKey, FlowSeen, Gate, GateError, Half, How, Options, Standing};
+use yuzuri_gate::{FlowKey, FlowSeen, Gate, GateError, RttPart, AttachMode, Options, ConnectionState};
 use yuzuri_testnet::{AccessPoint, Host, eventually};
 
 const STATION: Host = Host::Station(0);
@@ -102,7 +102,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
     net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
     let how = net.inside(Host::AccessPoint, || gate.attach(device)).unwrap();
     if !tcx {
-        assert_eq!(how, How::Clsact);
+        assert_eq!(how, AttachMode::Clsact);
     }
     let upload = Upload::open(&net, to(&net));
     let halves = upload.during(|| {
@@ -114,7 +114,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         let before = seen(&gate, upload.key);
         let plain = before.wire.since(&full);
         let unit = 1 << before.scale;
-        assert_eq!(before.standing, Standing::Known);
+        assert_eq!(before.standing, ConnectionState::Known);
 
         let bounded = |gate: &mut Gate| gate.bound(&[(upload.key, BOUND)], LASTS).unwrap();
         let reached = eventually(|| {
@@ -150,8 +150,8 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         assert!(eventually(|| in_flight(&gate) > PLAIN), "released, and still bounded");
         (plain, end.wire.since(&start.wire), end.air.since(&start.air))
     });
-    let (plain, held, air): (Half, Half, Half) = halves;
-    let ms = |half: Half| half.mean_us().map(|us| us as f64 / 1e3);
+    let (plain, held, air): (RttPart, RttPart, RttPart) = halves;
+    let ms = |half: RttPart| half.mean_us().map(|us| us as f64 / 1e3);
     println!("{test}: wire {:?} -> {:?} ms, air {:?} ms", ms(plain), ms(held), ms(air));
     assert!(held.samples > 20 && air.samples > 20, "{held:?} {air:?}");
     assert!(held.mean_us() < plain.mean_us(), "the queue on the wire did not become shorter");
@@ -227,12 +227,12 @@ impl Drop for Running {
 }
 
 /// How a gate attaches to a device on this kernel: by tcx from Linux 6.6 on.
-fn how_by_default() -> How {
-    if yuzuri_kernel::kernel_version() >= (6, 6) { How::Tcx } else { How::Clsact }
+fn how_by_default() -> AttachMode {
+    if yuzuri_kernel::kernel_version() >= (6, 6) { AttachMode::Tcx } else { AttachMode::Clsact }
 }
 
 fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
-    if tcx && how_by_default() != How::Tcx {
+    if tcx && how_by_default() != AttachMode::Tcx {
         return println!("{test}: skipped: tcx needs Linux 6.6");
     }
     let Some(net) = AccessPoint::or_skip(test, 1) else { return };

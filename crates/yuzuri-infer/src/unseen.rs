@@ -88,7 +88,7 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
         // matter.
         player.window.cwnd = INITIAL_WINDOW;
         let (over_ns, until) = unseen.begin;
-        let drew = Drew { from: until, bytes: 0, from_ns: over_ns };
+        let drew = ElicitingAcks { from: until, bytes: 0, from_ns: over_ns };
         grow(&mut player, unseen, (&UnseenLoss { over_ns, until, ..*first }, first), Some(drew), mss);
     }
     for (place, pair) in unseen.losses.windows(2).enumerate() {
@@ -136,7 +136,7 @@ const SAMPLES: u64 = 8;
 /// The acknowledgements that caused the data acknowledged in a round: from an index on, this many
 /// bytes of them.
 #[derive(Clone, Copy)]
-struct Drew {
+struct ElicitingAcks {
     from: u64,
     bytes: u64,
     from_ns: i64,
@@ -145,7 +145,7 @@ struct Drew {
 impl Unseen {
     /// The round-trip times of a round from `acked` to `to`, if the whole round ends at `whole`, at
     /// several points of it, µs.
-    fn rtts(&self, (acked, to, whole): (u64, u64, u64), drew: Drew, from: usize, least_us: u32) -> Vec<u32> {
+    fn rtts(&self, (acked, to, whole): (u64, u64, u64), drew: ElicitingAcks, from: usize, least_us: u32) -> Vec<u32> {
         let at = |part: u64, all: u64| (all * part).div_ceil(SAMPLES);
         let sample = |part: u64| {
             // The first segment acknowledged in it, not earlier data.
@@ -167,7 +167,7 @@ fn grow(
     player: &mut Player<'_>,
     unseen: &Unseen,
     (begin, end): (&UnseenLoss, &UnseenLoss),
-    mut drew: Option<Drew>,
+    mut drew: Option<ElicitingAcks>,
     mss: u64,
 ) {
     let (mut acked, mut now) = (begin.until, begin.over_ns);
@@ -199,7 +199,7 @@ fn grow(
             ..Round::default()
         };
         player.round(&round, None, 0);
-        drew = Some(Drew { from: acked, bytes: to - acked, from_ns: now });
+        drew = Some(ElicitingAcks { from: acked, bytes: to - acked, from_ns: now });
         (acked, now, ack) = (to, at_ns, place);
     }
 }

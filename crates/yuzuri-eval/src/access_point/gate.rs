@@ -6,7 +6,7 @@ use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use yuzuri_gate::model::WindowClamp;
-use yuzuri_gate::{Arrived, Bound, FlowKey, FlowSeen, Half, Standing};
+use yuzuri_gate::{ArrivedTraffic, Bound, FlowKey, FlowSeen, RttPart, ConnectionState};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
@@ -294,7 +294,7 @@ impl Flow {
 
     /// A SYN-ACK goes down: its window is not scaled.
     fn answered(&mut self, segment: &Segment) {
-        self.seen.standing = Standing::Known;
+        self.seen.standing = ConnectionState::Known;
         self.clamp.edge = Some(segment.window.min(u16::MAX as u32 / MSS) * MSS);
     }
 
@@ -347,7 +347,7 @@ impl Flow {
         }
         if let Some((_, since_ns)) = self.wire_timed.take_if(|(end, _)| ack >= *end) {
             sample(&mut self.seen.wire, now_ns, since_ns);
-            self.seen.arrived = Some(Arrived { at_ns: now_ns, other_bytes: self.wire_other });
+            self.seen.arrived = Some(ArrivedTraffic { at_ns: now_ns, other_bytes: self.wire_other });
         }
         let unit = 1 << SCALE;
         let field = (segment.window.min(u32::from(u16::MAX) * unit / MSS) * MSS / unit) as u16;
@@ -398,7 +398,7 @@ fn ms(time: Time) -> u64 {
     time.as_nanos() / 1_000_000
 }
 
-fn sample(half: &mut Half, now_ns: u64, since_ns: u64) {
+fn sample(half: &mut RttPart, now_ns: u64, since_ns: u64) {
     let us = (now_ns - since_ns) / 1000 + 1;
     half.samples += 1;
     half.sum_us += us;

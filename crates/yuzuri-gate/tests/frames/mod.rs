@@ -250,7 +250,7 @@ pub fn stamps(value: u32, echo: u32) -> Vec<u8> {
 /// Observes the windows advertised to stations, independently of the gate's code and of its model:
 /// an advertised right edge must not move left, unless the server itself moves it.
 #[derive(Default)]
-pub struct Witness {
+pub struct WindowObserver {
     edges: HashMap<FlowKey, u32>,
     /// Edges that were advertised after others of their connection.
     pub advertised: u64,
@@ -258,7 +258,7 @@ pub struct Witness {
     pub rounded: u64,
 }
 
-impl Witness {
+impl WindowObserver {
     /// A connection's advertised edge no longer counts: it started over.
     pub fn forget(&mut self, key: &FlowKey) {
         self.edges.remove(key);

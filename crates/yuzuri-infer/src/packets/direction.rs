@@ -17,7 +17,7 @@ use super::unseen::Collector;
 use super::waiting::Waiting;
 use crate::window_trace::{CapturePoint, Reduction, Round, RttTally, WindowTrace};
 use segment_size::SegmentSize;
-use sent::Alike;
+use sent::EqualSegments;
 
 /// The position of the first byte, so that older bytes have a position, too.
 const ORIGIN: u64 = 1 << 32;
@@ -56,7 +56,7 @@ struct Repair {
 
 /// A completed reduction: the window after it is being measured.
 #[derive(Clone, Copy, Debug)]
-struct After {
+struct AfterReduction {
     reduction: usize,
     /// Place up to which it was read without being sure, and the flight then.
     from: u64,
@@ -68,7 +68,7 @@ struct After {
     drew_nothing: u32,
 }
 
-impl After {
+impl AfterReduction {
     /// Whether enough was sent, up to this position, to measure the window. Only the first segments
     /// count: fast algorithms grow by a tenth in a round.
     fn is_read(&self, nxt: u64) -> bool {
@@ -113,7 +113,7 @@ pub(super) struct Direction {
     /// Flight when data was last sent without a disturbance; 0 since a reduction.
     window_bytes: u64,
     repair: Option<Repair>,
-    after: Option<After>,
+    after: Option<AfterReduction>,
     dsacks: u32,
     /// An acknowledgement with ECN-Echo took effect, and no segment with CWR has answered it.
     ece_unanswered: bool,
@@ -121,7 +121,7 @@ pub(super) struct Direction {
     clock: SenderClock,
     fin: bool,
     /// The last segments, as far as they had the same size.
-    alike: Alike,
+    alike: EqualSegments,
     /// Without the SYNs: what packets are multiples of.
     sizes: SegmentSize,
     signs: SignObserver,

@@ -16,7 +16,7 @@ mod spread;
 mod unseen;
 mod waiting;
 
-pub use flow::{Ended, Oddities, Seen};
+pub use flow::{Ended, Anomalies, Seen};
 pub use limits::{PacketLimits, packet_limits};
 pub use readers::{MAX_READERS, read_each};
 pub use signs::{RoundSigns, SenderSigns};

@@ -2,14 +2,14 @@
 
 /// A taker of a part of the amount: in proportion to its weight, and at most its demand.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taker {
+pub(super) struct WeightedDemand {
     pub(super) weight: f64,
     pub(super) most: f64,
 }
 
 /// The level up to which each taker may fill its weight if all share `amount`, and takers with a
 /// smaller demand leave the rest to the others. 0 if no taker has a weight.
-pub(super) fn water_level(amount: f64, mut takers: Vec<Taker>) -> f64 {
+pub(super) fn water_level(amount: f64, mut takers: Vec<WeightedDemand>) -> f64 {
     takers.retain(|t| t.weight > 0.0);
     takers.sort_by(|a, b| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
     let (mut left, mut weight) = (amount, takers.iter().map(|t| t.weight).sum::<f64>());
@@ -33,7 +33,7 @@ mod tests {
     const ALL: f64 = f64::INFINITY;
 
     fn level(amount: f64, takers: &[(f64, f64)]) -> f64 {
-        water_level(amount, takers.iter().map(|&(weight, most)| Taker { weight, most }).collect())
+        water_level(amount, takers.iter().map(|&(weight, most)| WeightedDemand { weight, most }).collect())
     }
 
     #[test]

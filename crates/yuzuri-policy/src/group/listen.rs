@@ -1,9 +1,9 @@
 //! Processing of received messages.
 
-use super::election::{Heard, Role};
-use super::keys::Under;
+use super::election::{ElectionMessage, Role};
+use super::keys::SigningKey;
 use super::member::Member;
-use super::session::Standing;
+use super::session::Admission;
 use crate::message::{Addressed, Body, Cookie, Message};
 use crate::{Kind, Moment, NodeId, Refusal, Report};
 use rand_core::Rng as _;
@@ -54,7 +54,7 @@ impl Member {
             // The role cannot be verified without a key.
             return Err(Refusal::Role);
         }
-        if let Under::Retired(_) = under {
+        if let SigningKey::Retired(_) = under {
             // A notice is signed with its recipient's key, and its sender has a newer one.
             // Answering it would make two members that hold notices exchange them forever.
             if !matches!(message.body, Body::Notice(_)) {
@@ -112,11 +112,11 @@ impl Member {
         if news {
             peer.address = from;
             peer.note(&message, now);
-            peer.other_key = under == Under::Accepted;
+            peer.other_key = under == SigningKey::Accepted;
         }
         let kind = message.body.kind();
         self.hear(now, from, message, standing, news)?;
-        self.counts.by_other_key += u64::from(under == Under::Accepted);
+        self.counts.by_other_key += u64::from(under == SigningKey::Accepted);
         Ok(Some(kind))
     }
 
@@ -125,10 +125,10 @@ impl Member {
         now: Moment,
         from: SocketAddr,
         message: Message,
-        standing: Standing,
+        standing: Admission,
         news: bool,
     ) -> Result<(), Refusal> {
-        let heard = Heard::of(&message, from, standing);
+        let heard = ElectionMessage::of(&message, from, standing);
         let (node, asks, challenge) = (message.node, message.asks && heard.addressed, message.challenge);
         match message.body {
             Body::Hello { .. } => {

@@ -6,7 +6,7 @@
 //! that cookie, which is smaller than the message that caused it.
 
 use super::member::{Outgoing, To};
-use crate::message::{COOKIE_BYTES, Cookie, Glance, glance, keyed_hash};
+use crate::message::{COOKIE_BYTES, Cookie, RelayHeader, glance, keyed_hash};
 use crate::{GroupId, Kind, Moment, NodeId};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -155,7 +155,7 @@ impl Rendezvous {
         &mut self,
         now: Moment,
         from: SocketAddr,
-        glance: &Glance,
+        glance: &RelayHeader,
         message: &[u8],
         out: &mut Vec<Outgoing>,
     ) {
@@ -221,7 +221,7 @@ impl Rendezvous {
     fn send_cookie(
         &mut self,
         to: SocketAddr,
-        glance: &Glance,
+        glance: &RelayHeader,
         cookie: [u8; COOKIE_BYTES],
         out: &mut Vec<Outgoing>,
     ) {

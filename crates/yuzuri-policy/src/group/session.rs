@@ -66,7 +66,7 @@ pub(super) struct Sessions {
 
 /// The status of an admitted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Admission {
     /// Its session has answered one of our challenges.
     pub proved: bool,
     /// It is the latest message of its session so far.
@@ -82,11 +82,11 @@ impl Sessions {
         sequence: u32,
         echoed: Option<u64>,
         generation: u64,
-    ) -> Result<Standing, Refusal> {
+    ) -> Result<Admission, Refusal> {
         if let Some(session) = self.proved.as_mut().filter(|session| session.epoch == epoch) {
             let latest = session.window.note(sequence)?;
             self.generation = generation;
-            return Ok(Standing { proved: true, latest });
+            return Ok(Admission { proved: true, latest });
         }
         let may_follow = self.proved.is_none() || epoch > self.highest;
         let believed = match echoed {
@@ -111,7 +111,7 @@ impl Sessions {
         } else {
             self.heard = Some(session);
         }
-        Ok(Standing { proved: believed, latest })
+        Ok(Admission { proved: believed, latest })
     }
 
     pub fn is_proved(&self) -> bool {
@@ -189,8 +189,8 @@ mod tests {
         assert_eq!(window.note(u32::MAX), Err(Refusal::Replay));
     }
 
-    fn standing(proved: bool, latest: bool) -> Result<Standing, Refusal> {
-        Ok(Standing { proved, latest })
+    fn standing(proved: bool, latest: bool) -> Result<Admission, Refusal> {
+        Ok(Admission { proved, latest })
     }
 
     #[test]

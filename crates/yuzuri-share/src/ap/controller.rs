@@ -14,7 +14,7 @@ use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherSeen};
+use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherTraffic};
 use yuzuri_policy::{
     Decision, FlowSeen, Limit, Moment, Phase, PolicyConfig, PolicyName, RadioHint, Report, Rule, Summary,
     Terminal,
@@ -185,7 +185,7 @@ impl Controller {
         now: Moment,
         now_ns: u64,
         flows: &[Gated],
-        others: &[OtherSeen],
+        others: &[OtherTraffic],
         mut place: impl FnMut(StationId) -> Place,
     ) -> Plan {
         let there: HashSet<&FlowKey> = flows.iter().map(|flow| &flow.key).collect();

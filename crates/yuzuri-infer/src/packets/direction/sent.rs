@@ -30,17 +30,17 @@ const MAX_HOLE: u64 = 16_384;
 
 /// Consecutive segments of one size.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Alike {
+pub(super) struct EqualSegments {
     bytes: u32,
     count: u8,
     /// One of them does not end a write.
     within_write: bool,
 }
 
-impl Alike {
+impl EqualSegments {
     fn add(&mut self, bytes: u32, ends_write: bool) {
         if bytes != self.bytes {
-            *self = Alike { bytes, ..Alike::default() };
+            *self = EqualSegments { bytes, ..EqualSegments::default() };
         }
         self.count = self.count.saturating_add(1);
         self.within_write |= !ends_write;

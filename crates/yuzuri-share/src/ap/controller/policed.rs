@@ -53,11 +53,11 @@ mod tests {
     /// gate, Mbit/s.
     fn station(came: u64, passed: u64) -> Station {
         let mbit = 1_000_000 / 8 / 2;
-        let begin = OtherSeen { mac: [2; 6], ..OtherSeen::default() };
+        let begin = OtherTraffic { mac: [2; 6], ..OtherTraffic::default() };
         let mut other = Other::new(0, begin);
         let packets = came * mbit / 1250;
         let dropped = (came - passed) * mbit / 1250;
-        other.observe(TICK_NS, OtherSeen { bytes: came * mbit, packets, dropped, ..begin });
+        other.observe(TICK_NS, OtherTraffic { bytes: came * mbit, packets, dropped, ..begin });
         let report = Report { rate_bps: 4_000_000, elastic: true, ..Report::default() };
         Station { report: Some(report), other: Some(other), ..Station::new(PolicyConfig::default()) }
     }

@@ -5,7 +5,7 @@
 use super::*;
 use crate::RadioConfig;
 use std::time::Duration;
-use yuzuri_gate::{Half, Standing};
+use yuzuri_gate::{RttPart, ConnectionState};
 use yuzuri_policy::Aggregation;
 
 const TICK: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ impl Cells {
             let station = format!("10.0.0.{}:40000", n + 2).parse().unwrap();
             let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
             let flow = Gated {
-                standing: Standing::Known,
+                standing: ConnectionState::Known,
                 advertised_bytes: 4_000_000,
                 offered_bytes: 4_000_000,
                 room_bytes: Some(0),
@@ -123,7 +123,7 @@ impl Cells {
             flow.in_flight_bytes = window as u32;
             flow.advertised_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
             flow.room_bytes = Some((f64::from(flow.advertised_bytes) - window) as u32);
-            let add = |half: &mut Half, s: f64| {
+            let add = |half: &mut RttPart, s: f64| {
                 let us = (s * 1e6) as u64;
                 half.samples += 20;
                 half.sum_us += 20 * us;
