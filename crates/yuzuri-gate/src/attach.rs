@@ -73,7 +73,7 @@ impl Attached {
         Ok(Attached { device: device.to_owned(), attachment })
     }
 
-    pub(crate) fn how(&self) -> AttachMode {
+    pub(crate) fn mode(&self) -> AttachMode {
         match self.attachment {
             Attachment::Links { .. } => AttachMode::Tcx,
             Attachment::Filters { .. } => AttachMode::Clsact,

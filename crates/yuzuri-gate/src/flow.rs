@@ -8,13 +8,13 @@ use yuzuri_kernel::clock::{KernelClock, mono_ns};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
     /// A SYN was seen, and no answer to it yet: the connection is not modified.
-    Opening,
+    SynSeen,
     /// The handshake was seen: it can be bounded.
-    Known,
+    Established,
     /// Never modified: MPTCP, a signed header (MD5, TCP-AO), or an ambiguous handshake.
     Foreign,
     /// A reset was seen.
-    Closed,
+    Reset,
 }
 
 /// One part of the round-trip time, measured at the gate since the handshake.
@@ -61,7 +61,7 @@ pub struct FlowSeen {
     /// The connection.
     pub key: FlowKey,
     /// How the gate treats it.
-    pub standing: ConnectionState,
+    pub state: ConnectionState,
     /// When its SYN was seen, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub first_ns: u64,
     /// The time of its last segment.
@@ -118,7 +118,7 @@ impl FlowSeen {
     pub fn opening(key: FlowKey, mac: [u8; 6], first_ns: u64) -> FlowSeen {
         FlowSeen {
             key,
-            standing: ConnectionState::Opening,
+            state: ConnectionState::SynSeen,
             first_ns,
             last_ns: first_ns,
             acked_bytes: 0,
@@ -146,17 +146,17 @@ impl FlowSeen {
     }
 
     pub(crate) fn of(key: FlowKey, raw: &raw::flow, clock: KernelClock) -> FlowSeen {
-        let standing = match raw.flags {
-            flags if flags & raw::FLOW_CLOSED != 0 => ConnectionState::Closed,
+        let state = match raw.flags {
+            flags if flags & raw::FLOW_CLOSED != 0 => ConnectionState::Reset,
             flags if flags & raw::FLOW_FOREIGN != 0 => ConnectionState::Foreign,
-            flags if flags & raw::FLOW_KNOWN != 0 => ConnectionState::Known,
-            _ => ConnectionState::Opening,
+            flags if flags & raw::FLOW_KNOWN != 0 => ConnectionState::Established,
+            _ => ConnectionState::SynSeen,
         };
         let ahead = raw.up_end.wrapping_sub(raw.ack);
         let has_data = raw.flags & raw::FLOW_DATA != 0 && ahead < 1 << 31;
         FlowSeen {
             key,
-            standing,
+            state,
             first_ns: clock.ours(raw.first_ns),
             last_ns: clock.ours(raw.last_ns),
             acked_bytes: raw.acked_bytes,
@@ -168,8 +168,10 @@ impl FlowSeen {
             thinned: raw.thinned,
             wire: RttPart { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
             air: RttPart { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
-            arrived: (raw.arrived_ns != 0)
-                .then(|| ArrivedTraffic { at_ns: clock.ours(raw.arrived_ns), other_bytes: raw.arrived_other }),
+            arrived: (raw.arrived_ns != 0).then(|| ArrivedTraffic {
+                at_ns: clock.ours(raw.arrived_ns),
+                other_bytes: raw.arrived_other,
+            }),
             in_flight_bytes: if has_data { ahead } else { 0 },
             advertised_bytes: raw.advertised,
             offered_bytes: raw.offered,

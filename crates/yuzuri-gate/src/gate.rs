@@ -1,6 +1,6 @@
 //! The gate: loads the programs, attaches them, reads their observations, writes bounds.
 
-use crate::attach::{Attached, AttachMode};
+use crate::attach::{AttachMode, Attached};
 use crate::key::{FlowKey, address_bytes};
 use crate::raw::{bound_bytes, mac_bytes, rate_bytes, read_bucket, read_flow};
 use crate::skel::{GateSkel, GateSkelBuilder};
@@ -105,13 +105,13 @@ impl Gate {
     /// If the device does not exist, it carries no Ethernet frames, or the kernel refuses.
     pub fn attach(&mut self, device: &str) -> Result<AttachMode, GateError> {
         if let Some(there) = self.attached.iter().find(|a| a.device == device) {
-            return Ok(there.how());
+            return Ok(there.mode());
         }
         let (down, up) = (self.skel.progs.down.as_fd(), self.skel.progs.up.as_fd());
         let attached = Attached::new(device, down, up, self.tcx)?;
-        let how = attached.how();
+        let mode = attached.mode();
         self.attached.push(attached);
-        Ok(how)
+        Ok(mode)
     }
 
     /// Removes the programs from a device.
@@ -121,7 +121,7 @@ impl Gate {
 
     /// The devices that have the programs, and how these are attached.
     pub fn devices(&self) -> impl Iterator<Item = (&str, AttachMode)> {
-        self.attached.iter().map(|attached| (attached.device.as_str(), attached.how()))
+        self.attached.iter().map(|attached| (attached.device.as_str(), attached.mode()))
     }
 
     /// All known connections.
@@ -263,7 +263,12 @@ impl Gate {
     ///
     /// # Errors
     /// The kernel's error, such as for a frame of less than 14 bytes.
-    pub fn try_packet(&self, direction: Direction, frame: &[u8], repeat: u32) -> Result<TestOutcome, GateError> {
+    pub fn try_packet(
+        &self,
+        direction: Direction,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<TestOutcome, GateError> {
         let program = match direction {
             Direction::Down => &self.skel.progs.down,
             Direction::Up => &self.skel.progs.up,

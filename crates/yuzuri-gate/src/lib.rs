@@ -38,6 +38,6 @@ mod skel {
 
 pub use attach::AttachMode;
 pub use error::GateError;
-pub use flow::{ArrivedTraffic, Counts, FlowSeen, RttPart, OtherTraffic, ConnectionState};
+pub use flow::{ArrivedTraffic, ConnectionState, Counts, FlowSeen, OtherTraffic, RttPart};
 pub use gate::{Bound, Direction, Gate, Options, TestOutcome};
 pub use key::{FlowKey, NotOneFamily};

@@ -75,8 +75,8 @@ fn scale_of(options: &[u8]) -> u8 {
 }
 
 impl Found {
-    /// Processes a frame as received by a station. `ways`: the connections by addresses and ports.
-    fn frame(&mut self, frame: &[u8], ways: &mut HashMap<Vec<u8>, DirectionState>) {
+    /// Processes a frame as received by a station. `directions`: the connections by addresses and ports.
+    fn frame(&mut self, frame: &[u8], directions: &mut HashMap<Vec<u8>, DirectionState>) {
         let (ends, tcp, pseudo) = match be16(frame, 12) {
             0x0800 => {
                 let ip = &frame[14..];
@@ -106,17 +106,17 @@ impl Found {
         if be16(tcp, 0) != PORT {
             return;
         }
-        let way = ways.entry([ends, &tcp[..4]].concat()).or_default();
+        let direction = directions.entry([ends, &tcp[..4]].concat()).or_default();
         if flags & 2 != 0 {
             self.connections += 1;
             let options = &tcp[20..usize::from(tcp[12] >> 4) * 4];
-            *way = DirectionState { scale: Some(scale_of(options)), last: None };
+            *direction = DirectionState { scale: Some(scale_of(options)), last: None };
             return;
         }
-        let Some(scale) = way.scale.filter(|_| flags & 4 == 0) else { return };
+        let Some(scale) = direction.scale.filter(|_| flags & 4 == 0) else { return };
         let ack = be32(tcp, 8);
         let edge = ack.wrapping_add(u32::from(be16(tcp, 14)) << scale);
-        if let Some((last_ack, last_edge)) = way.last {
+        if let Some((last_ack, last_edge)) = direction.last {
             if (ack.wrapping_sub(last_ack) as i32) < 0 {
                 self.overtaken += 1;
                 return;
@@ -134,7 +134,7 @@ impl Found {
                 );
             }
         }
-        way.last = Some((ack, edge));
+        direction.last = Some((ack, edge));
     }
 
     fn count(&mut self, is_right: bool) {
@@ -270,12 +270,12 @@ fn no_checksum_is_wrong_and_no_edge_moves_left_in_captures() {
             .map(|mut capture| {
                 let (stop, captured) = (&stop, &captured);
                 scope.spawn(move || {
-                    let (mut found, mut ways, mut buffer) =
+                    let (mut found, mut directions, mut buffer) =
                         (Found::default(), HashMap::new(), vec![0; 65536]);
                     while !stop.load(Ordering::Relaxed) {
                         if let Ok(length) = capture.read(&mut buffer) {
                             let before = found.packets;
-                            found.frame(&buffer[..length], &mut ways);
+                            found.frame(&buffer[..length], &mut directions);
                             captured.fetch_add(found.packets - before, Ordering::Relaxed);
                         }
                     }
@@ -337,16 +337,16 @@ fn the_reader_finds_wrong_checksums_and_edges() {
         ip[10..12].copy_from_slice(&of_ip.to_be_bytes());
         [vec![0; 12], vec![8, 0], ip, tcp, vec![0; 6]].concat()
     };
-    let (mut found, mut ways) = (Found::default(), HashMap::new());
+    let (mut found, mut directions) = (Found::default(), HashMap::new());
     let frames = [frame(18, 1000, 60_000), frame(16, 1000, 100), frame(16, 2000, 95), frame(16, 1500, 1)];
-    frames.iter().for_each(|frame| found.frame(frame, &mut ways));
+    frames.iter().for_each(|frame| found.frame(frame, &mut directions));
     assert_eq!((found.sums, found.wrong_sums, found.edges, found.left_edges), (8, 0, 1, 0), "{found:?}");
-    found.frame(&frame(16, 2000, 94), &mut ways);
+    found.frame(&frame(16, 2000, 94), &mut directions);
     assert_eq!((found.edges, found.left_edges), (2, 1), "{found:?}");
     for at in [20, 45] {
         let mut damaged = frame(16, 3000, 100);
         damaged[at] ^= 1;
-        found.frame(&damaged, &mut ways);
+        found.frame(&damaged, &mut directions);
     }
     assert_eq!((found.wrong_sums, found.left_edges), (2, 1), "{found:?}");
 }

@@ -124,7 +124,8 @@ impl Classifier {
         if now.moment != Moment::Processing {
             let full = limit.is_congestion_window()
                 || matches!(limit, Limit::OwnDevice | Limit::Sharing)
-                || (limit == Limit::Unknown && (self.bound.holds(now) != BoundPresence::No || fills_cwnd(now)));
+                || (limit == Limit::Unknown
+                    && (self.bound.holds(now) != BoundPresence::No || fills_cwnd(now)));
             self.bound.add(&last, now, full);
         }
         let idle_us = idle_us(&last, now, limit);

@@ -6,7 +6,7 @@ use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use yuzuri_gate::model::WindowClamp;
-use yuzuri_gate::{ArrivedTraffic, Bound, FlowKey, FlowSeen, RttPart, ConnectionState};
+use yuzuri_gate::{ArrivedTraffic, Bound, ConnectionState, FlowKey, FlowSeen, RttPart};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
@@ -294,7 +294,7 @@ impl Flow {
 
     /// A SYN-ACK goes down: its window is not scaled.
     fn answered(&mut self, segment: &Segment) {
-        self.seen.standing = ConnectionState::Known;
+        self.seen.state = ConnectionState::Established;
         self.clamp.edge = Some(segment.window.min(u16::MAX as u32 / MSS) * MSS);
     }
 
@@ -398,9 +398,9 @@ fn ms(time: Time) -> u64 {
     time.as_nanos() / 1_000_000
 }
 
-fn sample(half: &mut RttPart, now_ns: u64, since_ns: u64) {
+fn sample(part: &mut RttPart, now_ns: u64, since_ns: u64) {
     let us = (now_ns - since_ns) / 1000 + 1;
-    half.samples += 1;
-    half.sum_us += us;
-    half.min_us = if half.min_us == 0 { us as u32 } else { half.min_us.min(us as u32) };
+    part.samples += 1;
+    part.sum_us += us;
+    part.min_us = if part.min_us == 0 { us as u32 } else { part.min_us.min(us as u32) };
 }

@@ -121,7 +121,7 @@ pub(super) struct Direction {
     clock: SenderClock,
     fin: bool,
     /// The last segments, as far as they had the same size.
-    alike: EqualSegments,
+    equal: EqualSegments,
     /// Without the SYNs: what packets are multiples of.
     sizes: SegmentSize,
     signs: SignObserver,

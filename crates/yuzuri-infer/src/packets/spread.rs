@@ -1,6 +1,6 @@
 //! The flows of a capture on several threads, each flow on one of them.
 
-use super::brief::CompactSegment;
+use super::compact_segment::CompactSegment;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
@@ -33,7 +33,7 @@ impl Message {
     #[inline(always)]
     fn segment(segment: &Segment, flow: FlowSlot) -> Message {
         match CompactSegment::of(segment, flow) {
-            Some(brief) => Message::CompactSegment(brief),
+            Some(compact) => Message::CompactSegment(compact),
             None => Message::Whole(Box::new(Segment { flow, ..*segment })),
         }
     }
@@ -218,7 +218,7 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sende
         for message in &batch {
             match message {
                 Message::Begin(slot, key) => part.begin(*slot, **key),
-                Message::CompactSegment(brief) => part.segment(&brief.segment()),
+                Message::CompactSegment(compact) => part.segment(&compact.segment()),
                 Message::Whole(segment) => part.segment(segment),
                 Message::End(slot) => part.end(*slot),
             }

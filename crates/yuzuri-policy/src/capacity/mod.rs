@@ -300,7 +300,9 @@ impl Capacity {
                 Division { parts: best.parts.sum * fits, queue_s: meant_s }
             }
             // The rate out of a full queue is the capacity of the path.
-            Answer::StepDown { carried, hold_s } => Division { parts: carried, queue_s: hold_s - total.base_s },
+            Answer::StepDown { carried, hold_s } => {
+                Division { parts: carried, queue_s: hold_s - total.base_s }
+            }
             Answer::Stays { before } => {
                 let parts = before.sum;
                 self.held = Some(before);

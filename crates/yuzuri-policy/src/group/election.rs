@@ -72,7 +72,7 @@ pub(super) struct ElectionMessage {
     pub node: NodeId,
     pub from: SocketAddr,
     pub challenge: Option<u32>,
-    pub standing: Admission,
+    pub admission: Admission,
     pub addressed: bool,
     pub asks: bool,
     pub leads: bool,
@@ -84,12 +84,12 @@ pub(super) struct ElectionMessage {
 }
 
 impl ElectionMessage {
-    pub fn of(message: &Message, from: SocketAddr, standing: Admission) -> ElectionMessage {
+    pub fn of(message: &Message, from: SocketAddr, admission: Admission) -> ElectionMessage {
         ElectionMessage {
             node: message.node,
             from,
             challenge: message.challenge,
-            standing,
+            admission,
             addressed: message.addressed.is_some(),
             asks: message.asks,
             leads: message.leads,
@@ -231,7 +231,7 @@ impl Member {
 
     /// Evaluates a message for the election.
     pub(super) fn consider(&mut self, now: Moment, heard: &ElectionMessage) {
-        let proved = heard.standing.proved;
+        let proved = heard.admission.proved;
         let better = self.is_better(heard);
         match &mut self.role {
             Role::Idle => {}

@@ -91,16 +91,21 @@ impl KeyRing {
 
     /// Decodes a message of the group: first the checks that cost nothing, then the tag, then the
     /// rest.
-    pub fn open(&mut self, now: Moment, bytes: &[u8], group: GroupId) -> Result<(Message, SigningKey), Refusal> {
+    pub fn open(
+        &mut self,
+        now: Moment,
+        bytes: &[u8],
+        group: GroupId,
+    ) -> Result<(Message, SigningKey), Refusal> {
         let sealed = Sealed::of(bytes, group, self.sends.is_keyed())?;
-        let under = if sealed.is_signed_with(&self.sends) {
+        let signed_with = if sealed.is_signed_with(&self.sends) {
             SigningKey::Sent
         } else if self.accepts.as_ref().is_some_and(|key| sealed.is_signed_with(key)) {
             SigningKey::Accepted
         } else {
             self.retired(now, &sealed).ok_or(Refusal::Tag)?
         };
-        Ok((sealed.read()?, under))
+        Ok((sealed.read()?, signed_with))
     }
 
     fn retired(&mut self, now: Moment, sealed: &Sealed<'_>) -> Option<SigningKey> {

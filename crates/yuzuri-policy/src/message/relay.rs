@@ -59,7 +59,7 @@ pub(crate) fn relay(cookie: [u8; COOKIE_BYTES], message: &[u8]) -> Vec<u8> {
 /// A datagram received by the rendezvous.
 pub(crate) struct Seen<'a> {
     pub cookie: Option<[u8; COOKIE_BYTES]>,
-    pub glance: RelayHeader,
+    pub relay_header: RelayHeader,
     pub message: &'a [u8],
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct RelayHeader {
 }
 
 /// Parses a possible message with or without a cookie; `None`: it is no message.
-pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
+pub(crate) fn relay_header(bytes: &[u8]) -> Option<Seen<'_>> {
     let (cookie, message) = if bytes.first() == Some(&(VERSION << 4 | RELAY)) {
         let (header, message) = bytes.split_first_chunk::<RELAY_HEADER_BYTES>()?;
         let mut cookie = [0; COOKIE_BYTES];
@@ -101,6 +101,6 @@ pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
     let sequence = from.u32().ok()?;
     let _rank = from.u8().ok()?;
     let to = if flags & ADDRESSED != 0 { Some(NodeId(from.u64().ok()?)) } else { None };
-    let glance = RelayHeader { kind, group, node, epoch, sequence, to };
-    Some(Seen { cookie, glance, message })
+    let relay_header = RelayHeader { kind, group, node, epoch, sequence, to };
+    Some(Seen { cookie, relay_header, message })
 }

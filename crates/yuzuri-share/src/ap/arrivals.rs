@@ -142,7 +142,7 @@ pub(super) fn passed_at(passed: &VecDeque<(u64, f64)>, at_ns: u64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use yuzuri_gate::{ArrivedTraffic, FlowSeen, ConnectionState};
+    use yuzuri_gate::{ArrivedTraffic, ConnectionState, FlowSeen};
 
     const TICK_NS: u64 = 500_000_000;
     const STEP_NS: u64 = 1_000_000;
@@ -150,7 +150,7 @@ mod tests {
     fn connection(port: u16) -> Gated {
         let station = format!("10.0.0.2:{port}").parse().unwrap();
         let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
-        Gated { standing: ConnectionState::Known, ..FlowSeen::opening(key, [2; 6], 1) }
+        Gated { state: ConnectionState::Established, ..FlowSeen::opening(key, [2; 6], 1) }
     }
 
     /// A connection and traffic without a window in a queue in front of a wire.

@@ -3,7 +3,7 @@
 
 use crate::flows::destination;
 use std::collections::HashMap;
-use yuzuri_gate::{FlowKey, FlowSeen as Gated, RttPart, ConnectionState};
+use yuzuri_gate::{ConnectionState, FlowKey, FlowSeen as Gated, RttPart};
 use yuzuri_policy::FlowSeen;
 
 /// Payload of a full segment if the server did not announce its MSS, bytes (Ethernet, IPv4, time
@@ -60,7 +60,7 @@ pub(crate) struct View {
 impl View {
     /// Processes a connection at `now_ns` of `CLOCK_MONOTONIC`; `None` if it cannot be bounded.
     pub(crate) fn observe(&mut self, now_ns: u64, seen: &Gated) -> Option<FlowSeen> {
-        if seen.standing != ConnectionState::Known {
+        if seen.state != ConnectionState::Established {
             return None;
         }
         let last_id = &mut self.last_id;

@@ -253,9 +253,9 @@ impl Direction {
         } else {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             let most = self.mss_bytes.saturating_sub(options).max(1);
-            self.alike.add(seen, segment.flags.contains(Flags::PSH));
+            self.equal.add(seen, segment.flags.contains(Flags::PSH));
             let larger = seen > self.window_trace.mss_bytes && seen <= most;
-            let smaller = seen < self.window_trace.mss_bytes && self.alike.are_full();
+            let smaller = seen < self.window_trace.mss_bytes && self.equal.are_full();
             let joined = if seen > most { self.sizes.joined(seen).filter(|size| *size < most) } else { None };
             if self.window_trace.mss_bytes == 0 {
                 self.window_trace.mss_bytes = most;

@@ -5,7 +5,7 @@ use super::super::rules::StationRule;
 use super::*;
 use std::net::SocketAddr;
 use std::time::Duration;
-use yuzuri_gate::{RttPart, ConnectionState};
+use yuzuri_gate::{ConnectionState, RttPart};
 
 const TICK: Duration = Duration::from_millis(500);
 
@@ -31,7 +31,7 @@ impl Wire {
             let station: SocketAddr = format!("10.0.0.{}:40000", n + 2).parse().unwrap();
             let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
             Gated {
-                standing: ConnectionState::Known,
+                state: ConnectionState::Established,
                 last_ns: 0,
                 advertised_bytes: 4_000_000,
                 offered_bytes: 4_000_000,
@@ -79,10 +79,10 @@ impl Wire {
             flow.advertised_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
             flow.room_bytes = Some((f64::from(flow.advertised_bytes) - window) as u32);
             let us = (rtt_s * 1e6) as u64;
-            let add = |half: &mut RttPart, us: u64| {
-                half.samples += 20;
-                half.sum_us += 20 * us;
-                half.min_us = if half.min_us == 0 { us as u32 } else { half.min_us.min(us as u32) };
+            let add = |part: &mut RttPart, us: u64| {
+                part.samples += 20;
+                part.sum_us += 20 * us;
+                part.min_us = if part.min_us == 0 { us as u32 } else { part.min_us.min(us as u32) };
             };
             add(&mut flow.wire, us - 1000);
             add(&mut flow.air, 1000);
@@ -261,7 +261,7 @@ fn an_application_limited_station_leaves_its_rest_to_the_others() {
 #[test]
 fn exempt_and_untouched_connections_are_not_bounded_but_new_ones_are() {
     let mut wire = Wire::new(50.0, 20.0, 4);
-    wire.flows[1].standing = ConnectionState::Foreign;
+    wire.flows[1].state = ConnectionState::Foreign;
     // They must not fill the queue: behind a standing one, new connections get no share in advance.
     wire.application_bps[..2].fill(Some(2e6));
     let exempt = StationId([2, 0, 0, 0, 0, 0]);
