@@ -62,7 +62,7 @@ impl Enforcer {
     pub(crate) fn take(
         control_name: &str,
         migrated: MigratedFlows,
-        bounds_room: Option<u32>,
+        bounds_capacity: Option<u32>,
     ) -> Result<Enforcer, ControlError> {
         let cubic = CubicParams { name: control_name.into(), ..CubicParams::default() };
         // Migrate nothing until the interfaces are known.
@@ -70,7 +70,7 @@ impl Enforcer {
             cubic,
             takes: false,
             migrated_before: migrated.before(),
-            bounds_room,
+            bounds_capacity,
             rests_after: RESTS_AFTER,
             ..SteerOptions::default()
         };

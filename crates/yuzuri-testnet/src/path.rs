@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// What a direction of the path does.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct PathDirection {
     /// Bits per second.
     pub rate_bps: u64,
     /// Propagation delay.
@@ -29,10 +29,10 @@ pub struct Way {
     pub loss: f64,
 }
 
-impl Way {
+impl PathDirection {
     /// A line of 10 Gbit/s with a delay, on which nothing is lost.
-    pub const fn with_delay(delay: Duration) -> Way {
-        Way { rate_bps: 10_000_000_000, delay, queue_bytes: u64::MAX, loss: 0.0 }
+    pub const fn with_delay(delay: Duration) -> PathDirection {
+        PathDirection { rate_bps: 10_000_000_000, delay, queue_bytes: u64::MAX, loss: 0.0 }
     }
 }
 
@@ -49,7 +49,7 @@ impl Path {
     ///
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
-    pub fn new(net: &Net, there: Way, back: Way, seed: u64) -> anyhow::Result<Path> {
+    pub fn new(net: &Net, there: PathDirection, back: PathDirection, seed: u64) -> anyhow::Result<Path> {
         Path::between(net, there, back, seed, false)
     }
 
@@ -58,11 +58,22 @@ impl Path {
     ///
     /// # Errors
     /// As [`Path::new`].
-    pub fn behind_cards(net: &Net, there: Way, back: Way, seed: u64) -> anyhow::Result<Path> {
+    pub fn behind_cards(
+        net: &Net,
+        there: PathDirection,
+        back: PathDirection,
+        seed: u64,
+    ) -> anyhow::Result<Path> {
         Path::between(net, there, back, seed, true)
     }
 
-    fn between(net: &Net, there: Way, back: Way, seed: u64, cards: bool) -> anyhow::Result<Path> {
+    fn between(
+        net: &Net,
+        there: PathDirection,
+        back: PathDirection,
+        seed: u64,
+        cards: bool,
+    ) -> anyhow::Result<Path> {
         let tuns = [tun(net, Side::A, "path", 79)?, tun(net, Side::B, "path", 79)?];
         if cards {
             tuns.iter().try_for_each(leave_sums_incomplete)?;
@@ -94,7 +105,7 @@ impl Drop for Path {
 
 /// A direction in operation.
 struct Line {
-    way: Way,
+    way: PathDirection,
     /// When the line has sent all that waits for it.
     free_at: Instant,
     /// Packets on their way, in order.
@@ -158,14 +169,14 @@ fn complete_sum(packet: &mut [u8]) {
 
 /// Gives the thread precedence over all programs, where the kernel permits it: a network does not
 /// wait for the hosts at its ends to have a processor free.
-fn hurry() {
+fn raise_priority() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters live during the call, and 0 is the calling thread.
     let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
 }
 
-fn carry(mut tuns: [File; 2], ways: [Way; 2], seed: u64, stopped: &OwnedFd) {
-    hurry();
+fn carry(mut tuns: [File; 2], ways: [PathDirection; 2], seed: u64, stopped: &OwnedFd) {
+    raise_priority();
     let begun = Instant::now();
     let mut lines = ways.map(|way| Line { way, free_at: begun, flying: VecDeque::new() });
     let mut random = seed | 1;

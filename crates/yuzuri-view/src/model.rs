@@ -1,6 +1,6 @@
 //! A row per flow, the latest notable events, and the account.
 
-use crate::held::{LimitMeter, RecordLimits};
+use crate::dominant_limit::{LimitMeter, RecordLimits};
 use crate::history::History;
 use crate::limited::FlowLimits;
 use crate::rate::RateMeter;

@@ -10,7 +10,7 @@ use yuzuri_gate::{ArrivedTraffic, Bound, ConnectionState, FlowKey, FlowSeen, Rtt
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
-use yuzuri_share::{Channel, Controller, Place, Plan, RadioConfig, Rules, StationId};
+use yuzuri_share::{Channel, Controller, Plan, RadioConfig, Rules, StationId, StationLocation};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Steer};
 
@@ -126,9 +126,9 @@ impl Gate {
     }
 
     /// Receives the reports of terminals that take part.
-    pub fn hear<'a>(&mut self, reports: impl Iterator<Item = (usize, &'a Report)>) {
+    pub fn receive_reports<'a>(&mut self, reports: impl Iterator<Item = (usize, &'a Report)>) {
         let members = reports.map(|(terminal, report)| (StationId(mac(terminal)), report.clone()));
-        self.controller.hear(members.collect());
+        self.controller.receive_reports(members.collect());
     }
 
     /// The members' summary.
@@ -213,7 +213,7 @@ impl Steer for Gate {
         let place = |station: StationId| {
             let [_, _, a, b, c, d] = station.0;
             let radio = radios.get(u32::from_be_bytes([a, b, c, d]) as usize).copied();
-            Place { radio, ..Place::default() }
+            StationLocation { radio, ..StationLocation::default() }
         };
         let plan = self.controller.tick(Moment::from_nanos(now_ns), now_ns, &seen, &others, place);
         self.take(plan);

@@ -14,7 +14,9 @@ use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, PolicyConfig};
-use yuzuri_share::{Candidate, Channel, Controller, Place, Plan, Request, Rules, StationId, Steering};
+use yuzuri_share::{
+    Candidate, Channel, Controller, Plan, Request, Rules, StationId, StationLocation, Steering,
+};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
     Observation, ReceiverConfig, Scenario, ScenarioError, Segment, Steer, Terminal, hint_of, path,
@@ -79,7 +81,7 @@ impl BothCells {
         let on: Vec<usize> = (0..self.stations.len()).map(|n| self.cell_of(n, now_s)).collect();
         let place = |id: StationId| {
             let number = (0..on.len()).find(|n| mac(*n) == id.0);
-            number.map_or(Place::default(), |number| Place {
+            number.map_or(StationLocation::default(), |number| StationLocation {
                 radio: self.stations[number][on[number]].map(radio_of),
                 channel: Channel(on[number] as u32),
             })
@@ -114,12 +116,12 @@ impl BothCells {
 }
 
 /// Synchronises the two cells.
-struct Meeting {
+struct CellBarrier {
     cells: Mutex<BothCells>,
     both: Condvar,
 }
 
-impl Meeting {
+impl CellBarrier {
     /// Waits for the observations of both cells, and returns the plan.
     fn tick(&self, cell: usize, now: Time, seen: Vec<FlowSeen>) -> Plan {
         let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +141,7 @@ impl Meeting {
 struct Cell<'a> {
     number: usize,
     gate: Gate,
-    meeting: &'a Meeting,
+    meeting: &'a CellBarrier,
 }
 
 impl Steer for Cell<'_> {
@@ -193,7 +195,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
         requests: Vec::new(),
         acked: Vec::new(),
     };
-    let meeting = Meeting { cells: Mutex::new(cells), both: Condvar::new() };
+    let meeting = CellBarrier { cells: Mutex::new(cells), both: Condvar::new() };
     let scenarios = [0, 1].map(|cell| scenario(setting, cell, moved, seed));
     std::thread::scope(|scope| {
         let threads: Vec<_> = scenarios

@@ -140,14 +140,14 @@ impl Direction {
 
     /// From both SYNs: the segment size that both accept (0: unknown), whether both support
     /// selective acknowledgements, and the receiving end's window scale.
-    pub(super) fn shake(&mut self, mss_bytes: u32, sack: Option<bool>, scale: Option<u8>) {
+    pub(super) fn set_handshake_options(&mut self, mss_bytes: u32, sack: Option<bool>, scale: Option<u8>) {
         self.mss_bytes = mss_bytes;
         self.sack = sack;
         self.scale = scale.or(self.scale);
     }
 
     /// From the handshake's times: where the capture is, and a round-trip time.
-    pub(super) fn shaken(&mut self, capture_point: CapturePoint, rtt_us: u32) {
+    pub(super) fn set_handshake_times(&mut self, capture_point: CapturePoint, rtt_us: u32) {
         self.capture_point = capture_point;
         self.window_trace.handshake_rtt_us = Some(rtt_us);
     }

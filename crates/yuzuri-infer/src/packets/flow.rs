@@ -250,7 +250,11 @@ impl Flow {
             let scaled = a.scale.is_some() && b.scale.is_some();
             for (end, other) in [(0, b), (1, a)] {
                 let scale = if scaled { other.scale } else { (!cut).then_some(0) };
-                self.direction(end).shake(u32::from(mss), (sack || !cut).then_some(sack), scale);
+                self.direction(end).set_handshake_options(
+                    u32::from(mss),
+                    (sack || !cut).then_some(sack),
+                    scale,
+                );
             }
         }
     }
@@ -271,8 +275,8 @@ impl Flow {
         let is_long_enough = there + back >= MIN_HANDSHAKE_NS;
         let point =
             |there, back| if is_long_enough { capture_point(there, back) } else { CapturePoint::Unknown };
-        self.direction(opener).shaken(point(there, back), rtt_us);
-        self.direction(1 - opener).shaken(point(back, there), rtt_us);
+        self.direction(opener).set_handshake_times(point(there, back), rtt_us);
+        self.direction(1 - opener).set_handshake_times(point(back, there), rtt_us);
     }
 
     pub(super) fn rounds(&self) -> [usize; 2] {

@@ -16,7 +16,7 @@ use yuzuri_policy::Phase;
 use yuzuri_scenario::{GateSpec, Scenario};
 use yuzuri_share::{
     ApConfig, ApGroup, ApLoop, ApStatus, Channel, DEFAULT_PORT, Devices, InterfaceConfig, MembershipState,
-    Place, Rules, StationId, StationRule,
+    Rules, StationId, StationLocation, StationRule,
 };
 
 /// The state of the access point's daemon at the end of the evaluated part.
@@ -164,11 +164,14 @@ impl GateRun {
 }
 
 /// The terminals' cells and radios at a time of the scenario, seconds.
-fn places(scenario: &Scenario, at_s: f64) -> HashMap<StationId, Place> {
+fn places(scenario: &Scenario, at_s: f64) -> HashMap<StationId, StationLocation> {
     let place = |(number, terminal): (usize, yuzuri_scenario::Terminal<'_>)| {
         let is_second = scenario.is_in_second_cell(terminal.kind, at_s);
         let radio = Some(radio_of(terminal.kind.phy_in(is_second)));
-        (StationId(terminal_mac(number as u16)), Place { radio, channel: Channel(u32::from(is_second)) })
+        (
+            StationId(terminal_mac(number as u16)),
+            StationLocation { radio, channel: Channel(u32::from(is_second)) },
+        )
     };
     scenario.terminals().enumerate().map(place).collect()
 }

@@ -143,7 +143,7 @@ impl Policy {
     }
 
     /// Applies another choice; the state of the flows stays.
-    pub fn choose(&mut self, config: PolicyConfig) {
+    pub fn configure(&mut self, config: PolicyConfig) {
         self.config = config;
         self.share = FairShare::default();
     }

@@ -41,7 +41,7 @@ pub(super) const ID: u64 = 0;
 
 /// State of a station's traffic without a window.
 #[derive(Debug, Clone)]
-pub(crate) struct Other {
+pub(crate) struct UnwindowedSender {
     last: OtherTraffic,
     observed_ns: u64,
     /// Bytes passed, by tick.
@@ -64,10 +64,10 @@ pub(crate) struct Other {
     pub(crate) rate_bps: Option<u64>,
 }
 
-impl Other {
+impl UnwindowedSender {
     /// The initial state.
-    pub(super) fn new(now_ns: u64, seen: OtherTraffic) -> Other {
-        Other {
+    pub(super) fn new(now_ns: u64, seen: OtherTraffic) -> UnwindowedSender {
+        UnwindowedSender {
             last: seen,
             observed_ns: now_ns,
             passed: VecDeque::from([(now_ns, 0.0)]),
@@ -241,7 +241,7 @@ mod tests {
     /// A sender, some of whose packets the gate drops.
     struct Sender {
         seen: OtherTraffic,
-        other: Other,
+        other: UnwindowedSender,
         arrivals: ArrivalEstimator,
         now_ns: u64,
     }
@@ -249,7 +249,12 @@ mod tests {
     impl Sender {
         fn new() -> Sender {
             let seen = OtherTraffic { mac: [2; 6], ..OtherTraffic::default() };
-            Sender { seen, other: Other::new(0, seen), arrivals: ArrivalEstimator::default(), now_ns: 0 }
+            Sender {
+                seen,
+                other: UnwindowedSender::new(0, seen),
+                arrivals: ArrivalEstimator::default(),
+                now_ns: 0,
+            }
         }
 
         fn send(&mut self, bps: f64, dropped: f64) {

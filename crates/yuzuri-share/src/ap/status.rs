@@ -5,7 +5,7 @@ use super::bottleneck::{Bottleneck, Channel, Sharers};
 use super::controller::{Controller, Station};
 use super::figures::Figures;
 use super::membership::MembershipState;
-use super::other::Other;
+use super::other::UnwindowedSender;
 use super::rules::StationId;
 use super::steer::SteeringStatus;
 use crate::show::mbps;
@@ -491,7 +491,7 @@ impl StationStatus {
             bounded: station.rows.iter().filter(|row| row.bytes.is_some()).count() as u32,
             other_bps: other.map_or(0, |other| other.passed_bps as u64),
             other_rate_bps: other.and_then(|other| other.rate_bps),
-            other_left_alone: other.is_some_and(Other::is_left_alone),
+            other_left_alone: other.is_some_and(UnwindowedSender::is_left_alone),
             air: None,
             channel_mhz: station.channel.0,
             rules,

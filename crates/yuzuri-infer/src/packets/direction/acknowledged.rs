@@ -141,9 +141,9 @@ impl Direction {
         }
         // Data that a program sends at intervals of its own appears long after an acknowledgement,
         // until some follows immediately.
-        let shaken = self.window_trace.handshake_rtt_us.is_some();
+        let set_handshake_times = self.window_trace.handshake_rtt_us.is_some();
         if self.capture_point == CapturePoint::Unknown
-            || (self.capture_point == CapturePoint::Middle && !shaken)
+            || (self.capture_point == CapturePoint::Middle && !set_handshake_times)
         {
             self.settle();
         }

@@ -137,7 +137,9 @@ impl Cells {
         let places: HashMap<_, _> = self
             .all
             .iter()
-            .map(|one| (StationId(one.flow.mac), Place { radio: Some(one.radio), channel: one.channel }))
+            .map(|one| {
+                (StationId(one.flow.mac), StationLocation { radio: Some(one.radio), channel: one.channel })
+            })
             .collect();
         let now_ns = self.now.as_nanos() as u64;
         let plan = self.controller.tick(Moment::at(self.now), now_ns, &flows, &[], |id| places[&id]);
