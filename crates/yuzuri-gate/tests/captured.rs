@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use yuzuri_capture::checksum;
 use yuzuri_gate::{Bound, Gate, Options};
 use yuzuri_testnet::{AccessPoint, Host};
 
@@ -40,16 +41,9 @@ struct Found {
     connections: u64,
 }
 
-fn sum16(bytes: &[u8], start: u32) -> u32 {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
-    words.fold(start, |sum, word| sum + word)
-}
-
-fn is_zero(mut sum: u32) -> bool {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum == 0xffff
+/// The checksum of a TCP segment with its pseudo-header.
+fn tcp_checksum(addresses: &[u8], tcp: &[u8]) -> [u8; 2] {
+    checksum::of(&[addresses, &[0, 6], &(tcp.len() as u16).to_be_bytes(), tcp])
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
@@ -75,9 +69,10 @@ fn scale_of(options: &[u8]) -> u8 {
 }
 
 impl Found {
-    /// Processes a frame as received by a station. `directions`: the connections by addresses and ports.
+    /// Processes a frame as received by a station. `directions`: the connections by addresses and
+    /// ports.
     fn frame(&mut self, frame: &[u8], directions: &mut HashMap<Vec<u8>, DirectionState>) {
-        let (ends, tcp, pseudo) = match be16(frame, 12) {
+        let (ends, tcp) = match be16(frame, 12) {
             0x0800 => {
                 let ip = &frame[14..];
                 let header = usize::from(ip[0] & 15) * 4;
@@ -85,9 +80,8 @@ impl Found {
                 if ip[9] != 6 {
                     return;
                 }
-                self.count(is_zero(sum16(&ip[..header], 0)));
-                let pseudo = sum16(&ip[12..20], 6) + (ip.len() - header) as u32;
-                (&ip[12..20], &ip[header..], pseudo)
+                self.count(checksum::of(&[&ip[..header]]) == [0, 0]);
+                (&ip[12..20], &ip[header..])
             }
             0x86dd => {
                 let ip = &frame[14..];
@@ -95,12 +89,12 @@ impl Found {
                 if ip[6] != 6 {
                     return;
                 }
-                (&ip[8..40], &ip[40..], sum16(&ip[8..40], 6) + (ip.len() - 40) as u32)
+                (&ip[8..40], &ip[40..])
             }
             _ => return,
         };
         self.packets += 1;
-        self.count(is_zero(sum16(tcp, pseudo)));
+        self.count(tcp_checksum(ends, tcp) == [0, 0]);
         let flags = tcp[13];
         // Only the stations' servers have this port.
         if be16(tcp, 0) != PORT {
@@ -325,16 +319,10 @@ fn the_reader_finds_wrong_checksums_and_edges() {
         }
         let mut ip =
             vec![0x45, 0, 0, 20 + tcp.len() as u8, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-        let fold = |mut sum: u32| {
-            while sum > 0xffff {
-                sum = (sum & 0xffff) + (sum >> 16);
-            }
-            !(sum as u16)
-        };
-        let of_tcp = fold(sum16(&tcp, sum16(&ip[12..20], 6) + tcp.len() as u32));
-        tcp[16..18].copy_from_slice(&of_tcp.to_be_bytes());
-        let of_ip = fold(sum16(&ip, 0));
-        ip[10..12].copy_from_slice(&of_ip.to_be_bytes());
+        let of_tcp = tcp_checksum(&ip[12..20], &tcp);
+        tcp[16..18].copy_from_slice(&of_tcp);
+        let of_ip = checksum::of(&[&ip]);
+        ip[10..12].copy_from_slice(&of_ip);
         [vec![0; 12], vec![8, 0], ip, tcp, vec![0; 6]].concat()
     };
     let (mut found, mut directions) = (Found::default(), HashMap::new());

@@ -170,8 +170,8 @@ impl Unseen {
     }
 }
 
-/// Plays the rounds from one index to another. `eliciting`: the cause of the first of them, if it is
-/// known.
+/// Plays the rounds from one index to another. `eliciting`: the cause of the first of them, if it
+/// is known.
 fn grow(
     player: &mut Player<'_>,
     unseen: &Unseen,

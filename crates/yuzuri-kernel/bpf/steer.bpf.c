@@ -279,7 +279,8 @@ int walk(struct bpf_iter__tcp *ctx)
 		/* Including flows in any state. */
 		if (!memory || (control_state != CONTROL_MIGRATED && !again))
 			return 0;
-		control_state = again ? (memory->refused ? CONTROL_REFUSED : CONTROL_FREE) : give_back(tp, memory);
+		control_state =
+		    again ? (memory->refused ? CONTROL_REFUSED : CONTROL_FREE) : give_back(tp, memory);
 		memory->walk = walks;
 	}
 	addresses(&sk->__sk_common, record.local, record.remote);
@@ -301,7 +302,8 @@ int walk(struct bpf_iter__tcp *ctx)
 			if (!memory)
 				memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 			if (memory && begins_to_rest(tp, memory, record.state)) {
-				memory->silent = control_state != CONTROL_MIGRATED && control_state != CONTROL_OURS;
+				memory->silent =
+				    control_state != CONTROL_MIGRATED && control_state != CONTROL_OURS;
 				record.flags |= FLAG_RESTS;
 			}
 		}

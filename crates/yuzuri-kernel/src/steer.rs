@@ -63,9 +63,9 @@ pub struct SteerOptions {
     pub initial_window: Option<u32>,
     /// Whether flows are migrated to our control from the start; see [`Steering::take`].
     pub takes: bool,
-    /// Flows that an earlier steering migrated and migrated back ([`LeaveResult::migrated_back`]). To the
-    /// kernel, their programs chose their control, and there is no other way to distinguish them.
-    /// At most [`SteerOptions::MAX_MIGRATED_BEFORE`]; entries of closed flows are harmless.
+    /// Flows that an earlier steering migrated and migrated back ([`LeaveResult::migrated_back`]).
+    /// To the kernel, their programs chose their control, and there is no other way to distinguish
+    /// them. At most [`SteerOptions::MAX_MIGRATED_BEFORE`]; entries of closed flows are harmless.
     pub migrated_before: Vec<FlowId>,
     /// Capacity of the table of bounds, flows. `None`: as many as this machine may need, at least
     /// 65,536.

@@ -212,7 +212,7 @@ fn many_flows_are_bounded_in_one_call() {
     flow.steering.steer_all(&bounds, LONG).unwrap();
     send_at_upper_bound(&mut flow.steering, &flow.pair, 7);
     // Expired entries are removed from the map: otherwise the last call would exceed its capacity.
-    for _ in 0..=flow.steering.control().room() / bounds.len() {
+    for _ in 0..=flow.steering.control().capacity() / bounds.len() {
         bounds.iter_mut().for_each(|(id, _)| id.0 = id.0.wrapping_sub(4000));
         assert_eq!(flow.steering.steer_all(&bounds, Duration::ZERO).unwrap(), bounds.len());
     }

@@ -70,7 +70,7 @@ fn there_is_room_for_the_bounds_of_20000_flows_and_the_rest_is_counted() {
     let Some(net) = Net::or_skip(TEST) else { return };
     let Some(mut steering) = start(TEST, &net, steered::options("n")) else { return };
     assert_eq!(steering.steer_all(&bounds(20_000), LASTS).unwrap(), 20_000);
-    let room = steering.control().room();
+    let room = steering.control().capacity();
     assert!(room >= 65_536, "{room}");
     assert_eq!(steering.steer_all(&bounds(room + 5_000), LASTS).unwrap(), room);
     steering.leave().unwrap();

@@ -122,7 +122,7 @@ impl Enforcer {
             format!(
                 "the kernel's table can bound {} flows: the {without} with the lowest rates remain plain \
                  CUBIC; a restart makes a table large enough for the sockets that are open then",
-                steering.control().room()
+                steering.control().capacity()
             )
         })
     }
@@ -196,7 +196,7 @@ impl Enforcer {
         }
         let result = match backend {
             Backend::Kernel(steering) => {
-                if steered_flows.len() > steering.control().room() {
+                if steered_flows.len() > steering.control().capacity() {
                     steered_flows
                         .sort_by(|(one, _), (other, _)| rate_bps(other.0).total_cmp(&rate_bps(one.0)));
                 }

@@ -72,8 +72,8 @@ impl Sockets {
         }
     }
 
-    /// Sends a message; the error names the destination. `any_by_ipv4`: whether a member has sent by
-    /// IPv4; only used for broadcasts.
+    /// Sends a message; the error names the destination. `any_by_ipv4`: whether a member has sent
+    /// by IPv4; only used for broadcasts.
     pub(crate) fn send(
         &self,
         outgoing: &Outgoing,

@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use yuzuri_capture::checksum;
 
 /// What a direction of the path does.
 #[derive(Debug, Clone, Copy)]
@@ -135,18 +136,6 @@ fn leave_sums_incomplete(tun: &File) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The Internet checksum's sum of 16-bit words (RFC 1071), folded.
-fn sum(bytes: &[u8], from: u32) -> u16 {
-    let mut sum = from;
-    for pair in bytes.chunks(2) {
-        sum += u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 /// Completes a TCP checksum that has only the sum of the pseudo-header, as a network card does.
 fn complete_sum(packet: &mut [u8]) {
     // IPv4, or IPv6 without extension headers.
@@ -159,11 +148,11 @@ fn complete_sum(packet: &mut [u8]) {
         return;
     }
     let Some(length) = packet.len().checked_sub(header).filter(|length| *length >= 20) else { return };
-    let pseudo = sum(&packet[addresses], 6 + length as u32);
+    let pseudo = checksum::sum(&packet[addresses]) + checksum::length_and_protocol(length as u32);
     let at = header + 16;
-    if packet[at..at + 2] == pseudo.to_be_bytes() {
-        let whole = !sum(&packet[header..], 0);
-        packet[at..at + 2].copy_from_slice(&whole.to_be_bytes());
+    if packet[at..at + 2] == checksum::fold(pseudo).to_ne_bytes() {
+        let whole = checksum::of(&[&packet[header..]]);
+        packet[at..at + 2].copy_from_slice(&whole);
     }
 }
 

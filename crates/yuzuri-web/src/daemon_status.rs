@@ -46,7 +46,7 @@ impl DaemonConnector {
 
 impl std::fmt::Debug for DaemonConnector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Reach(…)")
+        f.write_str("DaemonConnector(…)")
     }
 }
 

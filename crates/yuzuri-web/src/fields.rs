@@ -191,7 +191,7 @@ pub(crate) const EVENT: &[ArrayField<Logged>] = fields! { |of: Logged, at|
     "FLOW" "the flow's socket cookie, hexadecimal text": "\"{}\"" of.event.flow;
     "KIND" "Kind": "{}" of.event.kind as u8;
     "REASON" "Reason": "{}" of.event.reason as u8;
-    "PLACE" "kernel function or tracepoint, text": "{}" Text(of.event.field.name());
+    "PLACE" "kernel function or tracepoint, text": "{}" Text(of.event.place.name());
     "STATE" "index into STATES": "{}" of.event.ca_state as u8;
     "BEFORE" "the state before, index into STATES": "{}" of.event.ca_before as u8;
     "MARKS" "Mark": "{}" of.event.marks.0;

@@ -7,8 +7,8 @@
 //! while it changes its radio is not modelled: it is absent for half a second.
 
 use super::gate::{Gate, mac, radio_of};
+use parking_lot::{Condvar, Mutex};
 use std::fmt::Write as _;
-use std::sync::{Condvar, Mutex, PoisonError};
 use yuzuri_gate::FlowSeen;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::QueueConfig;
@@ -124,15 +124,14 @@ struct CellBarrier {
 impl CellBarrier {
     /// Waits for the observations of both cells, and returns the plan.
     fn tick(&self, cell: usize, now: Time, seen: Vec<FlowSeen>) -> Plan {
-        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cells = self.cells.lock();
         let round = cells.round;
         cells.seen[cell] = Some(seen);
         if cells.seen.iter().all(Option::is_some) {
             cells.tick(now);
             self.both.notify_all();
         }
-        let waits = |cells: &mut BothCells| cells.round == round;
-        let cells = self.both.wait_while(cells, waits).unwrap_or_else(PoisonError::into_inner);
+        self.both.wait_while(&mut cells, |cells| cells.round == round);
         cells.plan.clone()
     }
 }
@@ -141,12 +140,12 @@ impl CellBarrier {
 struct Cell<'a> {
     number: usize,
     gate: Gate,
-    meeting: &'a CellBarrier,
+    barrier: &'a CellBarrier,
 }
 
 impl Steer for Cell<'_> {
     fn steer(&mut self, now: Time, _terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {
-        let plan = self.meeting.tick(self.number, now, self.gate.seen(now));
+        let plan = self.barrier.tick(self.number, now, self.gate.seen(now));
         self.gate.take(plan);
     }
 
@@ -195,7 +194,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
         requests: Vec::new(),
         acked: Vec::new(),
     };
-    let meeting = CellBarrier { cells: Mutex::new(cells), both: Condvar::new() };
+    let barrier = CellBarrier { cells: Mutex::new(cells), both: Condvar::new() };
     let scenarios = [0, 1].map(|cell| scenario(setting, cell, moved, seed));
     std::thread::scope(|scope| {
         let threads: Vec<_> = scenarios
@@ -204,7 +203,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
             .map(|(number, scenario)| {
                 let mut gate = Gate::new(PolicyConfig::default(), Rules::default(), &[], &[], Vec::new());
                 gate.first_port += 30_000 * number as u16;
-                let mut cell = Cell { number, gate, meeting: &meeting };
+                let mut cell = Cell { number, gate, barrier: &barrier };
                 scope.spawn(move || simulate(scenario, &mut cell).map(|_| ()))
             })
             .collect();
@@ -213,7 +212,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })?;
-    Ok(meeting.cells.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(barrier.cells.into_inner())
 }
 
 /// The rate of each station without a move, or before and after the first one, Mbit/s.

@@ -63,7 +63,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
                 return;
             }
             let flow = flow();
-            let chosen = self.options.filter.chooses(&flow, |_, _| false);
+            let chosen = self.options.filter.matches(&flow, |_, _| false);
             self.counted.flows += 1;
             self.counted.filtered += u64::from(!chosen);
             self.open.insert(

@@ -1,8 +1,8 @@
 //! The exchange between a member and its rendezvous in addition to messages: cookies, and messages
 //! prefixed with a cookie.
 //!
-//! The rendezvous has no key. It reads the fields of every header ([`RelayHeader`]) and verifies only
-//! that an address answers.
+//! The rendezvous has no key. It reads the fields of every header ([`RelayHeader`]) and verifies
+//! only that an address answers.
 
 use super::wire::{Reader, Writer};
 use super::{ACCESS_POINT_VERSION, ADDRESSED, GroupId, HEADER_BYTES, Kind, MAX_BYTES, TAG, VERSION};

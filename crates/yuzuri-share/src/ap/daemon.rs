@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_gate::{Gate, GateError, How, Options};
+use yuzuri_gate::{AttachMode, Gate, GateError, Options};
 use yuzuri_policy::{Objective, PolicyConfig};
 
 /// Interval between ticks.
@@ -153,7 +153,7 @@ impl ApLoop {
     /// # Errors
     /// If the kernel refuses.
     pub fn drop_privileges(&self) -> Result<(), ShareError> {
-        if self.gate.devices().all(|(_, how)| how == How::Tcx) {
+        if self.gate.devices().all(|(_, mode)| mode == AttachMode::Tcx) {
             return privilege::drop_privileges();
         }
         yuzuri_confine::keep_only(&[yuzuri_confine::Capability::CAP_NET_ADMIN], None)

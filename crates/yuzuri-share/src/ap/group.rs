@@ -7,7 +7,7 @@ use super::status::ApGroupStatus;
 use crate::batch::Batch;
 use crate::discover::{Discovery, Interface};
 use crate::keys::{KeyChain, Secrets};
-use crate::sockets::{Sockets, some_by_v4};
+use crate::sockets::{Sockets, any_by_ipv4};
 use crate::{KeySource, ShareConfig, ShareError, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -154,7 +154,7 @@ impl Groups {
                 member.poll(now, &mut self.out);
                 for outgoing in self.out.drain(..) {
                     let by_v6 = interface.has_link_local_v6();
-                    let sent = sockets.send(&outgoing, by_v6, || some_by_v4(member, now));
+                    let sent = sockets.send(&outgoing, by_v6, || any_by_ipv4(member, now));
                     self.send_error = sent
                         .err()
                         .map(|error| format!("sending to the group on {}: {error}", interface.name));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
-use yuzuri_gate::{Counts, Gate, How};
+use yuzuri_gate::{AttachMode, Counts, Gate};
 use yuzuri_policy::{Member, Moment, Rule};
 
 /// Maximum number of connections of a station in the status.
@@ -238,9 +238,9 @@ impl From<Counts> for SegmentCounts {
 
 impl ApStatus {
     pub(super) fn of(controller: &Controller, gate: &Gate, air: &Air) -> ApStatus {
-        let devices = gate.devices().map(|(name, how)| DeviceStatus {
+        let devices = gate.devices().map(|(name, mode)| DeviceStatus {
             name: name.to_owned(),
-            by: if how == How::Tcx { "tcx" } else { "clsact" }.into(),
+            by: if mode == AttachMode::Tcx { "tcx" } else { "clsact" }.into(),
         });
         let stations = controller.stations.iter().map(|(id, station)| StationStatus {
             air: air.status(id.0),

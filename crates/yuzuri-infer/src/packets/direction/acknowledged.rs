@@ -2,7 +2,7 @@
 //! and close rounds.
 
 use super::super::waiting::{Answer, Blocks};
-use super::{AT_ONCE_NS, After, Direction, Repair};
+use super::{AT_ONCE_NS, AfterReduction, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 use yuzuri_limits::significant_queue_us;
@@ -352,7 +352,7 @@ impl Direction {
             ..repair.reduction
         });
         let reduction = self.window_trace.reductions.len() - 1;
-        self.after = Some(After {
+        self.after = Some(AfterReduction {
             reduction,
             from: self.board.nxt(),
             from_flight_bytes: self.board.in_flight(),
