@@ -111,7 +111,7 @@ impl GateRun {
             dry_run: spec.starts_s > 0.0,
             ..ApConfig::new(Devices::new(vec![CELL.into()]).map_err(failed)?)
         };
-        let door = topology.ap.namespace.door()?;
+        let handle = topology.ap.namespace.handle()?;
         let (origin, stop) = (Arc::<OnceLock<Instant>>::default(), Arc::<AtomicBool>::default());
         let (ready, is_ready) = channel();
         let work = {
@@ -119,7 +119,7 @@ impl GateRun {
                 (origin.clone(), stop.clone(), Duration::from_secs_f64(spec.starts_s));
             let scenario = scenario.clone();
             move || {
-                door.enter()?;
+                handle.enter()?;
                 let mut ap = ApLoop::start(config).map_err(failed)?;
                 // If the receiver is gone, the run is already over.
                 let _ = ready.send(());
