@@ -9,13 +9,13 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, Order, StatusCell, metrics, table};
+use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, LoopCommand, StatusCell, metrics, table};
 
 /// A real control socket behind a real socket, and the orders that it passes on.
 struct Served {
     _control_socket: ControlSocket,
     socket: PathBuf,
-    orders: Receiver<Order>,
+    orders: Receiver<LoopCommand>,
 }
 
 impl Served {

@@ -85,7 +85,7 @@ class Page:
         raise OSError("the page ended the stream before it gave the table")
 
 
-# Column indices of a row (crates/yuzuri-web/src/places.rs).
+# Column indices of a row (crates/yuzuri-web/src/fields.rs).
 ROW_ID, ROW_CLOSED = 0, 21
 
 

@@ -70,7 +70,7 @@ fn compare(
     steering.observe(&mut flows)?;
     let high_bound = Steered { bound: Bound { lower: 0, upper: 1_000_000 }, ..Steered::default() };
     let bounded_flows: Vec<_> =
-        flows.iter().filter(|flow| flow.standing.is_ours()).map(|flow| (flow.id, high_bound)).collect();
+        flows.iter().filter(|flow| flow.control_state.is_ours()).map(|flow| (flow.id, high_bound)).collect();
     ensure!(
         bounded_flows.len() == FLOWS as usize,
         "{} flows under {algorithm} instead of {FLOWS}",

@@ -10,6 +10,7 @@ use anyhow::{Context, ensure};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
+use yuzuri_capture::checksum;
 use yuzuri_testnet::{Net, Side};
 
 /// Idle connections from A to B, and for each a frame that B accepts as an ACK from A.
@@ -167,38 +168,15 @@ fn ack_for(socket: &TcpStream, mac: [u8; 6]) -> anyhow::Result<Vec<u8>> {
     tcp.extend([HEADER_WORDS << 4, ACK]);
     tcp.extend([0xff, 0xff, 0, 0, 0, 0]);
     let pseudo = [&addresses[..], &[0, 6, 0, tcp.len() as u8]].concat();
-    let sum = checksum(&[&pseudo, &tcp]);
-    tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+    let checksum = checksum::of(&[&pseudo, &tcp]);
+    tcp[16..18].copy_from_slice(&checksum);
     let mut ip = vec![0x45, 0, 0, 20 + tcp.len() as u8, 0, 0, 0x40, 0, 64, 6, 0, 0];
     ip.extend(addresses);
-    let sum = checksum(&[&ip]);
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    let checksum = checksum::of(&[&ip]);
+    ip[10..12].copy_from_slice(&checksum);
     let mut frame = mac.to_vec();
     frame.extend([2, 0, 0, 0, 0, 1, 8, 0]);
     frame.extend(ip);
     frame.extend(tcp);
     Ok(frame)
-}
-
-/// The Internet checksum (RFC 1071) of parts of even length.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let words = parts.iter().flat_map(|part| part.chunks(2));
-    let sum: u32 = words.map(|w| u32::from(w[0]) << 8 | u32::from(*w.get(1).unwrap_or(&0))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksum_of_a_known_header() {
-        // A well-known worked example: an IPv4 header with a zero checksum field.
-        let header: [u8; 20] = [
-            0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0x00, 0x01, 0xc0,
-            0xa8, 0x00, 0xc7,
-        ];
-        assert_eq!(checksum(&[&header]), 0xb861);
-    }
 }

@@ -10,8 +10,8 @@ use crate::file::erf::{self, Erf};
 use crate::file::pcap::{self, Pcap};
 use crate::file::pcapng::{self, PcapNg};
 use crate::file::snoop::{self, Snoop};
-use crate::file::{Format, Head, Step};
-use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, Place, Sighting, Table};
+use crate::file::{Format, PacketHeader, Step};
+use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, PacketSummary, Place, Table};
 use crate::input::Unpacked;
 use crate::ip::{self, IpPacket};
 use crate::partition::Partition;
@@ -79,7 +79,7 @@ struct Sorter {
     /// The segment that is returned. It stays in place, since copying it costs measurable time.
     segment: Segment,
     /// `segment` begins a new flow, but the end of another flow is returned first.
-    pending: Option<Sighting>,
+    pending: Option<PacketSummary>,
     /// Reading cannot simply continue: something is pending, or the capture has ended.
     stopped: bool,
 }
@@ -165,7 +165,7 @@ impl<R: Read> Capture<R> {
         if sorter.stopped {
             return Ok(sorter.resume());
         }
-        let mut head = Head::EMPTY;
+        let mut head = PacketHeader::EMPTY;
         loop {
             let step = match self.format.next(&mut self.buffer, &mut sorter.facts, &mut head) {
                 Ok(step) => step,
@@ -275,7 +275,7 @@ fn recognise<R: Read>(
 impl Sorter {
     /// Counts a packet and takes its time stamp.
     #[inline(always)]
-    fn note(&mut self, captured: &[u8], head: &Head) {
+    fn note(&mut self, captured: &[u8], head: &PacketHeader) {
         let facts = &mut self.facts;
         let captured_bytes = captured.len() as u64;
         facts.packets += 1;
@@ -310,7 +310,7 @@ impl Sorter {
     /// Decodes a packet's headers and finds the segment's flow. Packets of other partitions are
     /// decoded only as far as that requires.
     #[inline(always)]
-    fn sort(&mut self, captured: &[u8], head: &Head) -> Result<Option<Found>, Skip> {
+    fn sort(&mut self, captured: &[u8], head: &PacketHeader) -> Result<Option<Found>, Skip> {
         let header_bytes = head.link.header_bytes(captured)?;
         let on_wire = (head.on_wire as usize).max(captured.len()).saturating_sub(header_bytes);
         let mut ip = IpPacket::EMPTY;
@@ -331,7 +331,7 @@ impl Sorter {
         facts.segments += 1;
         facts.fragments += u64::from(ip.fragment);
         let sighting =
-            Sighting { key, from, time_ns: segment.time_ns, seq: segment.seq, flags: segment.flags };
+            PacketSummary { key, from, time_ns: segment.time_ns, seq: segment.seq, flags: segment.flags };
         let place = self.table.place(&sighting, facts.packets, &mut facts.flows);
         let (Place::Known(slot) | Place::New(slot) | Place::After(slot)) = place;
         let after = matches!(place, Place::After(_));

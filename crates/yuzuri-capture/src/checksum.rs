@@ -3,7 +3,7 @@
 
 /// The sum of 16-bit words, not folded yet.
 #[inline]
-pub(crate) fn sum(bytes: &[u8]) -> u64 {
+pub fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
     for (place, byte) in rest.iter().enumerate() {
@@ -16,16 +16,22 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
 
 /// The sum folded to 16 bits, in the machine's byte order.
 #[inline]
-pub(crate) fn fold(sum: u64) -> u16 {
+pub fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
+/// The checksum of a header or segment whose checksum field is 0, as the bytes of that field;
+/// `[0, 0]` over one with a correct checksum. Each part but the last has an even length.
+pub fn of(parts: &[&[u8]]) -> [u8; 2] {
+    (!fold(parts.iter().map(|part| sum(part)).sum())).to_ne_bytes()
+}
+
 /// The part of a TCP pseudo-header after the addresses: protocol and length. RFC 9293 section 3.1.
 #[inline]
-pub(crate) fn length_and_protocol(length: u32) -> u64 {
+pub fn length_and_protocol(length: u32) -> u64 {
     u64::from(length.to_be()) + u64::from(6u16.to_be())
 }
 
@@ -48,6 +54,15 @@ mod tests {
     fn the_example_of_the_rfc() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(fold(sum(&bytes)).to_be(), 0xddf2);
+    }
+
+    #[test]
+    fn the_field_of_an_ipv4_header() {
+        let mut header = [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 168, 0, 1, 192, 168, 0, 199];
+        let field = of(&[&header[..8], &header[8..]]);
+        assert_eq!(field, [0xb8, 0x61]);
+        header[10..12].copy_from_slice(&field);
+        assert_eq!(of(&[&header]), [0, 0]);
     }
 
     proptest! {

@@ -128,7 +128,7 @@ struct Flow {
 
 /// The state that few packets of a flow need.
 #[derive(Default)]
-struct Aside {
+struct RareState {
     /// Initial sequence number of each end, where [`SYN_SEEN`] is set.
     isn: [u32; 2],
     /// Its `last_ns` is not maintained.
@@ -144,7 +144,7 @@ const RARE: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
 
 /// What the table needs from a packet.
 #[derive(Clone, Copy)]
-pub(crate) struct Sighting {
+pub(crate) struct PacketSummary {
     pub key: PackedKey,
     pub from: End,
     pub time_ns: i64,
@@ -166,7 +166,7 @@ pub(crate) enum Place {
 pub(crate) struct Table {
     slots: Vec<Flow>,
     /// As long as `slots`.
-    asides: Vec<Aside>,
+    asides: Vec<RareState>,
     index: HashTable<u32>,
     hasher: foldhash::fast::SeedableRandomState,
     /// Slots free for reuse: at most one, between the end of a flow and the next packet.
@@ -212,7 +212,7 @@ impl Table {
 
     /// Finds or creates the packet's flow.
     #[inline(always)]
-    pub(crate) fn place(&mut self, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
+    pub(crate) fn place(&mut self, sighting: &PacketSummary, packet: u64, counts: &mut FlowCounts) -> Place {
         let hash = self.hasher.hash_one(sighting.key);
         let slots = &mut self.slots;
         let found = self.index.find(hash, |&slot| slots[slot as usize].key == sighting.key);
@@ -228,7 +228,13 @@ impl Table {
     /// The same for a packet with SYN, FIN or RST, or with an earlier time stamp.
     #[cold]
     #[inline(never)]
-    fn place_rare(&mut self, slot: u32, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
+    fn place_rare(
+        &mut self,
+        slot: u32,
+        sighting: &PacketSummary,
+        packet: u64,
+        counts: &mut FlowCounts,
+    ) -> Place {
         let flow = &mut self.slots[slot as usize];
         let aside = &mut self.asides[slot as usize];
         if sighting.flags.contains(Flags::SYN) && flow.ends_before(aside, sighting, self.idle_ns, counts) {
@@ -248,7 +254,7 @@ impl Table {
     }
 
     #[inline(never)]
-    fn open(&mut self, hash: u64, sighting: &Sighting, packet: u64, counts: &mut FlowCounts) -> Place {
+    fn open(&mut self, hash: u64, sighting: &PacketSummary, packet: u64, counts: &mut FlowCounts) -> Place {
         if self.free.is_none() && self.slots.len() >= self.most {
             let slot = self.min_recent();
             counts.evicted += 1;
@@ -256,7 +262,7 @@ impl Table {
             return Place::After(FlowSlot(slot));
         }
         let mut flow = Flow { key: sighting.key, last_ns: sighting.time_ns, seen: packet, state: 0 };
-        let mut aside = Aside::default();
+        let mut aside = RareState::default();
         flow.note_control(&mut aside, sighting);
         flow.see(sighting, packet);
         let slot = match self.free.take() {
@@ -307,7 +313,13 @@ impl Table {
 
 impl Flow {
     /// Whether a packet with SYN begins a new connection between the same ends.
-    fn ends_before(&self, aside: &Aside, sighting: &Sighting, idle_ns: u64, counts: &mut FlowCounts) -> bool {
+    fn ends_before(
+        &self,
+        aside: &RareState,
+        sighting: &PacketSummary,
+        idle_ns: u64,
+        counts: &mut FlowCounts,
+    ) -> bool {
         let from = sighting.from.index();
         // A SYN-ACK belongs to the SYN already judged. A SYN with the same number is a
         // retransmission.
@@ -328,13 +340,13 @@ impl Flow {
     }
 
     #[inline]
-    fn see(&mut self, sighting: &Sighting, packet: u64) {
+    fn see(&mut self, sighting: &PacketSummary, packet: u64) {
         self.seen = packet;
         self.last_ns = sighting.time_ns;
         self.state |= SENT[sighting.from.index()];
     }
 
-    fn note_control(&mut self, aside: &mut Aside, sighting: &Sighting) {
+    fn note_control(&mut self, aside: &mut RareState, sighting: &PacketSummary) {
         let from = sighting.from.index();
         if sighting.flags.contains(Flags::SYN) && self.state & SYN_SEEN[from] == 0 {
             self.state |= SYN_SEEN[from];

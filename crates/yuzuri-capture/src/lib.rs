@@ -24,7 +24,7 @@
 
 mod buffer;
 mod capture;
-mod checksum;
+pub mod checksum;
 mod error;
 mod facts;
 mod file;

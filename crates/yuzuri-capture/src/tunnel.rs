@@ -47,15 +47,15 @@ pub(crate) fn enter<'a>(
     let mut outermost = None;
     for _ in 0..MAX_DEPTH {
         let outer = ip::payload(bytes, on_wire)?;
-        let door = door(outer.protocol, outer.bytes)?.ok_or(Skip::NotTcp)?;
-        outermost = outermost.or(Some(door.kind));
-        let inside = outer.bytes.get(door.at..).ok_or(Skip::Cut)?;
-        let header_bytes = match door.frame {
+        let tunnel_kind = tunnel_kind(outer.protocol, outer.bytes)?.ok_or(Skip::NotTcp)?;
+        outermost = outermost.or(Some(tunnel_kind.kind));
+        let inside = outer.bytes.get(tunnel_kind.at..).ok_or(Skip::Cut)?;
+        let header_bytes = match tunnel_kind.frame {
             true => ether_type(inside, 12, 14).map_err(not_tcp)?,
             false => 0,
         };
         bytes = inside.get(header_bytes..).ok_or(Skip::Cut)?;
-        on_wire = outer.wire_bytes.saturating_sub((door.at + header_bytes) as u32);
+        on_wire = outer.wire_bytes.saturating_sub((tunnel_kind.at + header_bytes) as u32);
         match ip::decode(bytes, on_wire, ip) {
             Ok(()) => {
                 match outermost {
@@ -87,7 +87,7 @@ fn not_tcp(skip: Skip) -> Skip {
 
 /// The tunnel that begins with the payload of a packet of this protocol; `None` if it is not a
 /// tunnel.
-fn door(protocol: u8, payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
+fn tunnel_kind(protocol: u8, payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
     match protocol {
         IPV4 | IPV6 => Ok(Some(TunnelKind { kind: Kind::IpInIp, at: 0, frame: false })),
         GRE => gre(payload),
@@ -138,7 +138,7 @@ fn udp(payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
     const GTP_U: u16 = 2152;
     let Some((header, payload)) = payload.split_at_checked(HEADER_BYTES) else { return Ok(None) };
     let ports = (short(header, 0)?, short(header, 2)?);
-    let door = match ports {
+    let tunnel_kind = match ports {
         // The second port is what Linux used before the port was assigned, and still uses by
         // default.
         (_, 4789 | 8472) => vxlan(payload, false)?,
@@ -147,7 +147,7 @@ fn udp(payload: &[u8]) -> Result<Option<TunnelKind>, Skip> {
         (GTP_U, _) | (_, GTP_U) => gtp_u(payload)?,
         _ => None,
     };
-    Ok(door.map(|door| TunnelKind { at: door.at + HEADER_BYTES, ..door }))
+    Ok(tunnel_kind.map(|tunnel_kind| TunnelKind { at: tunnel_kind.at + HEADER_BYTES, ..tunnel_kind }))
 }
 
 fn vxlan(payload: &[u8], names_next: bool) -> Result<Option<TunnelKind>, Skip> {

@@ -97,13 +97,13 @@ fn check_facts(facts: &FileFacts, packets: usize) -> Result<(), TestCaseError> {
 }
 
 /// Returns a limited number of bytes at a time, with an interruption now and then.
-struct Dribble<'a> {
+struct ChunkedReader<'a> {
     bytes: &'a [u8],
     most: usize,
     calls: u64,
 }
 
-impl Read for Dribble<'_> {
+impl Read for ChunkedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.calls += 1;
         if self.calls.is_multiple_of(3) {
@@ -138,7 +138,7 @@ proptest! {
             check(captured, *time_ns, segment, whole)?;
         }
         // The same result for any sizes of reads.
-        let dribble = Dribble { bytes: &bytes, most: dribble, calls: 0 };
+        let dribble = ChunkedReader { bytes: &bytes, most: dribble, calls: 0 };
         prop_assert_eq!(read_from(dribble, &Options::default()), (captured, facts));
     }
 

@@ -94,19 +94,19 @@ pub enum CwndEvent {
 }
 
 /// An algorithm's state can be copied, to ask what it would do.
-pub trait Copied {
+pub trait CloneControl {
     /// A copy.
     fn copied(&self) -> Box<dyn CongestionControl>;
 }
 
-impl<T: CongestionControl + Clone + 'static> Copied for T {
+impl<T: CongestionControl + Clone + 'static> CloneControl for T {
     fn copied(&self) -> Box<dyn CongestionControl> {
         Box::new(self.clone())
     }
 }
 
 /// A congestion control algorithm, called like the kernel's modules (`struct tcp_congestion_ops`).
-pub trait CongestionControl: Copied + Send {
+pub trait CongestionControl: CloneControl + Send {
     /// Name of the algorithm as in Linux.
     fn name(&self) -> &'static str;
 

@@ -41,7 +41,7 @@ impl CcaKind {
 
 /// How common an algorithm is among senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub enum Prevalence {
     /// Systems include it, and hosts run it by default (CUBIC of Linux, Apple and Windows, NewReno
     /// of the BSDs, BBR of large operators): so many servers of a thousand.
     Usual(u16),
@@ -54,17 +54,17 @@ pub enum Spread {
     OutOfTree,
 }
 
-impl Spread {
+impl Prevalence {
     /// The part of all servers that run such an algorithm. Of 20,000 in 2019, CUBIC 36 % and BBR 18
     /// % (Mishra et al., "The Great Internet TCP Congestion Control Census"); of 30,000 in 2011,
     /// NewReno 3 to 14 % (Yang et al., "TCP Congestion Avoidance Algorithm Identification"). Of
     /// those that somebody selected, few each.
     pub fn servers(self) -> f64 {
         match self {
-            Spread::Usual(permille) => f64::from(permille) / 1000.0,
-            Spread::Chosen => 0.01,
-            Spread::Special => 0.0,
-            Spread::OutOfTree => 0.01,
+            Prevalence::Usual(permille) => f64::from(permille) / 1000.0,
+            Prevalence::Chosen => 0.01,
+            Prevalence::Special => 0.0,
+            Prevalence::OutOfTree => 0.01,
         }
     }
 }
@@ -115,7 +115,7 @@ pub struct Facts {
     /// Its window grows towards the one before the last loss.
     pub remembers_max: bool,
     /// How common it is among senders.
-    pub spread: Spread,
+    pub spread: Prevalence,
     /// The algorithm that it cannot be distinguished from: their constants differ by less than the
     /// rounding of a window, or the other algorithm has these constants as one of its forms.
     pub stands_for: Option<Algorithm>,
@@ -135,7 +135,7 @@ const PLAIN: Facts = Facts {
     uses_min_rtt: false,
     estimates_competitor: false,
     remembers_max: false,
-    spread: Spread::Chosen,
+    spread: Prevalence::Chosen,
     stands_for: None,
     constants: &[],
     forms: &[Form::Plain],
@@ -160,7 +160,7 @@ impl Algorithm {
     pub const fn facts(self) -> Facts {
         match self {
             Algorithm::Cubic => Facts {
-                spread: Spread::Usual(360),
+                spread: Prevalence::Usual(360),
                 remembers_max: true,
                 constants: &[CubicConstants::LINUX],
                 ..Facts::named("cubic")
@@ -188,13 +188,13 @@ impl Algorithm {
                 constants: &[CubicConstants::IPHONE_2017],
                 ..Facts::named("cubic_iphone_2017")
             },
-            Algorithm::Reno => Facts { spread: Spread::Usual(90), ..Facts::named("reno") },
+            Algorithm::Reno => Facts { spread: Prevalence::Usual(90), ..Facts::named("reno") },
             Algorithm::Bic => Facts { remembers_max: true, forms: COUNTED_ACKS, ..Facts::named("bic") },
             Algorithm::Htcp => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("htcp") },
             Algorithm::Highspeed => Facts::named("highspeed"),
             Algorithm::Scalable => Facts { forms: COUNTED_ACKS, ..Facts::named("scalable") },
             Algorithm::Hybla => {
-                Facts { uses_min_rtt: true, spread: Spread::Special, ..Facts::named("hybla") }
+                Facts { uses_min_rtt: true, spread: Prevalence::Special, ..Facts::named("hybla") }
             }
             Algorithm::Illinois => Facts { uses_min_rtt: true, ..Facts::named("illinois") },
             Algorithm::Vegas => Facts { uses_min_rtt: true, ..Facts::named("vegas") },
@@ -208,31 +208,33 @@ impl Algorithm {
             },
             Algorithm::Lp => Facts {
                 forms: &[Form::Plain, Form::Blind, Form::Unforeseen],
-                spread: Spread::Special,
+                spread: Prevalence::Special,
                 ..Facts::named("lp")
             },
             Algorithm::Nv => Facts {
                 randomized: true,
                 uses_min_rtt: true,
                 forms: &[Form::MayHold],
-                spread: Spread::Special,
+                spread: Prevalence::Special,
                 ..Facts::named("nv")
             },
             Algorithm::Cdg => Facts {
                 randomized: true,
                 forms: &[Form::Randomized],
-                spread: Spread::Special,
+                spread: Prevalence::Special,
                 ..Facts::named("cdg")
             },
-            Algorithm::Dctcp => Facts { needs_ecn: true, spread: Spread::Special, ..Facts::named("dctcp") },
+            Algorithm::Dctcp => {
+                Facts { needs_ecn: true, spread: Prevalence::Special, ..Facts::named("dctcp") }
+            }
             // Only the phase in which its cycle begins is random.
             Algorithm::Bbr => {
-                Facts { kind: CcaKind::Model, spread: Spread::Usual(180), ..Facts::named("bbr") }
+                Facts { kind: CcaKind::Model, spread: Prevalence::Usual(180), ..Facts::named("bbr") }
             }
             Algorithm::Bbr3 => Facts {
                 kernel_name: "bbr",
                 kind: CcaKind::Model,
-                spread: Spread::OutOfTree,
+                spread: Prevalence::OutOfTree,
                 ..Facts::named("bbr3")
             },
         }

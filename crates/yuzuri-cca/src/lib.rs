@@ -51,12 +51,12 @@ pub use bic::Bic;
 pub use ca_state::CaState;
 pub use cdg::Cdg;
 pub use congestion_control::{
-    AckEvent, AckSample, CongestionControl, Copied, CwndEvent, LostSegment, RateSample, Timestamps,
+    AckEvent, AckSample, CloneControl, CongestionControl, CwndEvent, LostSegment, RateSample, Timestamps,
 };
 pub use cubic::{Cubic, CubicConstants};
 pub use cubic_params::{Bound, CubicParams, CubicParamsError};
 pub use dctcp::Dctcp;
-pub use facts::{BOUNDED_CONTROL, CcaKind, Facts, Form, Spread};
+pub use facts::{BOUNDED_CONTROL, CcaKind, Facts, Form, Prevalence};
 pub use highspeed::HighSpeed;
 pub use htcp::Htcp;
 pub use hybla::Hybla;

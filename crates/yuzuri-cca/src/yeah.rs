@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_a_copy_is_asked_changes_nothing() {
-        use crate::Copied as _;
+        use crate::CloneControl as _;
         let (mut yeah, mut w) = with_queue(180, 50_000);
         yeah.met_competitor(165);
         assert_eq!(yeah.copied().ssthresh(&mut w.clone()), 90);

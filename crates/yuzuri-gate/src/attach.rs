@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt;
 
 /// How the programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum AttachMode {
     /// They are removed with the process.
     Tcx,
     /// They stay attached, and change nothing once the bounds have expired; the next gate at the
@@ -73,10 +73,10 @@ impl Attached {
         Ok(Attached { device: device.to_owned(), attachment })
     }
 
-    pub(crate) fn how(&self) -> How {
+    pub(crate) fn mode(&self) -> AttachMode {
         match self.attachment {
-            Attachment::Links { .. } => How::Tcx,
-            Attachment::Filters { .. } => How::Clsact,
+            Attachment::Links { .. } => AttachMode::Tcx,
+            Attachment::Filters { .. } => AttachMode::Clsact,
         }
     }
 }

@@ -6,20 +6,20 @@ use yuzuri_kernel::clock::{KernelClock, mono_ns};
 
 /// How the gate treats a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConnectionState {
     /// A SYN was seen, and no answer to it yet: the connection is not modified.
-    Opening,
+    SynSeen,
     /// The handshake was seen: it can be bounded.
-    Known,
+    Established,
     /// Never modified: MPTCP, a signed header (MD5, TCP-AO), or an ambiguous handshake.
     Foreign,
     /// A reset was seen.
-    Closed,
+    Reset,
 }
 
 /// One part of the round-trip time, measured at the gate since the handshake.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Half {
+pub struct RttPart {
     /// Number of samples.
     pub samples: u32,
     /// The minimum, microseconds; 0 without a sample.
@@ -28,7 +28,7 @@ pub struct Half {
     pub sum_us: u64,
 }
 
-impl Half {
+impl RttPart {
     /// The mean, microseconds; `None` without a sample.
     pub fn mean_us(&self) -> Option<u64> {
         self.sum_us.checked_div(u64::from(self.samples))
@@ -36,8 +36,8 @@ impl Half {
 
     /// The measurements since an earlier reading: the minimum stays that of the whole connection.
     #[must_use]
-    pub fn since(&self, earlier: &Half) -> Half {
-        Half {
+    pub fn since(&self, earlier: &RttPart) -> RttPart {
+        RttPart {
             samples: self.samples.wrapping_sub(earlier.samples),
             min_us: self.min_us,
             sum_us: self.sum_us.saturating_sub(earlier.sum_us),
@@ -48,7 +48,7 @@ impl Half {
 /// The amount of traffic without a window that had arrived at a given time: as much as had passed
 /// before a segment that was acknowledged at that time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ArrivedTraffic {
     /// When the segment was acknowledged, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Bytes that had passed before it, of all stations, IP packets.
@@ -61,7 +61,7 @@ pub struct FlowSeen {
     /// The connection.
     pub key: FlowKey,
     /// How the gate treats it.
-    pub standing: Standing,
+    pub state: ConnectionState,
     /// When its SYN was seen, nanoseconds of the process's `CLOCK_MONOTONIC`.
     pub first_ns: u64,
     /// The time of its last segment.
@@ -81,12 +81,12 @@ pub struct FlowSeen {
     /// ACKs that were dropped.
     pub thinned: u64,
     /// Round-trip time between the gate and the server.
-    pub wire: Half,
+    pub wire: RttPart,
     /// Between the gate and the station, the station's own queue included.
-    pub air: Half,
+    pub air: RttPart,
     /// The traffic without a window that had arrived when the last measurement towards the server
     /// ended; `None`: there was none.
-    pub arrived: Option<Arrived>,
+    pub arrived: Option<ArrivedTraffic>,
     /// Payload that passed up and is not acknowledged, bytes.
     pub in_flight_bytes: u32,
     /// The window that the station was last advertised, bytes.
@@ -118,7 +118,7 @@ impl FlowSeen {
     pub fn opening(key: FlowKey, mac: [u8; 6], first_ns: u64) -> FlowSeen {
         FlowSeen {
             key,
-            standing: Standing::Opening,
+            state: ConnectionState::SynSeen,
             first_ns,
             last_ns: first_ns,
             acked_bytes: 0,
@@ -128,8 +128,8 @@ impl FlowSeen {
             lowered: 0,
             passed: 0,
             thinned: 0,
-            wire: Half::default(),
-            air: Half::default(),
+            wire: RttPart::default(),
+            air: RttPart::default(),
             arrived: None,
             in_flight_bytes: 0,
             advertised_bytes: 0,
@@ -146,17 +146,17 @@ impl FlowSeen {
     }
 
     pub(crate) fn of(key: FlowKey, raw: &raw::flow, clock: KernelClock) -> FlowSeen {
-        let standing = match raw.flags {
-            flags if flags & raw::FLOW_CLOSED != 0 => Standing::Closed,
-            flags if flags & raw::FLOW_FOREIGN != 0 => Standing::Foreign,
-            flags if flags & raw::FLOW_KNOWN != 0 => Standing::Known,
-            _ => Standing::Opening,
+        let state = match raw.flags {
+            flags if flags & raw::FLOW_CLOSED != 0 => ConnectionState::Reset,
+            flags if flags & raw::FLOW_FOREIGN != 0 => ConnectionState::Foreign,
+            flags if flags & raw::FLOW_KNOWN != 0 => ConnectionState::Established,
+            _ => ConnectionState::SynSeen,
         };
         let ahead = raw.up_end.wrapping_sub(raw.ack);
         let has_data = raw.flags & raw::FLOW_DATA != 0 && ahead < 1 << 31;
         FlowSeen {
             key,
-            standing,
+            state,
             first_ns: clock.ours(raw.first_ns),
             last_ns: clock.ours(raw.last_ns),
             acked_bytes: raw.acked_bytes,
@@ -166,10 +166,12 @@ impl FlowSeen {
             lowered: raw.lowered,
             passed: raw.passed,
             thinned: raw.thinned,
-            wire: Half { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
-            air: Half { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
-            arrived: (raw.arrived_ns != 0)
-                .then(|| Arrived { at_ns: clock.ours(raw.arrived_ns), other_bytes: raw.arrived_other }),
+            wire: RttPart { samples: raw.wire_samples, min_us: raw.wire_min_us, sum_us: raw.wire_sum_us },
+            air: RttPart { samples: raw.air_samples, min_us: raw.air_min_us, sum_us: raw.air_sum_us },
+            arrived: (raw.arrived_ns != 0).then(|| ArrivedTraffic {
+                at_ns: clock.ours(raw.arrived_ns),
+                other_bytes: raw.arrived_other,
+            }),
             in_flight_bytes: if has_data { ahead } else { 0 },
             advertised_bytes: raw.advertised,
             offered_bytes: raw.offered,
@@ -204,7 +206,7 @@ fn room(raw: &raw::flow, now_ns: u64) -> Option<u32> {
 
 /// A station's traffic without a window: QUIC and other UDP, tunnels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OtherSeen {
+pub struct OtherTraffic {
     /// The station's hardware address.
     pub mac: [u8; 6],
     /// The time of its last packet, nanoseconds of the process's `CLOCK_MONOTONIC`.
@@ -221,9 +223,9 @@ pub struct OtherSeen {
     pub all_passed: u64,
 }
 
-impl OtherSeen {
-    pub(crate) fn of(mac: &[u8], raw: &raw::bucket, clock: KernelClock) -> Option<OtherSeen> {
-        Some(OtherSeen {
+impl OtherTraffic {
+    pub(crate) fn of(mac: &[u8], raw: &raw::bucket, clock: KernelClock) -> Option<OtherTraffic> {
+        Some(OtherTraffic {
             mac: *mac.first_chunk()?,
             last_ns: clock.ours(raw.last_ns),
             bytes: raw.bytes,
@@ -268,9 +270,9 @@ mod tests {
 
     #[test]
     fn a_direction_without_samples_has_no_mean() {
-        assert_eq!(Half::default().mean_us(), None);
-        let earlier = Half { samples: 2, min_us: 10, sum_us: 30 };
-        let now = Half { samples: 4, min_us: 8, sum_us: 70 };
+        assert_eq!(RttPart::default().mean_us(), None);
+        let earlier = RttPart { samples: 2, min_us: 10, sum_us: 30 };
+        let now = RttPart { samples: 4, min_us: 8, sum_us: 70 };
         assert_eq!(now.since(&earlier).mean_us(), Some(20));
         assert_eq!(now.since(&now).mean_us(), None);
     }

@@ -1,10 +1,10 @@
 //! The gate: loads the programs, attaches them, reads their observations, writes bounds.
 
-use crate::attach::{Attached, How};
+use crate::attach::{AttachMode, Attached};
 use crate::key::{FlowKey, address_bytes};
 use crate::raw::{bound_bytes, mac_bytes, rate_bytes, read_bucket, read_flow};
 use crate::skel::{GateSkel, GateSkelBuilder};
-use crate::{Counts, FlowSeen, GateError, OtherSeen};
+use crate::{Counts, FlowSeen, GateError, OtherTraffic};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use std::mem::MaybeUninit;
@@ -59,7 +59,7 @@ pub enum Direction {
 
 /// A program's decision on a test frame.
 #[derive(Debug, Clone)]
-pub struct Tried {
+pub struct TestOutcome {
     /// The packet afterwards.
     pub frame: Vec<u8>,
     /// Whether the packet passes.
@@ -103,15 +103,15 @@ impl Gate {
     ///
     /// # Errors
     /// If the device does not exist, it carries no Ethernet frames, or the kernel refuses.
-    pub fn attach(&mut self, device: &str) -> Result<How, GateError> {
+    pub fn attach(&mut self, device: &str) -> Result<AttachMode, GateError> {
         if let Some(there) = self.attached.iter().find(|a| a.device == device) {
-            return Ok(there.how());
+            return Ok(there.mode());
         }
         let (down, up) = (self.skel.progs.down.as_fd(), self.skel.progs.up.as_fd());
         let attached = Attached::new(device, down, up, self.tcx)?;
-        let how = attached.how();
+        let mode = attached.mode();
         self.attached.push(attached);
-        Ok(how)
+        Ok(mode)
     }
 
     /// Removes the programs from a device.
@@ -120,8 +120,8 @@ impl Gate {
     }
 
     /// The devices that have the programs, and how these are attached.
-    pub fn devices(&self) -> impl Iterator<Item = (&str, How)> {
-        self.attached.iter().map(|attached| (attached.device.as_str(), attached.how()))
+    pub fn devices(&self) -> impl Iterator<Item = (&str, AttachMode)> {
+        self.attached.iter().map(|attached| (attached.device.as_str(), attached.mode()))
     }
 
     /// All known connections.
@@ -191,11 +191,11 @@ impl Gate {
     ///
     /// # Errors
     /// The kernel's error.
-    pub fn others(&self) -> Result<Vec<OtherSeen>, GateError> {
+    pub fn others(&self) -> Result<Vec<OtherTraffic>, GateError> {
         const WHAT: &str = "reading the stations' traffic without a TCP window";
         let all = self.skel.maps.buckets.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let all = all.map_err(GateError::table(WHAT))?;
-        Ok(all.filter_map(|(mac, value)| OtherSeen::of(&mac, &read_bucket(&value)?, self.clock)).collect())
+        Ok(all.filter_map(|(mac, value)| OtherTraffic::of(&mac, &read_bucket(&value)?, self.clock)).collect())
     }
 
     /// Limits stations' traffic without a window, by hardware address, to a rate in bit/s, for a
@@ -263,7 +263,12 @@ impl Gate {
     ///
     /// # Errors
     /// The kernel's error, such as for a frame of less than 14 bytes.
-    pub fn try_packet(&self, direction: Direction, frame: &[u8], repeat: u32) -> Result<Tried, GateError> {
+    pub fn try_packet(
+        &self,
+        direction: Direction,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<TestOutcome, GateError> {
         let program = match direction {
             Direction::Down => &self.skel.progs.down,
             Direction::Up => &self.skel.progs.up,
@@ -279,7 +284,7 @@ impl Gate {
             program.test_run(input).map_err(GateError::table("running a program of the gate by hand"))?;
         const TC_ACT_UNSPEC: u32 = u32::MAX;
         let (goes_on, mean) = (ran.return_value == TC_ACT_UNSPEC, ran.duration);
-        Ok(Tried { goes_on, mean, frame: out })
+        Ok(TestOutcome { goes_on, mean, frame: out })
     }
 
     /// The kernel's time after a while, nanoseconds.

@@ -36,8 +36,8 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/gate.skel.rs"));
 }
 
-pub use attach::How;
+pub use attach::AttachMode;
 pub use error::GateError;
-pub use flow::{Arrived, Counts, FlowSeen, Half, OtherSeen, Standing};
-pub use gate::{Bound, Direction, Gate, Options, Tried};
+pub use flow::{ArrivedTraffic, ConnectionState, Counts, FlowSeen, OtherTraffic, RttPart};
+pub use gate::{Bound, Direction, Gate, Options, TestOutcome};
 pub use key::{FlowKey, NotOneFamily};

@@ -1,7 +1,7 @@
 //! The gate's window clamp in Rust, without I/O and clock: the equivalent of `bpf/window.h` and
 //! `bpf/handshake.h`. Simulations use it, and `tests/hostile.rs` compares the two.
 
-use crate::segment::{ACK, ECE, Offer, RST, SYN, Segment};
+use crate::segment::{ACK, ECE, RST, SYN, Segment, SynOptions};
 use crate::{Bound, Direction, FlowKey};
 use std::collections::HashMap;
 
@@ -118,11 +118,11 @@ impl Model {
             return;
         }
         if segment.flags & SYN != 0 {
-            let offer = segment.offer();
+            let syn_options = segment.syn_options();
             if segment.flags & ACK != 0 {
-                known.into_iter().for_each(|flow| flow.answered(direction, &segment, &offer));
-            } else if known.is_none_or(|flow| !flow.repeated_syn(direction, &segment, &offer)) {
-                self.flows.insert(segment.key, Flow::opened(direction, &segment, &offer));
+                known.into_iter().for_each(|flow| flow.answered(direction, &segment, &syn_options));
+            } else if known.is_none_or(|flow| !flow.repeated_syn(direction, &segment, &syn_options)) {
+                self.flows.insert(segment.key, Flow::opened(direction, &segment, &syn_options));
             }
             return;
         }
@@ -168,48 +168,48 @@ impl Model {
 }
 
 impl Flow {
-    fn opened(direction: Direction, syn: &Segment<'_>, offer: &Offer) -> Flow {
+    fn opened(direction: Direction, syn: &Segment<'_>, syn_options: &SynOptions) -> Flow {
         Flow {
-            is_foreign: offer.is_signed || offer.broken,
-            mss: if direction == Direction::Down { offer.mss } else { 0 },
+            is_foreign: syn_options.is_signed || syn_options.broken,
+            mss: if direction == Direction::Down { syn_options.mss } else { 0 },
             opener: Some(direction),
             iss: syn.seq,
             syn_data: syn.payload as u16,
-            opener_scale: offer.scale,
+            opener_scale: syn_options.scale,
             ..Flow::default()
         }
     }
 
     /// Whether a SYN is a retransmission of this connection's SYN.
-    fn repeated_syn(&mut self, direction: Direction, syn: &Segment<'_>, offer: &Offer) -> bool {
+    fn repeated_syn(&mut self, direction: Direction, syn: &Segment<'_>, syn_options: &SynOptions) -> bool {
         let is_same = self.opener == Some(direction) && self.iss == syn.seq;
-        if is_same && !self.is_known && self.opener_scale != offer.scale {
+        if is_same && !self.is_known && self.opener_scale != syn_options.scale {
             self.is_foreign = true;
         }
         is_same
     }
 
     /// A SYN-ACK.
-    fn answered(&mut self, direction: Direction, syn_ack: &Segment<'_>, offer: &Offer) {
+    fn answered(&mut self, direction: Direction, syn_ack: &Segment<'_>, syn_options: &SynOptions) {
         let beyond = syn_ack.ack.wrapping_sub(self.iss).wrapping_sub(1);
         if self.opener.is_none_or(|opener| opener == direction) || beyond > u32::from(self.syn_data) {
             return;
         }
         if self.is_known {
-            self.is_foreign |= self.answer != (syn_ack.seq, offer.scale);
+            self.is_foreign |= self.answer != (syn_ack.seq, syn_options.scale);
             return;
         }
         self.is_known = true;
-        self.is_foreign |= offer.is_signed || offer.broken || offer.mptcp;
-        self.answer = (syn_ack.seq, offer.scale);
+        self.is_foreign |= syn_options.is_signed || syn_options.broken || syn_options.mptcp;
+        self.answer = (syn_ack.seq, syn_options.scale);
         let (server, station) = match direction {
-            Direction::Down => (offer.scale, self.opener_scale),
-            Direction::Up => (self.opener_scale, offer.scale),
+            Direction::Down => (syn_options.scale, self.opener_scale),
+            Direction::Up => (self.opener_scale, syn_options.scale),
         };
         self.clamp.scale = server.filter(|_| station.is_some()).unwrap_or(0);
         match direction {
             Direction::Down => {
-                self.mss = offer.mss;
+                self.mss = syn_options.mss;
                 (self.ack, self.ack_down) = (syn_ack.ack, syn_ack.ack);
                 self.clamp.edge = Some(syn_ack.ack.wrapping_add(u32::from(syn_ack.window)));
             }

@@ -29,7 +29,7 @@ pub(crate) struct Segment<'a> {
 
 /// The options of a SYN.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct SynOptions {
     pub(crate) scale: Option<u8>,
     pub(crate) mptcp: bool,
     pub(crate) is_signed: bool,
@@ -102,14 +102,14 @@ impl<'a> Segment<'a> {
     }
 
     /// Its options.
-    pub(crate) fn offer(&self) -> Offer {
+    pub(crate) fn syn_options(&self) -> SynOptions {
         const MAX_OPTIONS: usize = 24;
         const MAX_SCALE: u8 = 14;
-        let mut offer = Offer::default();
+        let mut syn_options = SynOptions::default();
         let mut rest = self.options;
         for _ in 0..MAX_OPTIONS {
             let (&kind, length) = match rest {
-                [] | [0, ..] => return offer,
+                [] | [0, ..] => return syn_options,
                 [1, after @ ..] => {
                     rest = after;
                     continue;
@@ -123,17 +123,17 @@ impl<'a> Segment<'a> {
             let (option, after) = rest.split_at(length);
             match (kind, &option[2..]) {
                 // The last option of a kind counts, even if its size is wrong.
-                (3, [scale]) => offer.scale = Some((*scale).min(MAX_SCALE)),
-                (3, _) => offer.scale = None,
-                (2, [high, low]) => offer.mss = u16::from_be_bytes([*high, *low]),
-                (2, _) => offer.mss = 0,
-                (19 | 29, _) => offer.is_signed = true,
-                (30, _) => offer.mptcp = true,
+                (3, [scale]) => syn_options.scale = Some((*scale).min(MAX_SCALE)),
+                (3, _) => syn_options.scale = None,
+                (2, [high, low]) => syn_options.mss = u16::from_be_bytes([*high, *low]),
+                (2, _) => syn_options.mss = 0,
+                (19 | 29, _) => syn_options.is_signed = true,
+                (30, _) => syn_options.mptcp = true,
                 _ => {}
             }
             rest = after;
         }
-        Offer { broken: true, ..Offer::default() }
+        SynOptions { broken: true, ..SynOptions::default() }
     }
 }
 

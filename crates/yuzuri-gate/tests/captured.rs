@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use yuzuri_capture::checksum;
 use yuzuri_gate::{Bound, Gate, Options};
 use yuzuri_testnet::{AccessPoint, Host};
 
@@ -23,7 +24,7 @@ const ROOM: usize = 64 << 20;
 
 /// The state of a connection's direction to the station: scale, last ACK, and last right edge.
 #[derive(Default)]
-struct Way {
+struct DirectionState {
     scale: Option<u8>,
     last: Option<(u32, u32)>,
 }
@@ -40,16 +41,9 @@ struct Found {
     connections: u64,
 }
 
-fn sum16(bytes: &[u8], start: u32) -> u32 {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
-    words.fold(start, |sum, word| sum + word)
-}
-
-fn is_zero(mut sum: u32) -> bool {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum == 0xffff
+/// The checksum of a TCP segment with its pseudo-header.
+fn tcp_checksum(addresses: &[u8], tcp: &[u8]) -> [u8; 2] {
+    checksum::of(&[addresses, &[0, 6], &(tcp.len() as u16).to_be_bytes(), tcp])
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
@@ -75,9 +69,10 @@ fn scale_of(options: &[u8]) -> u8 {
 }
 
 impl Found {
-    /// Processes a frame as received by a station. `ways`: the connections by addresses and ports.
-    fn frame(&mut self, frame: &[u8], ways: &mut HashMap<Vec<u8>, Way>) {
-        let (ends, tcp, pseudo) = match be16(frame, 12) {
+    /// Processes a frame as received by a station. `directions`: the connections by addresses and
+    /// ports.
+    fn frame(&mut self, frame: &[u8], directions: &mut HashMap<Vec<u8>, DirectionState>) {
+        let (ends, tcp) = match be16(frame, 12) {
             0x0800 => {
                 let ip = &frame[14..];
                 let header = usize::from(ip[0] & 15) * 4;
@@ -85,9 +80,8 @@ impl Found {
                 if ip[9] != 6 {
                     return;
                 }
-                self.count(is_zero(sum16(&ip[..header], 0)));
-                let pseudo = sum16(&ip[12..20], 6) + (ip.len() - header) as u32;
-                (&ip[12..20], &ip[header..], pseudo)
+                self.count(checksum::of(&[&ip[..header]]) == [0, 0]);
+                (&ip[12..20], &ip[header..])
             }
             0x86dd => {
                 let ip = &frame[14..];
@@ -95,28 +89,28 @@ impl Found {
                 if ip[6] != 6 {
                     return;
                 }
-                (&ip[8..40], &ip[40..], sum16(&ip[8..40], 6) + (ip.len() - 40) as u32)
+                (&ip[8..40], &ip[40..])
             }
             _ => return,
         };
         self.packets += 1;
-        self.count(is_zero(sum16(tcp, pseudo)));
+        self.count(tcp_checksum(ends, tcp) == [0, 0]);
         let flags = tcp[13];
         // Only the stations' servers have this port.
         if be16(tcp, 0) != PORT {
             return;
         }
-        let way = ways.entry([ends, &tcp[..4]].concat()).or_default();
+        let direction = directions.entry([ends, &tcp[..4]].concat()).or_default();
         if flags & 2 != 0 {
             self.connections += 1;
             let options = &tcp[20..usize::from(tcp[12] >> 4) * 4];
-            *way = Way { scale: Some(scale_of(options)), last: None };
+            *direction = DirectionState { scale: Some(scale_of(options)), last: None };
             return;
         }
-        let Some(scale) = way.scale.filter(|_| flags & 4 == 0) else { return };
+        let Some(scale) = direction.scale.filter(|_| flags & 4 == 0) else { return };
         let ack = be32(tcp, 8);
         let edge = ack.wrapping_add(u32::from(be16(tcp, 14)) << scale);
-        if let Some((last_ack, last_edge)) = way.last {
+        if let Some((last_ack, last_edge)) = direction.last {
             if (ack.wrapping_sub(last_ack) as i32) < 0 {
                 self.overtaken += 1;
                 return;
@@ -134,7 +128,7 @@ impl Found {
                 );
             }
         }
-        way.last = Some((ack, edge));
+        direction.last = Some((ack, edge));
     }
 
     fn count(&mut self, is_right: bool) {
@@ -270,12 +264,12 @@ fn no_checksum_is_wrong_and_no_edge_moves_left_in_captures() {
             .map(|mut capture| {
                 let (stop, captured) = (&stop, &captured);
                 scope.spawn(move || {
-                    let (mut found, mut ways, mut buffer) =
+                    let (mut found, mut directions, mut buffer) =
                         (Found::default(), HashMap::new(), vec![0; 65536]);
                     while !stop.load(Ordering::Relaxed) {
                         if let Ok(length) = capture.read(&mut buffer) {
                             let before = found.packets;
-                            found.frame(&buffer[..length], &mut ways);
+                            found.frame(&buffer[..length], &mut directions);
                             captured.fetch_add(found.packets - before, Ordering::Relaxed);
                         }
                     }
@@ -325,28 +319,22 @@ fn the_reader_finds_wrong_checksums_and_edges() {
         }
         let mut ip =
             vec![0x45, 0, 0, 20 + tcp.len() as u8, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-        let fold = |mut sum: u32| {
-            while sum > 0xffff {
-                sum = (sum & 0xffff) + (sum >> 16);
-            }
-            !(sum as u16)
-        };
-        let of_tcp = fold(sum16(&tcp, sum16(&ip[12..20], 6) + tcp.len() as u32));
-        tcp[16..18].copy_from_slice(&of_tcp.to_be_bytes());
-        let of_ip = fold(sum16(&ip, 0));
-        ip[10..12].copy_from_slice(&of_ip.to_be_bytes());
+        let of_tcp = tcp_checksum(&ip[12..20], &tcp);
+        tcp[16..18].copy_from_slice(&of_tcp);
+        let of_ip = checksum::of(&[&ip]);
+        ip[10..12].copy_from_slice(&of_ip);
         [vec![0; 12], vec![8, 0], ip, tcp, vec![0; 6]].concat()
     };
-    let (mut found, mut ways) = (Found::default(), HashMap::new());
+    let (mut found, mut directions) = (Found::default(), HashMap::new());
     let frames = [frame(18, 1000, 60_000), frame(16, 1000, 100), frame(16, 2000, 95), frame(16, 1500, 1)];
-    frames.iter().for_each(|frame| found.frame(frame, &mut ways));
+    frames.iter().for_each(|frame| found.frame(frame, &mut directions));
     assert_eq!((found.sums, found.wrong_sums, found.edges, found.left_edges), (8, 0, 1, 0), "{found:?}");
-    found.frame(&frame(16, 2000, 94), &mut ways);
+    found.frame(&frame(16, 2000, 94), &mut directions);
     assert_eq!((found.edges, found.left_edges), (2, 1), "{found:?}");
     for at in [20, 45] {
         let mut damaged = frame(16, 3000, 100);
         damaged[at] ^= 1;
-        found.frame(&damaged, &mut ways);
+        found.frame(&damaged, &mut directions);
     }
     assert_eq!((found.wrong_sums, found.left_edges), (2, 1), "{found:?}");
 }

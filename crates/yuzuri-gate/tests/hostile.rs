@@ -10,7 +10,7 @@ use frames::*;
 use std::collections::HashMap;
 use std::time::Duration;
 use yuzuri_gate::model::Model;
-use yuzuri_gate::{Bound, Direction, FlowKey, Gate, Options, Standing};
+use yuzuri_gate::{Bound, ConnectionState, Direction, FlowKey, Gate, Options};
 
 const CASES: u64 = 150_000;
 /// The number of frames after which the model's and the kernel's tables are compared, and cleared.
@@ -211,14 +211,14 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
     assert_eq!(seen.len(), model.flows.len(), "seed {seed}");
     for (key, ours) in &model.flows {
         let theirs = &seen[key];
-        let standing = match ours {
-            flow if flow.is_closed => Standing::Closed,
-            flow if flow.is_foreign => Standing::Foreign,
-            flow if flow.is_known => Standing::Known,
-            _ => Standing::Opening,
+        let state = match ours {
+            flow if flow.is_closed => ConnectionState::Reset,
+            flow if flow.is_foreign => ConnectionState::Foreign,
+            flow if flow.is_known => ConnectionState::Established,
+            _ => ConnectionState::SynSeen,
         };
         let kernel = (
-            theirs.standing,
+            theirs.state,
             theirs.scale,
             theirs.edge,
             theirs.acked_bytes,
@@ -229,7 +229,7 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
             theirs.mss.unwrap_or(0),
         );
         let model = (
-            standing,
+            state,
             ours.clamp.scale,
             ours.clamp.edge,
             ours.acked_bytes,
@@ -249,7 +249,7 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
 /// then be left of the gate's, and an ACK may be more than a window behind the gate's edge only:
 /// there the gate starts over, and so must the observer.
 fn advertise(
-    witness: &mut Witness,
+    observer: &mut WindowObserver,
     key: FlowKey,
     form: Form,
     edge: Option<u32>,
@@ -259,16 +259,16 @@ fn advertise(
     let at = tcp_at(form);
     let ack = u32::from_be_bytes(sent[at + 8..at + 12].try_into().unwrap());
     if edge.is_some_and(|edge| edge.wrapping_sub(ack) as i32 > 3 << 29) {
-        witness.forget(&key);
+        observer.forget(&key);
     }
-    witness.acked(key, form, scale, sent, had);
+    observer.acked(key, form, scale, sent, had);
 }
 
 /// The rarest of the drawn cases: once in a million frames.
 #[test]
 fn the_observer_restarts_where_the_gate_does() {
     let (form, n, a) = (Form::V4, 1, 1_000_000_u32);
-    let (mut model, mut witness) = (Model::default(), Witness::default());
+    let (mut model, mut observer) = (Model::default(), WindowObserver::default());
     model.bounds.insert(key(form, n), Bound { bytes: 20_000, thin_bytes: 0 });
     let mut opens = |direction, tcp: Tcp| {
         model.frame(direction, &mut frame(form, direction, n, &tcp.with(&syn_options(Some(7)))));
@@ -291,10 +291,10 @@ fn the_observer_restarts_where_the_gate_does() {
         model.frame(Direction::Down, &mut had);
         lowered += u32::from(had != sent);
         if !damaged {
-            advertise(&mut witness, key(form, n), form, edge, 7, [&sent, &had]);
+            advertise(&mut observer, key(form, n), form, edge, 7, [&sent, &had]);
         }
     }
-    assert_eq!((lowered, witness.advertised), (1, 1));
+    assert_eq!((lowered, observer.advertised), (1, 1));
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn the_bpf_program_matches_the_model() {
     for round in 0..cases.div_ceil(ROUND) {
         let mut player = FrameSource::new(seed.wrapping_add(round));
         let mut model = Model::default();
-        let mut witness = Witness::default();
+        let mut observer = WindowObserver::default();
         let began = std::time::Instant::now();
         for case in 0..ROUND {
             let at = player.rng.below(player.all.len() as u64) as usize;
@@ -363,17 +363,17 @@ fn the_bpf_program_matches_the_model() {
                     .flows
                     .iter()
                     .filter(|(key, flow)| before.get(key) != Some(flow))
-                    .for_each(|(key, _)| witness.forget(key));
+                    .for_each(|(key, _)| observer.forget(key));
             } else if let Some(flow) = model.flows.get(&key(form, n)).filter(|flow| {
                 direction == Direction::Down
                     && flow.is_known
                     && !flow.is_foreign
                     && tcp_flags(&frame) & ACK != 0
             }) {
-                advertise(&mut witness, key(form, n), form, edge, flow.clamp.scale, [&frame, &tried.frame]);
+                advertise(&mut observer, key(form, n), form, edge, flow.clamp.scale, [&frame, &tried.frame]);
             }
         }
-        (edges, rounded) = (edges + witness.advertised, rounded + witness.rounded);
+        (edges, rounded) = (edges + observer.advertised, rounded + observer.rounded);
         flows += compare(&gate, &model, seed);
         for key in model.flows.keys().chain(model.bounds.keys()) {
             gate.forget(key);

@@ -9,7 +9,8 @@ use frames::*;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_gate::{Direction, Gate, Options, OtherSeen};
+use yuzuri_capture::checksum;
+use yuzuri_gate::{Direction, Gate, Options, OtherTraffic};
 use yuzuri_testnet::{AccessPoint, Host};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -48,30 +49,22 @@ fn other(form: Form, n: u16, carried: u8) -> Vec<u8> {
         let ip = at - 9;
         let length = usize::from(made[ip] & 15) * 4;
         made[ip + 10..ip + 12].fill(0);
-        let mut total: u32 =
-            made[ip..ip + length].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
-        while total > 0xffff {
-            total = (total & 0xffff) + (total >> 16);
-        }
-        made[ip + 10..ip + 12].copy_from_slice(&(!(total as u16)).to_be_bytes());
+        let checksum = checksum::of(&[&made[ip..ip + length]]);
+        made[ip + 10..ip + 12].copy_from_slice(&checksum);
     }
     made
 }
 
 fn is_header_sum_right(ip: &[u8]) -> bool {
     let length = usize::from(ip[0] & 15) * 4;
-    let mut total: u32 = ip[..length].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    total == 0xffff
+    checksum::of(&[&ip[..length]]) == [0, 0]
 }
 
 fn goes(gate: &Gate, made: &[u8]) -> bool {
     gate.try_packet(Direction::Up, made, 1).unwrap().goes_on
 }
 
-fn seen(gate: &Gate, mac: [u8; 6]) -> OtherSeen {
+fn seen(gate: &Gate, mac: [u8; 6]) -> OtherTraffic {
     gate.others().unwrap().into_iter().find(|other| other.mac == mac).unwrap()
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_gate::{FlowKey, FlowSeen, Gate, GateError, Half, How, Options, Standing};
+use yuzuri_gate::{AttachMode, ConnectionState, FlowKey, FlowSeen, Gate, GateError, Options, RttPart};
 use yuzuri_testnet::{AccessPoint, Host, eventually};
 
 const STATION: Host = Host::Station(0);
@@ -100,12 +100,12 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
     let Some(net) = AccessPoint::or_skip(test, 1) else { return };
     let Some(mut gate) = load(test, tcx) else { return };
     net.shape(RATE_MBIT, QUEUE_BYTES).unwrap();
-    let how = net.inside(Host::AccessPoint, || gate.attach(device)).unwrap();
+    let mode = net.inside(Host::AccessPoint, || gate.attach(device)).unwrap();
     if !tcx {
-        assert_eq!(how, How::Clsact);
+        assert_eq!(mode, AttachMode::Clsact);
     }
     let upload = Upload::open(&net, to(&net));
-    let halves = upload.during(|| {
+    let parts = upload.during(|| {
         let in_flight = |gate: &Gate| seen(gate, upload.key).in_flight_bytes;
         assert!(eventually(|| in_flight(&gate) > PLAIN), "the transfer does not fill the wire's queue");
         assert_eq!(seen(&gate, upload.key).lowered, 0);
@@ -114,7 +114,7 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         let before = seen(&gate, upload.key);
         let plain = before.wire.since(&full);
         let unit = 1 << before.scale;
-        assert_eq!(before.standing, Standing::Known);
+        assert_eq!(before.state, ConnectionState::Established);
 
         let bounded = |gate: &mut Gate| gate.bound(&[(upload.key, BOUND)], LASTS).unwrap();
         let reached = eventually(|| {
@@ -150,8 +150,8 @@ fn held_at_its_bound(test: &str, to: fn(&AccessPoint) -> IpAddr, device: &str, t
         assert!(eventually(|| in_flight(&gate) > PLAIN), "released, and still bounded");
         (plain, end.wire.since(&start.wire), end.air.since(&start.air))
     });
-    let (plain, held, air): (Half, Half, Half) = halves;
-    let ms = |half: Half| half.mean_us().map(|us| us as f64 / 1e3);
+    let (plain, held, air): (RttPart, RttPart, RttPart) = parts;
+    let ms = |part: RttPart| part.mean_us().map(|us| us as f64 / 1e3);
     println!("{test}: wire {:?} -> {:?} ms, air {:?} ms", ms(plain), ms(held), ms(air));
     assert!(held.samples > 20 && air.samples > 20, "{held:?} {air:?}");
     assert!(held.mean_us() < plain.mean_us(), "the queue on the wire did not become shorter");
@@ -227,12 +227,12 @@ impl Drop for Running {
 }
 
 /// How a gate attaches to a device on this kernel: by tcx from Linux 6.6 on.
-fn how_by_default() -> How {
-    if yuzuri_kernel::kernel_version() >= (6, 6) { How::Tcx } else { How::Clsact }
+fn default_attach_mode() -> AttachMode {
+    if yuzuri_kernel::kernel_version() >= (6, 6) { AttachMode::Tcx } else { AttachMode::Clsact }
 }
 
 fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
-    if tcx && how_by_default() != How::Tcx {
+    if tcx && default_attach_mode() != AttachMode::Tcx {
         return println!("{test}: skipped: tcx needs Linux 6.6");
     }
     let Some(net) = AccessPoint::or_skip(test, 1) else { return };
@@ -297,8 +297,8 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
         drop(gate);
         assert_eq!(programs_at(&net, "s0"), 0);
     }
-    let how = if tcx { "kill -9 of a gate" } else { "kill -9 of a gate under a kernel before 6.6 (clsact)" };
-    yuzuri_testnet::attack(how, rounds.into(), "kills", "transfers are plain within 2 s");
+    let name = if tcx { "kill -9 of a gate" } else { "kill -9 of a gate under a kernel before 6.6 (clsact)" };
+    yuzuri_testnet::attack(name, rounds.into(), "kills", "transfers are plain within 2 s");
 }
 
 #[test]
@@ -325,9 +325,9 @@ fn devices_that_do_not_support_the_gate_are_named() {
     assert!(matches!(missing, GateError::NoDevice(_)), "{missing}");
     let loopback = net.inside(Host::AccessPoint, || gate.attach("lo")).unwrap_err();
     assert!(matches!(loopback, GateError::NotEthernet { hardware: 772, .. }), "{loopback}");
-    let how = how_by_default();
-    assert_eq!(net.inside(Host::AccessPoint, || gate.attach("br0").unwrap()), how);
-    assert_eq!(gate.devices().collect::<Vec<_>>(), [("br0", how)]);
+    let mode = default_attach_mode();
+    assert_eq!(net.inside(Host::AccessPoint, || gate.attach("br0").unwrap()), mode);
+    assert_eq!(gate.devices().collect::<Vec<_>>(), [("br0", mode)]);
     gate.detach("br0");
     assert_eq!(programs_at(&net, "br0"), 0);
 }

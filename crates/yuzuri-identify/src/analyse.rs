@@ -3,7 +3,7 @@
 use crate::error::IdentifyError;
 use crate::input::{self, Input, Kind};
 use crate::known;
-use crate::live::{Live, Pace};
+use crate::live::{JudgementSchedule, Live};
 use crate::report::{Counted, FileReport, FlowReport};
 use crate::sequence::{MAX_MARKS, Sequences};
 use crate::spill::{Spill, Spilled};
@@ -168,14 +168,14 @@ struct Sorter<'a> {
 struct State {
     key: FlowKey,
     /// By end.
-    paces: [Pace; 2],
+    paces: [JudgementSchedule; 2],
     sequences: Option<Box<Sequences>>,
 }
 
 impl Part for Sorter<'_> {
     fn begin(&mut self, slot: FlowSlot, key: FlowKey) {
         self.counted.flows += 1;
-        let chosen = [End::Lower, End::Higher].into_iter().any(|end| self.chooses(&direction(&key, end)));
+        let chosen = [End::Lower, End::Higher].into_iter().any(|end| self.matches(&direction(&key, end)));
         self.counted.filtered += u64::from(!chosen);
         if slot.index() >= self.states.len() {
             self.states.resize_with(slot.index() + 1, || None);
@@ -237,14 +237,14 @@ impl<'a> Sorter<'a> {
             let flow = direction(key, end);
             let enough =
                 window_trace.filter(|window_trace| window_trace.segments >= self.options.min_segments.max(1));
-            if let Some(window_trace) = enough.filter(|_| self.options.filter.chooses(&flow, |_, _| false)) {
+            if let Some(window_trace) = enough.filter(|_| self.options.filter.matches(&flow, |_, _| false)) {
                 pace.report_change(live, judge(window_trace, &flow, Some(now.seen)));
             }
         }
     }
 
-    fn chooses(&self, flow: &Flow) -> bool {
-        self.options.filter.chooses(flow, |_, _| false)
+    fn matches(&self, flow: &Flow) -> bool {
+        self.options.filter.matches(flow, |_, _| false)
     }
 
     fn judge_both(&mut self, ended: Ended, key: &FlowKey, mut sequences: Option<Box<Sequences>>) {
@@ -259,7 +259,7 @@ impl<'a> Sorter<'a> {
             };
             enough = true;
             let flow = direction(key, end);
-            if self.chooses(&flow) {
+            if self.matches(&flow) {
                 let mut report = judge(window_trace, &flow, Some(ended.seen));
                 report.sequence = sequences.as_mut().map(|sequences| Box::new(sequences.take(end)));
                 kept += report.sequence.as_ref().map_or(0, |sequence| sequence.marks.len());

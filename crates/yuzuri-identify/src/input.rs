@@ -65,7 +65,7 @@ impl Read for Watched<'_> {
 }
 
 /// The file with its beginning put back.
-pub type Whole<'a> = Chain<Cursor<Vec<u8>>, Watched<'a>>;
+pub type RewoundFile<'a> = Chain<Cursor<Vec<u8>>, Watched<'a>>;
 
 /// A regular file, with its length when it was opened: several readers see the same, even if it is
 /// growing.
@@ -99,7 +99,7 @@ pub struct Input<'a> {
     /// Its kind; `None`: none of the supported ones.
     pub kind: Option<Kind>,
     /// The whole file.
-    pub whole: Whole<'a>,
+    pub whole: RewoundFile<'a>,
     /// The rest of `whole` after the beginning, if it can be read again and is not compressed.
     rest: Option<Piece>,
 }
@@ -158,7 +158,7 @@ impl<'a> Input<'a> {
     }
 
     /// The same for further readers, without reporting; none if that is impossible, or expensive.
-    pub fn again(&self, readers: usize) -> Vec<Whole<'a>> {
+    pub fn again(&self, readers: usize) -> Vec<RewoundFile<'a>> {
         let Some(rest) = &self.rest else { return Vec::new() };
         let again = || {
             let (beginning, watched) = self.whole.get_ref();
@@ -225,7 +225,7 @@ mod tests {
     use std::io::Write;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    fn all(mut whole: Whole<'_>) -> Vec<u8> {
+    fn all(mut whole: RewoundFile<'_>) -> Vec<u8> {
         let mut bytes = Vec::new();
         whole.read_to_end(&mut bytes).unwrap();
         bytes

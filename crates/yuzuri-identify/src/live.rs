@@ -28,18 +28,18 @@ impl fmt::Debug for Live {
 
 /// When a flow is judged again, and the last report about it.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct JudgementSchedule {
     next: usize,
     reported: Option<Option<String>>,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace { next: FIRST, reported: None }
+impl Default for JudgementSchedule {
+    fn default() -> JudgementSchedule {
+        JudgementSchedule { next: FIRST, reported: None }
     }
 }
 
-impl Pace {
+impl JudgementSchedule {
     /// Whether a quarter more evidence has arrived than last time: a verdict evaluates all rounds,
     /// and its total cost must stay proportional however long a flow lives.
     pub(crate) fn is_due(&mut self, rounds: usize) -> bool {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_work_stays_in_proportion_to_the_rounds() {
-        let mut pace = Pace::default();
+        let mut pace = JudgementSchedule::default();
         let judged: usize = (0..100_000).filter(|&rounds| pace.is_due(rounds)).sum();
         assert!(judged < 6 * 100_000, "{judged} rounds were looked at for 100,000");
     }

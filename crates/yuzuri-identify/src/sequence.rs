@@ -9,7 +9,7 @@ const MAX_OF_ONE: usize = 400_000;
 
 /// The kind of a mark. Positions are bytes since the first one seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum MarkKind {
     /// Data was sent: from and to.
     Sent(u64, u64),
     /// The same, and some of it had been sent before.
@@ -27,7 +27,7 @@ pub struct Mark {
     /// Nanoseconds since 1970.
     pub time_ns: i64,
     /// Its kind.
-    pub what: What,
+    pub what: MarkKind,
 }
 
 /// The marks of a direction of a flow, in order.
@@ -62,7 +62,7 @@ impl Follower {
     }
 
     /// Adds a mark; returns whether there was room.
-    fn keep(&mut self, time_ns: i64, what: What, room: &mut usize) {
+    fn keep(&mut self, time_ns: i64, what: MarkKind, room: &mut usize) {
         if *room == 0 || self.sequence.marks.len() >= MAX_OF_ONE {
             self.sequence.is_cut = true;
             return;
@@ -98,7 +98,7 @@ impl Follower {
         if to > highest {
             self.highest = Some((first.wrapping_add(segment.payload_bytes), to));
         }
-        let what = if again { What::Again(from, to) } else { What::Sent(from, to) };
+        let what = if again { MarkKind::Again(from, to) } else { MarkKind::Sent(from, to) };
         self.keep(segment.time_ns, what, room);
     }
 
@@ -115,13 +115,13 @@ impl Follower {
         let end = scale.map(|scale| ack + (u64::from(segment.window) << scale));
         if self.last != Some((ack, end)) {
             self.last = Some((ack, end));
-            self.keep(segment.time_ns, What::Acknowledged(ack, end), room);
+            self.keep(segment.time_ns, MarkKind::Acknowledged(ack, end), room);
         }
         for (left, right) in segment.options.sack.iter() {
             if let (Some(from), Some(to)) = (self.place(*left), self.place(*right))
                 && from < to
             {
-                self.keep(segment.time_ns, What::Selective(from, to), room);
+                self.keep(segment.time_ns, MarkKind::Selective(from, to), room);
             }
         }
     }
@@ -130,17 +130,19 @@ impl Follower {
     fn finish(self) -> Sequence {
         let mut sequence = self.sequence;
         let least = sequence.marks.iter().filter_map(|mark| match mark.what {
-            What::Sent(from, _) | What::Again(from, _) => Some(from),
-            What::Acknowledged(..) | What::Selective(..) => None,
+            MarkKind::Sent(from, _) | MarkKind::Again(from, _) => Some(from),
+            MarkKind::Acknowledged(..) | MarkKind::Selective(..) => None,
         });
         let first = least.min().unwrap_or(ORIGIN).min(ORIGIN);
         let from_first = |place: u64| place.saturating_sub(first);
         for mark in &mut sequence.marks {
             mark.what = match mark.what {
-                What::Sent(from, to) => What::Sent(from_first(from), from_first(to)),
-                What::Again(from, to) => What::Again(from_first(from), from_first(to)),
-                What::Acknowledged(ack, end) => What::Acknowledged(from_first(ack), end.map(from_first)),
-                What::Selective(from, to) => What::Selective(from_first(from), from_first(to)),
+                MarkKind::Sent(from, to) => MarkKind::Sent(from_first(from), from_first(to)),
+                MarkKind::Again(from, to) => MarkKind::Again(from_first(from), from_first(to)),
+                MarkKind::Acknowledged(ack, end) => {
+                    MarkKind::Acknowledged(from_first(ack), end.map(from_first))
+                }
+                MarkKind::Selective(from, to) => MarkKind::Selective(from_first(from), from_first(to)),
             };
         }
         sequence
@@ -196,7 +198,7 @@ mod tests {
         }
     }
 
-    fn marks_of(segments: &[Segment]) -> Vec<What> {
+    fn marks_of(segments: &[Segment]) -> Vec<MarkKind> {
         let (mut both, mut room) = (Sequences::default(), 100);
         segments.iter().for_each(|segment| both.add(segment, &mut room));
         both.take(End::Lower).marks.iter().map(|mark| mark.what).collect()
@@ -225,19 +227,19 @@ mod tests {
             segment(8, End::Higher, 8, base.wrapping_add(3000), 0),
         ];
         let expected = [
-            What::Acknowledged(0, Some(100)),
-            What::Sent(0, 1000),
-            What::Sent(1000, 2000),
-            What::Sent(2000, 3000),
-            What::Acknowledged(1000, Some(1800)),
-            What::Selective(2000, 3000),
-            What::Selective(2000, 3000),
-            What::Again(1000, 2000),
-            What::Acknowledged(3000, Some(3800)),
+            MarkKind::Acknowledged(0, Some(100)),
+            MarkKind::Sent(0, 1000),
+            MarkKind::Sent(1000, 2000),
+            MarkKind::Sent(2000, 3000),
+            MarkKind::Acknowledged(1000, Some(1800)),
+            MarkKind::Selective(2000, 3000),
+            MarkKind::Selective(2000, 3000),
+            MarkKind::Again(1000, 2000),
+            MarkKind::Acknowledged(3000, Some(3800)),
         ];
         assert_eq!(marks_of(&all), expected);
         // Observed from the middle, the scale is unknown.
-        assert_eq!(marks_of(&all[2..])[3], What::Acknowledged(1000, None));
+        assert_eq!(marks_of(&all[2..])[3], MarkKind::Acknowledged(1000, None));
     }
 
     #[test]

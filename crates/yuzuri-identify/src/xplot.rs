@@ -2,7 +2,7 @@
 
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
-use crate::sequence::{Sequence, What};
+use crate::sequence::{MarkKind, Sequence};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -62,16 +62,16 @@ fn write(out: &mut impl Write, flow: &FlowReport, sequence: &Sequence) -> std::i
     for mark in &sequence.marks {
         let at = time(mark.time_ns);
         match mark.what {
-            What::Sent(from, to) => {
+            MarkKind::Sent(from, to) => {
                 writeln!(out, "white\nuarrow {at} {to}\ndarrow {at} {from}\nline {at} {from} {at} {to}")?;
             }
-            What::Again(from, to) => {
+            MarkKind::Again(from, to) => {
                 writeln!(out, "red\nline {at} {from} {at} {to}\natext {at} {to}\nR")?;
             }
-            What::Selective(from, to) => {
+            MarkKind::Selective(from, to) => {
                 writeln!(out, "purple\nline {at} {from} {at} {to}\nltext {at} {to}\nS")?;
             }
-            What::Acknowledged(ack, end) => {
+            MarkKind::Acknowledged(ack, end) => {
                 // The acknowledged position stays until it advances.
                 if let Some((since, before, window)) = last {
                     let since = time(since);
@@ -106,11 +106,11 @@ mod tests {
         let mark = |time_ns, what| Mark { time_ns, what };
         let sequence = Sequence {
             marks: vec![
-                mark(1_000_000_000, What::Acknowledged(0, Some(5000))),
-                mark(1_000_001_999, What::Sent(0, 1000)),
-                mark(1_250_000_000, What::Selective(2000, 3000)),
-                mark(1_500_000_000, What::Again(0, 1000)),
-                mark(2_000_000_000, What::Acknowledged(1000, Some(6000))),
+                mark(1_000_000_000, MarkKind::Acknowledged(0, Some(5000))),
+                mark(1_000_001_999, MarkKind::Sent(0, 1000)),
+                mark(1_250_000_000, MarkKind::Selective(2000, 3000)),
+                mark(1_500_000_000, MarkKind::Again(0, 1000)),
+                mark(2_000_000_000, MarkKind::Acknowledged(1000, Some(6000))),
             ],
             ..Sequence::default()
         };

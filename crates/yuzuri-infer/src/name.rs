@@ -1,6 +1,6 @@
 //! Ranks the algorithms: every candidate is replayed and scored.
 
-use crate::probes::{paced_part, probe_rtt_dips_on_time, probes, stretches_without_half};
+use crate::probes::{intervals_without_probe_rtt, paced_part, probe_rtt_dips_on_time, probes};
 use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
 pub use crate::unmodelled::Growth;
@@ -48,7 +48,7 @@ pub struct Ranking {
 pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let found = probes(window_trace);
     let (on_time, without_half) =
-        (probe_rtt_dips_on_time(window_trace), stretches_without_half(window_trace));
+        (probe_rtt_dips_on_time(window_trace), intervals_without_probe_rtt(window_trace));
     let paced_part = paced_part(window_trace);
     let temperature = temperature(window_trace);
     let rtt_s = f64::from(window_trace.min_rtt_us) / 1e6;

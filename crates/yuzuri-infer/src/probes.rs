@@ -183,7 +183,7 @@ fn on_time(gaps_s: &[f64]) -> usize {
 
 /// The number of stretches without a fall to half the flight that are longer than BBR v3 goes
 /// without measuring the minimum RTT (`bbr_probe_rtt_win_ms`).
-pub(crate) fn stretches_without_half(window_trace: &WindowTrace) -> usize {
+pub(crate) fn intervals_without_probe_rtt(window_trace: &WindowTrace) -> usize {
     let mut without = 0;
     let mut place = 0;
     while let Some(first) = window_trace.rounds.get(place) {
@@ -320,9 +320,9 @@ mod tests {
 
     #[test]
     fn stretches_without_a_half_are_counted() {
-        assert_eq!(stretches_without_half(&falling(&[], 20.0)), 5);
+        assert_eq!(intervals_without_probe_rtt(&falling(&[], 20.0)), 5);
         assert_eq!(
-            stretches_without_half(&falling(&[3, 8, 13, 18, 23, 28, 33, 38, 43, 48, 53, 58], 20.0)),
+            intervals_without_probe_rtt(&falling(&[3, 8, 13, 18, 23, 28, 33, 38, 43, 48, 53, 58], 20.0)),
             0
         );
     }

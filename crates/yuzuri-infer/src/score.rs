@@ -4,7 +4,7 @@ use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::{Cut, Replay};
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Algorithm, CcaKind, Spread};
+use yuzuri_cca::{Algorithm, CcaKind, Prevalence};
 use yuzuri_stats::upper_median_by;
 
 /// Noise of a reconstructed window: this many segments, and this fraction of it.
@@ -124,11 +124,11 @@ const OF_LINUX: f64 = 17.0;
 /// The log prior of an algorithm: how likely a sender runs it, relative to one that somebody
 /// selected. The capture is one of the Internet, or of an experiment.
 pub fn prior(algorithm: Algorithm) -> f64 {
-    let sends = |spread: Spread| {
-        let experiment = if spread == Spread::OutOfTree { 0.0 } else { OF_EXPERIMENTS / OF_LINUX };
+    let sends = |spread: Prevalence| {
+        let experiment = if spread == Prevalence::OutOfTree { 0.0 } else { OF_EXPERIMENTS / OF_LINUX };
         (1.0 - OF_EXPERIMENTS) * spread.servers() + experiment
     };
-    (sends(algorithm.facts().spread) / sends(Spread::Chosen)).ln()
+    (sends(algorithm.facts().spread) / sends(Prevalence::Chosen)).ln()
 }
 
 /// The sender's evidence about an algorithm other than windows. An algorithm that requires ECN

@@ -88,8 +88,8 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
         // matter.
         player.window.cwnd = INITIAL_WINDOW;
         let (over_ns, until) = unseen.begin;
-        let drew = Drew { from: until, bytes: 0, from_ns: over_ns };
-        grow(&mut player, unseen, (&UnseenLoss { over_ns, until, ..*first }, first), Some(drew), mss);
+        let eliciting = ElicitingAcks { from: until, bytes: 0, from_ns: over_ns };
+        grow(&mut player, unseen, (&UnseenLoss { over_ns, until, ..*first }, first), Some(eliciting), mss);
     }
     for (place, pair) in unseen.losses.windows(2).enumerate() {
         let [begin, end] = pair else { break };
@@ -136,7 +136,7 @@ const SAMPLES: u64 = 8;
 /// The acknowledgements that caused the data acknowledged in a round: from an index on, this many
 /// bytes of them.
 #[derive(Clone, Copy)]
-struct Drew {
+struct ElicitingAcks {
     from: u64,
     bytes: u64,
     from_ns: i64,
@@ -145,29 +145,38 @@ struct Drew {
 impl Unseen {
     /// The round-trip times of a round from `acked` to `to`, if the whole round ends at `whole`, at
     /// several points of it, µs.
-    fn rtts(&self, (acked, to, whole): (u64, u64, u64), drew: Drew, from: usize, least_us: u32) -> Vec<u32> {
+    fn rtts(
+        &self,
+        (acked, to, whole): (u64, u64, u64),
+        eliciting: ElicitingAcks,
+        from: usize,
+        least_us: u32,
+    ) -> Vec<u32> {
         let at = |part: u64, all: u64| (all * part).div_ceil(SAMPLES);
         let sample = |part: u64| {
             // The first segment acknowledged in it, not earlier data.
             let bytes = at(part, to - acked).max(1);
             let (acked_ns, _) = self.when(acked + bytes, from)?;
             let back =
-                (u128::from(drew.bytes) * u128::from(bytes) / u128::from((whole - acked).max(1))) as u64;
-            let drawn_ns =
-                if drew.bytes == 0 { drew.from_ns } else { self.when(drew.from + back.max(1), 0)?.0 };
+                (u128::from(eliciting.bytes) * u128::from(bytes) / u128::from((whole - acked).max(1))) as u64;
+            let drawn_ns = if eliciting.bytes == 0 {
+                eliciting.from_ns
+            } else {
+                self.when(eliciting.from + back.max(1), 0)?.0
+            };
             Some(u32::try_from(acked_ns.saturating_sub(drawn_ns) / 1000).unwrap_or(u32::MAX).max(least_us))
         };
         (0..=SAMPLES).filter_map(sample).collect()
     }
 }
 
-/// Plays the rounds from one index to another. `drew`: the cause of the first of them, if it is
-/// known.
+/// Plays the rounds from one index to another. `eliciting`: the cause of the first of them, if it
+/// is known.
 fn grow(
     player: &mut Player<'_>,
     unseen: &Unseen,
     (begin, end): (&UnseenLoss, &UnseenLoss),
-    mut drew: Option<Drew>,
+    mut eliciting: Option<ElicitingAcks>,
     mss: u64,
 ) {
     let (mut acked, mut now) = (begin.until, begin.over_ns);
@@ -179,7 +188,8 @@ fn grow(
         let whole = acked + u64::from(player.window.cwnd.max(1)) * mss;
         let to = whole.min(end.hole);
         let Some((at_ns, place)) = unseen.when(to, ack).filter(|_| to > acked) else { return };
-        let mut rtts = drew.map_or(Vec::new(), |drew| unseen.rtts((acked, to, whole), drew, ack, least_us));
+        let mut rtts = eliciting
+            .map_or(Vec::new(), |eliciting| unseen.rtts((acked, to, whole), eliciting, ack, least_us));
         if rtts.is_empty() {
             rtts.push(player.window.srtt_us as u32);
         }
@@ -199,7 +209,7 @@ fn grow(
             ..Round::default()
         };
         player.round(&round, None, 0);
-        drew = Some(Drew { from: acked, bytes: to - acked, from_ns: now });
+        eliciting = Some(ElicitingAcks { from: acked, bytes: to - acked, from_ns: now });
         (acked, now, ack) = (to, at_ns, place);
     }
 }

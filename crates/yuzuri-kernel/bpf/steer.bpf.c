@@ -35,7 +35,7 @@ u32 scope_now = 0;
 /* The build derives user space's types from these. */
 const volatile struct steer_record shape = {};
 const volatile enum mode modes = MODE_OBSERVE;
-const volatile enum standing standings = STANDING_FREE;
+const volatile enum control_state control_states = CONTROL_FREE;
 const volatile enum flag flags = FLAG_APP_LIMITED;
 
 /* ---- per-flow state -------------------------------------------------------------------------- */
@@ -136,10 +136,10 @@ static __always_inline bool in_scope(const u32 *local)
 	return false;
 }
 
-/* ---- a flow's standing ----------------------------------------------------------------------- */
+/* ---- a flow's control state ----------------------------------------------------------------------- */
 
 /* Not whether it was refused, which is stored. */
-static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool migrated)
+static __always_inline u8 control_state_of(struct tcp_sock *tp, u64 cookie, bool migrated)
 {
 	struct inet_connection_sock *icsk = &tp->inet_conn;
 	const struct tcp_congestion_ops *ops = icsk->icsk_ca_ops;
@@ -147,15 +147,15 @@ static __always_inline u8 standing_of(struct tcp_sock *tp, u64 cookie, bool migr
 
 	if (has_our_name(ops)) {
 		if (icsk->icsk_ca_priv[0] == instance)
-			return migrated ? STANDING_MIGRATED : STANDING_OURS;
+			return migrated ? CONTROL_MIGRATED : CONTROL_OURS;
 		/* For a flow whose instance ended without migrating it back. */
-		return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked) ? STANDING_LOCKED : STANDING_FREE;
+		return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked) ? CONTROL_LOCKED : CONTROL_FREE;
 	}
 	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked))
-		return STANDING_LOCKED;
+		return CONTROL_LOCKED;
 	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt) && !bpf_map_lookup_elem(&migrated_before, &cookie))
-		return STANDING_CHOSEN;
-	return ops == net->ipv4.tcp_congestion_control ? STANDING_FREE : STANDING_OTHER;
+		return CONTROL_CHOSEN;
+	return ops == net->ipv4.tcp_congestion_control ? CONTROL_FREE : CONTROL_OTHER;
 }
 
 /*
@@ -178,7 +178,7 @@ static __always_inline u8 take(struct tcp_sock *tp, struct memory *memory)
 	remember_former(memory, tp);
 	memory->refused = bpf_setsockopt(tp, SOL_TCP, TCP_CONGESTION, (void *)ours, sizeof(ours));
 	memory->migrated = !memory->refused;
-	return memory->migrated ? STANDING_MIGRATED : STANDING_REFUSED;
+	return memory->migrated ? CONTROL_MIGRATED : CONTROL_REFUSED;
 }
 
 static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
@@ -194,7 +194,7 @@ static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
 	}
 	memory->refused = error;
 	memory->migrated = 0;
-	return error ? STANDING_REFUSED : STANDING_FREE;
+	return error ? CONTROL_REFUSED : CONTROL_FREE;
 }
 
 /* Whether there is payload that can still be sent, or that awaits acknowledgement. A FIN takes one
@@ -251,7 +251,7 @@ int walk(struct bpf_iter__tcp *ctx)
 	struct tcp_sock *tp;
 	struct sock *sk;
 	bool again;
-	u8 standing;
+	u8 control_state;
 
 	if (!common)
 		return 0;
@@ -274,12 +274,13 @@ int walk(struct bpf_iter__tcp *ctx)
 		return 0;
 	}
 	record.cookie = bpf_get_socket_cookie(tp);
-	standing = standing_of(tp, record.cookie, memory && memory->migrated);
+	control_state = control_state_of(tp, record.cookie, memory && memory->migrated);
 	if (mode == MODE_GIVE_BACK) {
 		/* Including flows in any state. */
-		if (!memory || (standing != STANDING_MIGRATED && !again))
+		if (!memory || (control_state != CONTROL_MIGRATED && !again))
 			return 0;
-		standing = again ? (memory->refused ? STANDING_REFUSED : STANDING_FREE) : give_back(tp, memory);
+		control_state =
+		    again ? (memory->refused ? CONTROL_REFUSED : CONTROL_FREE) : give_back(tp, memory);
 		memory->walk = walks;
 	}
 	addresses(&sk->__sk_common, record.local, record.remote);
@@ -290,18 +291,19 @@ int walk(struct bpf_iter__tcp *ctx)
 				memory->rests = false;
 			return 0;
 		}
-		if (standing == STANDING_FREE && memory && memory->refused)
-			standing = STANDING_REFUSED;
-		if (standing == STANDING_FREE && mode == MODE_TAKE) {
+		if (control_state == CONTROL_FREE && memory && memory->refused)
+			control_state = CONTROL_REFUSED;
+		if (control_state == CONTROL_FREE && mode == MODE_TAKE) {
 			memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 			if (memory)
-				standing = take(tp, memory);
+				control_state = take(tp, memory);
 		}
 		if (rests_after) {
 			if (!memory)
 				memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 			if (memory && begins_to_rest(tp, memory, record.state)) {
-				memory->silent = standing != STANDING_MIGRATED && standing != STANDING_OURS;
+				memory->silent =
+				    control_state != CONTROL_MIGRATED && control_state != CONTROL_OURS;
 				record.flags |= FLAG_RESTS;
 			}
 		}
@@ -311,7 +313,7 @@ int walk(struct bpf_iter__tcp *ctx)
 		*(u64 *)&record.former[0] = *(u64 *)&memory->former[0];
 		*(u64 *)&record.former[8] = *(u64 *)&memory->former[8];
 	}
-	record.standing = standing;
+	record.control_state = control_state;
 	copy_name(record.control, icsk->icsk_ca_ops);
 	record.netns_cookie = sk->__sk_common.skc_net.net->net_cookie;
 	record.local_port = sk->__sk_common.skc_num;
@@ -373,7 +375,7 @@ int on_established(struct bpf_sock_ops *ctx)
 	if (is_loopback(sk, local, remote) || !in_scope(local))
 		return 1;
 	/* A new flow is not in the list of earlier ones. */
-	if (standing_of(tp, 0, false) != STANDING_FREE)
+	if (control_state_of(tp, 0, false) != CONTROL_FREE)
 		return 1;
 	memory = bpf_sk_storage_get(&memories, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!memory)

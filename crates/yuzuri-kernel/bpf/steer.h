@@ -18,15 +18,15 @@ enum mode {
 };
 
 /* Whether a flow is under our control, and if not, why. */
-enum standing {
-	STANDING_FREE,     /* it has the namespace's default and could be migrated */
-	STANDING_MIGRATED, /* we migrated it to ours */
-	STANDING_OURS,     /* it has ours by its program's choice, its route's or the sysctl's */
-	STANDING_CHOSEN,   /* its program chose another */
-	STANDING_LOCKED,   /* its route does */
-	STANDING_OTHER,    /* not the default, and not its program's choice: by its route, or the
+enum control_state {
+	CONTROL_FREE,     /* it has the namespace's default and could be migrated */
+	CONTROL_MIGRATED, /* we migrated it to ours */
+	CONTROL_OURS,     /* it has ours by its program's choice, its route's or the sysctl's */
+	CONTROL_CHOSEN,   /* its program chose another */
+	CONTROL_LOCKED,   /* its route does */
+	CONTROL_OTHER,    /* not the default, and not its program's choice: by its route, or the
 			      default was   another then */
-	STANDING_REFUSED,  /* the kernel refused to migrate it */
+	CONTROL_REFUSED,  /* the kernel refused to migrate it */
 };
 
 enum flag {
@@ -67,7 +67,7 @@ struct steer_record {
 	u16 remote_port;
 	u8 state;
 	u8 ca_state;
-	u8 standing;
+	u8 control_state;
 	u8 flags;
 };
 

@@ -19,7 +19,7 @@ const TRIES: u32 = 3;
 
 /// What to look for.
 #[derive(Debug)]
-struct Order {
+struct CensusRequest {
     number: u32,
     filter: Filter,
     /// Flows held to be open, with their namespaces if these are known.
@@ -44,7 +44,7 @@ pub(crate) struct Counted {
 
 /// Lists all existing flows, once for each order.
 pub(crate) struct Census {
-    worker: Worker<Order, Counted>,
+    worker: Worker<CensusRequest, Counted>,
     /// The latest order.
     number: u32,
     /// The next order, once the worker is free.
@@ -55,7 +55,8 @@ impl Census {
     /// # Errors
     /// If the system has no room for a thread.
     pub(crate) fn new() -> std::io::Result<Census> {
-        let worker = Worker::new("yuzuri-census", |order: Order, given: &Cancellation| count(&order, given))?;
+        let worker =
+            Worker::new("yuzuri-census", |order: CensusRequest, given: &Cancellation| count(&order, given))?;
         Ok(Census { worker, number: 0, next: None })
     }
 
@@ -75,7 +76,7 @@ impl Census {
         if self.worker.is_free()
             && let Some((filter, held_open)) = self.next.take()
         {
-            let _ = self.worker.send(Order { number: self.number, filter, held_open });
+            let _ = self.worker.send(CensusRequest { number: self.number, filter, held_open });
         }
     }
 
@@ -113,7 +114,7 @@ pub(crate) fn hook() -> Hook {
     Hook { name: "sock_diag".into(), provides: provides.into(), state }
 }
 
-fn count(order: &Order, given: &Cancellation) -> Counted {
+fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
     let mut counted = Counted { number: order.number, mono_ns: 0, flows: Vec::new(), gone: Vec::new() };
     let mut there = ListedSockets::default();
     // A group that was removed since the filter was set selects nothing.
@@ -134,7 +135,7 @@ fn count(order: &Order, given: &Cancellation) -> Counted {
             for socket in sockets {
                 let flow = sampled::identity(&socket, space.number, space.name.as_deref());
                 // A connection that is being opened will be seen by hooks.
-                if is_synchronized(socket.state) && scope.may_choose(&flow) {
+                if is_synchronized(socket.state) && scope.may_match(&flow) {
                     counted.flows.push((flow, sampled::sample(&socket, clock::mono_ns(), place)));
                 }
             }
@@ -174,7 +175,7 @@ impl ListedSockets {
 }
 
 /// The namespaces named by a filter, or all.
-fn spaces(filter: &Filter) -> Vec<netns::Space> {
+fn spaces(filter: &Filter) -> Vec<netns::NetNamespace> {
     let mut spaces = netns::all();
     if !filter.netns.is_empty() {
         let wanted: HashSet<u32> = filter.netns.iter().filter_map(|name| netns::inode(name).ok()).collect();
@@ -184,7 +185,7 @@ fn spaces(filter: &Filter) -> Vec<netns::Space> {
 }
 
 /// `surely`: every socket that existed all the time must be listed.
-fn sockets_in(space: &netns::Space, surely: bool) -> Option<Vec<Socket>> {
+fn sockets_in(space: &netns::NetNamespace, surely: bool) -> Option<Vec<Socket>> {
     // The socket stays in the namespace where it was opened. Our own namespace needs no privilege
     // to enter.
     let mut diag =

@@ -16,8 +16,8 @@ use crate::MonitorError;
 use crate::clock::{self, KernelClock};
 use crate::features::{first_line, with_log};
 use crate::platform::{calls_programs, checks_calls, kernel_version};
-use crate::room;
 use crate::skel::control::{ControlSkel, ControlSkelBuilder, OpenControlSkel, types};
+use crate::table_sizes;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags};
 use std::collections::{HashMap, HashSet};
@@ -37,7 +37,7 @@ pub struct Control {
     /// The content of the kernel's map.
     bounds: HashMap<FlowId, types::bound>,
     /// The capacity of the kernel's map, flows.
-    room: usize,
+    capacity: usize,
 }
 
 /// Why a control could not be registered.
@@ -79,7 +79,7 @@ pub enum ControlError {
     Bound(libbpf_rs::Error),
     /// The kernel's table of bounds is full.
     #[error("writing a bound: the kernel map holds {0} flows and is full; release some first")]
-    NoRoom(usize),
+    TableFull(usize),
     /// The flows could not be iterated, or the programs for that could not be set up.
     #[error("{0}")]
     Steering(String),
@@ -106,7 +106,7 @@ impl Control {
     /// If a constant is out of range, the name is taken, privilege is missing, or the kernel has no
     /// `struct_ops` for TCP (before 5.6).
     pub fn register(cubic: &CubicParams) -> Result<Control, ControlError> {
-        Control::register_with_room(cubic, None)
+        Control::register_with_capacity(cubic, None)
     }
 
     /// As [`Control::register`], with room for the bounds of this many flows. `None`: as many as
@@ -114,8 +114,11 @@ impl Control {
     ///
     /// # Errors
     /// As [`Control::register`].
-    pub fn register_with_room(cubic: &CubicParams, room: Option<u32>) -> Result<Control, ControlError> {
-        let room = room.unwrap_or_else(room::for_flows).max(1);
+    pub fn register_with_capacity(
+        cubic: &CubicParams,
+        capacity: Option<u32>,
+    ) -> Result<Control, ControlError> {
+        let capacity = capacity.unwrap_or_else(table_sizes::for_flows).max(1);
         cubic.check()?;
         if available().contains(&cubic.name) && (ends_with_link() || !leftover::remove(&cubic.name)) {
             return Err(ControlError::Taken(cubic.name.clone()));
@@ -144,7 +147,7 @@ impl Control {
         for (to, from) in registered.iter_mut().zip(cubic.name.bytes()) {
             *to = from as _;
         }
-        with_log("sizing the table of bounds", || open.maps.bounds.set_max_entries(room))?;
+        with_log("sizing the table of bounds", || open.maps.bounds.set_max_entries(capacity))?;
         let mut skel = with_log("loading the congestion control", || open.load())?;
         let link = with_log(&cubic.name, || skel.maps.yuzuri.attach_struct_ops()).map_err(|error| {
             // Another process was faster since we checked.
@@ -161,7 +164,7 @@ impl Control {
             clock,
             instance,
             bounds: HashMap::new(),
-            room: room as usize,
+            capacity: capacity as usize,
         })
     }
 
@@ -180,7 +183,7 @@ impl Control {
     /// long as it should last.
     ///
     /// # Errors
-    /// [`ControlError::NoRoom`], or the kernel's error.
+    /// [`ControlError::TableFull`], or the kernel's error.
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         let before = self.bounds.get(&flow).copied().unwrap_or_default();
         let Bound { lower, upper } = bound;
@@ -211,7 +214,7 @@ impl Control {
         self.forget_expired();
         let wanted: HashSet<FlowId> = flows.iter().map(|(flow, _)| *flow).collect();
         let others = self.bounds.keys().filter(|flow| !wanted.contains(flow)).count();
-        let fits = flows.len().min(self.room.saturating_sub(others));
+        let fits = flows.len().min(self.capacity.saturating_sub(others));
         let (flows, without) = flows.split_at(fits);
         for (flow, _) in without {
             if self.bounds.contains_key(flow) {
@@ -237,8 +240,8 @@ impl Control {
     }
 
     /// How many flows the kernel's map has room for.
-    pub fn room(&self) -> usize {
-        self.room
+    pub fn capacity(&self) -> usize {
+        self.capacity
     }
 
     /// Removes a flow's entry: it is plain CUBIC from its next ACK on.
@@ -261,10 +264,10 @@ impl Control {
     }
 
     fn write_one(&mut self, flow: FlowId, bound: types::bound) -> Result<(), ControlError> {
-        if !self.bounds.contains_key(&flow) && self.bounds.len() >= self.room {
+        if !self.bounds.contains_key(&flow) && self.bounds.len() >= self.capacity {
             self.forget_expired();
-            if self.bounds.len() >= self.room {
-                return Err(ControlError::NoRoom(self.room));
+            if self.bounds.len() >= self.capacity {
+                return Err(ControlError::TableFull(self.capacity));
             }
         }
         self.write(&[(flow, bound)])
@@ -300,7 +303,7 @@ impl Control {
 
     /// Whether an idle flow under the control has begun to send since the last call.
     pub(crate) fn take_began(&mut self) -> bool {
-        self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| crate::steer::take_sign(&mut state.began))
+        self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| crate::steer::take_signal(&mut state.began))
     }
 
     fn look_for_bounds(&mut self, any: bool) {

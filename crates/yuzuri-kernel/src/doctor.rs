@@ -15,7 +15,7 @@ use yuzuri_trace::{Density, Filter};
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum CheckResult {
     /// Available.
     Ok,
     /// Missing; something else replaces it, or it is not needed.
@@ -24,13 +24,13 @@ pub enum Standing {
     Missing,
 }
 
-impl Standing {
+impl CheckResult {
     /// The word in the table.
     pub fn name(self) -> &'static str {
         match self {
-            Standing::Ok => "ok",
-            Standing::Fallback => "fallback",
-            Standing::Missing => "missing",
+            CheckResult::Ok => "ok",
+            CheckResult::Fallback => "fallback",
+            CheckResult::Missing => "missing",
         }
     }
 }
@@ -41,7 +41,7 @@ pub struct Finding {
     /// The subject of the check.
     pub what: String,
     /// The result.
-    pub standing: Standing,
+    pub result: CheckResult,
     /// Details, in the kernel's words if it gave any.
     pub found: String,
     /// What it is needed for.
@@ -50,17 +50,17 @@ pub struct Finding {
     pub advice: String,
 }
 
-fn finding(what: &str, gives: &str, found: Result<String, (Standing, String, &str)>) -> Finding {
-    let (standing, found, advice) = match found {
-        Ok(found) => (Standing::Ok, found, String::new()),
-        Err((standing, found, advice)) => (standing, found, advice.to_owned()),
+fn finding(what: &str, gives: &str, found: Result<String, (CheckResult, String, &str)>) -> Finding {
+    let (result, found, advice) = match found {
+        Ok(found) => (CheckResult::Ok, found, String::new()),
+        Err((result, found, advice)) => (result, found, advice.to_owned()),
     };
-    Finding { what: what.into(), standing, found, gives: gives.into(), advice }
+    Finding { what: what.into(), result, found, gives: gives.into(), advice }
 }
 
 /// Examines this machine. Loads the monitor temporarily.
 pub fn examine() -> Vec<Finding> {
-    use Standing::{Fallback, Missing};
+    use CheckResult::{Fallback, Missing};
     let kernel = first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e.to_string());
     let mut findings = vec![finding("system", "", Ok(platform::system())), finding("kernel", "", Ok(kernel))];
     findings.extend(guards());
@@ -191,7 +191,7 @@ fn guards() -> Vec<Finding> {
         let found = if found == "confidentiality" {
             let advice =
                 "boot with lockdown=integrity or without: confidentiality keeps BPF from reading the kernel";
-            Err((Standing::Missing, found, advice))
+            Err((CheckResult::Missing, found, advice))
         } else {
             Ok(found)
         };
@@ -202,7 +202,7 @@ fn guards() -> Vec<Finding> {
 
 /// Whether the congestion control of `yuzuri share` is available. Without it, `send --share`
 /// still keeps to the device's share.
-fn window_control() -> Result<String, (Standing, String, &'static str)> {
+fn window_control() -> Result<String, (CheckResult, String, &'static str)> {
     let advice = |error: &ControlError| match error {
         ControlError::NotPermitted(_) => "run as root; without it, `send --share` bounds its own connections",
         ControlError::ChecksCalls => {
@@ -212,7 +212,7 @@ fn window_control() -> Result<String, (Standing, String, &'static str)> {
     };
     match control::examine() {
         Ok(()) => Ok("loads".to_owned()),
-        Err(error) => Err((Standing::Fallback, error.to_string(), advice(&error))),
+        Err(error) => Err((CheckResult::Fallback, error.to_string(), advice(&error))),
     }
 }
 
@@ -230,9 +230,9 @@ mod tests {
     fn every_missing_thing_comes_with_advice() {
         let findings = examine();
         for finding in &findings {
-            assert!(finding.standing == Standing::Ok || !finding.advice.is_empty(), "{finding:?}");
+            assert!(finding.result == CheckResult::Ok || !finding.advice.is_empty(), "{finding:?}");
         }
         let polled = findings.iter().find(|f| f.what == "sock_diag").unwrap();
-        assert_eq!(polled.standing, Standing::Ok, "every Linux answers sock_diag");
+        assert_eq!(polled.result, CheckResult::Ok, "every Linux answers sock_diag");
     }
 }

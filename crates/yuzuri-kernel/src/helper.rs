@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "fork and what follows it")]
 
 use crate::diag::Diag;
-use crate::netns::{self, Space};
+use crate::netns::{self, NetNamespace};
 use crate::owners::{self, Found};
 use caps::Capability;
 use nix::fcntl::{OFlag, open};
@@ -132,8 +132,9 @@ impl Channel {
             return None;
         }
         let mut stream = self.stream.lock();
-        let asked =
-            stream.write_all(question).and_then(|()| read(&mut Patient { stream: &stream, wanted }, &stream));
+        let asked = stream
+            .write_all(question)
+            .and_then(|()| read(&mut CancellableReader { stream: &stream, wanted }, &stream));
         match asked {
             Ok(answer) => Some(answer),
             Err(error) => {
@@ -149,12 +150,12 @@ impl Channel {
 }
 
 /// Reads as long as the answer is wanted.
-struct Patient<'a> {
+struct CancellableReader<'a> {
     stream: &'a UnixStream,
     wanted: &'a dyn Fn() -> bool,
 }
 
-impl Read for Patient<'_> {
+impl Read for CancellableReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.stream.read(buffer) {
@@ -283,7 +284,7 @@ fn has_gone(stream: &UnixStream) -> bool {
 }
 
 /// Every network namespace that has a name or a process. `None`: no helper is in use.
-pub(crate) fn spaces() -> Option<Vec<Space>> {
+pub(crate) fn spaces() -> Option<Vec<NetNamespace>> {
     let channel = &HELPERS.get()?.doors;
     let read = |from: &mut dyn Read, _: &UnixStream| {
         let count = u32::from_le_bytes(number(from)?);
@@ -292,7 +293,7 @@ pub(crate) fn spaces() -> Option<Vec<Space>> {
         }
         let space = |_| {
             let (number, name) = (u32::from_le_bytes(number(from)?), text(from)?);
-            Ok(Space { number, name: (!name.is_empty()).then_some(name), path: PathBuf::new() })
+            Ok(NetNamespace { number, name: (!name.is_empty()).then_some(name), path: PathBuf::new() })
         };
         (0..count).map(space).collect()
     };
@@ -382,7 +383,7 @@ fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -
                 spaces = netns::all_seen();
                 spaces.truncate(MAX_SPACES as usize);
                 let mut answer = (spaces.len() as u32).to_le_bytes().to_vec();
-                for Space { number, name, .. } in &spaces {
+                for NetNamespace { number, name, .. } in &spaces {
                     answer.extend_from_slice(&number.to_le_bytes());
                     put_text(&mut answer, name.as_deref().unwrap_or_default());
                 }
@@ -390,7 +391,7 @@ fn serve_doors(mut stream: UnixStream, share_socket: Option<&std::path::Path>) -
             }
             DIAG => {
                 let number = u32::from_le_bytes(number(&mut stream)?);
-                if !spaces.iter().any(|space: &Space| space.number == number) {
+                if !spaces.iter().any(|space: &NetNamespace| space.number == number) {
                     spaces = netns::all_seen();
                 }
                 let space = spaces.iter().find(|space| space.number == number);

@@ -35,12 +35,12 @@ mod platform;
 mod poll;
 mod reader;
 mod ring;
-mod room;
 mod sampled;
 mod session;
 mod settings;
 pub mod shielded;
 pub mod steer;
+mod table_sizes;
 pub mod tcp_state;
 mod worker;
 #[allow(missing_docs, unused_imports, unsafe_op_in_unsafe_fn)]
@@ -73,7 +73,7 @@ pub use cgroups::CgroupError;
 pub use diag::fuzz as fuzz_sock_diag;
 pub use features::with_log;
 #[doc(hidden)]
-pub use monitor::Room;
+pub use monitor::TableSizes;
 pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};
 pub use netns::NamespaceError;
 pub use places::{Symbols, SymbolsError};

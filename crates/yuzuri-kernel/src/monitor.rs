@@ -12,7 +12,7 @@ use crate::reader::Reader;
 use crate::ring::Rings;
 use crate::settings;
 use crate::skel::monitor::{MonitorSkel, MonitorSkelBuilder};
-use crate::{Watch, WatchError, features, room, session};
+use crate::{Watch, WatchError, features, session, table_sizes};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags};
 use std::collections::VecDeque;
@@ -71,7 +71,7 @@ pub enum MonitorError {
 /// The capacities of tables in the kernel; see docs/monitor.md, "Tables in the kernel".
 #[doc(hidden)]
 #[derive(Debug, Clone)]
-pub struct Room {
+pub struct TableSizes {
     /// Owners passed to the programs for their flows.
     pub owners: u32,
     /// Call stacks.
@@ -122,12 +122,12 @@ impl Monitor {
     /// # Errors
     /// Without privilege, without BTF, or if the kernel refuses a program; see [`MonitorError`].
     pub fn start(options: &Options) -> Result<Monitor, MonitorError> {
-        Monitor::start_with_room(options, &Room { owners: room::for_flows(), stacks: STACKS })
+        Monitor::start_with_tables(options, &TableSizes { owners: table_sizes::for_flows(), stacks: STACKS })
     }
 
     /// As [`Monitor::start`], with other table sizes, to test what happens when they are full.
     #[doc(hidden)]
-    pub fn start_with_room(options: &Options, room: &Room) -> Result<Monitor, MonitorError> {
+    pub fn start_with_tables(options: &Options, sizes: &TableSizes) -> Result<Monitor, MonitorError> {
         let config = settings::config(&options.filter, options.density, 1).map_err(MonitorError::Filter)?;
         let features = features::Tracepoints::read().ok_or(MonitorError::NoBtf)?;
         if !features.tcp_probe {
@@ -158,8 +158,8 @@ impl Monitor {
         with_log("sizing the rings and tables", || {
             open.maps.slots.set_max_entries(slots_per_cpu * cpus as u32)?;
             open.maps.controls.set_max_entries(cpus as u32)?;
-            open.maps.owners.set_max_entries(room.owners)?;
-            open.maps.stacks.set_max_entries(room.stacks)
+            open.maps.owners.set_max_entries(sizes.owners)?;
+            open.maps.stacks.set_max_entries(sizes.stacks)
         })?;
         let skel = with_log("loading the BPF programs", || open.load())?;
         let rings = Rings::new(skel.maps.slots.as_fd(), skel.maps.controls.as_fd(), cpus, slots_per_cpu)
@@ -254,8 +254,8 @@ impl Monitor {
     }
 
     /// Processes results from outside the ring buffers, which were read up to a time.
-    fn tend(&mut self, until_ns: u64, out: &mut Vec<Item>) {
-        self.reader.tend(until_ns, out);
+    fn search_owners(&mut self, until_ns: u64, out: &mut Vec<Item>) {
+        self.reader.search_owners(until_ns, out);
         if self.counted.is_none() {
             self.counted = self.census.take();
         }
@@ -268,7 +268,7 @@ impl Monitor {
         if !self.reader.is_holding()
             && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
         {
-            self.sampled += self.reader.meet_silent(counted, until_ns, out);
+            self.sampled += self.reader.add_silent_flows(counted, until_ns, out);
         }
         if self.reader.asks_for_census(until_ns) {
             self.census.order(&self.filter);
@@ -409,7 +409,7 @@ impl Watch for Monitor {
             self.reader.expect_losses();
         }
         self.drain(until, out);
-        self.tend(until, out);
+        self.search_owners(until, out);
         self.sweep(now);
         if now >= self.account_due_ns {
             self.account_due_ns = now + ACCOUNT_NS;

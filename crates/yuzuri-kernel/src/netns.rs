@@ -95,7 +95,7 @@ pub(crate) fn names() -> HashMap<u32, String> {
 
 /// A network namespace and the path through which it can be entered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Space {
+pub(crate) struct NetNamespace {
     /// Its inode number.
     pub(crate) number: u32,
     /// Its name in `/run/netns`.
@@ -104,16 +104,16 @@ pub(crate) struct Space {
 }
 
 /// Every namespace that has a name or a process.
-pub(crate) fn all() -> Vec<Space> {
+pub(crate) fn all() -> Vec<NetNamespace> {
     helper::spaces().unwrap_or_else(all_seen)
 }
 
 /// The same, as far as this process itself can see.
-pub(crate) fn all_seen() -> Vec<Space> {
+pub(crate) fn all_seen() -> Vec<NetNamespace> {
     let named = names();
-    let mut spaces: HashMap<u32, Space> = HashMap::new();
+    let mut spaces: HashMap<u32, NetNamespace> = HashMap::new();
     let mut add = |number: u32, path: PathBuf| {
-        let space = || Space { number, name: named.get(&number).cloned(), path };
+        let space = || NetNamespace { number, name: named.get(&number).cloned(), path };
         spaces.entry(number).or_insert_with(space);
     };
     named.iter().for_each(|(number, name)| add(*number, format!("{NAMED}/{name}").into()));
@@ -181,7 +181,7 @@ pub(crate) fn is_at(home: &std::fs::File) -> bool {
 ///
 /// # Errors
 /// If it cannot be entered.
-pub(crate) fn diag_in(space: &Space) -> Result<Diag, NamespaceError> {
+pub(crate) fn diag_in(space: &NetNamespace) -> Result<Diag, NamespaceError> {
     let opened = match helper::diag(space.number) {
         Some(opened) => opened,
         None => enter(&space.path, Diag::open)?,

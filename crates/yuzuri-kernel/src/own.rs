@@ -15,9 +15,9 @@ use yuzuri_trace::{CaState, Snapshot};
 /// Connected sockets, watched as long as their owner keeps them open; clones refer to the same
 /// list.
 #[derive(Clone, Default)]
-pub struct Own(Arc<Mutex<Vec<Weak<dyn AsFd + Send + Sync>>>>);
+pub struct OwnSockets(Arc<Mutex<Vec<Weak<dyn AsFd + Send + Sync>>>>);
 
-impl Own {
+impl OwnSockets {
     /// Adds a socket to watch.
     pub fn add(&self, socket: Weak<dyn AsFd + Send + Sync>) {
         self.0.lock().push(socket);

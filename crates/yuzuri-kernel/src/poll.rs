@@ -2,7 +2,7 @@
 //! changes become records.
 
 use crate::diag::{Diag, Socket};
-use crate::own::Own;
+use crate::own::OwnSockets;
 use crate::owners::{self, Owners};
 use crate::sampled::{self, Scope};
 use crate::{Watch, WatchError, clock, netns, session};
@@ -24,7 +24,7 @@ const ACCOUNT_NS: u64 = 1_000_000_000;
 const SEARCH_NS: u64 = 250_000_000;
 const MAX_SEARCHES: u32 = 8;
 
-struct Known {
+struct PolledFlow {
     flow: Arc<Flow>,
     last: Socket,
     /// When the last record was made.
@@ -35,20 +35,20 @@ struct Known {
 }
 
 /// What a poll reads.
-enum Asked {
+enum PollSource {
     /// The kernel, for all sockets of a namespace.
     Namespace(Diag),
     /// Sockets of this process.
-    Own(Own),
+    OwnSockets(OwnSockets),
 }
 
-impl Asked {
+impl PollSource {
     /// Whether the list is complete: a failed or interrupted dump misses sockets for one round, and
     /// none of them may count as closed.
     fn dump(&mut self, out: &mut Vec<Socket>) -> bool {
         match self {
-            Asked::Namespace(diag) => matches!(diag.dump(out), Ok(false)),
-            Asked::Own(own) => {
+            PollSource::Namespace(diag) => matches!(diag.dump(out), Ok(false)),
+            PollSource::OwnSockets(own) => {
                 own.dump(out);
                 true
             }
@@ -58,14 +58,14 @@ impl Asked {
 
 /// A running poller.
 pub struct Poller {
-    asked: Vec<(u32, Option<String>, Asked)>,
+    asked: Vec<(u32, Option<String>, PollSource)>,
     /// Only these sockets are read, whatever the filter is.
-    own: Option<Own>,
+    own: Option<OwnSockets>,
     session: Arc<Session>,
     filter: Filter,
     scope: Scope,
     density: Density,
-    known: HashMap<FlowId, Known>,
+    known: HashMap<FlowId, PolledFlow>,
     owners: Owners,
     round: u64,
     rest: Duration,
@@ -77,18 +77,18 @@ pub struct Poller {
 }
 
 /// A `sock_diag` socket for each namespace of the filter, or for our own.
-fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, Asked)>, WatchError> {
+fn open(filter: &Filter) -> Result<Vec<(u32, Option<String>, PollSource)>, WatchError> {
     if filter.netns.is_empty() {
         return Ok(vec![(
             netns::inode("self").unwrap_or(0),
             None,
-            Asked::Namespace(netns::diag_named("self")?),
+            PollSource::Namespace(netns::diag_named("self")?),
         )]);
     }
     let within = |name: &String| {
         let number = netns::inode(name)?;
         let named = (name != "self" && name.parse::<u32>().is_err()).then(|| name.clone());
-        let diag = Asked::Namespace(netns::diag_named(name)?);
+        let diag = PollSource::Namespace(netns::diag_named(name)?);
         Ok((number, named, diag))
     };
     filter.netns.iter().map(within).collect()
@@ -122,7 +122,7 @@ impl Poller {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn of_own(own: Own, density: Density) -> Result<Poller, WatchError> {
+    pub fn of_own(own: OwnSockets, density: Density) -> Result<Poller, WatchError> {
         let hooks = vec![Hook {
             name: "TCP_INFO".into(),
             provides: "the variables of this program's own connections every 10 ms or so".into(),
@@ -135,7 +135,7 @@ impl Poller {
         filter: &Filter,
         density: Density,
         hooks: Vec<Hook>,
-        own: Option<Own>,
+        own: Option<OwnSockets>,
     ) -> Result<Poller, WatchError> {
         let place = Place::named(if own.is_some() { "TCP_INFO" } else { sampled::PLACE });
         let session = Arc::new(session::describe(Source::Sampled, density, filter, hooks));
@@ -156,13 +156,13 @@ impl Poller {
             place,
             session,
         };
-        poller.choose(filter)?;
+        poller.set_filter(filter)?;
         Ok(poller)
     }
 
-    fn choose(&mut self, filter: &Filter) -> Result<(), WatchError> {
+    fn set_filter(&mut self, filter: &Filter) -> Result<(), WatchError> {
         let asked = match &self.own {
-            Some(own) => vec![(netns::inode("self").unwrap_or(0), None, Asked::Own(own.clone()))],
+            Some(own) => vec![(netns::inode("self").unwrap_or(0), None, PollSource::OwnSockets(own.clone()))],
             None => open(filter)?,
         };
         self.scope = Scope::new(filter)?;
@@ -223,7 +223,7 @@ impl Poller {
             // changed.
             known.record_ns = 0;
             let flow = known.flow.clone();
-            if self.scope.chooses(&flow) {
+            if self.scope.matches(&flow) {
                 out.push(Item::Flow(flow));
             }
         }
@@ -258,7 +258,7 @@ impl Poller {
             };
             known.last = socket;
             let flow = known.flow.clone();
-            if !self.scope.chooses(&flow) {
+            if !self.scope.matches(&flow) {
                 return;
             }
             if changed_control {
@@ -270,9 +270,11 @@ impl Poller {
         } else {
             let flow = Arc::new(sampled::identity(&socket, netns, netns_name));
             self.search_due_ns = 0;
-            self.known
-                .insert(id, Known { flow: flow.clone(), last: socket, record_ns: now, round, searches: 0 });
-            if !self.scope.chooses(&flow) {
+            self.known.insert(
+                id,
+                PolledFlow { flow: flow.clone(), last: socket, record_ns: now, round, searches: 0 },
+            );
+            if !self.scope.matches(&flow) {
                 return;
             }
             out.push(Item::Flow(flow));
@@ -292,7 +294,7 @@ impl Poller {
             .collect();
         for id in gone {
             let Some(known) = self.known.remove(&id) else { continue };
-            if !self.scope.chooses(&known.flow) {
+            if !self.scope.matches(&known.flow) {
                 continue;
             }
             self.kept += 1;
@@ -317,7 +319,7 @@ impl Watch for Poller {
 
     fn set(&mut self, filter: &Filter, density: Density) -> Result<(), WatchError> {
         if *filter != self.filter {
-            self.choose(filter)?;
+            self.set_filter(filter)?;
         }
         self.density = density;
         let setting = Setting { mono_ns: clock::mono_ns(), filter: filter.to_string(), density };

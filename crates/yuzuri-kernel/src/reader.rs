@@ -326,7 +326,7 @@ impl Reader {
     /// Adds the flows that a census found and no hook has reported, as records of the time
     /// `mono_ns`, up to which all hook records have been processed: so each flow's records stay in
     /// order. Returns the number of records.
-    pub(crate) fn meet_silent(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
+    pub(crate) fn add_silent_flows(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
         let needs_owner = self.by_owner.needs_owner();
         let mut records = self.close_gone(&counted.gone, mono_ns, out);
         for (mut flow, event) in counted.flows {
@@ -346,7 +346,7 @@ impl Reader {
                     }
                     continue;
                 }
-                Some(_) if !self.by_owner.chooses(&flow, |_, _| true) => continue,
+                Some(_) if !self.by_owner.matches(&flow, |_, _| true) => continue,
                 Some(owner) if needs_owner => self.found_owners.push((flow.id, owner.clone())),
                 _ => {}
             }
@@ -368,7 +368,7 @@ impl Reader {
     }
 
     /// Searches for owners that the kernel could not name.
-    pub(crate) fn tend(&mut self, now_ns: u64, out: &mut Vec<Item>) {
+    pub(crate) fn search_owners(&mut self, now_ns: u64, out: &mut Vec<Item>) {
         if let Some(found) = self.owners.take() {
             self.name_owners(found, now_ns, out);
         }
@@ -428,7 +428,7 @@ impl Reader {
             if let Some(Undecided { mut flow, silent }) = self.undecided.remove(&id) {
                 self.found_owners.push((id, owner.clone()));
                 flow.owner = Some(owner.clone());
-                if self.by_owner.chooses(&flow, |_, _| true) {
+                if self.by_owner.matches(&flow, |_, _| true) {
                     // The census's information is old by now; if the flow has another event, a hook
                     // reports it.
                     let due_ns = if silent { 0 } else { now_ns.saturating_add(PATIENCE_NS) };
@@ -496,7 +496,7 @@ mod tests {
         let until = Instant::now() + std::time::Duration::from_secs(20);
         while !holds(reader, out) {
             assert!(Instant::now() < until, "{out:?}");
-            reader.tend(u64::MAX, out);
+            reader.search_owners(u64::MAX, out);
             std::thread::yield_now();
         }
     }
@@ -509,7 +509,7 @@ mod tests {
         for n in 1..=1000 {
             reader.take(0, &identity(n), no_stack, &mut out);
             reader.take(0, &ack(n, n), no_stack, &mut out);
-            reader.tend(n * TEND_NS, &mut out);
+            reader.search_owners(n * TEND_NS, &mut out);
         }
         assert_eq!(out.len(), 2000, "everything was taken while the search hung");
         assert!(begun.load(Ordering::SeqCst) <= 1);
@@ -521,7 +521,7 @@ mod tests {
         assert!(begun.load(Ordering::SeqCst) <= 2);
         // Dropped during a search, it ends, too.
         reader.take(0, &identity(1001), no_stack, &mut out);
-        reader.tend(u64::MAX, &mut out);
+        reader.search_owners(u64::MAX, &mut out);
         drop(reader);
     }
 
@@ -542,7 +542,7 @@ mod tests {
         let close = event_record { cookie: 2, kind: abi::RECORD_CLOSE, ..Default::default() };
         reader.take(0, &Record { event: close }, no_stack, &mut out);
         out.clear();
-        assert_eq!(reader.meet_silent(counted(&[1, 2, 3]), 9, &mut out), 2);
+        assert_eq!(reader.add_silent_flows(counted(&[1, 2, 3]), 9, &mut out), 2);
         let [Item::Flow(flow), Item::Event(event)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((flow.id, event.flow, event.mono_ns), (FlowId(3), FlowId(3), 9));
         assert!(!reader.asks_for_census(u64::MAX));
@@ -569,7 +569,7 @@ mod tests {
         reader.take(0, &identity(5), no_stack, &mut out);
         out.clear();
         let gone = [1, 2, 4].map(FlowId).to_vec();
-        assert_eq!(reader.meet_silent(Counted { gone, ..counted(&[3]) }, 9, &mut out), 2);
+        assert_eq!(reader.add_silent_flows(Counted { gone, ..counted(&[3]) }, 9, &mut out), 2);
         let closed: Vec<_> = out
             .iter()
             .map(|item| match item {
@@ -587,8 +587,8 @@ mod tests {
         let (mut reader, go, begun) = slow("pid:3 pid:4");
         let mut out = Vec::new();
         reader.expect_census();
-        assert_eq!(reader.meet_silent(counted(&[3, 5]), 9, &mut out), 0);
-        reader.tend(1, &mut out);
+        assert_eq!(reader.add_silent_flows(counted(&[3, 5]), 9, &mut out), 0);
+        reader.search_owners(1, &mut out);
         go.send(()).unwrap();
         tend_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
         assert!(reader.asks_for_census(1));
@@ -596,11 +596,11 @@ mod tests {
         let mut found_owners = reader.take_owners();
         found_owners.sort_by_key(|(id, _)| *id);
         assert_eq!(found_owners, [(FlowId(3), owner(3)), (FlowId(5), owner(5))]);
-        assert_eq!(reader.meet_silent(counted(&[3, 5, 7]), 19, &mut out), 2);
+        assert_eq!(reader.add_silent_flows(counted(&[3, 5, 7]), 19, &mut out), 2);
         assert!(named(&out, 3), "{out:?}");
         // Nothing is searched for again.
         assert!(!reader.asks_for_census(u64::MAX));
-        reader.tend(u64::MAX, &mut out);
+        reader.search_owners(u64::MAX, &mut out);
         assert_eq!((begun.load(Ordering::SeqCst), reader.remembered()), (1, 1));
     }
 }

@@ -29,13 +29,13 @@ impl Scope {
     }
 
     /// Whether the flow is selected.
-    pub(crate) fn chooses(&self, flow: &Flow) -> bool {
-        self.within.chooses(flow, |id, path| self.in_group(id, path))
+    pub(crate) fn matches(&self, flow: &Flow) -> bool {
+        self.within.matches(flow, |id, path| self.in_group(id, path))
     }
 
     /// Whether some owner would make it selected.
-    pub(crate) fn may_choose(&self, flow: &Flow) -> bool {
-        self.but_for_owner.chooses(flow, |id, path| self.in_group(id, path))
+    pub(crate) fn may_match(&self, flow: &Flow) -> bool {
+        self.but_for_owner.matches(flow, |id, path| self.in_group(id, path))
     }
 
     fn in_group(&self, id: u64, path: &str) -> bool {

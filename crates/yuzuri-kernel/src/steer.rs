@@ -8,7 +8,7 @@
 //! let mut steering = Steering::start(&SteerOptions::default())?;
 //! let mut flows = Vec::new();
 //! steering.observe(&mut flows)?;
-//! let own = flows.iter().filter(|flow| flow.standing.is_ours());
+//! let own = flows.iter().filter(|flow| flow.control_state.is_ours());
 //! let bounded = Steered { bound: Bound { lower: 0, upper: 40 }, ..Steered::default() };
 //! let bounds: Vec<_> = own.map(|flow| (flow.id, bounded)).collect();
 //! steering.steer_all(&bounds, Duration::from_millis(1500))?;
@@ -24,7 +24,7 @@ mod cgroup;
 mod flow;
 mod scope;
 
-pub use flow::{FlowState, Name, Standing};
+pub use flow::{ControlState, FlowState, Name};
 pub use scope::{Prefix, Scope};
 
 use crate::control::{Bound, Control, ControlError, CubicParams, Steered};
@@ -63,13 +63,13 @@ pub struct SteerOptions {
     pub initial_window: Option<u32>,
     /// Whether flows are migrated to our control from the start; see [`Steering::take`].
     pub takes: bool,
-    /// Flows that an earlier steering migrated and migrated back ([`Left::migrated_back`]). To the
-    /// kernel, their programs chose their control, and there is no other way to distinguish them.
-    /// At most [`SteerOptions::MAX_MIGRATED_BEFORE`]; entries of closed flows are harmless.
+    /// Flows that an earlier steering migrated and migrated back ([`LeaveResult::migrated_back`]).
+    /// To the kernel, their programs chose their control, and there is no other way to distinguish
+    /// them. At most [`SteerOptions::MAX_MIGRATED_BEFORE`]; entries of closed flows are harmless.
     pub migrated_before: Vec<FlowId>,
     /// Capacity of the table of bounds, flows. `None`: as many as this machine may need, at least
     /// 65,536.
-    pub bounds_room: Option<u32>,
+    pub bounds_capacity: Option<u32>,
     /// A flow rests after this many walks without activity (nothing written or in flight): walks no
     /// longer report it until something happens. 0: each walk reports every flow. See
     /// [`Steering::resting`].
@@ -92,7 +92,7 @@ impl Default for SteerOptions {
             initial_window: None,
             takes: true,
             migrated_before: Vec::new(),
-            bounds_room: None,
+            bounds_capacity: None,
             rests_after: 0,
         }
     }
@@ -109,7 +109,7 @@ pub enum NewFlows {
 
 /// What happened to the flows at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct LeaveResult {
     /// They have their previous control again.
     pub migrated_back: Vec<FlowId>,
     /// The kernel refused, with an errno: they continue as plain CUBIC.
@@ -176,7 +176,7 @@ impl Steering {
             File::open("/proc/thread-self/ns/net").map_err(steering("opening the network namespace"))?;
         let netns_number = netns.metadata().map_err(steering("reading the network namespace"))?.ino() as u32;
         let cookie = netns_cookie();
-        let control = Control::register_with_room(&options.cubic, options.bounds_room)?;
+        let control = Control::register_with_capacity(&options.cubic, options.bounds_capacity)?;
         // As in Monitor::start.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = with_log("opening the BPF object", || SteerSkelBuilder::default().open(object))?;
@@ -290,7 +290,8 @@ impl Steering {
 
     /// Whether a flow under our control has begun to send, or one was opened, since the last call.
     fn take_signs(&mut self) -> bool {
-        let opened = self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| take_sign(&mut state.opened));
+        let opened =
+            self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| take_signal(&mut state.opened));
         // Read both signals, always.
         self.control.take_began() | opened
     }
@@ -373,11 +374,11 @@ impl Steering {
     ///
     /// # Errors
     /// The kernel's error; the control is gone nevertheless.
-    pub fn leave(mut self) -> Result<Left, ControlError> {
+    pub fn leave(mut self) -> Result<LeaveResult, ControlError> {
         self.give_back()
     }
 
-    fn give_back(&mut self) -> Result<Left, ControlError> {
+    fn give_back(&mut self) -> Result<LeaveResult, ControlError> {
         /// A program running on another CPU while it is detached may migrate one more.
         const WALKS: u32 = 5;
         self.is_over = true;
@@ -386,7 +387,7 @@ impl Steering {
             let _ = link.detach();
         }
         self.set_mode(GIVE_BACK);
-        let mut left = Left::default();
+        let mut left = LeaveResult::default();
         for _ in 0..WALKS {
             self.read()?;
             let records = self.buffer.as_chunks::<RECORD>().0;
@@ -394,8 +395,8 @@ impl Steering {
                 break;
             }
             for flow in records.iter().map(FlowState::of) {
-                match flow.standing {
-                    Standing::Refused { errno } => left.stay.push((flow.id, errno)),
+                match flow.control_state {
+                    ControlState::Refused { errno } => left.stay.push((flow.id, errno)),
                     _ => left.migrated_back.push(flow.id),
                 }
             }
@@ -438,7 +439,7 @@ impl Drop for Steering {
 }
 
 /// Resets a signal that our programs in the kernel set to 1; returns whether it was set.
-pub(crate) fn take_sign(sign: &mut u32) -> bool {
+pub(crate) fn take_signal(sign: &mut u32) -> bool {
     // SAFETY: aligned, in a mapping that lives as long as the reference, and accessed only as a
     // whole.
     unsafe { AtomicU32::from_ptr(sign) }.swap(0, Ordering::SeqCst) != 0

@@ -9,7 +9,7 @@ use common::{Outcome, Pair, Watched, exactly};
 use std::time::Duration;
 use steered::{options, pair, send_at_upper_bound, start, state_of};
 use yuzuri_kernel::control::{Bound, Steered};
-use yuzuri_kernel::steer::{Standing, Steering};
+use yuzuri_kernel::steer::{ControlState, Steering};
 use yuzuri_testnet::{Net, Packet, Relay, Side, Verdict};
 use yuzuri_trace::{CaState, Density, Event, FlowId, Kind};
 
@@ -57,7 +57,7 @@ impl Flow {
         let pair = pair(&net, Side::A, relay.v4(Side::B));
         pair.send(200_000);
         let state = state_of(&mut steering, &pair);
-        assert!(matches!(state.standing, Standing::Migrated { .. }), "{state:?}");
+        assert!(matches!(state.control_state, ControlState::Migrated { .. }), "{state:?}");
         Some(Flow { pair, id: state.id, steering, watched, relay, _net: net })
     }
 
@@ -212,7 +212,7 @@ fn many_flows_are_bounded_in_one_call() {
     flow.steering.steer_all(&bounds, LONG).unwrap();
     send_at_upper_bound(&mut flow.steering, &flow.pair, 7);
     // Expired entries are removed from the map: otherwise the last call would exceed its capacity.
-    for _ in 0..=flow.steering.control().room() / bounds.len() {
+    for _ in 0..=flow.steering.control().capacity() / bounds.len() {
         bounds.iter_mut().for_each(|(id, _)| id.0 = id.0.wrapping_sub(4000));
         assert_eq!(flow.steering.steer_all(&bounds, Duration::ZERO).unwrap(), bounds.len());
     }

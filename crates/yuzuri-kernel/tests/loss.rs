@@ -6,7 +6,7 @@ mod common;
 use common::{Pair, Watched};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use yuzuri_kernel::{Monitor, Options, Room, Watch};
+use yuzuri_kernel::{Monitor, Options, TableSizes, Watch};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Density, Item, Kind, LossReason, Reason};
 
@@ -167,8 +167,8 @@ fn a_stack_without_room_is_counted_and_its_record_remains() {
     let filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();
     let options = Options { filter, density: Density::EveryAck, ring_bytes: None };
     // There is more than one code path on which a segment is lost.
-    let room = Room { owners: 100, stacks: 1 };
-    let monitor = Monitor::start_with_room(&options, &room).unwrap_or_else(|error| panic!("{error}"));
+    let room = TableSizes { owners: 100, stacks: 1 };
+    let monitor = Monitor::start_with_tables(&options, &room).unwrap_or_else(|error| panic!("{error}"));
     let mut watched = Watched { monitor: Box::new(monitor), items: Vec::new() };
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     pair.send(1_500_000);

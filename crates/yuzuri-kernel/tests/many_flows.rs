@@ -195,8 +195,8 @@ fn what_a_full_table_of_owners_rejects_is_counted_and_comes_later() {
     let Some(mut load) = Load::start(TEST, &net, FLOWS) else { return };
     let options =
         Options { filter: filter(&net).parse().unwrap(), density: Density::EveryAck, ring_bytes: None };
-    let room = yuzuri_kernel::Room { owners: ROOM, stacks: 2048 };
-    let monitor = Monitor::start_with_room(&options, &room).unwrap_or_else(|error| panic!("{error}"));
+    let room = yuzuri_kernel::TableSizes { owners: ROOM, stacks: 2048 };
+    let monitor = Monitor::start_with_tables(&options, &room).unwrap_or_else(|error| panic!("{error}"));
     let mut watched = Watched { monitor: Box::new(monitor), items: Vec::new() };
     until(&mut watched, "silent flows", FLOWS, shown);
     // Nobody reads meanwhile: there is room for a tenth of them.

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::process::Command;
 use steered::{control_of, name, pair, pair_with, send_at_upper_bound, start, state_of};
 use yuzuri_kernel::control::{Bound, ControlError, CubicParams, available};
-use yuzuri_kernel::steer::{FlowState, NewFlows, Prefix, Scope, Standing, SteerOptions, Steering};
+use yuzuri_kernel::steer::{ControlState, FlowState, NewFlows, Prefix, Scope, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::FlowId;
 
@@ -78,7 +78,10 @@ fn migrated_and_migrated_back(test: &str, default: &str, v6: bool) {
         return;
     };
     let flow = state_of(&mut steering, &pair);
-    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == default), "{flow:?}");
+    assert!(
+        matches!(flow.control_state, ControlState::Migrated { former } if former.as_str() == default),
+        "{flow:?}"
+    );
     assert_eq!(flow.control.as_str(), cubic.name);
     assert_eq!(control_of(&pair.near), cubic.name);
     assert_eq!((flow.cwnd, flow.ssthresh), (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh));
@@ -89,7 +92,10 @@ fn migrated_and_migrated_back(test: &str, default: &str, v6: bool) {
 
     pair.send(1_500_000);
     let flow = state_of(&mut steering, &pair);
-    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == default), "{flow:?}");
+    assert!(
+        matches!(flow.control_state, ControlState::Migrated { former } if former.as_str() == default),
+        "{flow:?}"
+    );
     assert_eq!(differences(&flow, &pair), Vec::<String>::new());
     assert!(flow.lost > 0 && flow.total_retrans > 0, "{flow:?}");
 
@@ -110,13 +116,13 @@ fn migrated_and_migrated_back(test: &str, default: &str, v6: bool) {
     let cubic = CubicParams { name: name("n"), ..CubicParams::default() };
     let again = SteerOptions { cubic: cubic.clone(), ..SteerOptions::default() };
     let Some(mut steering) = start(test, &net, again.clone()) else { return };
-    assert_eq!(state_of(&mut steering, &pair).standing, Standing::Chosen);
+    assert_eq!(state_of(&mut steering, &pair).control_state, ControlState::Chosen);
     drop(steering);
     let Some(mut steering) = start(test, &net, SteerOptions { migrated_before: vec![flow.id], ..again })
     else {
         return;
     };
-    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Migrated { .. }));
+    assert!(matches!(state_of(&mut steering, &pair).control_state, ControlState::Migrated { .. }));
     drop(steering);
     assert_eq!(control_of(&pair.near), default);
 }
@@ -149,7 +155,7 @@ fn there_is_room_for_all_flows_that_were_migrated_before() {
     let mut migrated_before: Vec<FlowId> = (1..most).map(|n| FlowId(u64::MAX - n)).chain([id]).collect();
     let options = SteerOptions { migrated_before: migrated_before.clone(), ..steered::options("f") };
     let mut steering = start(TEST, &net, options).unwrap();
-    assert!(matches!(state_of(&mut steering, &early).standing, Standing::Migrated { .. }));
+    assert!(matches!(state_of(&mut steering, &early).control_state, ControlState::Migrated { .. }));
     drop(steering);
     migrated_before.push(FlowId(u64::MAX));
     let options = SteerOptions { migrated_before, ..steered::options("f") };
@@ -169,7 +175,7 @@ fn a_flow_whose_program_chose_is_left_alone() {
         late.send(10_000);
         for pair in [early, late] {
             let flow = state_of(&mut steering, &pair);
-            assert_eq!(flow.standing, Standing::Chosen);
+            assert_eq!(flow.control_state, ControlState::Chosen);
             assert_eq!(flow.control.as_str(), choice);
             assert_eq!(control_of(&pair.near), choice);
         }
@@ -180,7 +186,9 @@ fn a_flow_whose_program_chose_is_left_alone() {
 #[test]
 fn a_flow_whose_route_chose_is_left_alone() {
     const TEST: &str = "a_flow_whose_route_chose_is_left_alone";
-    for (words, standing) in [("congctl lock cubic", Standing::Locked), ("congctl cubic", Standing::Other)] {
+    for (words, control_state) in
+        [("congctl lock cubic", ControlState::Locked), ("congctl cubic", ControlState::Other)]
+    {
         let Some(net) = lossy(TEST, "reno") else { return };
         let route = format!("route change 10.77.0.0/24 dev va proto kernel scope link src 10.77.0.1 {words}");
         let output =
@@ -191,7 +199,7 @@ fn a_flow_whose_route_chose_is_left_alone() {
         let late = pair(&net, Side::A, net.v4(Side::B));
         for pair in [early, late] {
             pair.send(10_000);
-            assert_eq!(state_of(&mut steering, &pair).standing, standing, "{words}");
+            assert_eq!(state_of(&mut steering, &pair).control_state, control_state, "{words}");
             assert_eq!(control_of(&pair.near), "cubic");
         }
     }
@@ -219,7 +227,7 @@ fn a_new_flow_is_ours_at_once() {
         let mut flows = Vec::new();
         steering.observe(&mut flows).unwrap();
         assert!(
-            matches!(flows[0].standing, Standing::Migrated { former } if former.as_str() == "reno"),
+            matches!(flows[0].control_state, ControlState::Migrated { former } if former.as_str() == "reno"),
             "{flows:?}"
         );
     }
@@ -227,9 +235,9 @@ fn a_new_flow_is_ours_at_once() {
     steering.take(false);
     let free = pair(&net, Side::A, net.v4(Side::B));
     assert_eq!(control_of(&free.near), "reno");
-    assert_eq!(state_of(&mut steering, &free).standing, Standing::Free);
+    assert_eq!(state_of(&mut steering, &free).control_state, ControlState::Free);
     steering.take(true);
-    assert!(matches!(state_of(&mut steering, &free).standing, Standing::Migrated { .. }));
+    assert!(matches!(state_of(&mut steering, &free).control_state, ControlState::Migrated { .. }));
 }
 
 #[test]
@@ -245,7 +253,7 @@ fn without_a_control_group_new_flows_are_taken_by_the_walk() {
     );
     let pair = pair(&net, Side::A, net.v4(Side::B));
     assert_eq!(control_of(&pair.near), "reno");
-    assert!(matches!(state_of(&mut steering, &pair).standing, Standing::Migrated { .. }));
+    assert!(matches!(state_of(&mut steering, &pair).control_state, ControlState::Migrated { .. }));
 }
 
 #[test]
@@ -261,9 +269,15 @@ fn two_instances_of_one_name_are_refused_and_two_of_two_names_do_not_meet() {
     let Some(mut second) = start(TEST, &other, steered::options("2")) else { return };
     let (in_one, in_other) = (pair(&one, Side::A, one.v4(Side::B)), pair(&other, Side::A, other.v4(Side::B)));
     let flow = state_of(&mut first, &in_one);
-    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "reno"), "{flow:?}");
+    assert!(
+        matches!(flow.control_state, ControlState::Migrated { former } if former.as_str() == "reno"),
+        "{flow:?}"
+    );
     let flow = state_of(&mut second, &in_other);
-    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "reno"), "{flow:?}");
+    assert!(
+        matches!(flow.control_state, ControlState::Migrated { former } if former.as_str() == "reno"),
+        "{flow:?}"
+    );
     assert_eq!(control_of(&in_one.near), first.control().cubic().name);
     assert_eq!(control_of(&in_other.near), second.control().cubic().name);
     drop(first);
@@ -318,7 +332,10 @@ fn a_bbr_flow_is_migrated_and_migrated_back() {
     let before = tcp_info::read(&pair.near);
     let Some(mut steering) = start(TEST, &net, steered::options("b")) else { return };
     let flow = state_of(&mut steering, &pair);
-    assert!(matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "bbr"), "{flow:?}");
+    assert!(
+        matches!(flow.control_state, ControlState::Migrated { former } if former.as_str() == "bbr"),
+        "{flow:?}"
+    );
     assert_eq!((flow.cwnd, flow.ssthresh), (before.tcpi_snd_cwnd, before.tcpi_snd_ssthresh));
     assert!(flow.paced, "{flow:?}");
     steering.bound(flow.id, Bound { lower: 0, upper: 8 }, std::time::Duration::from_secs(60)).unwrap();

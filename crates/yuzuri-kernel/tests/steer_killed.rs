@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use steered::{control_of, name, pair, start, state_of};
 use yuzuri_kernel::control::{Bound, CubicParams, Steered, available};
-use yuzuri_kernel::steer::{Standing, SteerOptions, Steering};
+use yuzuri_kernel::steer::{ControlState, SteerOptions, Steering};
 use yuzuri_testnet::{Net, Side, eventually};
 
 /// How often it is killed; `YUZURI_KILL_ROUNDS` sets another number.
@@ -52,7 +52,7 @@ fn hold_a_steering() {
     let mut flows = Vec::new();
     loop {
         steering.observe(&mut flows).unwrap();
-        let ours = flows.iter().filter(|flow| flow.standing.is_ours());
+        let ours = flows.iter().filter(|flow| flow.control_state.is_ours());
         let bounded = Steered { bound: Bound { lower: 0, upper: UPPER }, ..Steered::default() };
         let bounds: Vec<_> = ours.map(|flow| (flow.id, bounded)).collect();
         steering.steer_all(&bounds, LASTS).unwrap();
@@ -172,7 +172,7 @@ fn outlives(test: &str, rounds: u32, offset_s: Option<i64>) {
         let mut steering = start(test, &net, options.clone()).unwrap();
         let flow = state_of(&mut steering, &pair);
         assert!(
-            matches!(flow.standing, Standing::Migrated { former } if former.as_str() == "reno"),
+            matches!(flow.control_state, ControlState::Migrated { former } if former.as_str() == "reno"),
             "{flow:?}"
         );
         assert_eq!(steering.leave().unwrap().migrated_back, [flow.id]);

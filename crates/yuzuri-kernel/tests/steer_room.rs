@@ -37,7 +37,7 @@ fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
     let Some(net) = Net::or_skip(TEST) else { return };
     net.shape(Side::A, 50, 100_000).unwrap();
     let pairs: Vec<Pair> = (0..4).map(|_| pair(&net, Side::A, net.v4(Side::B))).collect();
-    let options = SteerOptions { bounds_room: Some(2), ..steered::options("r") };
+    let options = SteerOptions { bounds_capacity: Some(2), ..steered::options("r") };
     let Some(mut steering) = start(TEST, &net, options) else { return };
     let ids: Vec<FlowId> = pairs.iter().map(|pair| state_of(&mut steering, pair).id).collect();
     let bounds =
@@ -70,7 +70,7 @@ fn there_is_room_for_the_bounds_of_20000_flows_and_the_rest_is_counted() {
     let Some(net) = Net::or_skip(TEST) else { return };
     let Some(mut steering) = start(TEST, &net, steered::options("n")) else { return };
     assert_eq!(steering.steer_all(&bounds(20_000), LASTS).unwrap(), 20_000);
-    let room = steering.control().room();
+    let room = steering.control().capacity();
     assert!(room >= 65_536, "{room}");
     assert_eq!(steering.steer_all(&bounds(room + 5_000), LASTS).unwrap(), room);
     steering.leave().unwrap();
@@ -82,7 +82,7 @@ fn a_full_table_of_bounds_is_no_error_however_often_and_has_room_again() {
     const ROOM: usize = 1000;
     const LASTS: Duration = Duration::from_millis(1500);
     let Some(net) = Net::or_skip(TEST) else { return };
-    let options = SteerOptions { bounds_room: Some(ROOM as u32), ..steered::options("o") };
+    let options = SteerOptions { bounds_capacity: Some(ROOM as u32), ..steered::options("o") };
     let Some(mut steering) = start(TEST, &net, options) else { return };
     for _ in 0..20 {
         assert_eq!(steering.steer_all(&bounds(3 * ROOM), LASTS).unwrap(), ROOM);

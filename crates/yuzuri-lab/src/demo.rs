@@ -4,7 +4,7 @@
 use crate::LabError;
 use crate::driver::Lateness;
 use crate::net::Tap;
-use crate::run::{self, Clock, FlowFigures, Performed, Statuses, Task, Weighted};
+use crate::run::{self, Clock, FlowFigures, RunOutcome, Statuses, Task, Weighted};
 use nix::sched::{CloneFlags, unshare};
 use std::fmt;
 use std::path::Path;
@@ -31,14 +31,14 @@ const MIN_EVALUATED_S: f64 = 0.5;
 #[derive(Debug)]
 pub struct Comparison {
     names: Vec<String>,
-    plain: Half,
+    plain: DemoPhase,
     /// `None` if the run was stopped before the second half.
-    sharing: Option<Half>,
+    sharing: Option<DemoPhase>,
     notes: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Half {
+struct DemoPhase {
     seconds: [f64; 2],
     all: Figures,
     terminals: Vec<Figures>,
@@ -120,13 +120,13 @@ pub fn run(
     let starts_s = by_terminals.or(scenario.gate.as_ref().map(|gate| gate.starts_s));
     let half_s = starts_s.unwrap_or(scenario.duration_s);
     let settling_s = (SETTLING_FRACTION * half_s).min(MAX_SETTLING_S);
-    let half = |from_s: f64, to_s: f64| {
+    let phase = |from_s: f64, to_s: f64| {
         let seconds = [from_s + settling_s, to_s];
         let long_enough = seconds[1] - seconds[0] >= MIN_EVALUATED_S;
-        long_enough.then(|| Half::of(scenario, &done, seconds)).transpose()
+        long_enough.then(|| DemoPhase::of(scenario, &done, seconds)).transpose()
     };
-    let plain = half(0.0, done.end_s.min(half_s))?.ok_or(LabError::Stopped)?;
-    let sharing = half(half_s, done.end_s)?;
+    let plain = phase(0.0, done.end_s.min(half_s))?.ok_or(LabError::Stopped)?;
+    let sharing = phase(half_s, done.end_s)?;
     let mut notes = done.shared.notes.clone();
     if let Some(why) = done.report.lateness.invalid_because(Lateness::IN_REAL_TIME) {
         notes.push(format!("this machine did not keep up, so the figures are not valid: {why}"));
@@ -134,15 +134,15 @@ pub fn run(
     Ok(Comparison { names: scenario.terminals().map(|t| t.name()).collect(), plain, sharing, notes })
 }
 
-impl Half {
-    fn of(scenario: &Scenario, done: &Performed, seconds: [f64; 2]) -> Result<Half, LabError> {
+impl DemoPhase {
+    fn of(scenario: &Scenario, done: &RunOutcome, seconds: [f64; 2]) -> Result<DemoPhase, LabError> {
         let flows = done.figures(seconds)?;
         let span_s = seconds[1] - seconds[0];
         let terminals: Vec<Figures> = (0..scenario.terminals().count())
             .map(|number| Figures::of(flows.iter().filter(|flow| flow.terminal == number), span_s))
             .collect();
         let jain = jain(terminals.iter().map(|figures| figures.mbps));
-        Ok(Half { seconds, all: Figures::of(flows.iter(), span_s), terminals, jain })
+        Ok(DemoPhase { seconds, all: Figures::of(flows.iter(), span_s), terminals, jain })
     }
 }
 
@@ -172,24 +172,25 @@ impl fmt::Display for Comparison {
         const COLUMNS: &str = "   Mbit/s   RTT ms    retrans/s";
         const EMPTY: &str = "        -        -            -";
         let width = self.names.iter().map(String::len).chain(["Jain's index".len()]).max().unwrap_or(0);
-        let both_halves = |of: &dyn Fn(&Half) -> String| {
+        let both_phases = |of: &dyn Fn(&DemoPhase) -> String| {
             let sharing = self.sharing.as_ref().map_or(EMPTY.into(), of);
             format!("{} |{sharing}", of(&self.plain))
         };
-        let title = |half: &Half, name: &str| {
-            let text = format!("{name}, {:.0} to {:.0} s", half.seconds[0], half.seconds[1]);
+        let title = |phase: &DemoPhase, name: &str| {
+            let text = format!("{name}, {:.0} to {:.0} s", phase.seconds[0], phase.seconds[1]);
             format!("{text:>31}")
         };
-        let sharing = self.sharing.as_ref().map_or(String::new(), |half| title(half, "sharing"));
+        let sharing = self.sharing.as_ref().map_or(String::new(), |phase| title(phase, "sharing"));
         writeln!(f, "{:width$}{} |{sharing}", "", title(&self.plain, "plain"))?;
         writeln!(f, "{:width$}{COLUMNS} |{COLUMNS}", "")?;
         for (number, name) in self.names.iter().enumerate() {
-            writeln!(f, "{name:width$}{}", both_halves(&|half| half.terminals[number].cells()))?;
+            writeln!(f, "{name:width$}{}", both_phases(&|phase| phase.terminals[number].cells()))?;
         }
-        writeln!(f, "{:width$}{}", "all", both_halves(&|half| half.all.cells()))?;
-        let index =
-            |half: &Half| half.jain.map_or(format!("{:>31}", "-"), |jain| format!("{jain:>9.3}{:22}", ""));
-        writeln!(f, "{:width$}{}", "Jain's index", both_halves(&index).trim_end())?;
+        writeln!(f, "{:width$}{}", "all", both_phases(&|phase| phase.all.cells()))?;
+        let index = |phase: &DemoPhase| {
+            phase.jain.map_or(format!("{:>31}", "-"), |jain| format!("{jain:>9.3}{:22}", ""))
+        };
+        writeln!(f, "{:width$}{}", "Jain's index", both_phases(&index).trim_end())?;
         if self.sharing.is_none() {
             writeln!(f, "It was stopped before sharing took effect.")?;
         }

@@ -74,7 +74,7 @@ enum Command {
         /// Print by how many percent the figure is greater with WORD in a field's value than with
         /// OTHER, compared seed by seed (both see the same losses)
         #[arg(long, value_name = "WORD/OTHER")]
-        beside: Option<report::Beside>,
+        beside: Option<report::PointComparison>,
         /// Print the median over the seeds instead of the mean and its interval
         #[arg(long)]
         median: bool,
@@ -273,7 +273,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Table { folder, figure, across, beside, median } => {
-            let middle = if median { report::Middle::Median } else { report::Middle::Mean };
+            let middle = if median { report::Average::Median } else { report::Average::Mean };
             let summary = report::read(&folder)?;
             print!("{}", summary.table(&figure, across.as_deref(), beside.as_ref(), middle)?);
             Ok(ExitCode::SUCCESS)

@@ -15,7 +15,7 @@ const GROWS: f64 = 0.53;
 
 /// A window that stays constant.
 #[derive(Clone, Copy, Debug)]
-struct Flat {
+struct ConstantWindow {
     cwnd_segments: u32,
     since_us: u64,
     acked_bytes: u64,
@@ -25,7 +25,7 @@ struct Flat {
     grew: bool,
 }
 
-impl Flat {
+impl ConstantWindow {
     fn has_grown(&self, now: &Observation) -> bool {
         now.cwnd_segments > self.cwnd_segments.saturating_add(blur(now, self.cwnd_segments))
     }
@@ -39,7 +39,7 @@ fn blur(now: &Observation, cwnd_segments: u32) -> u32 {
 
 /// Whether there is a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bounded {
+pub(crate) enum BoundPresence {
     No,
     /// The window does not grow, but not for long enough to be sure.
     Perhaps,
@@ -54,7 +54,7 @@ fn may_be_bounded(seen: &Observation) -> bool {
 /// Follows a full window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bound {
-    flat: Option<Flat>,
+    flat: Option<ConstantWindow>,
     /// The bound found.
     segments: Option<u32>,
 }
@@ -73,7 +73,7 @@ impl Bound {
             self.flat = None;
             return;
         }
-        let new = Flat {
+        let new = ConstantWindow {
             cwnd_segments: now.cwnd_segments,
             since_us: now.time_us,
             acked_bytes: now.acked_bytes,
@@ -82,29 +82,29 @@ impl Bound {
         };
         let flat = self.flat.get_or_insert(new);
         if flat.has_grown(now) {
-            *flat = Flat { grew: true, ..new };
+            *flat = ConstantWindow { grew: true, ..new };
         } else if now.cwnd_segments < flat.cwnd_segments && now.cca == Some(CcaKind::Bounded) {
-            *flat = Flat { fell: true, ..new };
+            *flat = ConstantWindow { fell: true, ..new };
         }
-        if self.find(now) == Bounded::Yes {
+        if self.find(now) == BoundPresence::Yes {
             self.segments = Some(now.cwnd_segments);
         }
     }
 
-    fn find(&self, now: &Observation) -> Bounded {
-        let Some(flat) = self.flat.filter(|flat| !flat.has_grown(now)) else { return Bounded::No };
+    fn find(&self, now: &Observation) -> BoundPresence {
+        let Some(flat) = self.flat.filter(|flat| !flat.has_grown(now)) else { return BoundPresence::No };
         if flat.fell {
-            return Bounded::Yes;
+            return BoundPresence::Yes;
         }
-        let Some(srtt_us) = now.srtt_us.filter(|srtt| *srtt > 0) else { return Bounded::No };
+        let Some(srtt_us) = now.srtt_us.filter(|srtt| *srtt > 0) else { return BoundPresence::No };
         let acked_bytes = now.acked_bytes.saturating_sub(flat.acked_bytes);
         // In slow start each acknowledged segment adds one.
         let slow_start = now.ssthresh_segments.is_none_or(|ssthresh| now.cwnd_segments < ssthresh);
         if slow_start {
             return match acked_bytes {
-                bytes if bytes >= now.cwnd_bytes() => Bounded::Yes,
-                bytes if bytes > u64::from(now.mss_bytes) => Bounded::Perhaps,
-                _ => Bounded::No,
+                bytes if bytes >= now.cwnd_bytes() => BoundPresence::Yes,
+                bytes if bytes > u64::from(now.mss_bytes) => BoundPresence::Perhaps,
+                _ => BoundPresence::No,
             };
         }
         let flat_us = now.time_us.saturating_sub(flat.since_us);
@@ -114,11 +114,11 @@ impl Bound {
         let more = if now.cca.is_none() { 2.0 + f64::from(now.cwnd_segments) / 50.0 } else { 1.0 };
         let friendly = (f64::from(now.cwnd_segments) * REDUCED + more) / GROWS;
         if flat_us >= PLATEAU_US + u64::from(srtt_us) || round_trips >= friendly {
-            Bounded::Yes
+            BoundPresence::Yes
         } else if round_trips >= 1.0 / GROWS {
-            Bounded::Perhaps
+            BoundPresence::Perhaps
         } else {
-            Bounded::No
+            BoundPresence::No
         }
     }
 
@@ -134,15 +134,15 @@ impl Bound {
 
     /// Whether the window is at its bound: as reported by its control, or else because the window
     /// is constant.
-    pub(crate) fn holds(&self, seen: &Observation) -> Bounded {
+    pub(crate) fn holds(&self, seen: &Observation) -> BoundPresence {
         match seen.at_bound {
-            Some(true) => return Bounded::Yes,
-            Some(false) => return Bounded::No,
+            Some(true) => return BoundPresence::Yes,
+            Some(false) => return BoundPresence::No,
             None => {}
         }
         if !may_be_bounded(seen) {
-            return Bounded::No;
+            return BoundPresence::No;
         }
-        if self.segments == Some(seen.cwnd_segments) { Bounded::Yes } else { self.find(seen) }
+        if self.segments == Some(seen.cwnd_segments) { BoundPresence::Yes } else { self.find(seen) }
     }
 }

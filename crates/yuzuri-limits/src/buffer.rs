@@ -32,7 +32,7 @@ const REMEMBERED: u64 = 200;
 
 /// Follows the memory of the send queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct SendBuffer {
     was: PreviousState,
     since_us: u64,
     observations: u32,
@@ -44,9 +44,9 @@ pub(crate) struct Buffer {
     since_full: u64,
 }
 
-impl Default for Buffer {
+impl Default for SendBuffer {
     fn default() -> Self {
-        Buffer {
+        SendBuffer {
             was: PreviousState::Unseen,
             since_us: 0,
             observations: 0,
@@ -57,10 +57,10 @@ impl Default for Buffer {
     }
 }
 
-impl Buffer {
+impl SendBuffer {
     pub(crate) fn add(&mut self, now: &Observation) {
         let (Some(memory_bytes), Some(buffer_bytes)) = (now.send_memory_bytes, now.send_buffer_bytes) else {
-            *self = Buffer::default();
+            *self = SendBuffer::default();
             return;
         };
         self.since_full += 1;
@@ -86,7 +86,7 @@ impl Buffer {
             self.observations = self.observations.saturating_add(1);
             return;
         };
-        *self = Buffer { was: is, since_us: now.time_us, observations: 1, ..*self };
+        *self = SendBuffer { was: is, since_us: now.time_us, observations: 1, ..*self };
     }
 
     /// Whether the writer waits.

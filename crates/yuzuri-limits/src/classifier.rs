@@ -1,9 +1,9 @@
 //! Divides a sender's time into stretches, each with the one limit that held the sender.
 
-use crate::bound::{Bound, Bounded};
-use crate::buffer::{Buffer, wakes_writer_below};
-use crate::losses::{Held, Losses};
-use crate::pace::Pace;
+use crate::bound::{Bound, BoundPresence};
+use crate::buffer::{SendBuffer, wakes_writer_below};
+use crate::losses::{HeldByReduction, Losses};
+use crate::pace::PacingRate;
 use crate::reader::Reader;
 use crate::{Limit, Moment, Observation, Reduction};
 use yuzuri_cca::{CaState, CcaKind};
@@ -56,9 +56,9 @@ pub struct Classifier {
     /// The sender was observed from its beginning: the largest window seen is the largest ever.
     saw_begin: bool,
     largest_memory_bytes: u64,
-    pace: Pace,
+    pace: PacingRate,
     bound: Bound,
-    buffer: Buffer,
+    buffer: SendBuffer,
     reader: Reader,
     /// When the receiver's window last opened without an acknowledgement of data.
     opened_us: Option<u64>,
@@ -124,7 +124,8 @@ impl Classifier {
         if now.moment != Moment::Processing {
             let full = limit.is_congestion_window()
                 || matches!(limit, Limit::OwnDevice | Limit::Sharing)
-                || (limit == Limit::Unknown && (self.bound.holds(now) != Bounded::No || fills_cwnd(now)));
+                || (limit == Limit::Unknown
+                    && (self.bound.holds(now) != BoundPresence::No || fills_cwnd(now)));
             self.bound.add(&last, now, full);
         }
         let idle_us = idle_us(&last, now, limit);
@@ -251,16 +252,16 @@ impl Classifier {
         }
         let bounded = self.bound.holds(seen);
         match bounded {
-            Bounded::Yes if seen.at_bound == Some(true) || seen.cca == Some(CcaKind::Bounded) => {
+            BoundPresence::Yes if seen.at_bound == Some(true) || seen.cca == Some(CcaKind::Bounded) => {
                 return Limit::Sharing;
             }
-            Bounded::Perhaps if seen.cca == Some(CcaKind::Bounded) => return Limit::Unknown,
-            Bounded::Yes | Bounded::Perhaps | Bounded::No => {}
+            BoundPresence::Perhaps if seen.cca == Some(CcaKind::Bounded) => return Limit::Unknown,
+            BoundPresence::Yes | BoundPresence::Perhaps | BoundPresence::No => {}
         }
         let standing = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
         let queue = standing || seen.path_is_full == Some(true);
         let held = self.losses.hold(seen);
-        if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == Held::Yes) {
+        if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == HeldByReduction::Yes) {
             return Limit::OwnDevice;
         }
         if queue {
@@ -269,10 +270,10 @@ impl Classifier {
         }
         // An observer without the kernel's minimum RTT must know that the path has room.
         let sees_path = seen.cca.is_some() || seen.path_is_full.is_some();
-        if bounded == Bounded::Yes || !sees_path {
+        if bounded == BoundPresence::Yes || !sees_path {
             return Limit::Unknown;
         }
-        if self.losses.by() == Some(Reduction::Cwr) && held == Held::Yes {
+        if self.losses.by() == Some(Reduction::Cwr) && held == HeldByReduction::Yes {
             return Limit::Unknown;
         }
         if seen.cca == Some(CcaKind::Model) {
@@ -284,15 +285,15 @@ impl Classifier {
             return Limit::SlowStart;
         }
         match held {
-            Held::Yes => Limit::Loss,
-            Held::Perhaps => Limit::Unknown,
+            HeldByReduction::Yes => Limit::Loss,
+            HeldByReduction::Perhaps => Limit::Unknown,
             // An observer that does not know the algorithm must see the window grow.
             _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
-            Held::No => Limit::CongestionAvoidance,
+            HeldByReduction::No => Limit::CongestionAvoidance,
             // Packets do not show losses before the observation.
-            Held::Unseen if seen.losses_later == Some(true) && !self.saw_begin => Limit::Loss,
-            Held::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
-            Held::Unseen => before_any_reduction(seen),
+            HeldByReduction::Unseen if seen.losses_later == Some(true) && !self.saw_begin => Limit::Loss,
+            HeldByReduction::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
+            HeldByReduction::Unseen => before_any_reduction(seen),
         }
     }
 

@@ -8,7 +8,7 @@ const UNLIKELY: f64 = 0.01;
 
 /// Whether a reduction holds the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum HeldByReduction {
     Yes,
     No,
     /// Losses preceded the observation, at an unknown rate.
@@ -19,7 +19,7 @@ pub(crate) enum Held {
 
 /// For a flow observed from its middle: its losses before.
 #[derive(Clone, Copy, Debug)]
-struct Past {
+struct EarlierLosses {
     /// Losses at most: each retransmitted segment may be a loss of its own. At least one.
     at_most: u32,
     /// Bytes sent until then.
@@ -29,7 +29,7 @@ struct Past {
 /// The reductions observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
-    past: Option<Past>,
+    past: Option<EarlierLosses>,
     /// The cause of the last reduction.
     by: Option<Reduction>,
     /// The largest window that was reduced and has not grown back since, segments: a further loss
@@ -48,7 +48,7 @@ impl Losses {
         self.first_bytes = now.sent_bytes();
         self.latest_bytes = self.first_bytes;
         let at_most = now.retransmitted_segments;
-        self.past = (at_most > 0).then_some(Past { at_most, bytes: self.first_bytes });
+        self.past = (at_most > 0).then_some(EarlierLosses { at_most, bytes: self.first_bytes });
     }
 
     /// The cause of the last reduction.
@@ -111,14 +111,14 @@ impl Losses {
     }
 
     /// Whether a reduction holds the window.
-    pub(crate) fn hold(&self, seen: &Observation) -> Held {
+    pub(crate) fn hold(&self, seen: &Observation) -> HeldByReduction {
         let knows_of_none = self.count == 0 && self.past.is_none();
         let goes_on = if knows_of_none { Some(false) } else { self.go_on(seen) };
         match (goes_on, self.is_smaller(seen)) {
-            (Some(true), _) | (_, Some(true)) => Held::Yes,
-            (None, _) => Held::Perhaps,
-            (Some(false), Some(false)) => Held::No,
-            (Some(false), None) => Held::Unseen,
+            (Some(true), _) | (_, Some(true)) => HeldByReduction::Yes,
+            (None, _) => HeldByReduction::Perhaps,
+            (Some(false), Some(false)) => HeldByReduction::No,
+            (Some(false), None) => HeldByReduction::Unseen,
         }
     }
 }

@@ -23,7 +23,7 @@ struct Mark {
 
 /// Compares the recently sent data with the pacing rate.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct PacingRate {
     marks: [Option<Mark>; 2],
     paced: f64,
     known: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Pace {
     waited_us: Option<u64>,
 }
 
-impl Pace {
+impl PacingRate {
     fn span_us(&self) -> u64 {
         SPAN_US.max(SPAN_OBSERVATIONS * self.distance_us)
     }
@@ -42,7 +42,7 @@ impl Pace {
     pub(crate) fn add(&mut self, last: &Observation, now: &Observation) {
         let time_us = now.time_us.saturating_sub(last.time_us);
         let Some(rate_bps) = now.pacing_rate_bps else {
-            *self = Pace::default();
+            *self = PacingRate::default();
             return;
         };
         self.known = true;

@@ -41,11 +41,11 @@ struct Sample {
 
 /// This terminal's flows over time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Own {
+pub(crate) struct OwnFlows {
     flows: BTreeMap<u64, FlowHistory>,
 }
 
-impl Own {
+impl OwnFlows {
     /// Processes the current flows; flows not among them are forgotten.
     pub(crate) fn observe(&mut self, now: Moment, flows: &[FlowSeen]) {
         for flow in flows {
@@ -156,7 +156,7 @@ mod tests {
                 window_bytes: 100_000,
                 ..FlowSeen::default()
             };
-            let (mut always, mut left_out) = (Own::default(), Own::default());
+            let (mut always, mut left_out) = (OwnFlows::default(), OwnFlows::default());
             let mut now = Moment::at(TICK);
             let mut moments = VecDeque::new();
             for tick in 0..30 + left_out_for {
@@ -182,7 +182,7 @@ mod tests {
                 flow.app_limited = tick % 3 == 1;
                 always.observe(now, &[flow]);
                 left_out.observe(now, &[flow]);
-                let of = |own: &Own| {
+                let of = |own: &OwnFlows| {
                     let known = own.of(7).unwrap();
                     (known.rate_bps, known.last_rate_bps, known.lost, known.elastic)
                 };

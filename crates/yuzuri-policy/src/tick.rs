@@ -96,17 +96,17 @@ impl Terminal {
 
     /// Applies another choice. A leader keeps its knowledge of the capacity if the objective is
     /// unchanged.
-    pub fn choose(&mut self, now: Moment, config: PolicyConfig) {
+    pub fn configure(&mut self, now: Moment, config: PolicyConfig) {
         if config.objective != self.policy.config().objective && self.capacity.is_some() {
             self.capacity = Some(self.begin_capacity(now, config.objective));
         }
-        self.policy.choose(config);
+        self.policy.configure(config);
     }
 
     /// Forgets the group: another one's capacity is unknown.
     pub fn forget_group(&mut self) {
         (self.capacity, self.last_summary) = (None, None);
-        self.policy.choose(self.policy.config());
+        self.policy.configure(self.policy.config());
     }
 
     /// One tick: observes the flows, reports them, aggregates all reports if this terminal leads,

@@ -54,7 +54,7 @@ pub fn analyse<'py>(
     // One thread per file: callers with many files analyse them in parallel.
     let options = Options { min_segments, rounds, threads: 1, ..Options::default() };
     let stop = stop.map_or_else(|| Arc::new(AtomicBool::new(false)), |stop| stop.flag.clone());
-    let ask = Ask { state: Mutex::new((Instant::now(), None)), stop: &stop };
+    let ask = SignalCheck { state: Mutex::new((Instant::now(), None)), stop: &stop };
     let outcome = py.detach(|| yuzuri_identify::analyse::analyse(&path, &options, &stop, &|_| ask.ask()));
     ask.answer()?;
     let report = match outcome {
@@ -89,13 +89,13 @@ fn is_missing(report: &FileReport) -> bool {
 
 /// Checks for a signal from the user while a file is read. Python handles signals only on its main
 /// thread.
-struct Ask<'a> {
+struct SignalCheck<'a> {
     /// Time of the last check, and its error.
     state: Mutex<(Instant, Option<PyErr>)>,
     stop: &'a AtomicBool,
 }
 
-impl Ask<'_> {
+impl SignalCheck<'_> {
     fn ask(&self) {
         let mut state = self.state.lock();
         if state.0.elapsed() < ASK_EVERY || state.1.is_some() {

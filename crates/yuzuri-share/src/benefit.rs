@@ -93,12 +93,12 @@ pub(crate) struct Ledger {
     since: Sum,
     /// The bounds set by the previous tick: they were in force during the interval of the next
     /// tick's figures.
-    in_force: InForce,
+    in_force: BoundedFraction,
 }
 
 /// The bounded fraction of the delivered data.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum InForce {
+enum BoundedFraction {
     #[default]
     Nothing,
     Little,
@@ -119,15 +119,15 @@ impl Ledger {
             *(if is_bounded { &mut bounded } else { &mut free }) += rate_bps.max(1.0);
         }
         let now = match () {
-            () if bounded == 0.0 => InForce::Nothing,
-            () if bounded < free => InForce::Little,
-            () => InForce::Most,
+            () if bounded == 0.0 => BoundedFraction::Nothing,
+            () if bounded < free => BoundedFraction::Little,
+            () => BoundedFraction::Most,
         };
         let in_force = std::mem::replace(&mut self.in_force, now);
         if sum.bits <= 0.0 {
             return;
         }
-        if in_force == InForce::Nothing {
+        if in_force == BoundedFraction::Nothing {
             self.without.push_back(sum);
             if self.without.len() > MAX_TICKS {
                 self.without.pop_front();
@@ -140,7 +140,7 @@ impl Ledger {
             self.since = Sum::default();
         }
         self.without.clear();
-        if in_force == InForce::Most {
+        if in_force == BoundedFraction::Most {
             self.since.add(sum);
         }
     }
@@ -162,7 +162,7 @@ mod tests {
     /// Ticks with these figures, all with bounds or all without: bounds are set by the previous
     /// tick.
     fn ticks_with(ledger: &mut Ledger, ticks: usize, rate_bps: f64, srtt_us: u32, bounded: bool) {
-        ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
+        ledger.in_force = if bounded { BoundedFraction::Most } else { BoundedFraction::Nothing };
         for _ in 0..ticks {
             ledger.add(TICK, [Point { rate_bps, srtt_us, bounded }].into_iter());
         }
@@ -200,7 +200,7 @@ mod tests {
         // Two flows: the one that carries more counts more.
         let mut ledger = Ledger::default();
         for bounded in [false, true] {
-            ledger.in_force = if bounded { InForce::Most } else { InForce::Nothing };
+            ledger.in_force = if bounded { BoundedFraction::Most } else { BoundedFraction::Nothing };
             for _ in 0..MIN_TICKS {
                 let points = [(3e6, 100_000), (1e6, 20_000)];
                 ledger.add(

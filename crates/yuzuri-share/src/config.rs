@@ -47,13 +47,14 @@ pub struct ShareConfig {
     /// What to do if the congestion control cannot be registered.
     pub without_kernel: WithoutKernel,
     /// File that records flows whose former congestion control was restored, so that the next
-    /// process can migrate them again ([`Places::migrated_file`](crate::Places::migrated_file)).
-    /// `None`: only control loops of this process share that record.
+    /// process can migrate them again
+    /// ([`DaemonFiles::migrated_file`](crate::Places::migrated_file)). `None`: only control loops
+    /// of this process share that record.
     pub migrated_file: Option<PathBuf>,
     /// Capacity of the kernel's table of bounds, in flows. `None`: as many as this machine may
     /// need, at least 65,536. If the table is full, the flows with the lowest rates stay plain
     /// CUBIC.
-    pub bounds_room: Option<u32>,
+    pub bounds_capacity: Option<u32>,
     /// Bound only these sockets of this process, by means that need no privilege, instead of
     /// bounding all flows through the congestion control.
     pub own: Option<OwnSockets>,
@@ -77,7 +78,7 @@ impl Default for ShareConfig {
             rendezvous: None,
             without_kernel: WithoutKernel::default(),
             migrated_file: None,
-            bounds_room: None,
+            bounds_capacity: None,
             own: None,
         }
     }

@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::config::{ShareConfig, WithoutKernel};
 use crate::discover::Discovery;
 use crate::enforcer::{Enforcer, WalkCoverage};
-use crate::event::{Event, Order};
+use crate::event::{Event, LoopCommand};
 use crate::flood::Flood;
 use crate::flows::Flows;
 use crate::keys::{KeyChain, Secrets};
@@ -60,8 +60,8 @@ pub struct ControlLoop {
     waits: Vec<String>,
     leaders: Vec<(String, Option<NodeId>)>,
     status_cell: StatusCell,
-    orders: Receiver<Order>,
-    order: Sender<Order>,
+    orders: Receiver<LoopCommand>,
+    order: Sender<LoopCommand>,
     report: Box<dyn FnMut(&Event) + Send>,
 }
 
@@ -102,7 +102,7 @@ impl ControlLoop {
         let migrated = MigratedFlows::new(config.migrated_file.clone());
         let taken = match &config.own {
             Some(sockets) => Ok(Enforcer::of_own(sockets.clone())),
-            None => Enforcer::take(&config.control_name, migrated, config.bounds_room),
+            None => Enforcer::take(&config.control_name, migrated, config.bounds_capacity),
         };
         let enforcer = match taken {
             Ok(enforcer) => enforcer,
@@ -154,7 +154,7 @@ impl ControlLoop {
     }
 
     /// The channel for orders from any thread. The loop executes an order within 500 ms.
-    pub fn orders(&self) -> Sender<Order> {
+    pub fn orders(&self) -> Sender<LoopCommand> {
         self.order.clone()
     }
 
@@ -188,8 +188,8 @@ impl ControlLoop {
         }
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Policy(policy) => self.choose(policy),
-                Order::Reload(config) => self.reload(*config),
+                LoopCommand::Policy(policy) => self.configure(policy),
+                LoopCommand::Reload(config) => self.reload(*config),
             }
         }
         let refused = self.links.iter_mut().map(|link| link.receive(now, &mut self.batch)).sum();
@@ -253,7 +253,7 @@ impl ControlLoop {
             link.tick(now);
         }
         let decisions = self.links.iter().flat_map(|link| {
-            let ours = link.states.iter().map(|state| state.standing.is_ours());
+            let ours = link.states.iter().map(|state| state.control_state.is_ours());
             link.decisions.iter().zip(ours).filter(|(_, ours)| *ours).map(|(decision, _)| decision)
         });
         let had_room = self.enforcer.without_room().is_empty();
@@ -361,13 +361,13 @@ impl ControlLoop {
 
     /// Changes the policy from the next tick on. The flows, the group and the state of both are
     /// kept.
-    pub fn choose(&mut self, policy: PolicyConfig) {
+    pub fn configure(&mut self, policy: PolicyConfig) {
         if policy == self.config.policy {
             return;
         }
         let now = clock::now();
         self.config.policy = policy;
-        self.links.iter_mut().for_each(|link| link.terminal.choose(now, policy));
+        self.links.iter_mut().for_each(|link| link.terminal.configure(now, policy));
         (self.report)(&Event::Policy(policy));
         self.publish(now);
     }
@@ -405,7 +405,7 @@ impl ControlLoop {
         self.config.interfaces = config.interfaces;
         self.config.rendezvous = config.rendezvous;
         self.config.group = config.group;
-        self.choose(config.policy);
+        self.configure(config.policy);
         self.refresh_interfaces(now);
         self.note_reload(None);
         self.publish(now);

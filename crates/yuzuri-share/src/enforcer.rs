@@ -62,7 +62,7 @@ impl Enforcer {
     pub(crate) fn take(
         control_name: &str,
         migrated: MigratedFlows,
-        bounds_room: Option<u32>,
+        bounds_capacity: Option<u32>,
     ) -> Result<Enforcer, ControlError> {
         let cubic = CubicParams { name: control_name.into(), ..CubicParams::default() };
         // Migrate nothing until the interfaces are known.
@@ -70,7 +70,7 @@ impl Enforcer {
             cubic,
             takes: false,
             migrated_before: migrated.before(),
-            bounds_room,
+            bounds_capacity,
             rests_after: RESTS_AFTER,
             ..SteerOptions::default()
         };
@@ -122,7 +122,7 @@ impl Enforcer {
             format!(
                 "the kernel's table can bound {} flows: the {without} with the lowest rates remain plain \
                  CUBIC; a restart makes a table large enough for the sockets that are open then",
-                steering.control().room()
+                steering.control().capacity()
             )
         })
     }
@@ -196,7 +196,7 @@ impl Enforcer {
         }
         let result = match backend {
             Backend::Kernel(steering) => {
-                if steered_flows.len() > steering.control().room() {
+                if steered_flows.len() > steering.control().capacity() {
                     steered_flows
                         .sort_by(|(one, _), (other, _)| rate_bps(other.0).total_cmp(&rate_bps(one.0)));
                 }

@@ -99,7 +99,7 @@ impl fmt::Display for Event {
 
 /// An order to a running control loop.
 #[derive(Debug, Clone)]
-pub enum Order {
+pub enum LoopCommand {
     /// Changes the policy.
     Policy(PolicyConfig),
     /// Applies the policy, the interfaces and the keys of new settings. Any other change needs a

@@ -50,7 +50,7 @@ pub(crate) struct RestingAt {
 impl RestingAt {
     fn change(&mut self, state: &FlowState, by: i32) {
         self.all = self.all.saturating_add_signed(by);
-        if state.standing.is_ours() {
+        if state.control_state.is_ours() {
             self.ours = self.ours.saturating_add_signed(by);
         }
     }

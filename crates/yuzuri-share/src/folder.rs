@@ -138,7 +138,7 @@ impl Folder {
 }
 
 /// Sets the mode of our socket to 0660, whatever the umask was when the socket was bound.
-pub(crate) fn let_group_in(socket: &Path) -> Result<()> {
+pub(crate) fn set_group_mode(socket: &Path) -> Result<()> {
     // Open the socket itself rather than the target of a link, and change the mode through this
     // descriptor.
     let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(socket)?;
@@ -249,11 +249,11 @@ mod tests {
         std::fs::write(&victim, "").unwrap();
         std::fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
         symlink(&victim, &socket).unwrap();
-        assert!(let_group_in(&socket).is_err() && let_group_in(&victim).is_err());
+        assert!(set_group_mode(&socket).is_err() && set_group_mode(&victim).is_err());
         assert_eq!(mode(&victim), 0o600);
         std::fs::remove_file(&socket).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        let_group_in(&socket).unwrap();
+        set_group_mode(&socket).unwrap();
         assert_eq!(mode(&socket), 0o660);
     }
 }

@@ -28,6 +28,7 @@ mod clock;
 mod config;
 mod control_loop;
 mod control_socket;
+mod daemon_files;
 mod discover;
 mod enforcer;
 mod error;
@@ -44,7 +45,6 @@ mod migrated;
 mod netlink;
 mod netns;
 mod own;
-mod place;
 mod privilege;
 mod relay;
 mod show;
@@ -59,28 +59,28 @@ pub use ap::fuzz_hostapd;
 pub use ap::{
     AirStatus, ApConfig, ApFile, ApGroup, ApGroupStatus, ApLoop, ApStatus, BottleneckStatus, Candidate,
     Channel, Controller, DeviceStatus, Devices, Figures, MembersFile, MembershipState, ParseRadioError,
-    ParseStationError, Place, Plan, Request, Rules, SegmentCounts, StationId, StationRule, StationStatus,
-    Steering, SteeringStatus, UploadStatus, ap_metrics, examine_gate, gate_options, read_ap_file,
-    read_ap_status,
+    ParseStationError, Plan, Request, Rules, SegmentCounts, StationId, StationLocation, StationRule,
+    StationStatus, Steering, SteeringStatus, UploadStatus, ap_metrics, examine_gate, gate_options,
+    read_ap_file, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};
 pub use benefit::{Benefit, Measured};
 pub use config::{InterfaceConfig, KeySource, RadioConfig, ShareConfig, WithoutKernel};
 pub use control_loop::{ControlLoop, MAX_ROWS};
 pub use control_socket::{Answer, ControlSocket, ControlSocketOptions, Question, ask};
+pub use daemon_files::{
+    DaemonFiles, InstanceLock, default_control_name, new_key_file, new_node, store_node, store_notice,
+    stored_node, stored_notice,
+};
 pub use discover::GroupFrom;
 pub use error::ShareError;
-pub use event::{Event, Order};
+pub use event::{Event, LoopCommand};
 pub use file::{ConfigFile, read_config};
 pub use flows::destination;
 #[cfg(any(fuzzing, debug_assertions))]
 #[doc(hidden)]
 pub use fuzz::fuzz_kernel_answers;
 pub use own::OwnSockets;
-pub use place::{
-    InstanceLock, Places, default_control_name, new_key_file, new_node, store_node, store_notice,
-    stored_node, stored_notice,
-};
 pub use privilege::{drop_privileges, give_back_memory};
 pub use relay::Relay;
 pub use show::{metrics, table};

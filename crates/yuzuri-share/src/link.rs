@@ -7,7 +7,7 @@ use crate::clock;
 use crate::config::{InterfaceConfig, ShareConfig};
 use crate::discover::{GroupFrom, Interface};
 use crate::flows::Flows;
-use crate::sockets::{Sockets, some_by_v4};
+use crate::sockets::{Sockets, any_by_ipv4};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -152,7 +152,7 @@ impl Link {
             srtt_us: state.srtt_us,
             bounded: steers
                 && decision.bound != Bound::NONE
-                && state.standing.is_ours()
+                && state.control_state.is_ours()
                 && !without_room.contains(&state.id),
         });
         self.ledger.add(elapsed, points);
@@ -168,7 +168,7 @@ impl Link {
         }
         let by_v6 = self.interface.has_link_local_v6();
         for outgoing in out.drain(..) {
-            if let Err(error) = self.sockets.send(&outgoing, by_v6, || some_by_v4(member, now)) {
+            if let Err(error) = self.sockets.send(&outgoing, by_v6, || any_by_ipv4(member, now)) {
                 self.send_errors += 1;
                 self.last_send_error = Some(error.to_string());
             }

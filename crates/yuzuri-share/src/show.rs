@@ -194,7 +194,7 @@ fn write_flow(out: &mut String, flow: &FlowStatus) -> std::fmt::Result {
         write!(out, ", not reduced")?;
     }
     if !flow.obeys {
-        write!(out, ", {}: {}", flow.control, flow.standing)?;
+        write!(out, ", {}: {}", flow.control, flow.control_state)?;
     }
     writeln!(out)
 }

@@ -72,16 +72,16 @@ impl Sockets {
         }
     }
 
-    /// Sends a message; the error names the destination. `some_by_v4`: whether a member has sent by
-    /// IPv4; only used for broadcasts.
+    /// Sends a message; the error names the destination. `any_by_ipv4`: whether a member has sent
+    /// by IPv4; only used for broadcasts.
     pub(crate) fn send(
         &self,
         outgoing: &Outgoing,
         by_v6: bool,
-        some_by_v4: impl FnOnce() -> bool,
+        any_by_ipv4: impl FnOnce() -> bool,
     ) -> Result<(), ShareError> {
         let sent = match outgoing.to {
-            To::All => self.send_to_all(&outgoing.bytes, by_v6, some_by_v4()),
+            To::All => self.send_to_all(&outgoing.bytes, by_v6, any_by_ipv4()),
             To::One(address) => self.send_to_one(&outgoing.bytes, address),
         };
         sent.map_err(|error| {
@@ -168,7 +168,7 @@ pub(crate) fn widen(socket: &impl AsFd) {
 }
 
 /// Whether any member has sent by IPv4.
-pub(crate) fn some_by_v4(member: &Member, now: Moment) -> bool {
+pub(crate) fn any_by_ipv4(member: &Member, now: Moment) -> bool {
     member.members(now).any(|m| m.address.is_some_and(|a| matches!(a.ip().to_canonical(), IpAddr::V4(_))))
 }
 

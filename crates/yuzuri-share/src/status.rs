@@ -270,7 +270,7 @@ pub struct FlowStatus {
     /// Whether the bounds apply to it.
     pub obeys: bool,
     /// Who chose its congestion control, as text.
-    pub standing: String,
+    pub control_state: String,
     /// Its bounds.
     pub bound: Bound,
     /// The rule that set the bounds.
@@ -393,7 +393,7 @@ fn flows(
     let all = link.seen.iter().zip(&link.states).zip(&link.decisions);
     let mut largest: Vec<((&FlowSeen, &FlowState), &Decision)> = all.collect();
     for ((_, state), decision) in &largest {
-        if state.standing.is_ours() && !without_room.contains(&state.id) {
+        if state.control_state.is_ours() && !without_room.contains(&state.id) {
             count(decision.why, 1);
         }
     }
@@ -436,7 +436,7 @@ impl FlowStatus {
     /// Builds a row without rate and retransmissions, which need earlier walks. `has_room`: the
     /// bound fits into the kernel's table.
     fn of(state: &FlowState, decision: &Decision, has_room: bool) -> FlowStatus {
-        let obeys = state.standing.is_ours();
+        let obeys = state.control_state.is_ours();
         let bounded = obeys && has_room;
         FlowStatus {
             id: state.id.0,
@@ -449,7 +449,7 @@ impl FlowStatus {
             retransmitted: 0,
             control: state.control.to_string(),
             obeys,
-            standing: state.standing.to_string(),
+            control_state: state.control_state.to_string(),
             bound: if bounded { decision.bound } else { Bound::NONE },
             rule: if bounded { decision.why } else { Rule::None },
             no_decrease: bounded && decision.no_decrease,

@@ -59,7 +59,7 @@ type Rate = (u64, Aggregation);
 
 /// What an access point's driver reports about a station; absent: it reports nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct StationReport {
     /// The centre frequency of the channel, MHz.
     pub(crate) channel_mhz: Option<u32>,
     /// The radio properties of the last frames received from it.
@@ -110,7 +110,7 @@ impl Wireless {
     }
 
     /// The stations of an access point's interface, with its driver's reports about each.
-    pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], Heard>> {
+    pub(crate) fn stations(&mut self, interface: u32) -> Option<HashMap<[u8; 6], StationReport>> {
         self.family = self.family.or_else(family);
         let family = self.family?;
         let is = what_is(family, interface)?;
@@ -129,7 +129,7 @@ impl Wireless {
             let usual = median(self.heard.entry(mac).or_default(), rate);
             let radio =
                 usual.map(|(bps, aggregation)| RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation });
-            (mac, Heard { radio, channel_mhz, ..heard })
+            (mac, StationReport { radio, channel_mhz, ..heard })
         });
         Some(stations.collect())
     }
@@ -138,7 +138,7 @@ impl Wireless {
 /// The current reports of an interface's driver about its peers: the stations of an access point,
 /// or the access point of a station. Rates are those of the last frame, not medians. `None`: the
 /// interface is not wireless.
-pub(crate) fn peers(interface: u32) -> Option<Vec<Heard>> {
+pub(crate) fn peers(interface: u32) -> Option<Vec<StationReport>> {
     let mut found = Vec::new();
     ask(family()?, Nl80211Command::GetStation, NlmF::DUMP, interface, |attributes| {
         found.extend(parsed(attributes));
@@ -147,10 +147,10 @@ pub(crate) fn peers(interface: u32) -> Option<Vec<Heard>> {
 }
 
 /// Decodes one of them.
-pub(crate) fn parsed(attributes: &Attributes) -> Option<Heard> {
+pub(crate) fn parsed(attributes: &Attributes) -> Option<StationReport> {
     let (_, rate) = peer(attributes, STA_INFO_RX_BITRATE)?;
     let radio = rate.map(|(bps, aggregation)| RadioConfig { rate_mbps: bps as f64 / 1e6, aggregation });
-    Some(Heard { radio, ..heard(attributes) })
+    Some(StationReport { radio, ..heard(attributes) })
 }
 
 /// The extended features of an interface's radio, a bit each (`enum nl80211_ext_feature_index`).
@@ -175,7 +175,7 @@ fn median(rates: &mut VecDeque<Rate>, newest: Option<Rate>) -> Option<Rate> {
 
 /// A wireless interface.
 #[derive(Debug, Clone, Copy, Default)]
-struct What {
+struct WirelessInterface {
     /// Its type (`enum nl80211_iftype`).
     kind: Option<u32>,
     /// The centre frequency of its channel, MHz: of the whole one, if it is wider than 20 MHz.
@@ -183,8 +183,8 @@ struct What {
 }
 
 /// Queries the type and the channel of an interface; `None`: it is not wireless.
-fn what_is(family: u16, interface: u32) -> Option<What> {
-    let mut is = What::default();
+fn what_is(family: u16, interface: u32) -> Option<WirelessInterface> {
+    let mut is = WirelessInterface::default();
     ask(family, Nl80211Command::GetInterface, NlmF::ACK, interface, |attributes| {
         let number = |kind: u16| attributes.get_attr_handle().get_attr_payload_as::<u32>(kind).ok();
         is.kind = number(ATTR_IFTYPE).or(is.kind);
@@ -211,9 +211,11 @@ fn peer(attributes: &Attributes, direction: u16) -> Option<([u8; 6], Option<Rate
 }
 
 /// A station entry's information about the air, without the rate.
-fn heard(attributes: &Attributes) -> Heard {
+fn heard(attributes: &Attributes) -> StationReport {
     let handle = attributes.get_attr_handle();
-    let Ok(info) = handle.get_nested_attributes::<u16>(ATTR_STA_INFO) else { return Heard::default() };
+    let Ok(info) = handle.get_nested_attributes::<u16>(ATTR_STA_INFO) else {
+        return StationReport::default();
+    };
     let number = |kind: u16| info.get_attr_payload_as::<u32>(kind).ok();
     let time_us = |kind: u16| info.get_attr_payload_as::<u64>(kind).ok();
     let both = [STA_INFO_RX_DURATION, STA_INFO_TX_DURATION].map(time_us);
@@ -226,7 +228,7 @@ fn heard(attributes: &Attributes) -> Heard {
         let Ok(packets) = queue.get_attr_payload_as::<u32>(TXQ_STATS_BACKLOG_PACKETS) else { continue };
         queued = Some(queued.unwrap_or(0_u32).saturating_add(packets));
     }
-    Heard {
+    StationReport {
         channel_mhz: None,
         radio: None,
         airtime_us: Some(airtime_us).filter(|us| *us > 0),
@@ -467,7 +469,7 @@ mod tests {
             time(STA_INFO_TX_DURATION, 2_000),
             nested(STA_INFO_TID_STATS, &[queue(0, 5), queue(6, 2), nested(8, &[time(1, 1)])]),
         ]);
-        let expected = Heard {
+        let expected = StationReport {
             channel_mhz: None,
             radio: None,
             airtime_us: Some(42_000),
@@ -479,7 +481,7 @@ mod tests {
         assert_eq!(all, expected);
         // Like mac80211_hwsim, which does not count airtime.
         let none = parsed(&[time(STA_INFO_RX_DURATION, 0), number(STA_INFO_TX_PACKETS, 1)]);
-        assert_eq!(none, Heard { sent: Some(1), ..Heard::default() });
-        assert_eq!(parsed(&[]), Heard::default());
+        assert_eq!(none, StationReport { sent: Some(1), ..StationReport::default() });
+        assert_eq!(parsed(&[]), StationReport::default());
     }
 }

@@ -6,7 +6,7 @@ mod cell;
 use cell::{Cell, Instance, RATE_MBIT, ip, keyed};
 use std::time::Instant;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName};
-use yuzuri_share::{Order, ShareConfig, Status, table};
+use yuzuri_share::{LoopCommand, ShareConfig, Status, table};
 
 fn policy(name: PolicyName) -> PolicyConfig {
     PolicyConfig { name, objective: Objective::Latency, capacity_bps: None }
@@ -24,7 +24,7 @@ fn before_and_since_are_measured_and_reported() {
     instance.until("ten seconds of plain CUBIC", |status| status.ticks >= first + 20);
     let plain_bps = traffic.received() as f64 * 8.0 / began.elapsed().as_secs_f64();
     assert!(instance.status().interfaces[0].benefit.is_none(), "nothing is shared yet");
-    instance.orders.send(Order::Policy(policy(PolicyName::Yuzuri))).unwrap();
+    instance.orders.send(LoopCommand::Policy(policy(PolicyName::Yuzuri))).unwrap();
     let status = instance.until("what it brought", |status| status.interfaces[0].benefit.is_some());
     let shown = status.interfaces[0].benefit.unwrap();
     println!("{shown}");

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use yuzuri_policy::PolicyName;
-use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, Order, Question, StatusCell, TextCell, ask};
+use yuzuri_share::{
+    Answer, ControlSocket, ControlSocketOptions, LoopCommand, Question, StatusCell, TextCell, ask,
+};
 use yuzuri_testnet::eventually;
 
 const CLIENTS: usize = 1000;
@@ -24,7 +26,7 @@ struct Open {
     control_socket: ControlSocket,
     socket: PathBuf,
     metrics: SocketAddr,
-    orders: Receiver<Order>,
+    orders: Receiver<LoopCommand>,
     _folder: tempfile::TempDir,
 }
 

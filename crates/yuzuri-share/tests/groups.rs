@@ -7,7 +7,7 @@ mod cell;
 use cell::{Cell, Instance, Traffic, control_name, ip, keyed};
 use std::net::IpAddr;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, Rule};
-use yuzuri_share::{ControlLoop, FlowStatus, GroupFrom, InterfaceConfig, Order, ShareConfig, Status};
+use yuzuri_share::{ControlLoop, FlowStatus, GroupFrom, InterfaceConfig, LoopCommand, ShareConfig, Status};
 use yuzuri_testnet::eventually;
 
 /// Waits until all instances follow one of them that knows `members` members. Followers need not
@@ -109,7 +109,9 @@ fn a_restored_flow_is_migrated_again_after_a_restart() {
             let config = keyed(9);
             let taken = |status: &Status| {
                 let flow = flow_of(status, &flow);
-                flow.is_some_and(|f| f.standing == "migrated from reno" && f.control == config.control_name)
+                flow.is_some_and(|f| {
+                    f.control_state == "migrated from reno" && f.control == config.control_name
+                })
             };
             // The daemon ends with a departure message, or is dropped without one.
             cell.inside(1, || {
@@ -134,7 +136,7 @@ fn a_restored_flow_is_migrated_again_after_a_restart() {
     traffic.iter().for_each(|flow| drop(until_shared(&instance, flow)));
     let status = instance.until("the flow that chose", |status| flow_of(status, &chosen).is_some());
     let flow = flow_of(&status, &chosen).unwrap();
-    assert_eq!((flow.obeys, flow.standing.as_str()), (false, "chosen by its program"));
+    assert_eq!((flow.obeys, flow.control_state.as_str()), (false, "chosen by its program"));
 }
 
 #[test]
@@ -187,18 +189,18 @@ fn the_policy_changes_under_traffic_and_the_flow_stays() {
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, config.clone()) else { return };
     let traffic = cell.traffic(1);
     let before = until_shared(&instance, &traffic);
-    let choose = |name| {
+    let configure = |name| {
         let policy = PolicyConfig { name, objective: Objective::Latency, capacity_bps: None };
-        instance.orders.send(Order::Policy(policy)).unwrap();
+        instance.orders.send(LoopCommand::Policy(policy)).unwrap();
     };
-    choose(PolicyName::Shimada2016);
+    configure(PolicyName::Shimada2016);
     let status = instance.until("a bound by the table", |status| {
         flow_of(status, &traffic)
             .is_some_and(|f| matches!(f.rule, Rule::RttTable | Rule::Count) && f.bound.upper > 0)
     });
     assert_eq!(flow_of(&status, &traffic).unwrap().id, before.id);
     assert_eq!(status.policy.objective, Objective::Latency);
-    choose(PolicyName::Off);
+    configure(PolicyName::Off);
     instance.until("no bound", |status| {
         flow_of(status, &traffic).is_some_and(|f| f.obeys && f.rule == Rule::None && f.bound.upper == 0)
     });
@@ -210,7 +212,7 @@ fn the_policy_changes_under_traffic_and_the_flow_stays() {
         ..InterfaceConfig::named("eth0")
     };
     let settings = ShareConfig { interfaces: vec![interface], ..config };
-    instance.orders.send(Order::Reload(Box::new(settings))).unwrap();
+    instance.orders.send(LoopCommand::Reload(Box::new(settings))).unwrap();
     let group = InterfaceConfig::group_named("room 4").to_string();
     let status = instance.until("the named group and a share", |status| {
         let in_it = status.interfaces.first().is_some_and(|i| i.group.as_ref() == Some(&group));
@@ -314,7 +316,7 @@ fn a_name_in_use_and_an_unknown_interface_are_refused() {
 fn flows_beyond_the_kernels_table_are_counted_and_bounded_later() {
     const TEST: &str = "flows_that_find_no_room_in_the_kernels_table";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
-    let config = ShareConfig { bounds_room: Some(2), ..keyed(11) };
+    let config = ShareConfig { bounds_capacity: Some(2), ..keyed(11) };
     let Some(instance) = Instance::or_skip(TEST, &cell, 1, config) else { return };
     let mut traffic: Vec<Traffic> = (0..4).map(|_| cell.traffic(1)).collect();
     let problem = |status: &Status| status.problems.iter().any(|p| p.contains("can bound 2 flows"));

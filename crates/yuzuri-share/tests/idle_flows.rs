@@ -55,7 +55,8 @@ fn idle_flows_rest_are_counted_and_wake() {
     assert!(yuzuri_testnet::eventually(|| instance.status_cell.all_since(asked).is_some()));
     let every = instance.status_cell.all_since(asked).unwrap();
     assert_eq!(counts(&every), (FLOWS, all, all, 0));
-    let not_taken = every.interfaces[0].flows.iter().find(|flow| !flow.standing.starts_with("migrated from"));
+    let not_taken =
+        every.interfaces[0].flows.iter().find(|flow| !flow.control_state.starts_with("migrated from"));
     assert_eq!(not_taken, None, "all were taken before they rested");
     assert_eq!(counts(&instance.status()), at_rest);
 

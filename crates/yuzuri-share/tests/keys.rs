@@ -6,7 +6,7 @@ mod cell;
 use cell::{Cell, Instance, Traffic, keyed};
 use std::path::Path;
 use yuzuri_policy::NodeId;
-use yuzuri_share::{AuthorityFile, KeySource, Order, ShareConfig, Status};
+use yuzuri_share::{AuthorityFile, KeySource, LoopCommand, ShareConfig, Status};
 use yuzuri_testnet::eventually;
 
 fn senders(status: &Status) -> Option<u16> {
@@ -53,7 +53,7 @@ fn keys_are_changed_under_traffic_step_by_step() {
         for (instance, config) in instances.into_iter().zip(&configs) {
             let count = instance.status().reload.as_ref().map_or(0, |reload| reload.count);
             let config = ShareConfig { key: key.clone(), accepts: accepts.cloned(), ..config.clone() };
-            instance.orders.send(Order::Reload(Box::new(config))).unwrap();
+            instance.orders.send(LoopCommand::Reload(Box::new(config))).unwrap();
             instance.until("the reload", |status| status.reload.as_ref().is_some_and(|r| r.count > count));
             assert_eq!(instance.status().reload.as_ref().unwrap().error, None);
             // Each instance receives new messages under these keys, and they are still one group.
@@ -71,7 +71,10 @@ fn keys_are_changed_under_traffic_step_by_step() {
     }
     // An unusable key changes nothing, and the status reports it.
     let weak = KeySource::Key(yuzuri_policy::Key::from_bytes([0; 32]));
-    first.orders.send(Order::Reload(Box::new(ShareConfig { key: weak, ..configs[0].clone() }))).unwrap();
+    first
+        .orders
+        .send(LoopCommand::Reload(Box::new(ShareConfig { key: weak, ..configs[0].clone() })))
+        .unwrap();
     let status = first.until("a failed reload", |s| s.reload.as_ref().is_some_and(|r| r.error.is_some()));
     assert!(status.reload.as_ref().unwrap().error.as_ref().unwrap().contains("easy to guess"));
     until_one(&instances, 2);
@@ -120,7 +123,7 @@ fn an_excluded_member_stays_excluded_under_another_id() {
 
     authority.shut_out(&["three".into()], &folder.join("notices")).unwrap();
     let reloaded = ShareConfig { notice_file: Some(folder.join("notices")), ..member(folder, "one") };
-    first.orders.send(Order::Reload(Box::new(reloaded))).unwrap();
+    first.orders.send(LoopCommand::Reload(Box::new(reloaded))).unwrap();
     until_one(&[&first, &second], 2);
     third.until("a group of its own", |status| senders(status) == Some(1));
     let generation = |instance: &Instance| instance.status().interfaces[0].membership.unwrap().generation;

@@ -44,7 +44,7 @@ pub use results::{Results, RttSummary, TerminalResult, TracePoint};
 pub use scenario::{Change, ChangeKind, LocalDrop, Scenario, Terminal, Traffic, path};
 pub use segment::{Block, Kind, MSS_BYTES, SACK_BLOCKS, Segment};
 pub use sender::{LocalQueue, Sender, SenderConfig, SenderCounts};
-pub use share::{FalseReport, Known, Lie, Oracle, Sharing, hint_of};
+pub use share::{FalseReport, Lie, Oracle, Sharing, TrueCapacity, hint_of};
 pub use steer::{Fixed, NoSteer, Observation, Steer};
 pub use watch::{FlowState, Watch, WatchedAt};
 pub use yuzuri_scenario::Direction;

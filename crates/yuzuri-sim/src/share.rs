@@ -98,7 +98,7 @@ impl Group for GroupView<'_> {
 
     fn summarize(&mut self, now: Moment, mut summary: Summary) {
         if let Some(oracle) = &mut self.cell.oracle {
-            let Known { capacity_bps, air, paced, wire_bps } = oracle(self.time, summary.senders);
+            let TrueCapacity { capacity_bps, air, paced, wire_bps } = oracle(self.time, summary.senders);
             let senders = f64::from(summary.senders.max(1));
             summary.phase = Phase::Hold;
             summary.paced = paced;
@@ -156,11 +156,11 @@ pub type Lie = Box<dyn FnMut(Moment, usize, &mut Summary)>;
 pub type FalseReport = Box<dyn FnMut(Moment, usize, &mut Option<Report>)>;
 
 /// An oracle: the group's true capacity at a moment and for a number of sending members.
-pub type Oracle = Box<dyn FnMut(Time, u16) -> Known>;
+pub type Oracle = Box<dyn FnMut(Time, u16) -> TrueCapacity>;
 
 /// A group's true capacity, known to an oracle.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Known {
+pub struct TrueCapacity {
     /// Capacity, payload bits per second.
     pub capacity_bps: f64,
     /// Sum over the members of rate divided by the rate alone, at that capacity.
@@ -243,7 +243,7 @@ impl Sharing {
     }
 
     /// Uses a known capacity: the upper limit of what sharing can achieve.
-    pub fn knowing(self, known: Known) -> Sharing {
+    pub fn knowing(self, known: TrueCapacity) -> Sharing {
         self.knowing_at(Box::new(move |_, _| known))
     }
 

@@ -16,7 +16,7 @@ pub use attack::attack;
 pub use heap::CountingAllocator;
 pub use pacing::set_max_pacing_rate;
 pub use packet::{Packet, Segment};
-pub use path::{Path, Way};
+pub use path::{Path, PathDirection};
 pub use relay::{Policy, Relay, Verdict};
 
 use anyhow::{anyhow, bail};

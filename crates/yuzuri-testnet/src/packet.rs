@@ -1,6 +1,7 @@
 //! Parses as much of the IP and TCP headers of a relayed packet as a test needs to choose packets.
 
 use crate::Side;
+use yuzuri_capture::checksum;
 
 /// TCP flag FIN.
 pub const FIN: u8 = 1;
@@ -75,12 +76,8 @@ impl<'a> Packet<'a> {
             Some(4) if self.bytes.len() >= 20 && self.bytes[1] & CE != 0 => {
                 self.bytes[1] |= CE;
                 self.bytes[10..12].fill(0);
-                let words = self.bytes[..20].chunks_exact(2);
-                let mut sum: u32 = words.map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
-                while sum > 0xffff {
-                    sum = (sum & 0xffff) + (sum >> 16);
-                }
-                self.bytes[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+                let checksum = checksum::of(&[&self.bytes[..20]]);
+                self.bytes[10..12].copy_from_slice(&checksum);
                 true
             }
             Some(6) if self.bytes.len() >= 40 && self.bytes[1] & CE << 4 != 0 => {

@@ -15,10 +15,11 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use yuzuri_capture::checksum;
 
 /// What a direction of the path does.
 #[derive(Debug, Clone, Copy)]
-pub struct Way {
+pub struct PathDirection {
     /// Bits per second.
     pub rate_bps: u64,
     /// Propagation delay.
@@ -29,10 +30,10 @@ pub struct Way {
     pub loss: f64,
 }
 
-impl Way {
+impl PathDirection {
     /// A line of 10 Gbit/s with a delay, on which nothing is lost.
-    pub const fn with_delay(delay: Duration) -> Way {
-        Way { rate_bps: 10_000_000_000, delay, queue_bytes: u64::MAX, loss: 0.0 }
+    pub const fn with_delay(delay: Duration) -> PathDirection {
+        PathDirection { rate_bps: 10_000_000_000, delay, queue_bytes: u64::MAX, loss: 0.0 }
     }
 }
 
@@ -49,7 +50,7 @@ impl Path {
     ///
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
-    pub fn new(net: &Net, there: Way, back: Way, seed: u64) -> anyhow::Result<Path> {
+    pub fn new(net: &Net, there: PathDirection, back: PathDirection, seed: u64) -> anyhow::Result<Path> {
         Path::between(net, there, back, seed, false)
     }
 
@@ -58,11 +59,22 @@ impl Path {
     ///
     /// # Errors
     /// As [`Path::new`].
-    pub fn behind_cards(net: &Net, there: Way, back: Way, seed: u64) -> anyhow::Result<Path> {
+    pub fn behind_cards(
+        net: &Net,
+        there: PathDirection,
+        back: PathDirection,
+        seed: u64,
+    ) -> anyhow::Result<Path> {
         Path::between(net, there, back, seed, true)
     }
 
-    fn between(net: &Net, there: Way, back: Way, seed: u64, cards: bool) -> anyhow::Result<Path> {
+    fn between(
+        net: &Net,
+        there: PathDirection,
+        back: PathDirection,
+        seed: u64,
+        cards: bool,
+    ) -> anyhow::Result<Path> {
         let tuns = [tun(net, Side::A, "path", 79)?, tun(net, Side::B, "path", 79)?];
         if cards {
             tuns.iter().try_for_each(leave_sums_incomplete)?;
@@ -94,7 +106,7 @@ impl Drop for Path {
 
 /// A direction in operation.
 struct Line {
-    way: Way,
+    way: PathDirection,
     /// When the line has sent all that waits for it.
     free_at: Instant,
     /// Packets on their way, in order.
@@ -124,18 +136,6 @@ fn leave_sums_incomplete(tun: &File) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The Internet checksum's sum of 16-bit words (RFC 1071), folded.
-fn sum(bytes: &[u8], from: u32) -> u16 {
-    let mut sum = from;
-    for pair in bytes.chunks(2) {
-        sum += u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 /// Completes a TCP checksum that has only the sum of the pseudo-header, as a network card does.
 fn complete_sum(packet: &mut [u8]) {
     // IPv4, or IPv6 without extension headers.
@@ -148,24 +148,24 @@ fn complete_sum(packet: &mut [u8]) {
         return;
     }
     let Some(length) = packet.len().checked_sub(header).filter(|length| *length >= 20) else { return };
-    let pseudo = sum(&packet[addresses], 6 + length as u32);
+    let pseudo = checksum::sum(&packet[addresses]) + checksum::length_and_protocol(length as u32);
     let at = header + 16;
-    if packet[at..at + 2] == pseudo.to_be_bytes() {
-        let whole = !sum(&packet[header..], 0);
-        packet[at..at + 2].copy_from_slice(&whole.to_be_bytes());
+    if packet[at..at + 2] == checksum::fold(pseudo).to_ne_bytes() {
+        let whole = checksum::of(&[&packet[header..]]);
+        packet[at..at + 2].copy_from_slice(&whole);
     }
 }
 
 /// Gives the thread precedence over all programs, where the kernel permits it: a network does not
 /// wait for the hosts at its ends to have a processor free.
-fn hurry() {
+fn raise_priority() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters live during the call, and 0 is the calling thread.
     let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) };
 }
 
-fn carry(mut tuns: [File; 2], ways: [Way; 2], seed: u64, stopped: &OwnedFd) {
-    hurry();
+fn carry(mut tuns: [File; 2], ways: [PathDirection; 2], seed: u64, stopped: &OwnedFd) {
+    raise_priority();
     let begun = Instant::now();
     let mut lines = ways.map(|way| Line { way, free_at: begun, flying: VecDeque::new() });
     let mut random = seed | 1;

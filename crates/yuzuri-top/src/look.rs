@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use yuzuri_limits::Limit;
 use yuzuri_trace::{Account, CaState, Density, Event, Flow, FlowId, Session};
-use yuzuri_view::order::{self, Facts};
+use yuzuri_view::order::{self, SortValues};
 use yuzuri_view::{LiveModel, Row, SortKey};
 
 /// Maximum points of a sparkline: 15 s.
@@ -101,7 +101,7 @@ impl Line {
 /// Sorts lines. They are copies, so sorting does not lock the model and works on a frozen screen,
 /// too.
 pub(crate) fn sort(lines: &mut [Line], key: SortKey, reverse: bool) {
-    order::sort(lines, key, reverse, |line| Facts {
+    order::sort(lines, key, reverse, |line| SortValues {
         flow: &line.flow,
         last: &line.last,
         first_ns: line.first_ns,

@@ -2,7 +2,7 @@
 
 use yuzuri_limits::Limit;
 use yuzuri_trace::{CaState, Kind, Marks};
-use yuzuri_view::{Bucket, Held};
+use yuzuri_view::{Bucket, DominantLimit};
 
 /// Minimum, maximum and last value within a dot column, so that extremes narrower than a dot remain
 /// visible.
@@ -142,7 +142,7 @@ impl Series {
 
     /// Places the limits of the buckets: only within the time between their records.
     fn place_limits(&mut self, buckets: &[Bucket]) {
-        let mut votes = vec![Held::NOTHING; self.limit.len()];
+        let mut votes = vec![DominantLimit::NOTHING; self.limit.len()];
         let (from_ns, column_ns) = (self.from_ns, self.column_ns.max(1));
         // `lead` is the part of that time by which the limit led.
         let mut place = |limit: Limit, begin_ns: u64, end_ns: u64, lead: f64| {
@@ -173,7 +173,7 @@ impl Series {
             }
             known_ns = Some(bucket.last_ns);
         }
-        self.limit = votes.into_iter().map(Held::known).collect();
+        self.limit = votes.into_iter().map(DominantLimit::known).collect();
     }
 
     /// Fills the gaps between events: the kernel's variables keep their values.

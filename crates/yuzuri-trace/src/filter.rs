@@ -197,7 +197,7 @@ impl Filter {
     /// Whether the flow is selected by addresses, ports, process and namespace. Only the kernel
     /// knows the tree of control groups; `in_cgroup` returns whether the flow's cgroup id lies
     /// below a path.
-    pub fn chooses(&self, flow: &Flow, in_cgroup: impl Fn(u64, &str) -> bool) -> bool {
+    pub fn matches(&self, flow: &Flow, in_cgroup: impl Fn(u64, &str) -> bool) -> bool {
         fn any<T>(terms: &[T], holds: impl Fn(&T) -> bool) -> bool {
             terms.is_empty() || terms.iter().any(holds)
         }
@@ -363,21 +363,21 @@ mod tests {
         }
     }
 
-    fn chooses(text: &str) -> bool {
-        text.parse::<Filter>().unwrap().chooses(&flow(), |_, _| false)
+    fn matches(text: &str) -> bool {
+        text.parse::<Filter>().unwrap().matches(&flow(), |_, _| false)
     }
 
     #[test]
     fn terms_of_one_kind_are_alternatives_and_kinds_must_all_hold() {
-        assert!(chooses(""));
-        assert!(chooses("port:80 port:5201"));
-        assert!(chooses("rport:5201 lport:9 laddr:10.0.0.0/8 pid:12 name:iperf3 netns:7"));
-        assert!(!chooses("lport:5201"));
-        assert!(!chooses("port:5201 pid:13"));
-        assert!(!chooses("laddr:2001:db8::/32"));
-        assert!(chooses("raddr:2001:db8::/32"));
-        assert!(chooses("addr:::ffff:10.1.0.0/112"));
-        assert!(!chooses("cgroup:/user.slice"));
+        assert!(matches(""));
+        assert!(matches("port:80 port:5201"));
+        assert!(matches("rport:5201 lport:9 laddr:10.0.0.0/8 pid:12 name:iperf3 netns:7"));
+        assert!(!matches("lport:5201"));
+        assert!(!matches("port:5201 pid:13"));
+        assert!(!matches("laddr:2001:db8::/32"));
+        assert!(matches("raddr:2001:db8::/32"));
+        assert!(matches("addr:::ffff:10.1.0.0/112"));
+        assert!(!matches("cgroup:/user.slice"));
     }
 
     #[test]

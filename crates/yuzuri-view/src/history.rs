@@ -1,6 +1,6 @@
 //! The history of a flow at three resolutions, in bounded memory.
 
-use crate::held::Held;
+use crate::dominant_limit::DominantLimit;
 use serde::Serialize;
 use std::collections::VecDeque;
 use yuzuri_limits::{Limit, Stretch};
@@ -49,7 +49,7 @@ pub struct Bucket {
     /// Segments retransmitted (counted from `Kind::Retransmit` events).
     pub retransmits: u32,
     /// What held the flow from the bucket's start to its last event, as far as it is known.
-    pub limit: Held,
+    pub limit: DominantLimit,
     /// What held it from the previous event until the bucket's start; `None` where that is unknown.
     #[serde(skip)]
     pub limit_before: Option<Limit>,
@@ -59,7 +59,7 @@ impl Bucket {
     fn new(start_ns: u64, event: &Event, limits: &[Stretch]) -> Bucket {
         let s = &event.snapshot;
         let start_us = start_ns / 1000;
-        let (mut limit, mut before) = (Held::NOTHING, Held::NOTHING);
+        let (mut limit, mut before) = (DominantLimit::NOTHING, DominantLimit::NOTHING);
         for known in limits {
             before.add(known.limit, known.to_us.min(start_us).saturating_sub(known.from_us));
             limit.add(known.limit, known.to_us.saturating_sub(known.from_us.max(start_us)));

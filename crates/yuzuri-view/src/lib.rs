@@ -35,7 +35,7 @@
 //! ```
 
 mod control;
-mod held;
+mod dominant_limit;
 mod history;
 mod ingest;
 pub mod limited;
@@ -43,13 +43,13 @@ mod limited_by;
 mod model;
 pub mod order;
 mod rate;
+pub mod shared_bottleneck;
 pub mod text;
-pub mod together;
 mod totals;
 pub mod why;
 
 pub use control::{Control, NoControl, Refused, Replay};
-pub use held::{Held, RecordLimits, short};
+pub use dominant_limit::{DominantLimit, RecordLimits, short};
 pub use history::{Bucket, History, Level};
 pub use ingest::Ingest;
 pub use limited_by::LimitedBy;

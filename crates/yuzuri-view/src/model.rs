@@ -1,6 +1,6 @@
 //! A row per flow, the latest notable events, and the account.
 
-use crate::held::{LimitMeter, RecordLimits};
+use crate::dominant_limit::{LimitMeter, RecordLimits};
 use crate::history::History;
 use crate::limited::FlowLimits;
 use crate::rate::RateMeter;
@@ -161,7 +161,7 @@ impl Row {
         // own namespace.
         let is_open = (filter.needs_owner() && self.flow.owner.is_none())
             || filter.netns.iter().any(|netns| netns == "self");
-        let is_selected = is_open || filter.chooses(&self.flow, |_, _| true);
+        let is_selected = is_open || filter.matches(&self.flow, |_, _| true);
         self.unwatched_ns = if is_selected { None } else { self.unwatched_ns.or(Some(at_ns)) };
     }
 

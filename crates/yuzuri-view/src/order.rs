@@ -44,7 +44,7 @@ impl SortKey {
 /// The values by which a flow is sorted: from a [`Row`](crate::Row), or from a user interface's
 /// copy.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts<'a> {
+pub struct SortValues<'a> {
     /// The flow's identity.
     pub flow: &'a Flow,
     /// The latest record.
@@ -57,7 +57,7 @@ pub struct Facts<'a> {
 
 /// Sorts flows. Ties are broken by id, so the order is stable from one refresh to the next. `facts`
 /// returns the values of one flow; it is called often.
-pub fn sort<T>(flows: &mut [T], key: SortKey, reverse: bool, facts: impl Fn(&T) -> Facts<'_>) {
+pub fn sort<T>(flows: &mut [T], key: SortKey, reverse: bool, facts: impl Fn(&T) -> SortValues<'_>) {
     flows.sort_by(|a, b| {
         let (a, b) = (facts(a), facts(b));
         let order = compare(key, &a, &b).then(a.flow.id.cmp(&b.flow.id));
@@ -65,7 +65,7 @@ pub fn sort<T>(flows: &mut [T], key: SortKey, reverse: bool, facts: impl Fn(&T) 
     });
 }
 
-fn compare(key: SortKey, a: &Facts<'_>, b: &Facts<'_>) -> Ordering {
+fn compare(key: SortKey, a: &SortValues<'_>, b: &SortValues<'_>) -> Ordering {
     match key {
         SortKey::Rate => b.rate_bps.total_cmp(&a.rate_bps),
         SortKey::Cwnd => b.last.snapshot.cwnd.cmp(&a.last.snapshot.cwnd),
@@ -74,7 +74,7 @@ fn compare(key: SortKey, a: &Facts<'_>, b: &Facts<'_>) -> Ordering {
         SortKey::Address => (a.flow.local, a.flow.remote).cmp(&(b.flow.local, b.flow.remote)),
         SortKey::Process => {
             // Flows without an owner come last.
-            let owner = |f: &Facts<'_>| f.flow.owner.as_ref().map(|o| (o.name.clone(), o.pid));
+            let owner = |f: &SortValues<'_>| f.flow.owner.as_ref().map(|o| (o.name.clone(), o.pid));
             let (a, b) = (owner(a), owner(b));
             a.is_none().cmp(&b.is_none()).then(a.cmp(&b))
         }
@@ -106,7 +106,12 @@ mod tests {
         // Two flows that differ only in their ids.
         let mut flows =
             [known(1, 5, None), known(2, 7, Some("b")), known(4, 3, Some("a")), known(3, 3, Some("a"))];
-        sort(&mut flows, key, reverse, |k| Facts { flow: &k.0, last: &k.1, first_ns: k.2, rate_bps: k.3 });
+        sort(&mut flows, key, reverse, |k| SortValues {
+            flow: &k.0,
+            last: &k.1,
+            first_ns: k.2,
+            rate_bps: k.3,
+        });
         flows.map(|k| k.0.id.0)
     }
 

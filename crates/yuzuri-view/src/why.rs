@@ -18,7 +18,7 @@ pub struct Why {
     /// What to do about it, or where to look next.
     pub remedy: String,
     /// What would limit the flow without this limit.
-    pub next: Option<Next>,
+    pub next: Option<NextLimit>,
     /// Every limit that took time, with its share of the time, the largest first. The shares sum to
     /// one.
     pub shares: Vec<(Limit, f64)>,
@@ -26,14 +26,14 @@ pub struct Why {
 
 /// What would limit a flow next.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Next {
+pub struct NextLimit {
     /// `congestion-window`, `receiver-window` or `pacing`.
     pub limit: &'static str,
     /// The rate it allows, bits per second.
     pub rate_bps: f64,
 }
 
-impl Next {
+impl NextLimit {
     /// As a sentence.
     pub fn sentence(&self) -> String {
         let what = match self.limit {
@@ -303,14 +303,14 @@ impl Describer<'_> {
     }
 
     /// The lowest of the limits that were not reached.
-    fn next(&self, limit: Limit) -> Option<Next> {
+    fn next(&self, limit: Limit) -> Option<NextLimit> {
         let f = &self.figures;
         let has_kernel_state = !self.flow.from_packets();
         let congestion = f
             .cwnd_bps()
             .filter(|_| has_kernel_state)
-            .map(|rate_bps| Next { limit: "congestion-window", rate_bps });
-        let receiver = f.receiver_bps().map(|rate_bps| Next { limit: "receiver-window", rate_bps });
+            .map(|rate_bps| NextLimit { limit: "congestion-window", rate_bps });
+        let receiver = f.receiver_bps().map(|rate_bps| NextLimit { limit: "receiver-window", rate_bps });
         let candidates = match limit {
             Limit::ReceiverWindow => [congestion, None],
             Limit::SlowReader => [congestion, None],

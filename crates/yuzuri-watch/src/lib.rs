@@ -37,7 +37,7 @@ pub use drive::{Pump, drive};
 pub use live::{Live, SharedModel, model};
 pub use recorder::{Ended, Recorder, RecordingObserver};
 pub use remote::{Remote, Requests};
-pub use sinks::{For, Sink, Sinks};
+pub use sinks::{Sink, SinkPurpose, Sinks};
 
 use anyhow::Context;
 use yuzuri_kernel::{Monitor, MonitorError, Options, Poller, Watch};

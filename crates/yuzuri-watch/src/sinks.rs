@@ -59,7 +59,7 @@ const MAX_WAITING: usize = 64 * 1024;
 
 /// The purpose of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum For {
+pub enum SinkPurpose {
     /// Writes a recording. Records that it cannot accept are lost, and counted in the account.
     Recording,
     /// Shows; with its name.
@@ -88,7 +88,7 @@ impl Missing {
 }
 
 struct Worker {
-    what: For,
+    what: SinkPurpose,
     queue: Sender<Job>,
     waiting: Arc<AtomicUsize>,
     missing: Arc<Missing>,
@@ -104,7 +104,7 @@ pub struct Sinks {
 
 impl Sinks {
     /// Starts a sink.
-    pub fn add(&mut self, sink: impl Sink, what: For) {
+    pub fn add(&mut self, sink: impl Sink, what: SinkPurpose) {
         let (queue, jobs) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let missing = Arc::new(Missing::default());
@@ -153,7 +153,7 @@ impl Sinks {
     }
 
     fn lost_to_recording(&self) -> u64 {
-        self.workers.iter().filter(|w| w.what == For::Recording).map(|w| w.missing.all()).sum()
+        self.workers.iter().filter(|w| w.what == SinkPurpose::Recording).map(|w| w.missing.all()).sum()
     }
 
     /// Gives the sinks the last items of a source, and its closing account last. That account
@@ -162,7 +162,7 @@ impl Sinks {
     pub fn conclude(&self, mut items: Vec<Item>, mut account: Account) -> Account {
         items.pop_if(|last| matches!(last, Item::Account(_)));
         self.give(&Arc::new(items));
-        for worker in self.workers.iter().filter(|w| w.what == For::Recording) {
+        for worker in self.workers.iter().filter(|w| w.what == SinkPurpose::Recording) {
             let (answer, answered) = sync_channel(1);
             if worker.queue.send(Job::Settle(answer)).is_ok() {
                 // An error means that the sink has ended; `finish` reports it.
@@ -187,7 +187,7 @@ impl Sinks {
             drop(worker.queue);
             let ended = worker.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             result = result.and(ended);
-            if let (For::View(name), missed @ 1..) = (worker.what, worker.missing.all()) {
+            if let (SinkPurpose::View(name), missed @ 1..) = (worker.what, worker.missing.all()) {
                 let _ = writeln!(
                     std::io::stderr(),
                     "yuzuri: {name} was too slow: {missed} records are not in it"
@@ -287,7 +287,8 @@ mod tests {
     #[test]
     fn a_slow_recording_is_in_the_account_and_a_slow_view_is_not() {
         let mut sinks = Sinks::default();
-        let sinks_of = [For::Recording, For::View("the slow one"), For::View("the quick one")];
+        let sinks_of =
+            [SinkPurpose::Recording, SinkPurpose::View("the slow one"), SinkPurpose::View("the quick one")];
         let (mut gates, mut all) = (Vec::new(), Vec::new());
         for what in sinks_of {
             let (go, wait) = sync_channel(1000);

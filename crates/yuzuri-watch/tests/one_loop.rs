@@ -11,7 +11,9 @@ use yuzuri_testnet::{Net, Side, eventually};
 use yuzuri_trace::recording::Reader;
 use yuzuri_trace::{Account, Density, Event, Item};
 use yuzuri_view::Control;
-use yuzuri_watch::{Ended, For, Live, Pump, Recorder, RecordingObserver, Remote, Sinks, model, source};
+use yuzuri_watch::{
+    Ended, Live, Pump, Recorder, RecordingObserver, Remote, SinkPurpose, Sinks, model, source,
+};
 
 /// Keeps how the recording ended.
 struct EndSender(mpsc::Sender<Ended>);
@@ -80,9 +82,9 @@ fn recording_model_and_account_agree_while_the_filter_changes() {
     let file = folder.path().join("all.arrows");
     let (sender, ended) = mpsc::channel();
     let mut sinks = Sinks::default();
-    sinks.add(Recorder::create(&file, &session, false, EndSender(sender)).unwrap(), For::Recording);
+    sinks.add(Recorder::create(&file, &session, false, EndSender(sender)).unwrap(), SinkPurpose::Recording);
     let live = model(&session);
-    sinks.add(Live::now(live.clone()), For::View("the model"));
+    sinks.add(Live::now(live.clone()), SinkPurpose::View("the model"));
     let (remote, requests) = Remote::new();
     let stop = AtomicBool::new(false);
     let accounts = AtomicU64::new(0);

@@ -1,12 +1,12 @@
 //! Request handlers.
 
 use crate::client::LiveBody;
+use crate::connections::{ConnectionSlot, MAX_PROVED, TooManyConnections};
 use crate::daemon_status::{DaemonAnswer, DaemonStatus};
 use crate::encode::{self, TimeBase};
-use crate::guard::{Guard, Passed};
+use crate::guard::{Admitted, Guard};
 use crate::hub::{self, MAX_FLOWS};
 use crate::page::Shared;
-use crate::room::{MAX_PROVED, NoRoom, Seat};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
@@ -80,7 +80,7 @@ fn done() -> Response<Body> {
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/api/session", get(session))
-        .route("/api/live", get(live).post(choose))
+        .route("/api/live", get(live).post(select_flows))
         .route("/api/flows/{id}", get(numbers))
         .route("/api/flows/{id}/history", get(history))
         .route("/api/flows/{id}/history.csv", get(history_csv))
@@ -102,10 +102,10 @@ async fn checks(State(app): State<App>, request: Request, next: Next) -> Respons
     let checked =
         app.guard.check(request.method(), request.uri(), request.headers()).and_then(|passed| match request
             .extensions()
-            .get::<Arc<Seat>>()
-            .filter(|_| passed == Passed::Proved)
+            .get::<Arc<ConnectionSlot>>()
+            .filter(|_| passed == Admitted::Proved)
         {
-            Some(seat) => seat.prove().map_err(|NoRoom| {
+            Some(slot) => slot.prove().map_err(|TooManyConnections| {
                 let why = format!("{MAX_PROVED} connections are open already: close some browsers");
                 (StatusCode::SERVICE_UNAVAILABLE, why)
             }),
@@ -230,7 +230,7 @@ struct Choice {
     flows: Vec<String>,
 }
 
-async fn choose(
+async fn select_flows(
     State(app): State<App>,
     bytes: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Answer {
@@ -240,7 +240,7 @@ async fn choose(
     // Subscribe before choosing, and under the hub's lock: then a browser that leaves at this
     // moment unsubscribes the right flows.
     let mut hub = app.shared.hub.lock();
-    let former = hub.choose(&client, flows.clone()).ok_or_else(|| {
+    let former = hub.select_flows(&client, flows.clone()).ok_or_else(|| {
         Refusal(
             StatusCode::NOT_FOUND,
             "there is no open stream of this browser (any more): open /api/live".into(),

@@ -32,21 +32,21 @@ pub(crate) enum DaemonAnswer {
 
 /// Connects to the daemon's socket on behalf of a process that may not do so itself.
 #[derive(Clone)]
-pub struct Reach(Arc<dyn Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync>);
+pub struct DaemonConnector(Arc<dyn Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync>);
 
-impl Reach {
+impl DaemonConnector {
     /// Connects by a call that returns a connection with its writing side closed. The call may
     /// block.
     pub fn by(
         call: impl Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync + 'static,
-    ) -> Reach {
-        Reach(Arc::new(call))
+    ) -> DaemonConnector {
+        DaemonConnector(Arc::new(call))
     }
 }
 
-impl std::fmt::Debug for Reach {
+impl std::fmt::Debug for DaemonConnector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Reach(…)")
+        f.write_str("DaemonConnector(…)")
     }
 }
 
@@ -54,14 +54,14 @@ impl std::fmt::Debug for Reach {
 #[derive(Debug)]
 pub(crate) struct DaemonStatus {
     socket: Option<PathBuf>,
-    reach: Option<Reach>,
+    reach: Option<DaemonConnector>,
     last: Mutex<Option<(Instant, DaemonAnswer)>>,
 }
 
 impl DaemonStatus {
     /// With a socket; `None` if what is shown is not of this host and this time, so that no daemon
     /// belongs to it.
-    pub(crate) fn at(socket: Option<PathBuf>, reach: Option<Reach>) -> DaemonStatus {
+    pub(crate) fn at(socket: Option<PathBuf>, reach: Option<DaemonConnector>) -> DaemonStatus {
         DaemonStatus { socket, reach, last: Mutex::new(None) }
     }
 
@@ -84,7 +84,7 @@ impl DaemonStatus {
     }
 }
 
-async fn ask(socket: &Path, reach: Option<&Reach>) -> DaemonAnswer {
+async fn ask(socket: &Path, reach: Option<&DaemonConnector>) -> DaemonAnswer {
     let at = socket.display();
     match tokio::time::timeout(PATIENCE, exchange(socket, reach)).await {
         Err(_) => DaemonAnswer::Unclear(format!("the sharing daemon at {at} did not answer within a second")),
@@ -112,14 +112,14 @@ async fn ask(socket: &Path, reach: Option<&Reach>) -> DaemonAnswer {
 }
 
 /// An empty request asks for the status.
-async fn exchange(socket: &Path, reach: Option<&Reach>) -> io::Result<Vec<u8>> {
+async fn exchange(socket: &Path, reach: Option<&DaemonConnector>) -> io::Result<Vec<u8>> {
     let stream = match reach.cloned() {
         None => {
             let mut stream = UnixStream::connect(socket).await?;
             stream.shutdown().await?;
             stream
         }
-        Some(Reach(call)) => {
+        Some(DaemonConnector(call)) => {
             let stream = tokio::task::spawn_blocking(move || call()).await.map_err(io::Error::other)??;
             stream.set_nonblocking(true)?;
             UnixStream::from_std(stream)?

@@ -1,8 +1,8 @@
-//! Encodes messages. Rows, buckets and events are arrays ([`places`]), ids are hexadecimal text
+//! Encodes messages. Rows, buckets and events are arrays ([`fields`]), ids are hexadecimal text
 //! (JavaScript's numbers are exact up to 2^53), times are microseconds since the session's start.
 //! `ui/src/wire.ts` has the types of the messages.
 
-use crate::places::{self, At};
+use crate::fields::{self, EncodeContext};
 use serde_json::json;
 use std::fmt::Write as _;
 use yuzuri_limits::Limit;
@@ -75,7 +75,7 @@ pub(crate) fn numbers(base: TimeBase, row: &Row) -> String {
 /// A flow's row in the table.
 pub(crate) fn row(out: &mut String, base: TimeBase, row: &Row, now_ns: u64) {
     out.push('[');
-    places::write_all(out, At { base, now_ns }, places::ROW, row);
+    fields::write_all(out, EncodeContext { base, now_ns }, fields::ROW, row);
     out.push(']');
 }
 
@@ -108,16 +108,16 @@ pub(crate) fn list<T>(
 
 /// Buckets, one after the other in a flat array.
 pub(crate) fn buckets(out: &mut String, base: TimeBase, buckets: &[Bucket]) {
-    let at = At::from(base);
+    let at = EncodeContext::from(base);
     out.push('[');
-    list(out, buckets.iter(), |out, bucket| places::write_all(out, at, places::BUCKET, bucket));
+    list(out, buckets.iter(), |out, bucket| fields::write_all(out, at, fields::BUCKET, bucket));
     out.push(']');
 }
 
 /// A notable event.
 pub(crate) fn event(out: &mut String, base: TimeBase, logged: &Logged) {
     out.push('[');
-    places::write_all(out, base.into(), places::EVENT, logged);
+    fields::write_all(out, base.into(), fields::EVENT, logged);
     out.push(']');
 }
 
@@ -189,12 +189,12 @@ pub(crate) fn session(model: &LiveModel) -> String {
 
 /// The header of [`csv_line`]'s lines.
 pub(crate) fn csv_head(out: &mut String) {
-    list(out, places::CSV.iter(), |out, column| out.push_str(column.name));
+    list(out, fields::CSV.iter(), |out, column| out.push_str(column.name));
     out.push('\n');
 }
 
 /// A bucket as a line of CSV.
 pub(crate) fn csv_line(out: &mut String, base: TimeBase, bucket: &Bucket) {
-    places::write_all(out, base.into(), places::CSV, bucket);
+    fields::write_all(out, base.into(), fields::CSV, bucket);
     out.push('\n');
 }

@@ -15,7 +15,7 @@ const MAX_MESSAGE_BUCKETS: usize = 256;
 
 /// A subscribed flow.
 #[derive(Debug)]
-struct Fed {
+struct SubscribedFlow {
     users: u32,
     level: Level,
     /// Its limits: the model's state from before the subscription, updated since.
@@ -25,7 +25,7 @@ struct Fed {
 /// Fine buckets of subscribed flows.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    flows: HashMap<FlowId, Fed>,
+    flows: HashMap<FlowId, SubscribedFlow>,
 }
 
 impl Feed {
@@ -45,7 +45,8 @@ impl Feed {
     /// already includes add nothing new.
     pub(crate) fn subscribe(&mut self, flows: &[FlowId], known: impl Fn(FlowId) -> FlowLimits) {
         for flow in flows {
-            let new = || Fed { users: 0, level: Level::new(FINE_NS, MAX_FINE), limits: known(*flow) };
+            let new =
+                || SubscribedFlow { users: 0, level: Level::new(FINE_NS, MAX_FINE), limits: known(*flow) };
             self.flows.entry(*flow).or_insert_with(new).users += 1;
         }
     }
@@ -82,7 +83,7 @@ impl Feed {
     /// Removes and returns, for each flow that has some, the buckets that ended before `now_ns`,
     /// and whether older ones were dropped because there were too many.
     pub(crate) fn take_finished(&mut self, now_ns: u64) -> Vec<(FlowId, Vec<Bucket>, bool)> {
-        let taken = self.flows.iter_mut().map(|(id, Fed { level, .. })| {
+        let taken = self.flows.iter_mut().map(|(id, SubscribedFlow { level, .. })| {
             let buckets = level.take_finished(now_ns);
             let overflown = buckets.len() + level.buckets().len() >= MAX_FINE;
             (*id, merged(buckets), overflown)

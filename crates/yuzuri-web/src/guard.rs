@@ -55,7 +55,7 @@ pub(crate) struct Guard {
 
 /// An admitted request, and why.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
+pub(crate) enum Admitted {
     /// For one of the page's own files, which are the same for all users.
     Public,
     /// With the token.
@@ -66,7 +66,12 @@ pub(crate) enum Passed {
 pub(crate) type Rejection = (StatusCode, String);
 
 impl Guard {
-    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Rejection> {
+    pub(crate) fn check(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Admitted, Rejection> {
         let host = self.check_host(uri, headers)?;
         check_site(method, uri, headers, &host)?;
         if *method == Method::POST {
@@ -110,17 +115,17 @@ impl Guard {
     /// loaded them: the token is in the address's fragment, which is not sent. It is not a cookie,
     /// since a browser sends the cookies of one port to all ports of the same host, and so to
     /// servers of other users of this machine.
-    fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Passed, Rejection> {
-        let Some(token) = &self.token else { return Ok(Passed::Proved) };
+    fn check_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Rejection> {
+        let Some(token) = &self.token else { return Ok(Admitted::Proved) };
         let in_query =
             uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("token="));
         let bearer = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
         let in_header = bearer.and_then(|v| v.strip_prefix("Bearer "));
         if in_header.into_iter().chain(in_query).any(|guess| token.is(guess)) {
-            return Ok(Passed::Proved);
+            return Ok(Admitted::Proved);
         }
         if crate::assets::has(uri.path()) {
-            return Ok(Passed::Public);
+            return Ok(Admitted::Public);
         }
         Err(turned(
             StatusCode::UNAUTHORIZED,
@@ -174,7 +179,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ask(guard: &Guard, method: Method, uri: &str, headers: &[(&str, &str)]) -> Result<Passed, StatusCode> {
+    fn ask(
+        guard: &Guard,
+        method: Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Admitted, StatusCode> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<header::HeaderName>().unwrap(), value.parse().unwrap());
@@ -239,11 +249,11 @@ mod tests {
             let host = ("host", "localhost");
             let secret = token.secret();
             let bearer = format!("Bearer {secret}");
-            let proved = Ok(Passed::Proved);
+            let proved = Ok(Admitted::Proved);
             assert_eq!(ask(&guard, Method::GET, "/api/x", &[host, ("authorization", &bearer)]), proved);
             assert_eq!(ask(&guard, Method::GET, &format!("/api/x?a=b&token={secret}"), &[host]), proved);
             for own in ["/", "/app.js", "/app.css", "/?token="] {
-                assert_eq!(ask(&guard, Method::GET, own, &[host]), Ok(Passed::Public), "{own}");
+                assert_eq!(ask(&guard, Method::GET, own, &[host]), Ok(Admitted::Public), "{own}");
             }
             let cookie = format!("yuzuri_80={secret}; token={secret}");
             for bad in

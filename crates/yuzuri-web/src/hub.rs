@@ -36,7 +36,7 @@ pub(crate) struct Hub {
 
 /// There is no room for another browser.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub(crate) struct TooManyBrowsers;
 
 impl Hub {
     pub(crate) fn len(&self) -> usize {
@@ -74,9 +74,9 @@ impl Hub {
         id: String,
         flows: Vec<FlowId>,
         latest: Bytes,
-    ) -> Result<mpsc::Receiver<Bytes>, Full> {
+    ) -> Result<mpsc::Receiver<Bytes>, TooManyBrowsers> {
         if self.clients.len() >= MAX_BROWSERS {
-            return Err(Full);
+            return Err(TooManyBrowsers);
         }
         let hello = format!("{{\"client\":\"{id}\",\"epoch\":{},\"max_flows\":{MAX_FLOWS}}}", self.epoch);
         let (mut client, outlet) = Client::new(id, flows);
@@ -93,7 +93,7 @@ impl Hub {
     }
 
     /// Changes a browser's flows; returns the previous ones, or `None` if there is no such browser.
-    pub(crate) fn choose(&mut self, id: &str, flows: Vec<FlowId>) -> Option<Vec<FlowId>> {
+    pub(crate) fn select_flows(&mut self, id: &str, flows: Vec<FlowId>) -> Option<Vec<FlowId>> {
         let client = self.clients.iter_mut().find(|client| client.id == id)?;
         Some(std::mem::replace(&mut client.flows, flows))
     }

@@ -24,20 +24,20 @@
 mod api;
 mod assets;
 mod client;
+mod connections;
 mod daemon_status;
 mod encode;
 mod feed;
+mod fields;
 #[cfg(any(fuzzing, debug_assertions))]
 mod fuzz;
 mod guard;
 mod hub;
 mod page;
-mod places;
-mod room;
 mod serve;
 mod stall;
 
-pub use daemon_status::Reach;
+pub use daemon_status::DaemonConnector;
 #[cfg(any(fuzzing, debug_assertions))]
 #[doc(hidden)]
 pub use fuzz::Fuzzed;

@@ -1,11 +1,11 @@
 //! The server: its port, its thread, its shutdown.
 
 use crate::api::{self, App};
-use crate::daemon_status::{DaemonStatus, Reach};
+use crate::connections::{self, Connections};
+use crate::daemon_status::{DaemonConnector, DaemonStatus};
 use crate::guard::{Guard, Token};
 use crate::hub;
 use crate::page::{Page, Shared};
-use crate::room::{self, Room};
 use crate::stall::Stall;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -41,7 +41,7 @@ pub struct Options {
     /// The sharing daemon's unix socket. `None`: no daemon belongs to what is shown (a recording).
     pub share_socket: Option<PathBuf>,
     /// How to connect to that socket if this process may not do so itself. `None`: it may.
-    pub share_reach: Option<Reach>,
+    pub share_reach: Option<DaemonConnector>,
 }
 
 impl Options {
@@ -177,7 +177,7 @@ impl Bound {
         };
         let ip = if addr.ip().is_unspecified() { outward(addr.ip()) } else { addr.ip() };
         let url = format!("http://{}/#token={}", SocketAddr::new(ip, addr.port()), token.secret());
-        Ok(Bound { listener, addr, url, token, options, descriptors: room::raise_descriptor_limit() })
+        Ok(Bound { listener, addr, url, token, options, descriptors: connections::raise_descriptor_limit() })
     }
 
     /// Serves a page at this port; see [`serve`].
@@ -189,7 +189,7 @@ impl Bound {
         let guard = Arc::new(Guard { bound: addr, token: Some(token) });
         let share = Arc::new(DaemonStatus::at(options.share_socket, options.share_reach));
         let app = App { shared: page.shared, guard, came: Arc::new(Notify::new()), share };
-        let room = Room::new(descriptors);
+        let connections = Connections::new(descriptors);
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -199,7 +199,7 @@ impl Bound {
         let run = move || {
             runtime.block_on(async {
                 match TcpListener::from_std(listener) {
-                    Ok(listener) => run(listener, app, room, stopped).await,
+                    Ok(listener) => run(listener, app, connections, stopped).await,
                     Err(error) => eprintln!("yuzuri: the page's server stops: {error}"),
                 }
             });
@@ -235,7 +235,7 @@ pub(crate) fn http1() -> http1::Builder {
     builder
 }
 
-async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::Receiver<bool>) {
+async fn run(listener: TcpListener, app: App, connections: Arc<Connections>, stopped: watch::Receiver<bool>) {
     let router = api::router(app.clone());
     let updates = tokio::spawn(send_updates(app.shared.clone(), app.came.clone()));
     let mut stop = stopped.clone();
@@ -252,15 +252,15 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
             Err(error) => {
                 // Out of descriptors, or the other end is gone already: neither ends the server.
                 if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) {
-                    room.make_way();
+                    connections.make_way();
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
                 continue;
             }
         };
-        let seat = room.admit(from.ip());
+        let slot = connections.admit(from.ip());
         let router = TowerToHyperService::new(router.clone());
-        let asking = seat.clone();
+        let asking = slot.clone();
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             asking.asked();
             request.extensions_mut().insert(asking.clone());
@@ -281,14 +281,14 @@ async fn run(listener: TcpListener, app: App, room: Arc<Room>, stopped: watch::R
                 // Serve what has arrived before the connection may have to go.
                 biased;
                 _ = connection.as_mut() => return,
-                () = seat.leave() => return,
+                () = slot.leave() => return,
                 _ = stop.changed() => connection.as_mut().graceful_shutdown(),
             }
             let _ = tokio::time::timeout(Duration::from_millis(500), connection).await;
         });
         // The request of a client with the token has usually arrived with the connection: read it
         // before accepting so many more that they could displace it.
-        accepted_in_a_row = (accepted_in_a_row + 1) % room.accepts_in_a_row();
+        accepted_in_a_row = (accepted_in_a_row + 1) % connections.accepts_in_a_row();
         if accepted_in_a_row == 0 {
             tokio::task::yield_now().await;
         }

@@ -240,7 +240,7 @@ fn strangers_are_turned_away() {
     );
 }
 
-/// Numbers of a bucket (`places.rs`).
+/// Numbers of a bucket (`fields.rs`).
 const STRIDE: usize = 26;
 
 /// Every route, and paths that only look like one.

@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_exit::UsageError;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, SlowRadio};
 use yuzuri_share::{
-    ApConfig, ApGroup, ApLoop, ControlSocket, Devices, Places, RadioConfig, Rules, StationId, StationRule,
+    ApConfig, ApGroup, ApLoop, ControlSocket, DaemonFiles, Devices, RadioConfig, Rules, StationId,
+    StationRule,
 };
 
 pub const ENDS: &str = "\
@@ -123,7 +124,7 @@ fn say(what: &str) {
 }
 
 /// The configuration from the file and the flags.
-struct Chosen {
+struct EffectiveConfig {
     devices: Devices,
     dry_run: bool,
     objective: Objective,
@@ -135,8 +136,8 @@ struct Chosen {
     group: Option<ApGroup>,
 }
 
-impl Chosen {
-    fn of(args: &RunArgs) -> anyhow::Result<Chosen> {
+impl EffectiveConfig {
+    fn of(args: &RunArgs) -> anyhow::Result<EffectiveConfig> {
         let (file, mut rules) = match &args.config {
             Some(path) => yuzuri_share::read_ap_file(path)?,
             None => Default::default(),
@@ -151,7 +152,7 @@ impl Chosen {
         // The file was checked when it was read.
         let radio = file.radio().ok().flatten();
         let devices = if args.interface.is_empty() { file.interface } else { args.interface.clone() };
-        Ok(Chosen {
+        Ok(EffectiveConfig {
             devices: Devices::new(devices).map_err(|error| UsageError::new(error.to_string()))?,
             dry_run: args.dry_run || file.dry_run,
             objective: args.objective.or(file.objective).unwrap_or_default(),
@@ -167,8 +168,8 @@ impl Chosen {
 
 fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::take().context("preparing for signals")?;
-    let chosen = Chosen::of(args)?;
-    let places = Places::of_access_point(args.runtime.clone());
+    let chosen = EffectiveConfig::of(args)?;
+    let places = DaemonFiles::of_access_point(args.runtime.clone());
     let sole = places.take()?;
     let dry_run = chosen.dry_run;
     let mut ap = ApLoop::start(ApConfig {
@@ -193,8 +194,8 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut reported = Vec::new();
     while !signals.stopped() {
         if signals.take_reload() {
-            match Chosen::of(args) {
-                Ok(Chosen { rules, objective, radio, dry_run, .. }) => {
+            match EffectiveConfig::of(args) {
+                Ok(EffectiveConfig { rules, objective, radio, dry_run, .. }) => {
                     ap.reload(rules, objective, radio);
                     ap.set_dry_run(dry_run);
                     say("the settings were reloaded; devices, clsact, the metrics file, hostapd's sockets \
@@ -227,7 +228,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let file = Places::of_access_point(args.runtime.clone()).status_file();
+    let file = DaemonFiles::of_access_point(args.runtime.clone()).status_file();
     daemon::show(args.watch, !args.json, || {
         let status = yuzuri_share::read_ap_status(&file)?;
         Ok(match (args.json, args.metrics) {

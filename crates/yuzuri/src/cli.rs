@@ -46,10 +46,10 @@ pub enum Command {
     Ap(Box<crate::ap::ApArgs>),
     /// Run experiments with the kernel's TCP over an emulated wireless network
     #[command(disable_help_flag = true)]
-    Lab(crate::program::Words),
+    Lab(crate::program::ProgramArgs),
     /// Identify congestion control algorithms and their parameters in captures, recordings and logs
     #[command(disable_help_flag = true)]
-    Identify(crate::program::Words),
+    Identify(crate::program::ProgramArgs),
     /// Show what this kernel supports, what is missing, and how to fix it
     Doctor(DoctorArgs),
     /// Print a shell completion script

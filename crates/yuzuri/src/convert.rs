@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use yuzuri_exit::UsageError;
 use yuzuri_limits::Limit;
-use yuzuri_trace::recording::{Beside, Converted, Format, Reader, Tail, convert, is_being_written};
+use yuzuri_trace::recording::{Converted, ExtraColumn, Format, Reader, Tail, convert, is_being_written};
 use yuzuri_view::LimitedBy;
 
 /// Converts a recording. A truncated, unfinished or damaged one is converted as far as possible;
@@ -42,7 +42,8 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     };
     let mut limited = LimitedBy::default();
     let mut limited_by = |item: &_| limited.limit_of(item).map(Limit::name);
-    let beside = Some(Beside { name: "limited_by", source: LimitedBy::SOURCE, value_of: &mut limited_by });
+    let beside =
+        Some(ExtraColumn { name: "limited_by", source: LimitedBy::SOURCE, value_of: &mut limited_by });
     let converted = if to_stdout {
         convert(reader, format, BufWriter::new(std::io::stdout()), beside, progress)?
     } else {

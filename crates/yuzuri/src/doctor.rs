@@ -3,7 +3,7 @@
 use crate::cli::DoctorArgs;
 use std::io::Write;
 use std::process::ExitCode;
-use yuzuri_kernel::doctor::{Finding, Standing, examine};
+use yuzuri_kernel::doctor::{CheckResult, Finding, examine};
 
 /// Prints the table; fails if the kernel monitor cannot be loaded.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
@@ -16,7 +16,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     } else {
         table(&mut out, &findings)?;
     }
-    let missing = findings.iter().any(|f| f.standing == Standing::Missing);
+    let missing = findings.iter().any(|f| f.result == CheckResult::Missing);
     Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -24,7 +24,7 @@ fn table(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
     let width = findings.iter().map(|f| f.what.len()).max().unwrap_or(0);
     for finding in findings {
         let gives = if finding.gives.is_empty() { String::new() } else { format!("  [{}]", finding.gives) };
-        writeln!(out, "{:<width$}  {:<8}  {}{gives}", finding.what, finding.standing.name(), finding.found)?;
+        writeln!(out, "{:<width$}  {:<8}  {}{gives}", finding.what, finding.result.name(), finding.found)?;
         if !finding.advice.is_empty() {
             writeln!(out, "{:<width$}            what to do: {}", "", finding.advice)?;
         }

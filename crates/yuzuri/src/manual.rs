@@ -1,7 +1,7 @@
 //! `yuzuri completions` and `yuzuri man`.
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
-use crate::program::{IDENTIFY, IDENTIFY_IS, LAB, LAB_IS, Words, become_program};
+use crate::program::{IDENTIFY, IDENTIFY_IS, LAB, LAB_IS, ProgramArgs, become_program};
 use clap::CommandFactory;
 use std::process::ExitCode;
 use yuzuri_exit::UsageError;
@@ -23,10 +23,10 @@ pub fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     match args.command.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        Some(("identify", [])) => become_program(IDENTIFY, IDENTIFY_IS, &Words::of(["--man"])),
+        Some(("identify", [])) => become_program(IDENTIFY, IDENTIFY_IS, &ProgramArgs::of(["--man"])),
         Some(("lab", path)) => {
             let words = ["man"].into_iter().chain(path.iter().map(String::as_str));
-            become_program(LAB, LAB_IS, &Words::of(words))
+            become_program(LAB, LAB_IS, &ProgramArgs::of(words))
         }
         _ => match yuzuri_manual::page(Cli::command(), &args.command) {
             Ok(page) => {

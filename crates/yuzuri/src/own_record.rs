@@ -1,20 +1,20 @@
 //! `yuzuri send --record`: the variables of this program's own connections, polled every 10 ms,
 //! which needs no privilege. The transfer continues whatever happens to the recording.
 
-use crate::transfer::Voice;
+use crate::transfer::EventReporter;
 use anyhow::anyhow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use yuzuri_kernel::own::Own;
+use yuzuri_kernel::own::OwnSockets;
 use yuzuri_kernel::{Poller, Watch};
 use yuzuri_trace::Density;
 use yuzuri_trace::recording::RecordError;
 use yuzuri_transfer::{Shown, WarningKind};
 use yuzuri_view::text;
-use yuzuri_watch::{Ended, For, Pump, Recorder, RecordingObserver, Sinks};
+use yuzuri_watch::{Ended, Pump, Recorder, RecordingObserver, SinkPurpose, Sinks};
 
 /// The interval at which records are passed on: waking another thread at each poll costs more than
 /// the poll.
@@ -22,21 +22,21 @@ const BATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A recording made during a transfer.
 pub struct OwnRecord {
-    own: Own,
+    own: OwnSockets,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
 impl OwnRecord {
     /// Begins the file. `None` if that fails, which has then been reported.
-    pub fn start(path: &Path, overwrite: bool, voice: Voice) -> Option<OwnRecord> {
+    pub fn start(path: &Path, overwrite: bool, voice: EventReporter) -> Option<OwnRecord> {
         OwnRecord::try_start(path, overwrite, voice)
             .map_err(|error| voice.warn(WarningKind::Recording, &format!("not recorded: {error}")))
             .ok()
     }
 
-    fn try_start(path: &Path, overwrite: bool, voice: Voice) -> anyhow::Result<OwnRecord> {
-        let own = Own::default();
+    fn try_start(path: &Path, overwrite: bool, voice: EventReporter) -> anyhow::Result<OwnRecord> {
+        let own = OwnSockets::default();
         let poller = Poller::of_own(own.clone(), Density::default())?;
         let observer = FileReports { voice, failed: false };
         let recorder = Recorder::create(path, poller.session(), overwrite, observer)?;
@@ -44,7 +44,7 @@ impl OwnRecord {
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().spawn(move || {
             let mut sinks = Sinks::default();
-            sinks.add(recorder, For::Recording);
+            sinks.add(recorder, SinkPurpose::Recording);
             Pump::new(&sinks, &stopped).gathering(BATCH_INTERVAL).run(Box::new(poller));
             sinks.finish()
         })?;
@@ -58,7 +58,7 @@ impl OwnRecord {
     }
 
     /// Ends the file; returns whether it is complete. Problems have then been reported.
-    pub fn finish(self, voice: Voice) -> bool {
+    pub fn finish(self, voice: EventReporter) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         // A panic in the recorder must not lose the transfer's result.
         let ended = self.thread.join().unwrap_or_else(|_| Err(anyhow!("the recorder thread panicked")));
@@ -68,7 +68,7 @@ impl OwnRecord {
 
 /// Reports about the file. A failure is reported once.
 struct FileReports {
-    voice: Voice,
+    voice: EventReporter,
     failed: bool,
 }
 

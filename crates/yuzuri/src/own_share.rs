@@ -2,7 +2,7 @@
 //! own sockets.
 
 use crate::share::{RunArgs, settings};
-use crate::transfer::Voice;
+use crate::transfer::EventReporter;
 use crate::units;
 use clap::Args;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_policy::PolicyName;
 use yuzuri_share::{
-    Answer, ControlLoop, Event, MemberStatus, OwnSockets, Places, Question, ShareError, Status,
+    Answer, ControlLoop, DaemonFiles, Event, MemberStatus, OwnSockets, Question, ShareError, Status,
 };
 use yuzuri_transfer::{SendEvent, Shared, Shown, WarningKind};
 
@@ -112,11 +112,15 @@ impl OwnShare {
     /// # Errors
     /// If the request is invalid: there is no key, or the interface does not exist. A lack of
     /// support by the system is not an error.
-    pub fn start(args: &OwnShareArgs, interface: Option<&str>, voice: Voice) -> anyhow::Result<Sharing> {
+    pub fn start(
+        args: &OwnShareArgs,
+        interface: Option<&str>,
+        voice: EventReporter,
+    ) -> anyhow::Result<Sharing> {
         if !args.share {
             return Ok(Sharing::None);
         }
-        let daemon = Places::new(None).socket();
+        let daemon = DaemonFiles::new(None).socket();
         if let Ok(Answer::Status(status)) = yuzuri_share::ask(&daemon, Question::Status)
             && status.steers
         {
@@ -181,7 +185,7 @@ impl OwnShare {
     }
 
     /// Leaves the group, and reports with whom it shared; returns whether it did to the end.
-    pub fn finish(self, voice: Voice) -> bool {
+    pub fn finish(self, voice: EventReporter) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {
             // A panic in the sharing thread must not lose the transfer's result.

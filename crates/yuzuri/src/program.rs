@@ -20,13 +20,13 @@ pub const LAB_IS: &str = "the laboratory";
 
 /// The arguments of such a program, passed on unchanged.
 #[derive(Debug, Args)]
-pub struct Words {
+pub struct ProgramArgs {
     /// Words for the program; `--help` shows them
     #[arg(value_name = "WORDS", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
 }
 
-impl Words {
+impl ProgramArgs {
     /// Words that were not typed.
     pub fn of<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Self {
         Self { words: words.into_iter().map(Into::into).collect() }
@@ -35,7 +35,7 @@ impl Words {
 
 /// Executes the program next to this one, or else the one in PATH; returns only with an error.
 /// `what` names it in errors.
-pub fn become_program(program: &str, what: &str, args: &Words) -> anyhow::Result<ExitCode> {
+pub fn become_program(program: &str, what: &str, args: &ProgramArgs) -> anyhow::Result<ExitCode> {
     call(program, what, |mut command| Err(command.args(&args.words).exec()))
 }
 

@@ -38,7 +38,7 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     if bound.is_some() {
         confine::to(identity, &SystemCalls::of_open_sockets())?;
     }
-    let tape = Tape::new(recording.clone(), reader);
+    let tape = RecordingPlayback::new(recording.clone(), reader);
     measure(recording, player.clone(), stop.clone());
     if args.json {
         let mut printer = Printer::new(Style::Json, &session)?;
@@ -131,19 +131,19 @@ impl Recording {
         }
     }
 
-    fn read(&self) -> Result<Reader<BufReader<FromStart>>, ReadError> {
-        let from_start = FromStart { file: self.file.clone(), at: 0 };
+    fn read(&self) -> Result<Reader<BufReader<IndependentReader>>, ReadError> {
+        let from_start = IndependentReader { file: self.file.clone(), at: 0 };
         Reader::new(BufReader::with_capacity(256 << 10, from_start), self.name.clone())
     }
 }
 
 /// A file's bytes, read independently of other readers.
-struct FromStart {
+struct IndependentReader {
     file: Arc<File>,
     at: u64,
 }
 
-impl Read for FromStart {
+impl Read for IndependentReader {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let length = self.file.read_at(buffer, self.at)?;
         self.at += length as u64;
@@ -152,9 +152,9 @@ impl Read for FromStart {
 }
 
 /// The recording, read from its beginning on, as often as needed.
-struct Tape {
+struct RecordingPlayback {
     recording: Recording,
-    reader: Reader<BufReader<FromStart>>,
+    reader: Reader<BufReader<IndependentReader>>,
     /// Items read and not yet due.
     ahead: std::vec::IntoIter<Item>,
     next: Option<Item>,
@@ -185,13 +185,20 @@ impl Ended {
     }
 }
 
-impl Tape {
-    fn new(recording: Recording, reader: Reader<BufReader<FromStart>>) -> Tape {
-        Tape { recording, reader, ahead: Vec::new().into_iter(), next: None, ended: false, broke: None }
+impl RecordingPlayback {
+    fn new(recording: Recording, reader: Reader<BufReader<IndependentReader>>) -> RecordingPlayback {
+        RecordingPlayback {
+            recording,
+            reader,
+            ahead: Vec::new().into_iter(),
+            next: None,
+            ended: false,
+            broke: None,
+        }
     }
 
     fn rewind(&mut self) -> Result<(), ReadError> {
-        *self = Tape::new(self.recording.clone(), self.recording.read()?);
+        *self = RecordingPlayback::new(self.recording.clone(), self.recording.read()?);
         Ok(())
     }
 
@@ -231,7 +238,7 @@ fn time_of(item: &Item) -> Option<u64> {
 
 /// Plays until stopped. `ends`: the end of the recording ends the replay, which is then reported.
 fn play(
-    mut tape: Tape,
+    mut tape: RecordingPlayback,
     player: &Player,
     show: &mut dyn FnMut(Step<'_>) -> anyhow::Result<()>,
     ends: bool,

@@ -14,8 +14,8 @@ use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::in_one_line;
 use yuzuri_policy::{NodeId, Objective, PolicyName, TerminalName};
 use yuzuri_share::{
-    Answer, ConfigFile, ControlLoop, ControlSocket, ControlSocketOptions, Event, InterfaceConfig, KeySource,
-    Places, Question, Relay, ShareConfig, Status, WithoutKernel,
+    Answer, ConfigFile, ControlLoop, ControlSocket, ControlSocketOptions, DaemonFiles, Event,
+    InterfaceConfig, KeySource, Question, Relay, ShareConfig, Status, WithoutKernel,
 };
 
 /// Read by default, if it exists.
@@ -283,7 +283,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if share.key == KeySource::Keyless {
         say("no key: anybody on the network can forge messages");
     }
-    let places = Places::new(args.runtime.clone());
+    let places = DaemonFiles::new(args.runtime.clone());
     let sole = places.take()?;
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
@@ -358,7 +358,7 @@ fn say(what: &str) {
 }
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let socket = Places::new(args.runtime.clone()).socket();
+    let socket = DaemonFiles::new(args.runtime.clone()).socket();
     let question = || if args.all { Question::StatusAll } else { Question::Status };
     daemon::show(args.watch, !args.json, || match yuzuri_share::ask(&socket, question())? {
         Answer::Status(status) if args.json => Ok(format!("{}\n", serde_json::to_string(&status)?)),
@@ -370,7 +370,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn policy(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
-    let socket = Places::new(args.runtime.clone()).socket();
+    let socket = DaemonFiles::new(args.runtime.clone()).socket();
     let question = Question::Policy { name: args.name, objective: args.objective };
     let answer = yuzuri_share::ask(&socket, question)?;
     match &answer {
@@ -386,7 +386,7 @@ fn policy(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
 const RELOADED_WITHIN: Duration = Duration::from_secs(5);
 
 fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {
-    let socket = Places::new(args.runtime.clone()).socket();
+    let socket = DaemonFiles::new(args.runtime.clone()).socket();
     let status = || match yuzuri_share::ask(&socket, Question::Status)? {
         Answer::Status(status) => Ok(status),
         other => bail!("asking the daemon at {}: it answered {other:?}", socket.display()),

@@ -22,11 +22,11 @@ const BESIDE_FAILED: u8 = 3;
 /// separate lines. Lines are never mixed, whichever thread writes them, since each is one write to
 /// standard output, which is locked for it.
 #[derive(Clone, Copy)]
-pub struct Voice {
+pub struct EventReporter {
     json: bool,
 }
 
-impl Voice {
+impl EventReporter {
     /// For people alone.
     pub fn say(self, what: &str) {
         yuzuri_exit::note!("yuzuri: {what}");
@@ -50,7 +50,7 @@ impl Voice {
 /// Sends.
 pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_flag()?;
-    let voice = Voice { json: args.json };
+    let voice = EventReporter { json: args.json };
     let mut options = SendOptions::new(args.target);
     options.family = match (args.v4, args.v6) {
         (true, _) => Family::V4,

@@ -238,7 +238,7 @@ fn a_receiver_listens_at_the_given_address_and_ends_at_its_limit() {
 fn doctor_prints_a_table_and_json() {
     let findings: Value = serde_json::from_slice(&yuzuri(&["doctor", "--json"]).stdout).unwrap();
     let findings = findings.as_array().unwrap();
-    assert!(findings.iter().any(|f| f["what"] == "sock_diag" && f["standing"] == "ok"), "{findings:?}");
+    assert!(findings.iter().any(|f| f["what"] == "sock_diag" && f["result"] == "ok"), "{findings:?}");
     let table = text(&yuzuri(&["doctor"]).stdout);
     assert!(table.contains("sock_diag") && table.contains("\ngate "), "{table}");
 }

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use yuzuri_testnet::{Net, Path, Side, Way};
+use yuzuri_testnet::{Net, Path, PathDirection, Side};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 
@@ -24,8 +24,9 @@ struct Bulk {
 impl Bulk {
     fn start(net: &Net, flows: usize, rate_bps: u64) -> Bulk {
         let delay = Duration::from_millis(10);
-        let there = Way { rate_bps, queue_bytes: rate_bps / 8 / 10, ..Way::with_delay(delay) };
-        let path = Path::new(net, there, Way::with_delay(delay), 1).unwrap();
+        let there =
+            PathDirection { rate_bps, queue_bytes: rate_bps / 8 / 10, ..PathDirection::with_delay(delay) };
+        let path = Path::new(net, there, PathDirection::with_delay(delay), 1).unwrap();
         let listener = net.inside(Side::B, || TcpListener::bind((Path::v4(Side::B), 0)).unwrap());
         let to = listener.local_addr().unwrap();
         let (mut sockets, mut threads, mut locals) = (Vec::new(), Vec::new(), Vec::new());

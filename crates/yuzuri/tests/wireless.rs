@@ -135,7 +135,7 @@ fn an_access_point_leads_the_group_of_its_radio() {
         let findings = statuses["doctor"]["findings"].as_array().unwrap();
         let radio = findings.iter().find(|f| f["what"] == "radio wlan0").unwrap();
         assert_eq!(
-            (&radio["standing"], &radio["found"]),
+            (&radio["result"], &radio["found"]),
             (&"ok".into(), &"mac80211_hwsim: reports rate, retries, queue; does not report airtime".into())
         );
     }

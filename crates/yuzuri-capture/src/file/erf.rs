@@ -1,7 +1,7 @@
 //! Endace's Extensible Record Format: records without a file header. "Extensible Record Format
 //! (ERF)", Endace EDM11-01; Wireshark's `wiretap/erf.c`.
 
-use super::{Head, LinkOf, Step, ending};
+use super::{InterfaceLink, PacketHeader, Step, ending};
 use crate::buffer::Buffer;
 use crate::facts::{Damage, Ending, FileFacts};
 use crate::link::LINK_ERF;
@@ -23,7 +23,7 @@ const ETHERNET: [u8; 4] = [2, 11, 16, 20];
 const ETHERNET_FCS_BYTES: usize = 4;
 
 pub(crate) struct Erf {
-    link: LinkOf,
+    link: InterfaceLink,
 }
 
 /// The fixed part of a record.
@@ -83,14 +83,14 @@ pub(crate) fn recognise<S: Read>(buffer: &mut Buffer<S>) -> io::Result<bool> {
 impl Erf {
     pub(crate) fn new(facts: &mut FileFacts) -> Erf {
         facts.sections = 1;
-        Erf { link: LinkOf::new(LINK_ERF, 0, facts) }
+        Erf { link: InterfaceLink::new(LINK_ERF, 0, facts) }
     }
 
     pub(crate) fn next<'a, S: Read>(
         &self,
         buffer: &'a mut Buffer<S>,
         facts: &mut FileFacts,
-        head: &mut Head,
+        head: &mut PacketHeader,
     ) -> io::Result<Step<'a>> {
         if !buffer.has(RECORD_BYTES)? {
             return Ok(Step::End(ending(buffer)));

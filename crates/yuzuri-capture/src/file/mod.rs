@@ -15,7 +15,7 @@ const MAX_LINK_TYPES: usize = 64;
 
 /// A packet's header in the file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Head {
+pub(crate) struct PacketHeader {
     /// ns since 1970-01-01 UTC; `None` if the packet has no time stamp.
     pub time_ns: Option<i64>,
     /// Length of the whole frame, without its check sequence.
@@ -27,7 +27,7 @@ pub(crate) struct Head {
 
 /// The link layer of an interface.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LinkOf {
+pub(crate) struct InterfaceLink {
     pub link: Link,
     /// Its index in [`FileFacts::link_types`], or past its end.
     pub place: u32,
@@ -35,9 +35,9 @@ pub(crate) struct LinkOf {
     pub fcs_bytes: u32,
 }
 
-impl LinkOf {
+impl InterfaceLink {
     /// Registers an interface with that link type.
-    pub(crate) fn new(link_type: u32, fcs_bytes: u32, facts: &mut FileFacts) -> LinkOf {
+    pub(crate) fn new(link_type: u32, fcs_bytes: u32, facts: &mut FileFacts) -> InterfaceLink {
         let link = Link::from_number(link_type);
         facts.interfaces += 1;
         let types = &mut facts.link_types;
@@ -53,13 +53,13 @@ impl LinkOf {
         if let Some(count) = types.get_mut(place) {
             count.interfaces += 1;
         }
-        LinkOf { link, place: place as u32, fcs_bytes }
+        InterfaceLink { link, place: place as u32, fcs_bytes }
     }
 }
 
 /// The next item of a file.
 pub(crate) enum Step<'a> {
-    /// The captured bytes of a packet; the caller's [`Head`] holds the rest.
+    /// The captured bytes of a packet; the caller's [`PacketHeader`] holds the rest.
     Packet(&'a [u8]),
     /// A packet that cannot be read.
     Skipped(Skip),
@@ -80,12 +80,12 @@ impl Format {
         &mut self,
         buffer: &'a mut Buffer<S>,
         facts: &mut FileFacts,
-        head: &mut Head,
+        head: &mut PacketHeader,
     ) -> io::Result<Step<'a>> {
         match self {
             Format::Pcap(pcap) => pcap.next(buffer, head),
             Format::PcapNg(pcapng) => {
-                let mut other = Head::EMPTY;
+                let mut other = PacketHeader::EMPTY;
                 let step = pcapng.next(buffer, facts, &mut other);
                 *head = other;
                 step
@@ -96,12 +96,13 @@ impl Format {
     }
 }
 
-impl Head {
+impl PacketHeader {
     /// An empty header.
-    pub(crate) const EMPTY: Head = Head { time_ns: None, on_wire: 0, link: Link::Unknown, link_place: 0 };
+    pub(crate) const EMPTY: PacketHeader =
+        PacketHeader { time_ns: None, on_wire: 0, link: Link::Unknown, link_place: 0 };
 
     #[inline(always)]
-    fn set(&mut self, time_ns: Option<i64>, on_wire: u32, link: &LinkOf) {
+    fn set(&mut self, time_ns: Option<i64>, on_wire: u32, link: &InterfaceLink) {
         self.time_ns = time_ns;
         self.on_wire = on_wire.saturating_sub(link.fcs_bytes);
         self.link = link.link;

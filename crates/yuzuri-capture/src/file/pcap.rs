@@ -1,6 +1,6 @@
 //! The libpcap format: a header, then packets. draft-ietf-opsawg-pcap.
 
-use super::{Head, LinkOf, Step, ending, word};
+use super::{InterfaceLink, PacketHeader, Step, ending, word};
 use crate::buffer::{Buffer, MAX_BYTES};
 use crate::facts::{Damage, Ending, FileFacts, Format};
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ pub(crate) struct Pcap {
     record_bytes: usize,
     /// Nanoseconds per unit of the fraction.
     unit_ns: i64,
-    link: LinkOf,
+    link: InterfaceLink,
 }
 
 /// Byte order and variant, from the first four bytes.
@@ -44,7 +44,7 @@ impl Pcap {
             swapped,
             record_bytes: if format == Format::PcapModified { 24 } else { 16 },
             unit_ns: if format == Format::PcapNano { 1 } else { 1000 },
-            link: LinkOf::new(network & 0x03ff_ffff, fcs_bytes, facts),
+            link: InterfaceLink::new(network & 0x03ff_ffff, fcs_bytes, facts),
         })
     }
 
@@ -52,7 +52,7 @@ impl Pcap {
     pub(crate) fn next<'a, S: Read>(
         &self,
         buffer: &'a mut Buffer<S>,
-        head: &mut Head,
+        head: &mut PacketHeader,
     ) -> io::Result<Step<'a>> {
         if !buffer.has(self.record_bytes)? {
             return Ok(Step::End(ending(buffer)));

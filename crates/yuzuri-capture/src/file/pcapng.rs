@@ -1,6 +1,6 @@
 //! Wireshark's format: sections of blocks. draft-ietf-opsawg-pcapng.
 
-use super::{Head, LinkOf, Step, ending, word};
+use super::{InterfaceLink, PacketHeader, Step, ending, word};
 use crate::buffer::{Buffer, MAX_BYTES};
 use crate::facts::{Damage, Ending, FileFacts, Skip};
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ pub(crate) struct PcapNg {
 }
 
 struct Interface {
-    link: LinkOf,
+    link: InterfaceLink,
     snaplen: u32,
     resolution: Resolution,
     offset_ns: i64,
@@ -80,7 +80,7 @@ impl PcapNg {
         &mut self,
         buffer: &'a mut Buffer<S>,
         facts: &mut FileFacts,
-        head: &mut Head,
+        head: &mut PacketHeader,
     ) -> io::Result<Step<'a>> {
         loop {
             if !buffer.has(FRAME_BYTES)? {
@@ -134,7 +134,7 @@ impl PcapNg {
 
     /// Decodes a block that holds a packet.
     #[inline(always)]
-    fn packet<'a>(&self, kind: u32, body: &'a [u8], head: &mut Head) -> Result<&'a [u8], Skip> {
+    fn packet<'a>(&self, kind: u32, body: &'a [u8], head: &mut PacketHeader) -> Result<&'a [u8], Skip> {
         let swapped = self.swapped;
         if kind == SIMPLE_PACKET {
             return self.simple_packet(body, head);
@@ -155,7 +155,7 @@ impl PcapNg {
 
     /// A packet of the first interface, without time: its length is bounded by the block, the
     /// packet and the interface's limit.
-    fn simple_packet<'a>(&self, body: &'a [u8], head: &mut Head) -> Result<&'a [u8], Skip> {
+    fn simple_packet<'a>(&self, body: &'a [u8], head: &mut PacketHeader) -> Result<&'a [u8], Skip> {
         let (fixed, rest) = body.split_at_checked(4).ok_or(Skip::BadHeader)?;
         let interface = self.interfaces.first().ok_or(Skip::NoInterface)?;
         let on_wire = word(fixed, 0, self.swapped);
@@ -182,7 +182,7 @@ impl PcapNg {
             }
         }
         if self.interfaces.len() < MAX_INTERFACES {
-            let link = LinkOf::new(link_type, fcs_bytes, facts);
+            let link = InterfaceLink::new(link_type, fcs_bytes, facts);
             let snaplen = word(fixed, 4, self.swapped);
             self.interfaces.push(Interface { link, snaplen, resolution, offset_ns, drops: 0 });
         }

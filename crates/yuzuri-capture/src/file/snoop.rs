@@ -1,6 +1,6 @@
 //! The format of Solaris' snoop: a header, then packets, all big endian. RFC 1761.
 
-use super::{Head, LinkOf, Step, ending, word};
+use super::{InterfaceLink, PacketHeader, Step, ending, word};
 use crate::buffer::{Buffer, MAX_BYTES};
 use crate::facts::{Damage, Ending, FileFacts};
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ const MAGIC: &[u8] = b"snoop\0\0\0";
 const NO_COUNTERPART: u32 = 0xffff_0000;
 
 pub(crate) struct Snoop {
-    link: LinkOf,
+    link: InterfaceLink,
     /// Packets that the capturing machine had dropped before the latest one: a cumulative count.
     drops: u32,
 }
@@ -32,14 +32,14 @@ impl Snoop {
             other => NO_COUNTERPART | other & 0xffff,
         };
         facts.sections = 1;
-        Snoop { link: LinkOf::new(link_type, 0, facts), drops: 0 }
+        Snoop { link: InterfaceLink::new(link_type, 0, facts), drops: 0 }
     }
 
     pub(crate) fn next<'a, S: Read>(
         &mut self,
         buffer: &'a mut Buffer<S>,
         facts: &mut FileFacts,
-        head: &mut Head,
+        head: &mut PacketHeader,
     ) -> io::Result<Step<'a>> {
         if !buffer.has(RECORD_BYTES)? {
             return Ok(Step::End(ending(buffer)));

@@ -57,9 +57,8 @@ pub fn outside(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = (20 + payload.len()) as u16;
     let [a, b] = length.to_be_bytes();
     let mut header = [0x45, 0, a, b, 0, 9, 0x40, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
-    let sum: u32 = header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
-    let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    let checksum = yuzuri_capture::checksum::of(&[&header]);
+    header[10..12].copy_from_slice(&checksum);
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0], &header[..], payload].concat()
 }
 

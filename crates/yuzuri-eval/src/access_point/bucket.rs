@@ -1,6 +1,6 @@
 //! Limits traffic without a window to a rate: `bpf/police.h` for segments.
 
-use yuzuri_gate::OtherSeen;
+use yuzuri_gate::OtherTraffic;
 use yuzuri_netmodel::Packet as _;
 use yuzuri_sim::Segment;
 
@@ -74,8 +74,8 @@ impl Bucket {
     }
 
     /// The bucket's counters, as the daemon reads them.
-    pub fn seen(&self, mac: [u8; 6]) -> OtherSeen {
-        OtherSeen {
+    pub fn seen(&self, mac: [u8; 6]) -> OtherTraffic {
+        OtherTraffic {
             mac,
             last_ns: self.last_ns,
             bytes: self.bytes,

@@ -111,7 +111,7 @@ impl Contender {
         match self.rules().map(|rules| Rules { stations, ..rules }) {
             Some(rules) if is_half => {
                 let sharing = sharing().led().weighing(setting.weights.clone());
-                run(&scenario, &mut Led { sharing, gate: gate(rules) })
+                run(&scenario, &mut LeadingGate { sharing, gate: gate(rules) })
             }
             Some(rules) => run(&scenario, &mut gate(rules)),
             None if self == Contender::Daemon => run(&scenario, &mut sharing()),
@@ -129,15 +129,15 @@ pub fn run_fixed(setting: &Setting, seed: u64, bound: Bound) -> Result<Results, 
 }
 
 /// A gate for terminals of which some share: its daemon leads those, and they bound themselves.
-struct Led {
+struct LeadingGate {
     sharing: Sharing,
     gate: Gate,
 }
 
-impl Steer for Led {
+impl Steer for LeadingGate {
     fn steer(&mut self, now: Time, terminals: &[Option<Observation>], bounds: &mut [Bounds]) {
         self.sharing.steer(now, terminals, bounds);
-        self.gate.hear(self.sharing.reports());
+        self.gate.receive_reports(self.sharing.reports());
         self.gate.steer(now, terminals, bounds);
         if let Some(summary) = self.gate.last_summary() {
             self.sharing.publish(summary);

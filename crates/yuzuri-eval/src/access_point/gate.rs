@@ -6,11 +6,11 @@ use super::bucket::Bucket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use yuzuri_gate::model::WindowClamp;
-use yuzuri_gate::{Arrived, Bound, FlowKey, FlowSeen, Half, Standing};
+use yuzuri_gate::{ArrivedTraffic, Bound, ConnectionState, FlowKey, FlowSeen, RttPart};
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Aggregation, Moment, PolicyConfig, Report, Summary};
-use yuzuri_share::{Channel, Controller, Place, Plan, RadioConfig, Rules, StationId};
+use yuzuri_share::{Channel, Controller, Plan, RadioConfig, Rules, StationId, StationLocation};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Steer};
 
@@ -126,9 +126,9 @@ impl Gate {
     }
 
     /// Receives the reports of terminals that take part.
-    pub fn hear<'a>(&mut self, reports: impl Iterator<Item = (usize, &'a Report)>) {
+    pub fn receive_reports<'a>(&mut self, reports: impl Iterator<Item = (usize, &'a Report)>) {
         let members = reports.map(|(terminal, report)| (StationId(mac(terminal)), report.clone()));
-        self.controller.hear(members.collect());
+        self.controller.receive_reports(members.collect());
     }
 
     /// The members' summary.
@@ -213,7 +213,7 @@ impl Steer for Gate {
         let place = |station: StationId| {
             let [_, _, a, b, c, d] = station.0;
             let radio = radios.get(u32::from_be_bytes([a, b, c, d]) as usize).copied();
-            Place { radio, ..Place::default() }
+            StationLocation { radio, ..StationLocation::default() }
         };
         let plan = self.controller.tick(Moment::from_nanos(now_ns), now_ns, &seen, &others, place);
         self.take(plan);
@@ -294,7 +294,7 @@ impl Flow {
 
     /// A SYN-ACK goes down: its window is not scaled.
     fn answered(&mut self, segment: &Segment) {
-        self.seen.standing = Standing::Known;
+        self.seen.state = ConnectionState::Established;
         self.clamp.edge = Some(segment.window.min(u16::MAX as u32 / MSS) * MSS);
     }
 
@@ -347,7 +347,7 @@ impl Flow {
         }
         if let Some((_, since_ns)) = self.wire_timed.take_if(|(end, _)| ack >= *end) {
             sample(&mut self.seen.wire, now_ns, since_ns);
-            self.seen.arrived = Some(Arrived { at_ns: now_ns, other_bytes: self.wire_other });
+            self.seen.arrived = Some(ArrivedTraffic { at_ns: now_ns, other_bytes: self.wire_other });
         }
         let unit = 1 << SCALE;
         let field = (segment.window.min(u32::from(u16::MAX) * unit / MSS) * MSS / unit) as u16;
@@ -398,9 +398,9 @@ fn ms(time: Time) -> u64 {
     time.as_nanos() / 1_000_000
 }
 
-fn sample(half: &mut Half, now_ns: u64, since_ns: u64) {
+fn sample(part: &mut RttPart, now_ns: u64, since_ns: u64) {
     let us = (now_ns - since_ns) / 1000 + 1;
-    half.samples += 1;
-    half.sum_us += us;
-    half.min_us = if half.min_us == 0 { us as u32 } else { half.min_us.min(us as u32) };
+    part.samples += 1;
+    part.sum_us += us;
+    part.min_us = if part.min_us == 0 { us as u32 } else { part.min_us.min(us as u32) };
 }

@@ -20,7 +20,7 @@ const MSS: u32 = MSS_BYTES as u32;
 
 /// The results of a window.
 #[derive(Clone, Debug, Serialize)]
-struct Try {
+struct WindowTrial {
     segments: u32,
     thin_segments: u32,
     figures: Figures,
@@ -32,7 +32,7 @@ struct Outcome {
     setting: String,
     group: &'static str,
     cubic: Figures,
-    tries: Vec<Try>,
+    tries: Vec<WindowTrial>,
 }
 
 /// The windows to try, segments.
@@ -58,36 +58,37 @@ impl Outcome {
             for thin_segments in thin {
                 let bound = Bound { bytes: segments * MSS, thin_bytes: thin_segments * MSS };
                 let figures = Figures::of(setting, &run_fixed(setting, seed, bound)?);
-                tries.push(Try { segments, thin_segments: *thin_segments, figures });
+                tries.push(WindowTrial { segments, thin_segments: *thin_segments, figures });
             }
         }
         let cubic = Figures::run(Contender::Cubic, setting, seed)?;
         Ok(Outcome { setting: setting.name(), group: setting.group.title(), cubic, tries })
     }
 
-    fn ratio(&self, one: &Try) -> f64 {
+    fn ratio(&self, one: &WindowTrial) -> f64 {
         one.figures.total_mbps / self.cubic.total_mbps
     }
 
     /// The least of a figure with a window that carries enough.
-    fn least(&self, figure: impl Fn(&Figures) -> f64) -> Option<(&Try, f64)> {
+    fn least(&self, figure: impl Fn(&Figures) -> f64) -> Option<(&WindowTrial, f64)> {
         let carries = self.tries.iter().filter(|one| one.thin_segments == 0 && self.ratio(one) >= CARRIES);
         carries.map(|one| (one, figure(&one.figures))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// The largest total over CUBIC's, with or without thinning.
-    fn most(&self, is_thinned: bool) -> Option<&Try> {
+    fn most(&self, is_thinned: bool) -> Option<&WindowTrial> {
         let of = self.tries.iter().filter(|one| (one.thin_segments > 0) == is_thinned);
         of.max_by(|a, b| a.figures.total_mbps.total_cmp(&b.figures.total_mbps))
     }
 
     fn row(&self) -> String {
-        let cell = |of: Option<(&Try, f64)>| {
+        let cell = |of: Option<(&WindowTrial, f64)>| {
             of.map_or("-".into(), |(one, ms)| format!("{ms:.0} ({}; {:.3})", one.segments, self.ratio(one)))
         };
-        let most = |one: Option<&Try>| {
-            let text =
-                |one: &Try| format!("{:.3} ({}; {})", self.ratio(one), one.segments, one.thin_segments);
+        let most = |one: Option<&WindowTrial>| {
+            let text = |one: &WindowTrial| {
+                format!("{:.3} ({}; {})", self.ratio(one), one.segments, one.thin_segments)
+            };
             one.map_or("-".into(), text)
         };
         let call = if self.cubic.call_ms.is_nan() { None } else { self.least(|f| f.call_ms) };
@@ -108,7 +109,7 @@ pub fn run(args: &Args, settings: &[Setting]) -> anyhow::Result<()> {
     let alike = |setting: &&Setting| matches!(setting.group, Group::Alike | Group::Call);
     let settings: Vec<&Setting> = settings.iter().filter(alike).collect();
     let outcomes: Vec<Outcome> = watched(args.jobs, |jobs, stop, progress| {
-        each(&settings, jobs, stop, progress, |setting| Outcome::of(setting, args.seed, setting.is_g()))
+        each(&settings, jobs, stop, progress, |setting| Outcome::of(setting, args.seed, setting.is_80211g()))
     })?;
     write_lines(args.json.as_deref(), &outcomes)?;
     println!(

@@ -133,7 +133,7 @@ impl Setting {
     }
 
     /// Whether all are 802.11g.
-    pub fn is_g(&self) -> bool {
+    pub fn is_80211g(&self) -> bool {
         self.phys.iter().all(|phy| matches!(phy, Phy::G { .. }))
     }
 

@@ -7,14 +7,16 @@
 //! while it changes its radio is not modelled: it is absent for half a second.
 
 use super::gate::{Gate, mac, radio_of};
+use parking_lot::{Condvar, Mutex};
 use std::fmt::Write as _;
-use std::sync::{Condvar, Mutex, PoisonError};
 use yuzuri_gate::FlowSeen;
 use yuzuri_netmodel::Time;
 use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, PolicyConfig};
-use yuzuri_share::{Candidate, Channel, Controller, Place, Plan, Request, Rules, StationId, Steering};
+use yuzuri_share::{
+    Candidate, Channel, Controller, Plan, Request, Rules, StationId, StationLocation, Steering,
+};
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
     Observation, ReceiverConfig, Scenario, ScenarioError, Segment, Steer, Terminal, hint_of, path,
@@ -79,7 +81,7 @@ impl BothCells {
         let on: Vec<usize> = (0..self.stations.len()).map(|n| self.cell_of(n, now_s)).collect();
         let place = |id: StationId| {
             let number = (0..on.len()).find(|n| mac(*n) == id.0);
-            number.map_or(Place::default(), |number| Place {
+            number.map_or(StationLocation::default(), |number| StationLocation {
                 radio: self.stations[number][on[number]].map(radio_of),
                 channel: Channel(on[number] as u32),
             })
@@ -114,23 +116,22 @@ impl BothCells {
 }
 
 /// Synchronises the two cells.
-struct Meeting {
+struct CellBarrier {
     cells: Mutex<BothCells>,
     both: Condvar,
 }
 
-impl Meeting {
+impl CellBarrier {
     /// Waits for the observations of both cells, and returns the plan.
     fn tick(&self, cell: usize, now: Time, seen: Vec<FlowSeen>) -> Plan {
-        let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cells = self.cells.lock();
         let round = cells.round;
         cells.seen[cell] = Some(seen);
         if cells.seen.iter().all(Option::is_some) {
             cells.tick(now);
             self.both.notify_all();
         }
-        let waits = |cells: &mut BothCells| cells.round == round;
-        let cells = self.both.wait_while(cells, waits).unwrap_or_else(PoisonError::into_inner);
+        self.both.wait_while(&mut cells, |cells| cells.round == round);
         cells.plan.clone()
     }
 }
@@ -139,12 +140,12 @@ impl Meeting {
 struct Cell<'a> {
     number: usize,
     gate: Gate,
-    meeting: &'a Meeting,
+    barrier: &'a CellBarrier,
 }
 
 impl Steer for Cell<'_> {
     fn steer(&mut self, now: Time, _terminals: &[Option<Observation>], _bounds: &mut [Bounds]) {
-        let plan = self.meeting.tick(self.number, now, self.gate.seen(now));
+        let plan = self.barrier.tick(self.number, now, self.gate.seen(now));
         self.gate.take(plan);
     }
 
@@ -193,7 +194,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
         requests: Vec::new(),
         acked: Vec::new(),
     };
-    let meeting = Meeting { cells: Mutex::new(cells), both: Condvar::new() };
+    let barrier = CellBarrier { cells: Mutex::new(cells), both: Condvar::new() };
     let scenarios = [0, 1].map(|cell| scenario(setting, cell, moved, seed));
     std::thread::scope(|scope| {
         let threads: Vec<_> = scenarios
@@ -202,7 +203,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
             .map(|(number, scenario)| {
                 let mut gate = Gate::new(PolicyConfig::default(), Rules::default(), &[], &[], Vec::new());
                 gate.first_port += 30_000 * number as u16;
-                let mut cell = Cell { number, gate, meeting: &meeting };
+                let mut cell = Cell { number, gate, barrier: &barrier };
                 scope.spawn(move || simulate(scenario, &mut cell).map(|_| ()))
             })
             .collect();
@@ -211,7 +212,7 @@ fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<Bot
             Err(panic) => std::panic::resume_unwind(panic),
         })
     })?;
-    Ok(meeting.cells.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(barrier.cells.into_inner())
 }
 
 /// The rate of each station without a move, or before and after the first one, Mbit/s.

@@ -123,7 +123,8 @@ pub fn verdicts(rows: &[Row]) -> String {
     let alike = |row: &Row| row.setting.group == Group::Alike;
     let at_least = |value: f64, least: f64| (value >= least, format!("{value:.3}"));
     limit("equal radios: at least 0.98 of CUBIC's total (802.11g with thinned ACKs: 1.05)", &|row| {
-        let (contender, least) = if row.setting.is_g() { (Contender::Thinned, 1.05) } else { (gate, 0.98) };
+        let (contender, least) =
+            if row.setting.is_80211g() { (Contender::Thinned, 1.05) } else { (gate, 0.98) };
         let ratio = row.ratio(contender)?;
         alike(row).then(|| at_least(ratio, least))
     });

@@ -5,7 +5,7 @@ use crate::sharing::trace::Traced;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::{Objective, PolicyConfig, PolicyName, RadioHint};
 use yuzuri_sim::cc::Algorithm;
-use yuzuri_sim::{Known, NoSteer, Results, ScenarioError, SenderConfig, Sharing, hint_of, run};
+use yuzuri_sim::{NoSteer, Results, ScenarioError, SenderConfig, Sharing, TrueCapacity, hint_of, run};
 
 /// A contender: a column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,7 +96,7 @@ impl Contender {
                 let config = PolicyConfig { name: PolicyName::Yuzuri, ..PolicyConfig::default() };
                 let total_bps = part * alone.iter().sum::<f64>();
                 let wire_bps = setting.wire_mbps as f64 * 1e6 * PAYLOAD_OF_WIRE;
-                let known = Known {
+                let known = TrueCapacity {
                     capacity_bps: total_bps,
                     air: part * alone.len() as f64,
                     paced: total_bps > 0.99 * wire_bps,

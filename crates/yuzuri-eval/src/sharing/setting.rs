@@ -106,13 +106,13 @@ impl Setting {
     }
 
     /// Whether all are 802.11g.
-    pub fn is_g(&self) -> bool {
+    pub fn is_80211g(&self) -> bool {
         self.phys.iter().all(|phy| matches!(phy, Phy::G { .. }))
     }
 
     /// Whether draining the access point's queue of acknowledgements may cost airtime by itself.
-    pub fn is_behind_g_fifo(&self) -> bool {
-        self.is_g() && self.ap_packets > 0
+    pub fn is_behind_80211g_fifo(&self) -> bool {
+        self.is_80211g() && self.ap_packets > 0
     }
 
     /// 30 s, or 60 s for a long round trip; from the beginning of sharing.

@@ -82,7 +82,7 @@ pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
         move |row: &Row| {
             let (cubic, ours) = (of(row, Contender::Cubic)?, of(row, ours(objective))?);
             let ratio = ours.total_mbps / cubic.total_mbps;
-            let least = if row.setting.is_behind_g_fifo() { min_g } else { least };
+            let least = if row.setting.is_behind_80211g_fifo() { min_g } else { least };
             Some((ratio >= least, format!("{ratio:.3} of CUBIC's total")))
         }
     };
@@ -129,7 +129,7 @@ pub fn verdicts(rows: &[Row], contenders: &[Contender]) -> String {
         &|row| {
             let (cubic, ours) = (of(row, Contender::Cubic)?, of(row, balanced)?);
             let setting = &row.setting;
-            let many = if setting.is_g() { 16 } else { 8 };
+            let many = if setting.is_80211g() { 16 } else { 8 };
             let (above_ms, ratio) = (ours.rtt_ms - setting.rtt_ms as f64, ours.total_mbps / cubic.total_mbps);
             let held = ours.jain >= 0.98 && above_ms <= 100.0 && ratio >= 0.95;
             let text = format!("Jain {:.3}, {above_ms:.0} ms above the path, {ratio:.3} of CUBIC", ours.jain);

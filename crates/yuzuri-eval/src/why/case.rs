@@ -60,24 +60,24 @@ pub const KINDS: [&str; 13] = [
 /// How a program reads or writes: the bytes each time, and the interval. An `every` of zero means
 /// without a pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rhythm {
+pub struct IoPattern {
     pub bytes: usize,
     pub every: Duration,
 }
 
-impl Rhythm {
-    const BULK: Rhythm = Rhythm { bytes: 256 << 10, every: Duration::ZERO };
+impl IoPattern {
+    const BULK: IoPattern = IoPattern { bytes: 256 << 10, every: Duration::ZERO };
 
-    fn at_rate(bytes_per_s: f64, every: Duration) -> Rhythm {
-        Rhythm { bytes: (bytes_per_s * every.as_secs_f64()).max(1.0) as usize, every }
+    fn at_rate(bytes_per_s: f64, every: Duration) -> IoPattern {
+        IoPattern { bytes: (bytes_per_s * every.as_secs_f64()).max(1.0) as usize, every }
     }
 }
 
 /// A part of the transfer, with one limit.
 #[derive(Debug, Clone)]
 pub struct Phase {
-    pub writes: Rhythm,
-    pub reads: Rhythm,
+    pub writes: IoPattern,
+    pub reads: IoPattern,
     /// SO_MAX_PACING_RATE, bytes per second.
     pub pacing: Option<u64>,
     /// The limits that count as right.
@@ -86,7 +86,7 @@ pub struct Phase {
 
 impl Phase {
     fn of(right: &[Limit]) -> Phase {
-        Phase { writes: Rhythm::BULK, reads: Rhythm::BULK, pacing: None, right: right.to_vec() }
+        Phase { writes: IoPattern::BULK, reads: IoPattern::BULK, pacing: None, right: right.to_vec() }
     }
 }
 
@@ -168,17 +168,17 @@ impl Case {
             "slow-reader" => {
                 let buffer = rng.log_between(32e3, 256e3);
                 case.receive_buffer = Some(buffer as usize);
-                let reads = Rhythm::at_rate((rate * part).min(case.half_of(buffer)), tick);
+                let reads = IoPattern::at_rate((rate * part).min(case.half_of(buffer)), tick);
                 Phase { reads, ..Phase::of(&[Limit::SlowReader]) }
             }
             "application" => {
-                Phase { writes: Rhythm::at_rate(rate * part, tick), ..Phase::of(&[Limit::Application]) }
+                Phase { writes: IoPattern::at_rate(rate * part, tick), ..Phase::of(&[Limit::Application]) }
             }
             "application-bursts" => {
                 // At most the initial window, from which an idle connection restarts.
                 let bytes = rng.log_between(500.0, 10.0 * MSS) as usize;
                 let every = Duration::from_secs_f64(rng.log_between(0.05, 0.7));
-                Phase { writes: Rhythm { bytes, every }, ..Phase::of(&[Limit::Application]) }
+                Phase { writes: IoPattern { bytes, every }, ..Phase::of(&[Limit::Application]) }
             }
             "send-buffer" => {
                 // The kernel doubles the buffer and charges its own overhead to it. From a larger
@@ -187,7 +187,10 @@ impl Case {
                 let buffer = rng.log_between(2_304.0, bytes.clamp(5_000.0, 200_000.0));
                 case.send_buffer = Some(buffer as usize);
                 let bytes = rng.log_between(1e3, buffer * 2.0) as usize;
-                Phase { writes: Rhythm { bytes, every: Duration::ZERO }, ..Phase::of(&[Limit::SendBuffer]) }
+                Phase {
+                    writes: IoPattern { bytes, every: Duration::ZERO },
+                    ..Phase::of(&[Limit::SendBuffer])
+                }
             }
             "pacing" => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
             "loss" => {
@@ -244,11 +247,11 @@ impl Case {
                 let slow = (rate * part).min(case.half_of(100_000.0));
                 let of = |which: &str| match which {
                     "application" => Phase {
-                        writes: Rhythm::at_rate(rate * part, tick),
+                        writes: IoPattern::at_rate(rate * part, tick),
                         ..Phase::of(&[Limit::Application])
                     },
                     "slow-reader" => {
-                        Phase { reads: Rhythm::at_rate(slow, tick), ..Phase::of(&[Limit::SlowReader]) }
+                        Phase { reads: IoPattern::at_rate(slow, tick), ..Phase::of(&[Limit::SlowReader]) }
                     }
                     _ => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
                 };
@@ -292,7 +295,8 @@ impl Case {
         );
         add("bound", self.bound.map(|b| b.to_string()));
         for phase in &self.phases {
-            let rhythm = |r: Rhythm| (r != Rhythm::BULK).then(|| format!("{} B/{:?}", r.bytes, r.every));
+            let rhythm =
+                |r: IoPattern| (r != IoPattern::BULK).then(|| format!("{} B/{:?}", r.bytes, r.every));
             add("writes", rhythm(phase.writes));
             add("reads", rhythm(phase.reads));
             add("paced", phase.pacing.map(|p| format!("{:.1} Mbit/s", p as f64 * 8e-6)));

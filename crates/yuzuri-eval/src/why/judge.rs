@@ -41,12 +41,12 @@ const WANTED: [f64; 5] = [0.95, 0.90, 0.85, 0.90, 0.80];
 /// The parts of cases, each with one limit: how many there are and how many have the right word for
 /// the wanted part of the time, by kind and observer, and those that do not.
 #[derive(Default)]
-struct Reached {
+struct PhaseCount {
     counts: BTreeMap<usize, [(usize, usize); SEEN_BY.len()]>,
     short: Vec<String>,
 }
 
-impl Reached {
+impl PhaseCount {
     fn add(&mut self, kind: usize, by: usize, right: f64, case: &str, classified: &LimitTimes) {
         let (reached, all) = &mut self.counts.entry(kind).or_default()[by];
         *all += 1;
@@ -152,7 +152,7 @@ pub fn all(args: &Args) {
     let mut seen_from: [[Score; SEEN_BY.len()]; 2] = Default::default();
     let mut words: BTreeMap<(usize, usize), LimitTimes> = BTreeMap::new();
     let mut experts: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
-    let mut reached = Reached::default();
+    let mut reached = PhaseCount::default();
     for file in labels(&args.folders) {
         let label: Label = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let Some(kind) = KINDS.iter().position(|kind| *kind == label.kind) else { continue };

@@ -1,6 +1,6 @@
 //! Runs a transfer between two namespaces.
 
-use super::case::{Case, Phase, Rhythm};
+use super::case::{Case, IoPattern, Phase};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_kernel::own;
-use yuzuri_testnet::{Net, Path, Side, Way, set_max_pacing_rate};
+use yuzuri_testnet::{Net, Path, PathDirection, Side, set_max_pacing_rate};
 
 /// The current phase, and whether the transfer is over.
 #[derive(Default)]
@@ -32,13 +32,13 @@ pub struct Transfer {
 
 /// The path of a case.
 pub fn path(net: &Net, case: &Case, seed: u64) -> Path {
-    let there = Way {
+    let there = PathDirection {
         rate_bps: case.rate_bps as u64,
         delay: case.rtt / 2,
         queue_bytes: case.queue_bytes as u64,
         loss: case.loss,
     };
-    let back = Way::with_delay(case.rtt / 2);
+    let back = PathDirection::with_delay(case.rtt / 2);
     let path = if case.cards {
         Path::behind_cards(net, there, back, seed)
     } else {
@@ -90,8 +90,8 @@ impl Transfer {
         let now = Arc::new(Now::default());
         let sockets = vec![near.try_clone().unwrap(), far.try_clone().unwrap()];
         let local = near.local_addr().unwrap();
-        let reads: Vec<Rhythm> = case.phases.iter().map(|phase| phase.reads).collect();
-        let writes: Vec<Rhythm> = case.phases.iter().map(|phase| phase.writes).collect();
+        let reads: Vec<IoPattern> = case.phases.iter().map(|phase| phase.reads).collect();
+        let writes: Vec<IoPattern> = case.phases.iter().map(|phase| phase.writes).collect();
         let threads = vec![
             std::thread::spawn({
                 let now = now.clone();
@@ -146,7 +146,7 @@ impl Drop for Transfer {
 }
 
 /// Calls `does` in the rhythm of the phase. It catches up after a delay, but for at most a second.
-fn in_rhythm(now: &Now, rhythms: &[Rhythm], mut does: impl FnMut(&mut [u8]) -> bool) {
+fn in_rhythm(now: &Now, rhythms: &[IoPattern], mut does: impl FnMut(&mut [u8]) -> bool) {
     let most = rhythms.iter().map(|rhythm| rhythm.bytes).max().unwrap_or(0);
     let mut buffer = vec![0; most];
     let mut due = Instant::now();

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use yuzuri_capture::checksum;
 use yuzuri_gate::{Direction, FlowKey};
 
 pub const FIN: u8 = 1;
@@ -125,20 +126,6 @@ fn ends(form: Form, n: u16) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(station, 40_000 + n), SocketAddr::new(server, 443))
 }
 
-/// The one's complement sum of RFC 1071, folded.
-fn sum(parts: &[&[u8]]) -> u16 {
-    let mut total = 0u32;
-    for part in parts {
-        for word in part.chunks(2) {
-            total += u32::from(word[0]) << 8 | u32::from(word.get(1).copied().unwrap_or(0));
-        }
-    }
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    total as u16
-}
-
 /// The offset of the TCP header in a frame of this form.
 pub fn tcp_at(form: Form) -> usize {
     match form {
@@ -176,8 +163,8 @@ pub fn frame(form: Form, direction: Direction, n: u16, tcp: &Tcp) -> Vec<u8> {
     };
     let (source, destination) = (octets(from.ip()), octets(to.ip()));
     let length = (segment.len() as u16).to_be_bytes();
-    let checksum = !sum(&[&source, &destination, &[0, 6], &length, &segment]);
-    segment[16..18].copy_from_slice(&checksum.to_be_bytes());
+    let checksum = checksum::of(&[&source, &destination, &[0, 6], &length, &segment]);
+    segment[16..18].copy_from_slice(&checksum);
 
     let mut ip = Vec::new();
     if form.is_v6() {
@@ -195,8 +182,8 @@ pub fn frame(form: Form, direction: Direction, n: u16, tcp: &Tcp) -> Vec<u8> {
         ip.extend(&source);
         ip.extend(&destination);
         ip.extend(options);
-        let checksum = !sum(&[&ip]);
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+        let checksum = checksum::of(&[&ip]);
+        ip[10..12].copy_from_slice(&checksum);
     }
     ip.extend(segment);
 
@@ -229,7 +216,7 @@ pub fn is_sum_right(form: Form, frame: &[u8]) -> bool {
         (&frame[ip + 12..ip + 20], usize::from(u16::from_be_bytes([frame[ip + 2], frame[ip + 3]])) - header)
     };
     let tcp = &frame[at..at + length];
-    sum(&[addresses, &[0, 6], &(length as u16).to_be_bytes(), tcp]) == 0xffff
+    checksum::of(&[addresses, &[0, 6], &(length as u16).to_be_bytes(), tcp]) == [0, 0]
 }
 
 /// The options of a SYN: MSS, SACK permitted, and the scale.
@@ -250,7 +237,7 @@ pub fn stamps(value: u32, echo: u32) -> Vec<u8> {
 /// Observes the windows advertised to stations, independently of the gate's code and of its model:
 /// an advertised right edge must not move left, unless the server itself moves it.
 #[derive(Default)]
-pub struct Witness {
+pub struct WindowObserver {
     edges: HashMap<FlowKey, u32>,
     /// Edges that were advertised after others of their connection.
     pub advertised: u64,
@@ -258,7 +245,7 @@ pub struct Witness {
     pub rounded: u64,
 }
 
-impl Witness {
+impl WindowObserver {
     /// A connection's advertised edge no longer counts: it started over.
     pub fn forget(&mut self, key: &FlowKey) {
         self.edges.remove(key);

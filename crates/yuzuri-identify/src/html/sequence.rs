@@ -2,7 +2,7 @@
 //! and the window's end.
 
 use super::svg::{LOSS, OTHER, REPLAYED, SEEN};
-use crate::sequence::{Sequence, What};
+use crate::sequence::{MarkKind, Sequence};
 use plotters::prelude::*;
 use std::collections::BTreeSet;
 use yuzuri_plot::{DrawError, INK, ceiling, frame, short, steps, svg};
@@ -44,12 +44,12 @@ pub(super) fn section(sequence: &Sequence, zooms: bool) -> Result<String, DrawEr
     let marks = &sequence.marks;
     let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return Ok(String::new()) };
     let sent_to = marks.iter().filter_map(|mark| match mark.what {
-        What::Sent(_, to) | What::Again(_, to) => Some(to),
-        What::Acknowledged(..) | What::Selective(..) => None,
+        MarkKind::Sent(_, to) | MarkKind::Again(_, to) => Some(to),
+        MarkKind::Acknowledged(..) | MarkKind::Selective(..) => None,
     });
     let highest = sent_to.max().unwrap_or(1) as f64;
     let ends = marks.iter().filter_map(|mark| match mark.what {
-        What::Acknowledged(_, end) => end,
+        MarkKind::Acknowledged(_, end) => end,
         _ => None,
     });
     let window = ends.max().map_or(0.0, |end| end as f64).min(highest * MAX_WINDOW_PART);
@@ -67,10 +67,10 @@ pub(super) fn section(sequence: &Sequence, zooms: bool) -> Result<String, DrawEr
     for mark in marks {
         let x = column(mark.time_ns);
         match mark.what {
-            What::Sent(from, to) => sent.add(x, row(from), row(to)),
-            What::Again(from, to) => again.add(x, row(from), row(to)),
-            What::Selective(from, to) => selective.add(x, row(from), row(to)),
-            What::Acknowledged(ack, end) => {
+            MarkKind::Sent(from, to) => sent.add(x, row(from), row(to)),
+            MarkKind::Again(from, to) => again.add(x, row(from), row(to)),
+            MarkKind::Selective(from, to) => selective.add(x, row(from), row(to)),
+            MarkKind::Acknowledged(ack, end) => {
                 put(&mut acknowledged, x, row(ack));
                 if let Some(end) = end.filter(|end| *end as f64 / 1e6 <= top) {
                     put(&mut window_end, x, row(end));

@@ -3,7 +3,7 @@
 
 use super::limits::stretches;
 use crate::report::FlowReport;
-use crate::sequence::{Sequence, What};
+use crate::sequence::{MarkKind, Sequence};
 use serde::Serialize;
 use yuzuri_infer::window_trace::{Cause, Round};
 use yuzuri_limits::Limit;
@@ -79,10 +79,10 @@ fn joined(sequence: &Sequence, us: impl Fn(i64) -> i64, step_us: i64) -> Vec<Mar
     for mark in &sequence.marks {
         let at = us(mark.time_ns) / step_us * step_us;
         let (kind, from, to) = match mark.what {
-            What::Sent(from, to) => (0, place(from), place(to)),
-            What::Again(from, to) => (1, place(from), place(to)),
-            What::Selective(from, to) => (2, place(from), place(to)),
-            What::Acknowledged(ack, end) => (3, place(ack), end.map_or(-1, place)),
+            MarkKind::Sent(from, to) => (0, place(from), place(to)),
+            MarkKind::Again(from, to) => (1, place(from), place(to)),
+            MarkKind::Selective(from, to) => (2, place(from), place(to)),
+            MarkKind::Acknowledged(ack, end) => (3, place(ack), end.map_or(-1, place)),
         };
         let before = last[kind].and_then(|n| all.get_mut(n)).filter(|(_, when, ..)| *when == at);
         match before {
@@ -184,7 +184,7 @@ mod tests {
     use crate::sequence::Mark;
     use proptest::prelude::*;
 
-    fn sequence(marks: impl IntoIterator<Item = (i64, What)>) -> Sequence {
+    fn sequence(marks: impl IntoIterator<Item = (i64, MarkKind)>) -> Sequence {
         let marks = marks.into_iter().map(|(us, what)| Mark { time_ns: us * 1000, what });
         Sequence { marks: marks.collect(), is_cut: false }
     }
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn marks_closer_than_a_step_are_merged() {
         let of = sequence([
-            (1, What::Sent(0, 10)),
-            (2, What::Sent(10, 20)),
-            (2, What::Acknowledged(5, Some(90))),
-            (3, What::Sent(30, 40)),
-            (4, What::Acknowledged(10, None)),
-            (12, What::Sent(40, 50)),
+            (1, MarkKind::Sent(0, 10)),
+            (2, MarkKind::Sent(10, 20)),
+            (2, MarkKind::Acknowledged(5, Some(90))),
+            (3, MarkKind::Sent(30, 40)),
+            (4, MarkKind::Acknowledged(10, None)),
+            (12, MarkKind::Sent(40, 50)),
         ]);
         assert_eq!(joined(&of, US, 10), [(0, 0, 0, 20), (3, 0, 10, -1), (0, 0, 30, 40), (0, 10, 40, 50)]);
         assert_eq!(joined(&of, US, 1).len(), 6, "at the finest step each is its own");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn many_segments_take_no_more_than_there_is_room_for() {
-        let many = (0..50_000).map(|n| (n * 7, What::Sent(n as u64 * 1448, (n as u64 + 1) * 1448)));
+        let many = (0..50_000).map(|n| (n * 7, MarkKind::Sent(n as u64 * 1448, (n as u64 + 1) * 1448)));
         let of = sequence(many);
         let numbers = marks(&of, US, 350_000, 20_000);
         let text = serde_json::to_string(&numbers).unwrap();

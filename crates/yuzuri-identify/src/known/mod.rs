@@ -10,8 +10,8 @@ mod time;
 
 use crate::analyse::{Options, judge};
 use crate::error::IdentifyError;
-use crate::input::{Kind, Whole};
-use crate::live::Pace;
+use crate::input::{Kind, RewoundFile};
+use crate::live::JudgementSchedule;
 use crate::report::{Counted, FileReport, FlowReport, LogFacts};
 use polls::Polls;
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ pub(crate) struct LogFlow {
     flow: Flow,
     rounds: Rounds,
     chosen: bool,
-    pace: Pace,
+    pace: JudgementSchedule,
     polls: Polls,
 }
 
@@ -63,7 +63,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
                 return;
             }
             let flow = flow();
-            let chosen = self.options.filter.chooses(&flow, |_, _| false);
+            let chosen = self.options.filter.matches(&flow, |_, _| false);
             self.counted.flows += 1;
             self.counted.filtered += u64::from(!chosen);
             self.open.insert(
@@ -72,7 +72,7 @@ impl<'a, K: Eq + Hash + Copy> LogFlows<'a, K> {
                     flow,
                     rounds: Rounds::default(),
                     chosen,
-                    pace: Pace::default(),
+                    pace: JudgementSchedule::default(),
                     polls: Polls::default(),
                 },
             );
@@ -136,7 +136,7 @@ fn judged(window_trace: WindowTrace, flow: &Flow, polls: Polls) -> FlowReport {
 /// Reads a file of known windows.
 pub(crate) fn read(
     kind: Kind,
-    whole: Whole<'_>,
+    whole: RewoundFile<'_>,
     report: &mut FileReport,
     options: &Options,
 ) -> Result<(), IdentifyError> {

@@ -13,7 +13,7 @@ use yuzuri_trace::{CaState, Event, Flow, FlowId, Item, Kind, Marks, Reason};
 
 /// The state of a flow between its records.
 #[derive(Debug, Default)]
-struct Former {
+struct PreviousState {
     flow: Arc<Flow>,
     /// The reason of the present congestion avoidance state.
     reason: Reason,
@@ -31,7 +31,7 @@ pub(crate) fn read(
 ) -> Result<(), IdentifyError> {
     let mut recording = Reader::new(reader, report.path.clone())?;
     let mut log_flows: LogFlows<'_, FlowId> = LogFlows::new(options);
-    let mut flows: HashMap<FlowId, Former> = HashMap::new();
+    let mut flows: HashMap<FlowId, PreviousState> = HashMap::new();
     let mut result = Ok(());
     loop {
         let items = match recording.next_batch() {
@@ -85,7 +85,7 @@ pub(crate) fn read(
     result
 }
 
-fn sample(event: &Event, former: &mut Former) -> Sample {
+fn sample(event: &Event, former: &mut PreviousState) -> Sample {
     let snapshot = &event.snapshot;
     let ece = event.marks.contains(Marks::ECE);
     if ece {

@@ -13,7 +13,7 @@ type Key = (SocketAddr, SocketAddr);
 
 /// The state of a socket.
 #[derive(Debug, Clone, Copy, Default)]
-struct Former {
+struct PreviousState {
     acked_bytes: u64,
     segments_in: u64,
     retransmitted: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Reader {
     /// When `ss` was called, by the line before it.
     called_ns: Option<i64>,
     socket: Option<Key>,
-    sockets: HashMap<Key, Former>,
+    sockets: HashMap<Key, PreviousState>,
     with_time: u64,
     without_time: u64,
 }
@@ -136,7 +136,7 @@ impl Reader {
         }
         let acks = former.map_or(0, |former| segments_in.saturating_sub(former.segments_in));
         let again = former.map_or(0, |former| u64::saturating_sub(retransmitted, former.retransmitted));
-        self.sockets.insert(key, Former { acked_bytes, segments_in, retransmitted });
+        self.sockets.insert(key, PreviousState { acked_bytes, segments_in, retransmitted });
         let sample = Sample {
             at_ns,
             cwnd,

@@ -25,7 +25,7 @@ const SHARE_OF: u32 = 16;
 
 /// The properties that distinguish a segment from others of its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Print {
+struct Fingerprint {
     seq: u32,
     ack: u32,
     payload_bytes: u32,
@@ -36,9 +36,9 @@ struct Print {
     ip_id: u16,
 }
 
-impl Print {
-    fn of(segment: &Segment) -> Print {
-        Print {
+impl Fingerprint {
+    fn of(segment: &Segment) -> Fingerprint {
+        Fingerprint {
             seq: segment.seq,
             ack: segment.ack,
             payload_bytes: segment.payload_bytes,
@@ -53,23 +53,23 @@ impl Print {
 
 /// A segment that may have a copy.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct CopyCandidate {
     at_ns: i64,
-    print: Print,
+    fingerprint: Fingerprint,
     /// Whether its copy was seen.
     has_copy: bool,
 }
 
 /// What one end sent.
 #[derive(Clone, Debug, Default)]
-struct Sent {
-    known: VecDeque<Known>,
+struct SentSegments {
+    known: VecDeque<CopyCandidate>,
     /// Index in `known` after the last segment whose copy was seen: the next copy is mostly of the
     /// one there.
     next: usize,
     /// The end of the highest sequence number, and the highest acknowledgement.
     highest: (u32, u32),
-    last: Option<Known>,
+    last: Option<CopyCandidate>,
     /// The latest timestamp.
     newest: Option<u32>,
     /// Whether two consecutive segments had different identifications; unknown for a single one.
@@ -78,8 +78,8 @@ struct Sent {
 
 /// Finds the copies among the segments of a flow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Copies {
-    by_end: [Sent; 2],
+pub(super) struct CopyDetector {
+    by_end: [SentSegments; 2],
     watching: bool,
     gave_up: bool,
     /// Segments without anything new, and copies among them.
@@ -89,7 +89,7 @@ pub(super) struct Copies {
     forgotten: (u32, u32),
 }
 
-impl Copies {
+impl CopyDetector {
     /// Whether this segment is a copy of one before.
     #[inline]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
@@ -112,12 +112,13 @@ impl Copies {
     /// Remembers a segment that is not a copy.
     fn note(&mut self, segment: &Segment) {
         let sent = &mut self.by_end[segment.from.index()];
-        let known = Known { at_ns: segment.time_ns, print: Print::of(segment), has_copy: false };
-        if segment.options.timestamps.is_some() && sent.is_newer(known.print.timestamp) {
-            sent.newest = Some(known.print.timestamp);
+        let known =
+            CopyCandidate { at_ns: segment.time_ns, fingerprint: Fingerprint::of(segment), has_copy: false };
+        if segment.options.timestamps.is_some() && sent.is_newer(known.fingerprint.timestamp) {
+            sent.newest = Some(known.fingerprint.timestamp);
         }
         if let Some(former) = sent.last.replace(known) {
-            let own = former.print.ip_id != 0 && segment.ip_id != former.print.ip_id;
+            let own = former.fingerprint.ip_id != 0 && segment.ip_id != former.fingerprint.ip_id;
             sent.numbers = Some(own && segment.ip_id != 0 || sent.numbers == Some(true));
         }
         if !self.watching {
@@ -164,10 +165,14 @@ impl Copies {
 
     /// Without further memory: whether it is a copy of the segment just before.
     fn is_copy_of_last(&mut self, segment: &Segment) -> bool {
-        let print = Print::of(segment);
+        let fingerprint = Fingerprint::of(segment);
         let sent = &mut self.by_end[segment.from.index()];
-        let near = |last: &Known| segment.time_ns.wrapping_sub(last.at_ns).unsigned_abs() < AT_ONCE_NS as u64;
-        sent.last.is_some_and(|last| near(&last) && last.print == print && print.payload_bytes > 0)
+        let near = |last: &CopyCandidate| {
+            segment.time_ns.wrapping_sub(last.at_ns).unsigned_abs() < AT_ONCE_NS as u64
+        };
+        sent.last.is_some_and(|last| {
+            near(&last) && last.fingerprint == fingerprint && fingerprint.payload_bytes > 0
+        })
     }
 
     /// Whether most segments have been captured twice so far.
@@ -183,7 +188,7 @@ impl Copies {
     }
 }
 
-impl Sent {
+impl SentSegments {
     /// Whether a timestamp is later than all before.
     fn is_newer(&self, timestamp: u32) -> bool {
         self.newest.is_none_or(|newest| (timestamp.wrapping_sub(newest) as i32) > 0)
@@ -192,8 +197,8 @@ impl Sent {
     /// Whether the packet was captured before: whole, as a piece of a super-segment (TSO, GRO) or
     /// in pieces.
     fn holds_copy_of(&mut self, segment: &Segment, twice: bool) -> bool {
-        let print = Print::of(segment);
-        if segment.options.timestamps.is_some() && self.is_newer(print.timestamp) {
+        let fingerprint = Fingerprint::of(segment);
+        if segment.options.timestamps.is_some() && self.is_newer(fingerprint.timestamp) {
             // Copies carry the same time: none of those before is one.
             return false;
         }
@@ -201,7 +206,9 @@ impl Sent {
         let mut from = segment.seq;
         let mut place = self.next;
         loop {
-            let Some((found, until)) = self.find(place, from, segment, &print, twice) else { return false };
+            let Some((found, until)) = self.find(place, from, segment, &fingerprint, twice) else {
+                return false;
+            };
             self.known[found].has_copy = true;
             let left = end.wrapping_sub(until) as i32;
             // The next piece may belong to the same super-segment.
@@ -220,61 +227,65 @@ impl Sent {
         next: usize,
         from: u32,
         segment: &Segment,
-        print: &Print,
+        fingerprint: &Fingerprint,
         twice: bool,
     ) -> Option<(usize, u32)> {
         let next = next.min(self.known.len());
         let data = segment.payload_bytes > 0;
         // No other segment can be a copy, and hardly any is: check this first.
-        let covers = |known: &Known| {
+        let covers = |known: &CopyCandidate| {
             if data {
-                from.wrapping_sub(known.print.seq) < known.print.payload_bytes
+                from.wrapping_sub(known.fingerprint.seq) < known.fingerprint.payload_bytes
             } else {
-                (known.print.seq, known.print.ack) == (segment.seq, segment.ack)
+                (known.fingerprint.seq, known.fingerprint.ack) == (segment.seq, segment.ack)
             }
         };
-        let twin = data || print.flags.contains(Flags::SYN);
-        let is_copy = |known: &Known| {
+        let twin = data || fingerprint.flags.contains(Flags::SYN);
+        let is_copy = |known: &CopyCandidate| {
             let apart_ns = segment.time_ns.wrapping_sub(known.at_ns);
             let at_once = apart_ns < AT_ONCE_NS && twin;
             let same = (0..=APART_NS).contains(&apart_ns)
-                && known.is_same(from, segment, print, self.numbers != Some(false));
-            let like = || known.print == *print && !known.has_copy && (twice || at_once);
+                && known.is_same(from, segment, fingerprint, self.numbers != Some(false));
+            let like = || known.fingerprint == *fingerprint && !known.has_copy && (twice || at_once);
             same || apart_ns <= APART_NS && like()
         };
         let later = self.known.range(next..).enumerate().map(|(place, known)| (next + place, known));
         let earlier = self.known.range(..next).enumerate().rev();
         let (place, known) = later.chain(earlier).find(|(_, known)| covers(known) && is_copy(known))?;
-        Some((place, known.print.seq.wrapping_add(known.print.payload_bytes)))
+        Some((place, known.fingerprint.seq.wrapping_add(known.fingerprint.payload_bytes)))
     }
 }
 
-impl Known {
+impl CopyCandidate {
     /// Whether the rest of a segment from `from` on must come from the same packet, since a
     /// retransmission would differ: it carries its own time and its own identification.
-    fn is_same(&self, from: u32, segment: &Segment, print: &Print, numbers: bool) -> bool {
+    fn is_same(&self, from: u32, segment: &Segment, fingerprint: &Fingerprint, numbers: bool) -> bool {
         let numbered = numbers && segment.ip_id != 0;
         let timed = segment.options.timestamps.is_some();
         if segment.payload_bytes == 0 {
             let syn = segment.flags.contains(Flags::SYN);
             // Acknowledgements within one tick may be equal except for their selective
             // acknowledgements.
-            return self.print == *print && (numbered || timed && (syn || !segment.options.sack.is_empty()));
+            return self.fingerprint == *fingerprint
+                && (numbered || timed && (syn || !segment.options.sack.is_empty()));
         }
-        let offset = from.wrapping_sub(self.print.seq);
-        if offset >= self.print.payload_bytes {
+        let offset = from.wrapping_sub(self.fingerprint.seq);
+        if offset >= self.fingerprint.payload_bytes {
             return false;
         }
         if timed {
-            return self.print.timestamp == print.timestamp;
+            return self.fingerprint.timestamp == fingerprint.timestamp;
         }
         // A split packet is numbered from piece to piece, and a merged one has the number of its
         // first piece.
         let before = from.wrapping_sub(segment.seq);
         let (number, most) = if before == 0 {
-            (segment.ip_id.wrapping_sub(self.print.ip_id), offset.div_ceil(segment.payload_bytes))
+            (segment.ip_id.wrapping_sub(self.fingerprint.ip_id), offset.div_ceil(segment.payload_bytes))
         } else {
-            (self.print.ip_id.wrapping_sub(segment.ip_id), before.div_ceil(self.print.payload_bytes))
+            (
+                self.fingerprint.ip_id.wrapping_sub(segment.ip_id),
+                before.div_ceil(self.fingerprint.payload_bytes),
+            )
         };
         numbered && u32::from(number) <= most
     }
@@ -311,7 +322,7 @@ mod tests {
     }
 
     fn copies(segments: &[Segment]) -> Vec<bool> {
-        let mut copies = Copies::default();
+        let mut copies = CopyDetector::default();
         segments.iter().map(|segment| copies.is_copy(segment)).collect()
     }
 
@@ -378,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_flow_of_only_retransmissions_is_no_longer_followed() {
-        let mut copies = Copies::default();
+        let mut copies = CopyDetector::default();
         for n in 0..1000 {
             assert!(!copies.is_copy(&segment(n * MS, 1, 0, 5000, (n as u16 + 1, 0))));
         }

@@ -17,7 +17,7 @@ use super::unseen::Collector;
 use super::waiting::Waiting;
 use crate::window_trace::{CapturePoint, Reduction, Round, RttTally, WindowTrace};
 use segment_size::SegmentSize;
-use sent::Alike;
+use sent::EqualSegments;
 
 /// The position of the first byte, so that older bytes have a position, too.
 const ORIGIN: u64 = 1 << 32;
@@ -56,7 +56,7 @@ struct Repair {
 
 /// A completed reduction: the window after it is being measured.
 #[derive(Clone, Copy, Debug)]
-struct After {
+struct AfterReduction {
     reduction: usize,
     /// Place up to which it was read without being sure, and the flight then.
     from: u64,
@@ -68,7 +68,7 @@ struct After {
     drew_nothing: u32,
 }
 
-impl After {
+impl AfterReduction {
     /// Whether enough was sent, up to this position, to measure the window. Only the first segments
     /// count: fast algorithms grow by a tenth in a round.
     fn is_read(&self, nxt: u64) -> bool {
@@ -113,7 +113,7 @@ pub(super) struct Direction {
     /// Flight when data was last sent without a disturbance; 0 since a reduction.
     window_bytes: u64,
     repair: Option<Repair>,
-    after: Option<After>,
+    after: Option<AfterReduction>,
     dsacks: u32,
     /// An acknowledgement with ECN-Echo took effect, and no segment with CWR has answered it.
     ece_unanswered: bool,
@@ -121,7 +121,7 @@ pub(super) struct Direction {
     clock: SenderClock,
     fin: bool,
     /// The last segments, as far as they had the same size.
-    alike: Alike,
+    equal: EqualSegments,
     /// Without the SYNs: what packets are multiples of.
     sizes: SegmentSize,
     signs: SignObserver,
@@ -140,14 +140,14 @@ impl Direction {
 
     /// From both SYNs: the segment size that both accept (0: unknown), whether both support
     /// selective acknowledgements, and the receiving end's window scale.
-    pub(super) fn shake(&mut self, mss_bytes: u32, sack: Option<bool>, scale: Option<u8>) {
+    pub(super) fn set_handshake_options(&mut self, mss_bytes: u32, sack: Option<bool>, scale: Option<u8>) {
         self.mss_bytes = mss_bytes;
         self.sack = sack;
         self.scale = scale.or(self.scale);
     }
 
     /// From the handshake's times: where the capture is, and a round-trip time.
-    pub(super) fn shaken(&mut self, capture_point: CapturePoint, rtt_us: u32) {
+    pub(super) fn set_handshake_times(&mut self, capture_point: CapturePoint, rtt_us: u32) {
         self.capture_point = capture_point;
         self.window_trace.handshake_rtt_us = Some(rtt_us);
     }

@@ -1,7 +1,7 @@
 //! A flow of a capture: its handshake, and its two directions.
 
 use super::capture_point::capture_point;
-use super::copies::Copies;
+use super::copies::CopyDetector;
 use super::direction::Direction;
 use super::limits::{PacketLimits, packet_limits};
 use super::signs::SenderSigns;
@@ -11,7 +11,7 @@ use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
 
 /// Anomalies of a flow, counted. Each is a reason to trust the results less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Oddities {
+pub struct Anomalies {
     /// Segments with a wrong checksum whose end's others are mostly right: damaged, and ignored.
     pub bad_checksums: u64,
     /// Segments with a wrong checksum, like the end's others: the network card fills it in, or the
@@ -51,7 +51,7 @@ pub struct Seen {
     /// Packets marked by the network (CE).
     pub ce: u64,
     /// Oddities.
-    pub oddities: Oddities,
+    pub oddities: Anomalies,
 }
 
 /// A flow being followed.
@@ -62,7 +62,7 @@ pub(super) struct Flow {
     /// Whether the handshake's third segment was seen.
     third: bool,
     last_ns: i64,
-    copies: Copies,
+    copies: CopyDetector,
     /// By end: segments with a right checksum, and with a wrong one.
     sums: [(u64, u64); 2],
     /// By end: segments with only the sum of their pseudo-header, and others.
@@ -121,7 +121,7 @@ impl Flow {
             syn: [None, None],
             third: false,
             last_ns: i64::MIN,
-            copies: Copies::default(),
+            copies: CopyDetector::default(),
             sums: [(0, 0); 2],
             partial: [(0, 0); 2],
             at_host: false,
@@ -250,7 +250,11 @@ impl Flow {
             let scaled = a.scale.is_some() && b.scale.is_some();
             for (end, other) in [(0, b), (1, a)] {
                 let scale = if scaled { other.scale } else { (!cut).then_some(0) };
-                self.direction(end).shake(u32::from(mss), (sack || !cut).then_some(sack), scale);
+                self.direction(end).set_handshake_options(
+                    u32::from(mss),
+                    (sack || !cut).then_some(sack),
+                    scale,
+                );
             }
         }
     }
@@ -271,8 +275,8 @@ impl Flow {
         let is_long_enough = there + back >= MIN_HANDSHAKE_NS;
         let point =
             |there, back| if is_long_enough { capture_point(there, back) } else { CapturePoint::Unknown };
-        self.direction(opener).shaken(point(there, back), rtt_us);
-        self.direction(1 - opener).shaken(point(back, there), rtt_us);
+        self.direction(opener).set_handshake_times(point(there, back), rtt_us);
+        self.direction(1 - opener).set_handshake_times(point(back, there), rtt_us);
     }
 
     pub(super) fn rounds(&self) -> [usize; 2] {

@@ -1,7 +1,7 @@
 //! From packets to window traces: reconstructs windows from the packets at a capture point.
 
-mod brief;
 mod capture_point;
+mod compact_segment;
 mod copies;
 mod direction;
 mod flow;
@@ -16,7 +16,7 @@ mod spread;
 mod unseen;
 mod waiting;
 
-pub use flow::{Ended, Oddities, Seen};
+pub use flow::{Anomalies, Ended, Seen};
 pub use limits::{PacketLimits, packet_limits};
 pub use readers::{MAX_READERS, read_each};
 pub use signs::{RoundSigns, SenderSigns};

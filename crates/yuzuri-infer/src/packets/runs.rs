@@ -99,7 +99,7 @@ pub(super) struct Runs {
     /// acknowledgements, and the length of a round, milliseconds.
     woken: (f64, f64),
     acks: (f64, f64),
-    /// As [`super::signs::Clocked`].
+    /// As [`super::signs::AckClocking`].
     by_last: RunMeans,
     by_first: RunMeans,
 }

@@ -39,7 +39,7 @@ pub struct RoundSigns {
     /// tick: no acknowledgement came in between, wherever the capture is, so none caused the run.
     pub undrawn: u32,
     /// The cause of the runs.
-    pub clocked: Clocked,
+    pub clocked: AckClocking,
     /// The sum of each run's fraction of the flight.
     pub refilled: f32,
     /// Segments of all runs, and those after each run's first packet. (Several in one packet were
@@ -103,7 +103,7 @@ pub struct RoundSigns {
 /// they match their mean: the number of runs, the sum of the logarithms of that ratio, and the sum
 /// of the squares of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Clocked {
+pub struct AckClocking {
     /// By the last acknowledgements that the sender had seen at each run.
     pub by_last: (u32, f64, f64),
     /// By the first acknowledgements since the previous run, for runs that emptied the sender's
@@ -131,7 +131,7 @@ impl Default for RoundSigns {
             drawn: 0,
             woken: 0,
             undrawn: 0,
-            clocked: Clocked::default(),
+            clocked: AckClocking::default(),
             refilled: 0.0,
             segments: 0,
             further: 0,
@@ -170,7 +170,7 @@ const PASSED: usize = 256;
 
 /// Acknowledgements with the same timestamp.
 #[derive(Clone, Copy, Debug, Default)]
-struct Passed {
+struct PassedAcks {
     stamp: u32,
     /// When the first of them passed.
     at_ns: i64,
@@ -240,9 +240,9 @@ pub(super) struct SignObserver {
     /// The last run.
     last_run: Option<Run>,
     /// Acknowledgements that have passed and were not echoed yet.
-    passed: VecDeque<Passed>,
+    passed: VecDeque<PassedAcks>,
     /// The acknowledgements echoed last.
-    echoed: Option<Passed>,
+    echoed: Option<PassedAcks>,
     held: (i64, i64),
     /// When recent acknowledgements passed, with or without data.
     recent: VecDeque<i64>,
@@ -358,7 +358,7 @@ impl SignObserver {
                 if self.passed.len() == PASSED {
                     self.passed.pop_front();
                 }
-                self.passed.push_back(Passed { stamp, at_ns: now, count: 1 });
+                self.passed.push_back(PassedAcks { stamp, at_ns: now, count: 1 });
             }
         }
     }

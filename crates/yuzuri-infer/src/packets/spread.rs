@@ -1,6 +1,6 @@
 //! The flows of a capture on several threads, each flow on one of them.
 
-use super::brief::Brief;
+use super::compact_segment::CompactSegment;
 use std::io::Read;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
@@ -23,7 +23,7 @@ pub trait Part: Send {
 /// costs as much as tracking the segment: it is kept small.
 enum Message {
     Begin(FlowSlot, Box<FlowKey>),
-    Brief(Brief),
+    CompactSegment(CompactSegment),
     Whole(Box<Segment>),
     End(FlowSlot),
 }
@@ -32,8 +32,8 @@ impl Message {
     /// A segment of the flow with this slot at the part.
     #[inline(always)]
     fn segment(segment: &Segment, flow: FlowSlot) -> Message {
-        match Brief::of(segment, flow) {
-            Some(brief) => Message::Brief(brief),
+        match CompactSegment::of(segment, flow) {
+            Some(compact) => Message::CompactSegment(compact),
             None => Message::Whole(Box::new(Segment { flow, ..*segment })),
         }
     }
@@ -62,10 +62,10 @@ pub fn spread<R: Read, P: Part>(capture: &mut Capture<R>, parts: &mut [P]) -> Re
         return feed(capture, part);
     }
     std::thread::scope(|scope| match parts {
-        [own, other] => feed(capture, &mut Shared { own, other: Line::to(other, scope) }),
+        [own, other] => feed(capture, &mut Shared { own, other: PartChannel::to(other, scope) }),
         _ => {
-            let lines = parts.iter_mut().map(|part| Line::to(part, scope));
-            feed(capture, &mut Lines(lines.collect()))
+            let lines = parts.iter_mut().map(|part| PartChannel::to(part, scope));
+            feed(capture, &mut Distributor(lines.collect()))
         }
     })
 }
@@ -100,9 +100,9 @@ fn read<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> Result<(), R
 }
 
 /// The part that passes each flow to the part it belongs to, on whose thread slots are its own.
-struct Lines(Vec<Line>);
+struct Distributor(Vec<PartChannel>);
 
-impl Lines {
+impl Distributor {
     fn push(&mut self, flow: FlowSlot, message: impl FnOnce(FlowSlot) -> Message) {
         let number = self.0.len();
         let own = FlowSlot((flow.index() / number) as u32);
@@ -110,7 +110,7 @@ impl Lines {
     }
 }
 
-impl Part for Lines {
+impl Part for Distributor {
     fn begin(&mut self, flow: FlowSlot, key: FlowKey) {
         self.push(flow, |own| Message::Begin(own, Box::new(key)));
     }
@@ -125,23 +125,23 @@ impl Part for Lines {
     }
 
     fn finish(&mut self) {
-        self.0.iter_mut().for_each(Line::send_batch);
+        self.0.iter_mut().for_each(PartChannel::send_batch);
     }
 }
 
 /// A part on the reader's own thread, and one on another.
 struct Shared<'a, P> {
     own: &'a mut P,
-    other: Line,
+    other: PartChannel,
 }
 
 /// The part that a flow belongs to, of two, and its slot there.
-enum HalfOf {
+enum PartOf {
     Own(FlowSlot),
     Others(FlowSlot),
 }
 
-impl HalfOf {
+impl PartOf {
     fn is(flow: FlowSlot) -> Self {
         let round = flow.index() / READERS;
         if flow.index().is_multiple_of(READERS) {
@@ -154,24 +154,24 @@ impl HalfOf {
 
 impl<P: Part> Part for Shared<'_, P> {
     fn begin(&mut self, flow: FlowSlot, key: FlowKey) {
-        match HalfOf::is(flow) {
-            HalfOf::Own(slot) => self.own.begin(slot, key),
-            HalfOf::Others(slot) => self.other.push(Message::Begin(slot, Box::new(key))),
+        match PartOf::is(flow) {
+            PartOf::Own(slot) => self.own.begin(slot, key),
+            PartOf::Others(slot) => self.other.push(Message::Begin(slot, Box::new(key))),
         }
     }
 
     #[inline(always)]
     fn segment(&mut self, segment: &Segment) {
-        match HalfOf::is(segment.flow) {
-            HalfOf::Own(flow) => self.own.segment(&Segment { flow, ..*segment }),
-            HalfOf::Others(flow) => self.other.push(Message::segment(segment, flow)),
+        match PartOf::is(segment.flow) {
+            PartOf::Own(flow) => self.own.segment(&Segment { flow, ..*segment }),
+            PartOf::Others(flow) => self.other.push(Message::segment(segment, flow)),
         }
     }
 
     fn end(&mut self, flow: FlowSlot) {
-        match HalfOf::is(flow) {
-            HalfOf::Own(slot) => self.own.end(slot),
-            HalfOf::Others(slot) => self.other.push(Message::End(slot)),
+        match PartOf::is(flow) {
+            PartOf::Own(slot) => self.own.end(slot),
+            PartOf::Others(slot) => self.other.push(Message::End(slot)),
         }
     }
 
@@ -182,14 +182,14 @@ impl<P: Part> Part for Shared<'_, P> {
 }
 
 /// The channel to a part.
-struct Line {
+struct PartChannel {
     sender: SyncSender<Vec<Message>>,
     /// Processed batches, for reuse: new ones would allocate pages each time.
     emptied: Receiver<Vec<Message>>,
     batch: Vec<Message>,
 }
 
-impl Line {
+impl PartChannel {
     /// Creates the channel to a part on a thread of `scope`.
     fn to<'scope, P: Part>(part: &'scope mut P, scope: &'scope Scope<'scope, '_>) -> Self {
         let (sender, receiver) = sync_channel(BATCHES);
@@ -218,7 +218,7 @@ fn work(part: &mut impl Part, messages: &Receiver<Vec<Message>>, emptied: &Sende
         for message in &batch {
             match message {
                 Message::Begin(slot, key) => part.begin(*slot, **key),
-                Message::Brief(brief) => part.segment(&brief.segment()),
+                Message::CompactSegment(compact) => part.segment(&compact.segment()),
                 Message::Whole(segment) => part.segment(segment),
                 Message::End(slot) => part.end(*slot),
             }

@@ -7,12 +7,12 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use yuzuri_trace::{CaState, FlowId};
 
-const FREE: u8 = types::standing::STANDING_FREE.0 as u8;
-const MIGRATED: u8 = types::standing::STANDING_MIGRATED.0 as u8;
-const OURS: u8 = types::standing::STANDING_OURS.0 as u8;
-const CHOSEN: u8 = types::standing::STANDING_CHOSEN.0 as u8;
-const LOCKED: u8 = types::standing::STANDING_LOCKED.0 as u8;
-const OTHER: u8 = types::standing::STANDING_OTHER.0 as u8;
+const FREE: u8 = types::control_state::CONTROL_FREE.0 as u8;
+const MIGRATED: u8 = types::control_state::CONTROL_MIGRATED.0 as u8;
+const OURS: u8 = types::control_state::CONTROL_OURS.0 as u8;
+const CHOSEN: u8 = types::control_state::CONTROL_CHOSEN.0 as u8;
+const LOCKED: u8 = types::control_state::CONTROL_LOCKED.0 as u8;
+const OTHER: u8 = types::control_state::CONTROL_OTHER.0 as u8;
 const FLAG_APP_LIMITED: u8 = types::flag::FLAG_APP_LIMITED.0 as u8;
 const FLAG_RATE_APP_LIMITED: u8 = types::flag::FLAG_RATE_APP_LIMITED.0 as u8;
 const FLAG_CWND_LIMITED: u8 = types::flag::FLAG_CWND_LIMITED.0 as u8;
@@ -48,7 +48,7 @@ impl fmt::Debug for Name {
 
 /// Whether a flow is under our control, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ControlState {
     /// It has the namespace's default, without a choice: it is migrated if migration is
     /// enabled.
     Free,
@@ -75,23 +75,23 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl ControlState {
     /// Whether its window follows our bounds.
     pub fn is_ours(self) -> bool {
-        matches!(self, Standing::Migrated { .. } | Standing::Ours)
+        matches!(self, ControlState::Migrated { .. } | ControlState::Ours)
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for ControlState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Standing::Free => f.write_str("free to be migrated"),
-            Standing::Migrated { former } => write!(f, "migrated from {former}"),
-            Standing::Ours => f.write_str("Yuzuri's by its own choice"),
-            Standing::Chosen => f.write_str("chosen by its program"),
-            Standing::Locked => f.write_str("locked by its route"),
-            Standing::Other => f.write_str("not the default: chosen by its route, or an earlier default"),
-            Standing::Refused { errno } => {
+            ControlState::Free => f.write_str("free to be migrated"),
+            ControlState::Migrated { former } => write!(f, "migrated from {former}"),
+            ControlState::Ours => f.write_str("Yuzuri's by its own choice"),
+            ControlState::Chosen => f.write_str("chosen by its program"),
+            ControlState::Locked => f.write_str("locked by its route"),
+            ControlState::Other => f.write_str("not the default: chosen by its route, or an earlier default"),
+            ControlState::Refused { errno } => {
                 write!(f, "the kernel refused: {}", std::io::Error::from_raw_os_error(*errno))
             }
         }
@@ -161,7 +161,7 @@ pub struct FlowState {
     /// Its current congestion control.
     pub control: Name,
     /// Whether that is ours, and why.
-    pub standing: Standing,
+    pub control_state: ControlState,
     /// Nothing has happened on it for
     /// [`SteerOptions::rests_after`](super::SteerOptions::rests_after) walks: walks do not report
     /// it until something does, except those that report all flows.
@@ -192,14 +192,14 @@ impl FlowState {
         // valid, and the read needs no alignment.
         let record: steer_record = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
         let name = |from: [i8; 16]| Name(from.map(|b| b as u8));
-        let standing = match record.standing {
-            FREE => Standing::Free,
-            MIGRATED => Standing::Migrated { former: name(record.former) },
-            OURS => Standing::Ours,
-            CHOSEN => Standing::Chosen,
-            LOCKED => Standing::Locked,
-            OTHER => Standing::Other,
-            _ => Standing::Refused { errno: -record.refused },
+        let control_state = match record.control_state {
+            FREE => ControlState::Free,
+            MIGRATED => ControlState::Migrated { former: name(record.former) },
+            OURS => ControlState::Ours,
+            CHOSEN => ControlState::Chosen,
+            LOCKED => ControlState::Locked,
+            OTHER => ControlState::Other,
+            _ => ControlState::Refused { errno: -record.refused },
         };
         FlowState {
             id: FlowId(record.cookie),
@@ -229,7 +229,7 @@ impl FlowState {
             snd_wnd_bytes: record.snd_wnd,
             unsent_bytes: record.unsent,
             control: name(record.control),
-            standing,
+            control_state,
             rests: record.flags & FLAG_RESTS != 0,
         }
     }

@@ -15,7 +15,7 @@ const LEVEL: i32 = 1;
 
 type Compressed = zstd::Encoder<'static, BufWriter<File>>;
 
-struct One {
+struct CaptureFile {
     path: PathBuf,
     writer: PcapWriter<Compressed>,
     /// The first write error. It is reported at the end, so that a full disk does not disturb the
@@ -36,8 +36,8 @@ pub struct CaptureConfig {
 
 /// The captures of a run.
 pub(super) struct Captures {
-    terminals: Vec<One>,
-    server: One,
+    terminals: Vec<CaptureFile>,
+    server: CaptureFile,
     /// Time zero of the driver, nanoseconds since the Unix epoch.
     zero_unix_ns: i64,
 }
@@ -51,7 +51,7 @@ impl Captures {
                 .and_then(|file| zstd::Encoder::new(BufWriter::new(file), LEVEL))
                 .and_then(|file| PcapWriter::new(file, Framing::Ethernet, config.snap_bytes))
                 .map_err(LabError::file(&path))?;
-            Ok(One { path, writer, failed: None })
+            Ok(CaptureFile { path, writer, failed: None })
         };
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Captures {

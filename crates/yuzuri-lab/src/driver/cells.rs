@@ -3,7 +3,7 @@
 
 use super::DriverConfig;
 use super::frame::Frame;
-use super::places::Places;
+use super::station_map::StationMap;
 use crate::LabError;
 use yuzuri_netmodel::radio::{Cell, CellAccount, Node, To};
 use yuzuri_netmodel::{Arrival, Time};
@@ -11,11 +11,11 @@ use yuzuri_netmodel::{Arrival, Time};
 /// A cell with its terminals.
 struct Radio {
     cell: Cell<Frame>,
-    places: Places,
+    places: StationMap,
 }
 
 /// The destination of a frame from a cell.
-pub(super) enum Reached {
+pub(super) enum FrameDestination {
     /// To the access point's host.
     Ap,
     Terminal(u16),
@@ -34,7 +34,7 @@ impl Cells {
             let absent: Vec<u16> = (0..cell.stations.len() as u16)
                 .filter(|terminal| config.absent.contains(terminal) || is_elsewhere(terminal))
                 .collect();
-            let (places, present) = Places::new(cell, &absent);
+            let (places, present) = StationMap::new(cell, &absent);
             // Another seed: the random events of the cells are independent.
             let cell = Cell::new(&present, config.seed.wrapping_add((number as u64) << 32));
             let cell = cell.map_err(|why| LabError::Run(format!("cell {}: {why}", number + 1)))?;
@@ -62,7 +62,7 @@ impl Cells {
     }
 
     /// Advances all cells, and returns what arrives at hosts.
-    pub(super) fn advance(&mut self, to: Time, out: &mut Vec<(Time, Reached, Frame)>) {
+    pub(super) fn advance(&mut self, to: Time, out: &mut Vec<(Time, FrameDestination, Frame)>) {
         for number in 0..self.radios.len() {
             let mut arrivals = std::mem::take(&mut self.arrivals);
             self.radios[number].cell.advance(to, &mut arrivals);
@@ -73,7 +73,7 @@ impl Cells {
                     Node::Ap => self.at_ap(at, number, packet, out),
                     Node::Station(station) => {
                         let terminal = self.radios[number].places.terminal(station);
-                        out.push((at, Reached::Terminal(terminal), packet));
+                        out.push((at, FrameDestination::Terminal(terminal), packet));
                     }
                 }
             }
@@ -82,7 +82,13 @@ impl Cells {
     }
 
     /// The access point bridges its radios, and passes all other frames to its host.
-    fn at_ap(&mut self, at: Time, from: usize, packet: Frame, out: &mut Vec<(Time, Reached, Frame)>) {
+    fn at_ap(
+        &mut self,
+        at: Time,
+        from: usize,
+        packet: Frame,
+        out: &mut Vec<(Time, FrameDestination, Frame)>,
+    ) {
         for Radio { cell, places } in
             self.radios.iter_mut().enumerate().filter(|(number, _)| *number != from).map(|(_, radio)| radio)
         {
@@ -92,7 +98,7 @@ impl Cells {
                 to => return cell.send(at, Node::Ap, to, packet),
             }
         }
-        out.push((at, Reached::Ap, packet));
+        out.push((at, FrameDestination::Ap, packet));
     }
 
     /// A terminal sends a frame; one that is not associated cannot.

@@ -242,6 +242,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use proptest::prelude::*;
+    use yuzuri_capture::checksum;
 
     impl Frame {
         /// A frame with these bytes.
@@ -260,19 +261,11 @@ mod tests {
     fn ipv4_tcp() -> Vec<u8> {
         let mut bytes = vec![2, 0x79, 0x7a, 1, 0, 1, 2, 0x79, 0x7a, 0, 0, 0, 8, 0];
         bytes.extend([0x45, 2, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 77, 0, 10, 10, 78, 0, 2]);
-        let sum = checksum(&bytes[14..34]);
-        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        let checksum = checksum::of(&[&bytes[14..34]]);
+        bytes[24..26].copy_from_slice(&checksum);
         bytes.extend([0x9c, 0x40, 0x13, 0x56]);
         bytes.extend([0; 16]);
         bytes
-    }
-
-    /// RFC 1071: 0 for a header with a correct checksum.
-    fn checksum(header: &[u8]) -> u16 {
-        let words = header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
-        let sum = words.sum::<u32>();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        !((sum & 0xffff) as u16 + (sum >> 16) as u16)
     }
 
     #[test]
@@ -281,7 +274,7 @@ mod tests {
         assert!(marked.ecn_capable());
         marked.mark_ce();
         assert_eq!(ecn(marked.bytes()), Some(CE));
-        assert_eq!(checksum(&marked.bytes()[14..34]), 0);
+        assert_eq!(checksum::of(&[&marked.bytes()[14..34]]), [0, 0]);
     }
 
     #[test]
@@ -291,7 +284,7 @@ mod tests {
         assert!(sent_on.forward([1; 6], [3; 6]));
         let bytes = sent_on.bytes();
         assert_eq!((&bytes[..6], &bytes[6..12], bytes[22]), (&[1; 6][..], &[3; 6][..], 63));
-        assert_eq!(checksum(&bytes[14..34]), 0);
+        assert_eq!(checksum::of(&[&bytes[14..34]]), [0, 0]);
         assert_eq!((&bytes[34..], sent_on.flow()), (&ipv4_tcp()[34..], Frame::of(&ipv4_tcp()).flow()));
     }
 

@@ -12,9 +12,9 @@ mod cells;
 mod forward;
 mod frame;
 mod lateness;
-mod places;
 mod poller;
 mod queues;
+mod station_map;
 
 pub use captures::CaptureConfig;
 pub use forward::Forwarding;
@@ -25,7 +25,7 @@ pub use queues::QueueTrace;
 use crate::LabError;
 use crate::net::{Tap, Taps};
 use captures::Captures;
-use cells::{Cells, Reached};
+use cells::{Cells, FrameDestination};
 use nix::errno::Errno;
 use poller::Poller;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ struct Machine<'a> {
     in_second_cell: Vec<u16>,
     wire: Wire<Frame>,
     forwarding: Forwarding,
-    from_cells: Vec<(Time, Reached, Frame)>,
+    from_cells: Vec<(Time, FrameDestination, Frame)>,
     from_wire: Vec<Arrival<Frame, Direction>>,
     started: Instant,
     lateness: Lateness,
@@ -353,11 +353,11 @@ impl<'a> Machine<'a> {
         let mut arrivals = std::mem::take(&mut self.from_cells);
         for (at, reached, mut packet) in arrivals.drain(..) {
             match reached {
-                Reached::Ap if self.forwarding.to_server(&mut packet) => {
+                FrameDestination::Ap if self.forwarding.to_server(&mut packet) => {
                     self.wire.send(at, Direction::Up, packet)
                 }
-                Reached::Ap => self.deliver(Port::ApCell, at, &packet),
-                Reached::Terminal(terminal) => self.deliver(Port::Terminal(terminal), at, &packet),
+                FrameDestination::Ap => self.deliver(Port::ApCell, at, &packet),
+                FrameDestination::Terminal(terminal) => self.deliver(Port::Terminal(terminal), at, &packet),
             }
         }
         self.from_cells = arrivals;

@@ -32,21 +32,21 @@ pub(super) fn set<'a>(
         if result.is_ok() {
             break;
         }
-        let _list = Widened::by(control)?;
+        let _list = ExtendedControlList::by(control)?;
         result = try_all();
     }
     result
 }
 
 /// The list with one more congestion control, until dropped.
-struct Widened {
+struct ExtendedControlList {
     before: String,
 }
 
-impl Widened {
-    fn by(control: &str) -> Result<Widened, LabError> {
+impl ExtendedControlList {
+    fn by(control: &str) -> Result<ExtendedControlList, LabError> {
         let before = std::fs::read_to_string(ALLOWED).map_err(LabError::file(Path::new(ALLOWED)))?;
-        let widened = Widened { before };
+        let widened = ExtendedControlList { before };
         std::fs::write(ALLOWED, format!("{} {control}", widened.before.trim())).map_err(|e| {
             LabError::Run(format!(
                 "letting the lab's hosts have {control} as their default, which this host's list ({ALLOWED}) does not allow: {e}; \
@@ -57,7 +57,7 @@ impl Widened {
     }
 }
 
-impl Drop for Widened {
+impl Drop for ExtendedControlList {
     fn drop(&mut self) {
         // The former contents are always accepted.
         let _ = std::fs::write(ALLOWED, self.before.trim());

@@ -8,7 +8,7 @@ mod tap;
 mod topology;
 
 pub use lock::{Cleaned, Run, clean};
-pub use namespace::{Door, Namespace};
+pub use namespace::{Namespace, NamespaceHandle};
 pub use tap::Tap;
 pub use topology::{
     Addresses, CELL, Host, HostSettings, MAX_TERMINALS, Taps, Topology, station_of, terminal_mac,

@@ -74,7 +74,7 @@ impl Namespace {
     /// # Errors
     /// Without root.
     pub fn enter(&self) -> Result<(), LabError> {
-        self.door()?.enter()
+        self.handle()?.enter()
     }
 
     /// A handle for a thread that cannot borrow the namespace. The kernel keeps the namespace as
@@ -82,10 +82,10 @@ impl Namespace {
     ///
     /// # Errors
     /// If the namespace is gone.
-    pub fn door(&self) -> Result<Door, LabError> {
+    pub fn handle(&self) -> Result<NamespaceHandle, LabError> {
         let path = self.path();
         let file = File::open(&path).map_err(LabError::file(&path))?;
-        Ok(Door { name: self.name.clone(), file })
+        Ok(NamespaceHandle { name: self.name.clone(), file })
     }
 
     /// Runs a closure on a separate thread inside the namespace; sockets and devices that it
@@ -120,14 +120,14 @@ impl Namespace {
     }
 }
 
-/// A handle of a namespace; see [`Namespace::door`].
+/// A handle of a namespace; see [`Namespace::handle`].
 #[derive(Debug)]
-pub struct Door {
+pub struct NamespaceHandle {
     name: String,
     file: File,
 }
 
-impl Door {
+impl NamespaceHandle {
     /// As [`Namespace::enter`].
     ///
     /// # Errors

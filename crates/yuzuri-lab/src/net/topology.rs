@@ -357,7 +357,7 @@ impl Topology {
     ///
     /// # Errors
     /// If the connection cannot be established within 30 s, or if `stop` is set.
-    pub fn prime(&self, terminal: usize, stop: &AtomicBool) -> Result<(), LabError> {
+    pub fn prime_metrics(&self, terminal: usize, stop: &AtomicBool) -> Result<(), LabError> {
         let failed = |e: std::io::Error| {
             LabError::Run(format!(
                 "terminal {terminal} cannot open a connection to the server, which its window bound needs: {e}"

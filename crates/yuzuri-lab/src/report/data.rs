@@ -133,7 +133,7 @@ impl Summary {
         for run in runs {
             by_point.entry(run.1.task.point.clone()).or_default().push(run);
         }
-        let alone = Alone::of(by_point.values().flatten().map(|(_, r)| r));
+        let alone = ThroughputAlone::of(by_point.values().flatten().map(|(_, r)| r));
         let mut groups: Vec<Group> =
             by_point.into_values().filter_map(|runs| Group::of(runs, &alone)).collect();
         groups.sort_by(|a, b| {
@@ -242,23 +242,25 @@ fn order(group: &Group) -> (Vec<f64>, &str) {
 }
 
 /// The throughput of each kind of terminal alone, by the fields that vary outside the terminals.
-struct Alone(BTreeMap<String, f64>);
+struct ThroughputAlone(BTreeMap<String, f64>);
 
-impl Alone {
+impl ThroughputAlone {
     fn key(kind: &str, labels: &[Label]) -> String {
         let outside = labels.iter().filter(|l| l.field != "variant" && !l.field.starts_with("terminal"));
         outside.fold(kind.to_owned(), |key, l| key + "|" + &l.field + "=" + &l.value)
     }
 
-    fn of<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> Alone {
+    fn of<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> ThroughputAlone {
         let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for run in runs.filter(|r| r.valid) {
             if let Some(kind) = &run.task.alone {
-                let key = Alone::key(kind, &run.task.labels);
+                let key = ThroughputAlone::key(kind, &run.task.labels);
                 values.entry(key).or_default().push(run.totals.throughput_mbps);
             }
         }
-        Alone(values.into_iter().map(|(k, v)| (k, v.iter().sum::<f64>() / v.len() as f64)).collect())
+        ThroughputAlone(
+            values.into_iter().map(|(k, v)| (k, v.iter().sum::<f64>() / v.len() as f64)).collect(),
+        )
     }
 
     /// Jain's index of x_i / alone_i; `None` if one of the kinds never ran alone.
@@ -267,7 +269,8 @@ impl Alone {
             .terminals
             .iter()
             .map(|t| {
-                let alone = self.0.get(&Alone::key(&t.kind, &run.task.labels)).filter(|a| **a > 0.0)?;
+                let alone =
+                    self.0.get(&ThroughputAlone::key(&t.kind, &run.task.labels)).filter(|a| **a > 0.0)?;
                 Some(t.throughput_mbps / alone)
             })
             .collect();
@@ -284,7 +287,7 @@ fn least_part(run: &RunRecord) -> Option<f64> {
 }
 
 impl Group {
-    fn of(runs: Vec<(PathBuf, RunRecord)>, alone: &Alone) -> Option<Group> {
+    fn of(runs: Vec<(PathBuf, RunRecord)>, alone: &ThroughputAlone) -> Option<Group> {
         let first = &runs.first()?.1;
         let (point, labels, alone_kind) =
             (first.task.point.clone(), first.task.labels.clone(), first.task.alone.clone());
@@ -350,7 +353,7 @@ impl Group {
     /// Each valid run as a separate point, by seed, without the throughput of terminals alone.
     pub(super) fn by_seed(&self) -> BTreeMap<u64, Group> {
         let valid = self.runs.iter().filter(|(_, run)| run.valid);
-        let alone = Alone(BTreeMap::new());
+        let alone = ThroughputAlone(BTreeMap::new());
         valid.filter_map(|run| Some((run.1.task.seed, Group::of(vec![run.clone()], &alone)?))).collect()
     }
 
@@ -432,6 +435,6 @@ mod tests {
             |field: &str, value: &str| Label { field: field.into(), value: value.into(), number: None };
         let labels =
             [label("path.rate_mbps", "100"), label("variant", "slow-10"), label("terminal.a.window", "5")];
-        assert_eq!(Alone::key("slow", &labels), Alone::key("slow", &labels[..1]));
+        assert_eq!(ThroughputAlone::key("slow", &labels), ThroughputAlone::key("slow", &labels[..1]));
     }
 }

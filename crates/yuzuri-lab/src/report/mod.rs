@@ -12,7 +12,7 @@ mod table;
 
 pub use compare::page as compare;
 pub use data::{Estimate, Group, Summary};
-pub use table::{Beside, Middle, ParseBesideError};
+pub use table::{Average, ParseComparisonError, PointComparison};
 pub(crate) use yuzuri_plot::DrawError;
 
 use crate::{LabError, batch};

@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// Compares points: a point whose values contain `word` with the point that has `other` instead,
 /// for equal seeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beside {
+pub struct PointComparison {
     /// The word of the points shown.
     pub word: String,
     /// The word of the reference points.
@@ -20,24 +20,24 @@ pub struct Beside {
 /// A text that does not name two words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("give two different words separated by a slash, as in ios/linux")]
-pub struct ParseBesideError;
+pub struct ParseComparisonError;
 
-impl FromStr for Beside {
-    type Err = ParseBesideError;
+impl FromStr for PointComparison {
+    type Err = ParseComparisonError;
 
-    fn from_str(text: &str) -> Result<Beside, ParseBesideError> {
+    fn from_str(text: &str) -> Result<PointComparison, ParseComparisonError> {
         match text.split_once('/') {
             Some((word, other)) if !word.is_empty() && !other.is_empty() && word != other => {
-                Ok(Beside { word: word.into(), other: other.into() })
+                Ok(PointComparison { word: word.into(), other: other.into() })
             }
-            _ => Err(ParseBesideError),
+            _ => Err(ParseComparisonError),
         }
     }
 }
 
 /// How the values of several seeds are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Middle {
+pub enum Average {
     /// The mean, with half the width of its 95 % confidence interval.
     #[default]
     Mean,
@@ -101,8 +101,8 @@ impl Summary {
         &self,
         figure: &str,
         across: Option<&str>,
-        beside: Option<&Beside>,
-        middle: Middle,
+        beside: Option<&PointComparison>,
+        middle: Average,
     ) -> Result<String, LabError> {
         match beside {
             None => self.table_of(figure, across, |group| group.figure(figure).map(|e| cell(e, middle))),
@@ -125,7 +125,10 @@ impl Summary {
     }
 
     /// The points with the first word, each with the corresponding point with the other word.
-    fn with_partner<'a>(&'a self, beside: &'a Beside) -> impl Iterator<Item = (&'a Group, &'a Group)> {
+    fn with_partner<'a>(
+        &'a self,
+        beside: &'a PointComparison,
+    ) -> impl Iterator<Item = (&'a Group, &'a Group)> {
         let partner = |group: &Group| {
             let wanted: Vec<(String, String)> = group
                 .labels
@@ -201,24 +204,24 @@ impl Summary {
 }
 
 /// A figure, with half the width of its interval if it is a mean of several values.
-fn cell(estimate: Estimate, middle: Middle) -> String {
+fn cell(estimate: Estimate, middle: Average) -> String {
     let digits = |value: f64| if value.abs() < 10.0 { 3 } else { 1 };
     let text = |value: f64| format!("{value:.*}", digits(value));
     match (middle, estimate.half_width) {
-        (Middle::Median, _) => text(estimate.median),
-        (Middle::Mean, None) => text(estimate.mean),
-        (Middle::Mean, Some(half)) => {
+        (Average::Median, _) => text(estimate.median),
+        (Average::Mean, None) => text(estimate.mean),
+        (Average::Mean, Some(half)) => {
             format!("{} ± {half:.*}", text(estimate.mean), digits(estimate.mean))
         }
     }
 }
 
 /// The same in percent, with its sign.
-fn percent_cell(estimate: Estimate, middle: Middle) -> String {
+fn percent_cell(estimate: Estimate, middle: Average) -> String {
     match (middle, estimate.half_width) {
-        (Middle::Median, _) => format!("{:+.1} %", estimate.median),
-        (Middle::Mean, None) => format!("{:+.1} %", estimate.mean),
-        (Middle::Mean, Some(half)) => format!("{:+.1} % ± {half:.1}", estimate.mean),
+        (Average::Median, _) => format!("{:+.1} %", estimate.median),
+        (Average::Mean, None) => format!("{:+.1} %", estimate.mean),
+        (Average::Mean, Some(half)) => format!("{:+.1} % ± {half:.1}", estimate.mean),
     }
 }
 
@@ -275,22 +278,23 @@ mod tests {
 
     #[test]
     fn each_value_is_a_column_and_missing_runs_are_gaps() {
-        let table = summary().table("throughput_mbps", None, None, Middle::Mean).unwrap();
+        let table = summary().table("throughput_mbps", None, None, Average::Mean).unwrap();
         assert_eq!(
             table,
             "| variant | loss 0 | loss 0.001 | loss 0.01 |\n|---|---|---|---|\n\
              | none | 43.6 | 18.1 ± 1.3 | 6.000 |\n| floor | 44.9 | 40.0 |  |\n"
         );
-        let turned = summary().table("phone", Some("variant"), None, Middle::Mean).unwrap();
+        let turned = summary().table("phone", Some("variant"), None, Average::Mean).unwrap();
         assert!(turned.starts_with("| path.loss | variant none | variant floor |\n"), "{turned}");
         assert!(turned.contains("| 0 | 21.8 | 22.4 |\n"), "{turned}");
     }
 
     #[test]
     fn an_unknown_name_is_reported_with_the_known_ones() {
-        let error = summary().table("tablet", None, None, Middle::Mean).unwrap_err().to_string();
+        let error = summary().table("tablet", None, None, Average::Mean).unwrap_err().to_string();
         assert!(error.contains("'tablet'") && error.contains("phone") && error.contains("jain"), "{error}");
-        let error = summary().table("jain", Some("path.rtt_ms"), None, Middle::Mean).unwrap_err().to_string();
+        let error =
+            summary().table("jain", Some("path.rtt_ms"), None, Average::Mean).unwrap_err().to_string();
         assert!(error.contains("path.rtt_ms") && error.contains("path.loss, variant"), "{error}");
     }
 
@@ -299,9 +303,9 @@ mod tests {
     #[test]
     fn points_are_compared_seed_by_seed() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/identification");
-        let beside: Beside = "ios/linux".parse().unwrap();
+        let beside: PointComparison = "ios/linux".parse().unwrap();
         let table = crate::report::read(&folder).unwrap();
-        let table = table.table("throughput_mbps", Some("path.loss"), Some(&beside), Middle::Mean).unwrap();
+        let table = table.table("throughput_mbps", Some("path.loss"), Some(&beside), Average::Mean).unwrap();
         let total = |variant: &str, seed: u32| -> f64 {
             let run = folder.join(format!("path.loss=0.1,64M-25ms-{variant}/seed-{seed}/run.json"));
             let run: serde_json::Value = serde_json::from_slice(&std::fs::read(run).unwrap()).unwrap();
@@ -316,10 +320,10 @@ mod tests {
     #[test]
     fn words_that_match_no_pair_of_points_are_refused() {
         for (text, right) in [("a/b", true), ("a", false), ("/b", false), ("a/", false), ("a/a", false)] {
-            assert_eq!(text.parse::<Beside>().is_ok(), right, "{text}");
+            assert_eq!(text.parse::<PointComparison>().is_ok(), right, "{text}");
         }
-        let beside: Beside = "floor/cap".parse().unwrap();
-        let error = summary().table("jain", None, Some(&beside), Middle::Mean).unwrap_err().to_string();
+        let beside: PointComparison = "floor/cap".parse().unwrap();
+        let error = summary().table("jain", None, Some(&beside), Average::Mean).unwrap_err().to_string();
         assert!(error.contains("floor with a partner of cap") && error.contains("0.001,floor"), "{error}");
     }
 }

@@ -24,7 +24,7 @@ const STOP_CHECK: Duration = Duration::from_millis(20);
 
 /// The figures of one direction in the evaluated part.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct CallWay {
+pub struct CallDirection {
     /// Frames sent, except for those of the last second.
     pub sent: u64,
     /// Of these, frames that did not arrive within a second.
@@ -39,9 +39,9 @@ pub struct CallWay {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CallRecord {
     /// From the terminal to the server.
-    pub up: CallWay,
+    pub up: CallDirection,
     /// From the server to the terminal.
-    pub down: CallWay,
+    pub down: CallDirection,
 }
 
 /// A call's frames by direction: the send time of each (`CLOCK_MONOTONIC`, ns), and its one-way
@@ -60,14 +60,14 @@ impl Call {
     }
 }
 
-fn way_of(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallWay {
+fn way_of(frames: &[(u64, Option<u64>)], from_ns: u64, to_ns: u64) -> CallDirection {
     let of = frames.iter().filter(|(at, _)| (from_ns..to_ns).contains(at));
     let mut times: Vec<u64> =
         of.map(|(_, took)| took.filter(|ns| *ns <= LATEST_NS).unwrap_or(u64::MAX)).collect();
     times.sort_unstable();
     let at = |part: f64| nearest_rank(&times, part).filter(|ns| *ns != u64::MAX).map(|ns| ns as f64 / 1e6);
     let lost = times.iter().filter(|ns| **ns == u64::MAX).count() as u64;
-    CallWay { sent: times.len() as u64, lost, median_ms: at(0.5), p99_ms: at(0.99) }
+    CallDirection { sent: times.len() as u64, lost, median_ms: at(0.5), p99_ms: at(0.99) }
 }
 
 /// Runs the call until the flag is set.

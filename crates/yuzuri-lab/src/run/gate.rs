@@ -16,7 +16,7 @@ use yuzuri_policy::Phase;
 use yuzuri_scenario::{GateSpec, Scenario};
 use yuzuri_share::{
     ApConfig, ApGroup, ApLoop, ApStatus, Channel, DEFAULT_PORT, Devices, InterfaceConfig, MembershipState,
-    Place, Rules, StationId, StationRule,
+    Rules, StationId, StationLocation, StationRule,
 };
 
 /// The state of the access point's daemon at the end of the evaluated part.
@@ -111,7 +111,7 @@ impl GateRun {
             dry_run: spec.starts_s > 0.0,
             ..ApConfig::new(Devices::new(vec![CELL.into()]).map_err(failed)?)
         };
-        let door = topology.ap.namespace.door()?;
+        let handle = topology.ap.namespace.handle()?;
         let (origin, stop) = (Arc::<OnceLock<Instant>>::default(), Arc::<AtomicBool>::default());
         let (ready, is_ready) = channel();
         let work = {
@@ -119,7 +119,7 @@ impl GateRun {
                 (origin.clone(), stop.clone(), Duration::from_secs_f64(spec.starts_s));
             let scenario = scenario.clone();
             move || {
-                door.enter()?;
+                handle.enter()?;
                 let mut ap = ApLoop::start(config).map_err(failed)?;
                 // If the receiver is gone, the run is already over.
                 let _ = ready.send(());
@@ -164,11 +164,14 @@ impl GateRun {
 }
 
 /// The terminals' cells and radios at a time of the scenario, seconds.
-fn places(scenario: &Scenario, at_s: f64) -> HashMap<StationId, Place> {
+fn places(scenario: &Scenario, at_s: f64) -> HashMap<StationId, StationLocation> {
     let place = |(number, terminal): (usize, yuzuri_scenario::Terminal<'_>)| {
         let is_second = scenario.is_in_second_cell(terminal.kind, at_s);
         let radio = Some(radio_of(terminal.kind.phy_in(is_second)));
-        (StationId(terminal_mac(number as u16)), Place { radio, channel: Channel(u32::from(is_second)) })
+        (
+            StationId(terminal_mac(number as u16)),
+            StationLocation { radio, channel: Channel(u32::from(is_second)) },
+        )
     };
     scenario.terminals().enumerate().map(place).collect()
 }

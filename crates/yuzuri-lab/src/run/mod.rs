@@ -6,16 +6,16 @@ mod exchange;
 pub(crate) mod flows;
 mod gate;
 mod iperf3;
-mod own_cubics;
 mod quic;
 mod record;
+mod run_controls;
 mod sharing;
 mod simulated;
 mod summary;
 mod watch;
 mod work;
 
-pub use call::{CallRecord, CallWay};
+pub use call::{CallDirection, CallRecord};
 pub use flows::{FlowFigures, Weighted};
 pub use gate::GateRecord;
 pub use quic::check_built;
@@ -32,7 +32,7 @@ use crate::driver::{CaptureConfig, Change, Driver, DriverConfig, DriverReport};
 use crate::net::{HostSettings, Run, Topology};
 use gate::{GateRun, Gated};
 use nix::sys::resource::{UsageWho, getrusage};
-use own_cubics::OwnCubics;
+use run_controls::RunControls;
 use sharing::{Shared, Sharing};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ pub fn run(
     if stop.load(Ordering::Relaxed) {
         return Err(LabError::Stopped);
     }
-    let Performed { origin, origin_mono_ns, report, worker_results, account, shared, .. } = &done;
+    let RunOutcome { origin, origin_mono_ns, report, worker_results, account, shared, .. } = &done;
 
     let span_s = [scenario.warm_up_s, scenario.duration_s];
     let figures = done.figures(span_s)?;
@@ -125,7 +125,7 @@ pub fn run(
 }
 
 /// The results of a run after its network was removed, whether it was completed or stopped.
-pub(crate) struct Performed {
+pub(crate) struct RunOutcome {
     /// Time zero of the scenario.
     pub(crate) origin: Instant,
     /// When it ended, in seconds of scenario time.
@@ -158,7 +158,7 @@ pub(crate) fn perform(
     progress: &mut dyn FnMut(f64),
     built: &mut dyn FnMut(&[&str]),
     statuses: Option<&Statuses>,
-) -> Result<Performed, LabError> {
+) -> Result<RunOutcome, LabError> {
     refuse(scenario.problems(), folder)?;
     check_built(scenario)?;
     write_file(&folder.join(SCENARIO_FILE), &scenario_text(scenario)?)?;
@@ -176,7 +176,7 @@ pub(crate) fn perform(
             default_control: default_control(scenario, t.kind).map(str::to_owned),
         })
         .collect();
-    let own_cubics = OwnCubics::register(scenario, claim.number())?;
+    let run_controls = RunControls::register(scenario, claim.number())?;
     let sysctl: Vec<(String, String)> = scenario.sysctl.clone().into_iter().collect();
     let mut topology = Topology::build(&claim, &settings, &sysctl)?;
     if let Some(shaper) = &scenario.shaper {
@@ -208,8 +208,14 @@ pub(crate) fn perform(
         }),
     };
     let driver = Driver::start(config, taps)?;
-    let mut plan =
-        Plan { scenario, own_cubics: &own_cubics, topology: &topology, driver: &driver, sharing: None, stop };
+    let mut plan = Plan {
+        scenario,
+        run_controls: &run_controls,
+        topology: &topology,
+        driver: &driver,
+        sharing: None,
+        stop,
+    };
     plan.reach(&absent)?;
     let names: Vec<&str> = topology.terminals.iter().map(|host| host.namespace.name()).collect();
     built(&names);
@@ -246,7 +252,7 @@ pub(crate) fn perform(
     }
     let addresses = topology.terminals.iter().map(|host| [IpAddr::V4(host.v4), IpAddr::V6(host.v6)]);
     let terminals = addresses.zip(jobs.iter().map(Job::directions)).collect();
-    Ok(Performed {
+    Ok(RunOutcome {
         origin,
         end_s,
         report,
@@ -262,7 +268,7 @@ pub(crate) fn perform(
     })
 }
 
-impl Performed {
+impl RunOutcome {
     /// The flows' figures between two times of the scenario, seconds.
     pub(crate) fn figures(&self, [from_s, to_s]: [f64; 2]) -> Result<Vec<FlowFigures>, LabError> {
         let at = |seconds: f64| self.origin_mono_ns + (seconds * 1e9) as u64;
@@ -327,7 +333,7 @@ fn write_queues(
 
 struct Plan<'a> {
     scenario: &'a Scenario,
-    own_cubics: &'a OwnCubics,
+    run_controls: &'a RunControls,
     topology: &'a Topology,
     driver: &'a Driver,
     sharing: Option<&'a Sharing>,
@@ -350,7 +356,7 @@ impl Plan<'_> {
             let bounded: Vec<bool> = self.scenario.terminals().map(|t| t.kind.window.is_some()).collect();
             let one = |terminal: usize, bounded: bool| {
                 self.topology.reach(terminal, self.stop)?;
-                if bounded { self.topology.prime(terminal, self.stop) } else { Ok(()) }
+                if bounded { self.topology.prime_metrics(terminal, self.stop) } else { Ok(()) }
             };
             let tries: Vec<_> = present
                 .map(|terminal| {
@@ -367,13 +373,13 @@ impl Plan<'_> {
             terminal,
             spec: self.scenario.workload_of(t.kind).clone(),
             control: self
-                .own_cubics
+                .run_controls
                 .name(t.kind_number)
                 .map(str::to_owned)
                 .or_else(|| t.kind.control.clone()),
             paced: t.kind.paced,
             // Terminals present from the start were primed before.
-            prime: t.kind.window.is_some() && t.kind.joins_s > 0.0,
+            prime_metrics: t.kind.window.is_some() && t.kind.joins_s > 0.0,
             shown: self.sharing.and_then(|sharing| sharing.shown(terminal)),
             start: origin + Duration::from_secs_f64(t.kind.joins_s),
         });

@@ -3,7 +3,7 @@
 
 use super::work::sleep_until;
 use crate::LabError;
-use crate::net::{CELL, Door, Topology};
+use crate::net::{CELL, NamespaceHandle, Topology};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -246,7 +246,7 @@ impl Sharing {
                 from_s,
                 until_s: scenario.leaves_s(t.kind),
                 ends: scenario.leaves_s(t.kind) < scenario.duration_s,
-                door: topology.terminals[terminal].namespace.door()?,
+                handle: topology.terminals[terminal].namespace.handle()?,
                 origin: sharing.origin.clone(),
                 stop: sharing.stop.clone(),
                 say: say.clone(),
@@ -330,7 +330,7 @@ struct Sharer {
     from_s: f64,
     until_s: f64,
     ends: bool,
-    door: Door,
+    handle: NamespaceHandle,
     origin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
     say: Sender<WorkerMessage>,
@@ -351,7 +351,7 @@ impl Sharer {
     }
 
     fn share(&self, notes: &Arc<Mutex<Vec<String>>>, rows: &mut Vec<Row>) -> Result<(), ShareOrLab> {
-        self.door.enter()?;
+        self.handle.enter()?;
         if self.from_s > 0.0 && !self.sleep_until(self.from_s) {
             return Ok(());
         }

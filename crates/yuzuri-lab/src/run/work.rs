@@ -36,8 +36,8 @@ pub struct Job {
     pub control: Option<String>,
     /// Whether its segments are paced.
     pub paced: bool,
-    /// Whether its window bound needs an earlier connection, see [`Topology::prime`].
-    pub prime: bool,
+    /// Whether its window bound needs an earlier connection, see [`Topology::prime_metrics`].
+    pub prime_metrics: bool,
     /// The callback for its connections.
     pub shown: Option<Shown>,
     /// When it starts.
@@ -168,8 +168,8 @@ pub fn work(topology: &Topology, job: &Job, stop: &AtomicBool) -> Result<WorkerR
     if !sleep_until(job.start, stop) {
         return Ok(worker_result);
     }
-    if job.prime {
-        topology.prime(job.terminal, stop)?;
+    if job.prime_metrics {
+        topology.prime_metrics(job.terminal, stop)?;
     }
     let terminal = &topology.terminals[job.terminal];
     let (from, to) = match job.spec {

@@ -6,9 +6,9 @@ use super::backlog::{Backlog, BacklogDrops, GROUP, Item, Receiver};
 use super::config::MAX_STATIONS;
 use super::contention::{Contention, NodeIndex};
 use super::exchange::{Channel, OnAir};
+use super::frame_terms::FrameTerms;
 use super::ledger::{Ledger, node_account};
 use super::link::Link;
-use super::terms::Terms;
 use super::voice::Voice;
 use super::{Access, CellConfig, Node, Phy, StationConfig, Timing, To};
 use crate::random::Random;
@@ -29,7 +29,7 @@ pub(super) struct Terminal<P> {
     /// Receiver of MPDUs that await a retransmission. It is served first.
     pub(super) unfinished: Option<Receiver>,
     /// Frame durations of the link to the access point; unused for the access point itself.
-    pub(super) terms: Terms,
+    pub(super) terms: FrameTerms,
     pub(super) mpdu_error_rate: f64,
     access: Option<Access>,
 }
@@ -98,7 +98,7 @@ impl<P: Packet> Cell<P> {
             voice: Voice::new(),
             links: vec![Link::new()],
             unfinished: None,
-            terms: Terms::new(Phy::g(6), config, timing),
+            terms: FrameTerms::new(Phy::g(6), config, timing),
             mpdu_error_rate: 0.0,
             access: config.ap.access,
         });
@@ -211,7 +211,7 @@ impl<P: Packet> Cell<P> {
         config.access = self.nodes[node].access;
         config.check(self.config.band)?;
         self.catch_up(now);
-        self.nodes[node].terms = Terms::new(phy, &self.config, self.timing);
+        self.nodes[node].terms = FrameTerms::new(phy, &self.config, self.timing);
         self.contention.set_access(node, config.access(), phy.is_qos());
         self.stations_changed();
         if matches!(self.channel, Channel::Idle) {
@@ -257,7 +257,7 @@ impl<P: Packet> Cell<P> {
     }
 
     fn add_station(&mut self, station: &StationConfig) {
-        let terms = Terms::new(station.phy, &self.config, self.timing);
+        let terms = FrameTerms::new(station.phy, &self.config, self.timing);
         self.contention.add(station.access(), station.phy.is_qos());
         self.nodes.push(Terminal {
             present: true,
@@ -279,7 +279,7 @@ impl<P: Packet> Cell<P> {
         terminal.present = true;
         terminal.backlog = Backlog::new(&station.queue, false);
         terminal.voice = Voice::new();
-        terminal.terms = Terms::new(station.phy, &self.config, self.timing);
+        terminal.terms = FrameTerms::new(station.phy, &self.config, self.timing);
         terminal.mpdu_error_rate = station.mpdu_error_rate;
         terminal.access = station.access;
         self.contention.set_access(node, station.access(), station.phy.is_qos());
@@ -310,7 +310,7 @@ impl<P: Packet> Cell<P> {
     }
 
     /// Frame durations between a node and a receiver: those of the station of the two.
-    pub(super) fn terms(&self, node: NodeIndex, receiver: Receiver) -> &Terms {
+    pub(super) fn terms(&self, node: NodeIndex, receiver: Receiver) -> &FrameTerms {
         &self.nodes[if node == AP { receiver } else { node }].terms
     }
 
@@ -363,7 +363,7 @@ impl<P: Packet> Cell<P> {
             let in_exchange = !matches!(self.channel, Channel::Idle);
             let busy = in_exchange && !self.is_about_to_answer(node, now);
             if voice {
-                self.contention.hurry(node, now, busy, in_exchange);
+                self.contention.preempt_by_voice(node, now, busy, in_exchange);
             } else {
                 self.contention.request(node, now, busy, in_exchange);
             }
@@ -375,7 +375,7 @@ impl<P: Packet> Cell<P> {
         let terminal = &mut self.nodes[node];
         let waiting = (terminal.backlog.clear(receiver) + terminal.voice.clear(receiver)) as u64;
         if terminal.voice.is_empty() {
-            self.contention.calm(node);
+            self.contention.resume_best_effort(node);
         }
         let in_mac = terminal.links[receiver].clear() as u64;
         if terminal.unfinished == Some(receiver) {

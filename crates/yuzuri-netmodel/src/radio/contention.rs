@@ -167,7 +167,7 @@ impl Contention {
 
     /// Registers that a node has a voice packet to send at `now`; the arguments are those of
     /// [`request`](Self::request).
-    pub(super) fn hurry(&mut self, node: NodeIndex, now: Time, busy: bool, in_exchange: bool) {
+    pub(super) fn preempt_by_voice(&mut self, node: NodeIndex, now: Time, busy: bool, in_exchange: bool) {
         let contender = &mut self.contenders[node];
         if contender.paused.is_some() {
             return;
@@ -185,7 +185,7 @@ impl Contention {
     }
 
     /// A node has no voice packet any more, without having sent it.
-    pub(super) fn calm(&mut self, node: NodeIndex) {
+    pub(super) fn resume_best_effort(&mut self, node: NodeIndex) {
         self.contenders[node].resume();
     }
 

@@ -3,8 +3,8 @@
 use super::backlog::{BacklogDrops, GROUP, Item, Receiver};
 use super::cell::{AP, Cell};
 use super::contention::{Category, NodeIndex};
+use super::frame_terms::{Psdu, group_ns};
 use super::ledger::{Ledger, Purpose, node_account};
-use super::terms::{Psdu, group_ns};
 use super::{Node, To};
 use crate::{Arrival, Packet, Time};
 
@@ -363,7 +363,7 @@ impl<P: Packet> Cell<P> {
         let account = node_account(&mut self.account, one.node);
         account.unanswered += 1;
         let purpose = if mpdus == 0 { Purpose::BlockAckReq } else { Purpose::Data };
-        Ledger::rebook(account, one.frame_ns, purpose, Purpose::Failed);
+        Ledger::move_airtime(account, one.frame_ns, purpose, Purpose::Failed);
         // The frame's Duration field tells the other nodes how long to defer (10.3.2.4).
         let idle_from = at.after_nanos(one.response_ns);
         self.fail(at, one, mpdus > 1, at.after_nanos(self.timing.response_timeout_ns()));

@@ -62,7 +62,7 @@ impl Ledger {
     }
 
     /// Moves the last `nanos` from one purpose to another.
-    pub(super) fn rebook(account: &mut NodeAccount, nanos: u64, from: Purpose, to: Purpose) {
+    pub(super) fn move_airtime(account: &mut NodeAccount, nanos: u64, from: Purpose, to: Purpose) {
         *field(&mut account.airtime, from) -= nanos;
         *field(&mut account.airtime, to) += nanos;
     }

@@ -5,7 +5,7 @@ use super::backlog::{Backlog, GROUP};
 use super::cell::Cell;
 use super::contention::NodeIndex;
 use super::exchange::Channel;
-use super::terms::Terms;
+use super::frame_terms::FrameTerms;
 use crate::{Packet, Time};
 
 impl<P: Packet> Cell<P> {
@@ -62,9 +62,10 @@ impl<P: Packet> Cell<P> {
     /// Computes the minimum duration of a frame that leads to an arrival: a frame with a packet, or
     /// a BlockAckReq after which the receiver releases packets it held back.
     pub(super) fn find_min_frame(&mut self) {
-        let min_of = |terms: &Terms| terms.ppdu_ns(terms.mpdu_bytes(0)).min(terms.block_ack_req_ns);
+        let min_of = |terms: &FrameTerms| terms.ppdu_ns(terms.mpdu_bytes(0)).min(terms.block_ack_req_ns);
         let stations = self.nodes[1..].iter().filter(|station| station.present);
         let least = stations.map(|station| min_of(&station.terms)).min();
-        self.min_frame_ns = least.unwrap_or(0).min(super::terms::group_ns(&self.config, self.timing, 0));
+        self.min_frame_ns =
+            least.unwrap_or(0).min(super::frame_terms::group_ns(&self.config, self.timing, 0));
     }
 }

@@ -10,12 +10,12 @@ mod cell;
 mod config;
 mod contention;
 mod exchange;
+mod frame_terms;
 mod ledger;
 mod link;
 mod lookahead;
 mod phy;
 mod standard;
-mod terms;
 mod timing;
 mod voice;
 

@@ -141,7 +141,7 @@ impl<P: Packet> Line<P> {
     }
 
     fn put_on_the_way(&mut self, now: Time, packet: P, account: &mut LineAccount) {
-        if self.loss.strikes(&mut self.random) {
+        if self.loss.loses_next(&mut self.random) {
             account.lost += 1;
             return;
         }

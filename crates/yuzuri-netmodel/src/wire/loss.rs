@@ -67,7 +67,7 @@ impl Loss {
     }
 
     /// Steps the process and returns whether the next packet is lost.
-    pub(super) fn strikes(&mut self, random: &mut Random) -> bool {
+    pub(super) fn loses_next(&mut self, random: &mut Random) -> bool {
         match self.config {
             LossConfig::None => false,
             LossConfig::Random { probability } => random.happens(probability),

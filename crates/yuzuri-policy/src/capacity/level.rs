@@ -2,25 +2,25 @@
 
 /// A taker of a part of the amount: in proportion to its weight, and at most its demand.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taker {
+pub(super) struct WeightedDemand {
     pub(super) weight: f64,
     pub(super) most: f64,
 }
 
 /// The level up to which each taker may fill its weight if all share `amount`, and takers with a
 /// smaller demand leave the rest to the others. 0 if no taker has a weight.
-pub(super) fn water_level(amount: f64, mut takers: Vec<Taker>) -> f64 {
-    takers.retain(|t| t.weight > 0.0);
-    takers.sort_by(|a, b| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
-    let (mut left, mut weight) = (amount, takers.iter().map(|t| t.weight).sum::<f64>());
-    for (number, taker) in takers.iter().enumerate() {
+pub(super) fn water_level(amount: f64, mut demands: Vec<WeightedDemand>) -> f64 {
+    demands.retain(|t| t.weight > 0.0);
+    demands.sort_by(|a, b| (a.most / a.weight).total_cmp(&(b.most / b.weight)));
+    let (mut left, mut weight) = (amount, demands.iter().map(|t| t.weight).sum::<f64>());
+    for (number, demand) in demands.iter().enumerate() {
         let level = left / weight;
-        let last = number + 1 == takers.len();
-        if last || taker.most >= level * taker.weight {
+        let last = number + 1 == demands.len();
+        if last || demand.most >= level * demand.weight {
             return level;
         }
-        left -= taker.most;
-        weight -= taker.weight;
+        left -= demand.most;
+        weight -= demand.weight;
     }
     0.0
 }
@@ -32,8 +32,8 @@ mod tests {
 
     const ALL: f64 = f64::INFINITY;
 
-    fn level(amount: f64, takers: &[(f64, f64)]) -> f64 {
-        water_level(amount, takers.iter().map(|&(weight, most)| Taker { weight, most }).collect())
+    fn level(amount: f64, demands: &[(f64, f64)]) -> f64 {
+        water_level(amount, demands.iter().map(|&(weight, most)| WeightedDemand { weight, most }).collect())
     }
 
     #[test]
@@ -52,12 +52,12 @@ mod tests {
         #[test]
         fn the_level_allocates_everything_that_is_wanted(
             amount in 0.0..1e9_f64,
-            takers in proptest::collection::vec((0.01..100.0_f64, prop_oneof![Just(ALL), 0.0..1e9_f64]), 1..40),
+            demands in proptest::collection::vec((0.01..100.0_f64, prop_oneof![Just(ALL), 0.0..1e9_f64]), 1..40),
         ) {
-            let level = level(amount, &takers);
-            let taken: f64 = takers.iter().map(|(weight, most)| most.min(level * weight)).sum();
+            let level = level(amount, &demands);
+            let taken: f64 = demands.iter().map(|(weight, most)| most.min(level * weight)).sum();
             prop_assert!(taken <= amount * (1.0 + 1e-9));
-            if takers.iter().any(|(_, most)| most.is_infinite()) {
+            if demands.iter().any(|(_, most)| most.is_infinite()) {
                 prop_assert!(taken >= amount * (1.0 - 1e-9));
             }
         }

@@ -23,7 +23,7 @@ mod weights;
 
 use crate::report::min_round_trips;
 use crate::{Moment, Objective, Phase, Report, Summary};
-use level::{Taker, water_level};
+use level::{WeightedDemand, water_level};
 use queue::{Answer, Queue};
 use start_up::StartUp;
 use std::collections::VecDeque;
@@ -81,7 +81,7 @@ fn target_s(objective: Objective) -> f64 {
 #[derive(Debug, Clone, Default)]
 pub struct Capacity {
     objective: Objective,
-    seen: VecDeque<(Moment, Carried)>,
+    seen: VecDeque<(Moment, CarriedLoad)>,
     start_up: StartUp,
     /// The weights by which rates are normalised.
     weights: Option<Weights>,
@@ -107,13 +107,13 @@ struct Announced {
 }
 
 /// The normalised rate to divide, and the queue that windows may hold, seconds.
-struct Shared {
+struct Division {
     parts: f64,
     queue_s: f64,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Carried {
+struct CarriedLoad {
     rate_bps: f64,
     /// Airtime: the sum of each member's rate over its rate alone.
     air: f64,
@@ -123,7 +123,7 @@ struct Carried {
 
 /// The maximum of each value in the memory.
 #[derive(Debug, Clone)]
-struct Best {
+struct RecentMax {
     rate_bps: f64,
     air: f64,
     parts: Parts,
@@ -141,7 +141,7 @@ impl Capacity {
         let parts = f64::from(last.air_share_ppm) * f64::from(last.senders) / 1e6;
         let wide = matches!(last.phase, Phase::Contend | Phase::Off);
         let parts = Parts::announced(parts);
-        let before = Carried { rate_bps: last.capacity_bps as f64, parts, ..Carried::default() };
+        let before = CarriedLoad { rate_bps: last.capacity_bps as f64, parts, ..CarriedLoad::default() };
         Capacity {
             seen: VecDeque::from([(now, before)]),
             start_up: if last.phase == Phase::StartUp { StartUp::default() } else { StartUp::over() },
@@ -185,7 +185,7 @@ impl Capacity {
         {
             self.rescale(&parts.rescaling(from, weights));
         }
-        let here = Carried { rate_bps: total.rate_bps, air: total.air, parts, queue_s: total.queue_s };
+        let here = CarriedLoad { rate_bps: total.rate_bps, air: total.air, parts, queue_s: total.queue_s };
         self.seen.push_back((now, here));
         while self.seen.front().is_some_and(|(at, _)| now.since(*at) > memory(round_trip)) {
             self.seen.pop_front();
@@ -204,7 +204,7 @@ impl Capacity {
         };
         let taker = |r: &&Report| {
             let part = r.rate_bps as f64 / weights.of_member(total.alone_of(r));
-            Taker { weight: 1.0, most: if r.elastic { f64::INFINITY } else { part } }
+            WeightedDemand { weight: 1.0, most: if r.elastic { f64::INFINITY } else { part } }
         };
         let level = water_level(shared.parts, reports.iter().map(taker).collect());
         Summary {
@@ -233,10 +233,10 @@ impl Capacity {
         self.queue.rescale(to);
     }
 
-    fn best(&self) -> Best {
-        let most = |of: fn(&Carried) -> f64| self.seen.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
+    fn best(&self) -> RecentMax {
+        let most = |of: fn(&CarriedLoad) -> f64| self.seen.iter().map(|(_, c)| of(c)).fold(0.0, f64::max);
         let parts = self.seen.iter().map(|(_, c)| &c.parts).max_by(|a, b| a.sum.total_cmp(&b.sum));
-        Best {
+        RecentMax {
             rate_bps: most(|c| c.rate_bps),
             air: most(|c| c.air),
             parts: parts.cloned().unwrap_or_default(),
@@ -262,12 +262,12 @@ impl Capacity {
         now: Moment,
         round_trip: Duration,
         total: Total,
-        best: &Best,
+        best: &RecentMax,
         target_s: f64,
-    ) -> Shared {
+    ) -> Division {
         if !self.start_up.is_over() || total.elastic == 0 || total.rate_bps <= 0.0 {
             // Without deliveries, the round-trip times are out of date.
-            return Shared { parts: best.parts.sum, queue_s: self.queue.standing_s() + target_s };
+            return Division { parts: best.parts.sum, queue_s: self.queue.standing_s() + target_s };
         }
         let recent: Vec<f64> = self.seen.iter().rev().take(RECENT_TICKS).map(|(_, c)| c.parts.sum).collect();
         let carried = recent.iter().sum::<f64>() / recent.len().max(1) as f64;
@@ -286,25 +286,27 @@ impl Capacity {
                 let grows = (target_s / total.base_s.max(1e-4)).clamp(GROWTH[0], GROWTH[1]);
                 let grows = if total.lost < GROWS_TO_LOSS { grows } else { 0.0 };
                 let left = ((meant_s - total.queue_s) / target_s).clamp(0.0, 1.0);
-                Shared { parts: best.parts.sum * (1.0 + grows * left), queue_s: hold_s - total.base_s }
+                Division { parts: best.parts.sum * (1.0 + grows * left), queue_s: hold_s - total.base_s }
             }
             Answer::StepUp { by, hold_s } => {
-                Shared { parts: by * best.parts.sum, queue_s: hold_s - total.base_s }
+                Division { parts: by * best.parts.sum, queue_s: hold_s - total.base_s }
             }
             Answer::Drained { carried, hold_s } => {
                 self.seen.iter_mut().for_each(|(_, seen)| seen.parts.sum = seen.parts.sum.min(carried));
-                Shared { parts: carried, queue_s: hold_s - total.base_s }
+                Division { parts: carried, queue_s: hold_s - total.base_s }
             }
             // Rates vary a little between ticks: while the excess is small, use the best of them.
             Answer::StepDown { .. } if fits > STEADY => {
-                Shared { parts: best.parts.sum * fits, queue_s: meant_s }
+                Division { parts: best.parts.sum * fits, queue_s: meant_s }
             }
             // The rate out of a full queue is the capacity of the path.
-            Answer::StepDown { carried, hold_s } => Shared { parts: carried, queue_s: hold_s - total.base_s },
+            Answer::StepDown { carried, hold_s } => {
+                Division { parts: carried, queue_s: hold_s - total.base_s }
+            }
             Answer::Stays { before } => {
                 let parts = before.sum;
                 self.held = Some(before);
-                Shared { parts, queue_s: meant_s }
+                Division { parts, queue_s: meant_s }
             }
         };
         self.held.take_if(|_| self.queue.standing_s() <= 0.0);

@@ -12,7 +12,7 @@
 
 use super::config::*;
 use super::member::Member;
-use super::session::Standing;
+use super::session::Admission;
 use crate::message::{Body, Message};
 use crate::{Moment, NodeId, Report, Summary};
 use std::net::SocketAddr;
@@ -68,11 +68,11 @@ pub(super) struct Leading {
 }
 
 /// The parts of a message that the election needs.
-pub(super) struct Heard {
+pub(super) struct ElectionMessage {
     pub node: NodeId,
     pub from: SocketAddr,
     pub challenge: Option<u32>,
-    pub standing: Standing,
+    pub admission: Admission,
     pub addressed: bool,
     pub asks: bool,
     pub leads: bool,
@@ -83,13 +83,13 @@ pub(super) struct Heard {
     pub leader: Option<NodeId>,
 }
 
-impl Heard {
-    pub fn of(message: &Message, from: SocketAddr, standing: Standing) -> Heard {
-        Heard {
+impl ElectionMessage {
+    pub fn of(message: &Message, from: SocketAddr, admission: Admission) -> ElectionMessage {
+        ElectionMessage {
             node: message.node,
             from,
             challenge: message.challenge,
-            standing,
+            admission,
             addressed: message.addressed.is_some(),
             asks: message.asks,
             leads: message.leads,
@@ -121,7 +121,7 @@ fn changed_for_all(before: &Summary, after: &Summary) -> bool {
 }
 
 impl Member {
-    fn is_better(&self, heard: &Heard) -> bool {
+    fn is_better(&self, heard: &ElectionMessage) -> bool {
         (!heard.access_point, heard.rank, heard.node) < (!self.access_point, self.rank, self.node)
     }
 
@@ -230,8 +230,8 @@ impl Member {
     }
 
     /// Evaluates a message for the election.
-    pub(super) fn consider(&mut self, now: Moment, heard: &Heard) {
-        let proved = heard.standing.proved;
+    pub(super) fn consider(&mut self, now: Moment, heard: &ElectionMessage) {
+        let proved = heard.admission.proved;
         let better = self.is_better(heard);
         match &mut self.role {
             Role::Idle => {}
@@ -497,7 +497,7 @@ impl Member {
 
     /// Processes another member's hello. A terminal that looks for a leader is suppressed only by
     /// better candidates.
-    pub(super) fn hear_hello(&mut self, heard: &Heard) {
+    pub(super) fn hear_hello(&mut self, heard: &ElectionMessage) {
         if matches!(self.role, Role::Idle) || self.is_better(heard) {
             self.trickle.hear();
         }

@@ -52,7 +52,7 @@ impl Keys {
 
 /// The key with which a message was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Under {
+pub(super) enum SigningKey {
     /// The key for sending.
     Sent,
     /// The second accepted key.
@@ -91,27 +91,32 @@ impl KeyRing {
 
     /// Decodes a message of the group: first the checks that cost nothing, then the tag, then the
     /// rest.
-    pub fn open(&mut self, now: Moment, bytes: &[u8], group: GroupId) -> Result<(Message, Under), Refusal> {
+    pub fn open(
+        &mut self,
+        now: Moment,
+        bytes: &[u8],
+        group: GroupId,
+    ) -> Result<(Message, SigningKey), Refusal> {
         let sealed = Sealed::of(bytes, group, self.sends.is_keyed())?;
-        let under = if sealed.is_signed_with(&self.sends) {
-            Under::Sent
+        let signed_with = if sealed.is_signed_with(&self.sends) {
+            SigningKey::Sent
         } else if self.accepts.as_ref().is_some_and(|key| sealed.is_signed_with(key)) {
-            Under::Accepted
+            SigningKey::Accepted
         } else {
             self.retired(now, &sealed).ok_or(Refusal::Tag)?
         };
-        Ok((sealed.read()?, under))
+        Ok((sealed.read()?, signed_with))
     }
 
-    fn retired(&mut self, now: Moment, sealed: &Sealed<'_>) -> Option<Under> {
+    fn retired(&mut self, now: Moment, sealed: &Sealed<'_>) -> Option<SigningKey> {
         let (last, older) = self.retired.split_first()?;
         if sealed.is_signed_with(last) {
-            return Some(Under::Retired(0));
+            return Some(SigningKey::Retired(0));
         }
         if older.is_empty() || !self.older_tries.admits(now, (), MAX_OLDER_TRIES) {
             return None;
         }
-        older.iter().position(|key| sealed.is_signed_with(key)).map(|place| Under::Retired(place + 1))
+        older.iter().position(|key| sealed.is_signed_with(key)).map(|place| SigningKey::Retired(place + 1))
     }
 
     pub fn retired_key(&self, place: usize) -> Option<&GroupKey> {

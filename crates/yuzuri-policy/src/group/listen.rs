@@ -1,9 +1,9 @@
 //! Processing of received messages.
 
-use super::election::{Heard, Role};
-use super::keys::Under;
+use super::election::{ElectionMessage, Role};
+use super::keys::SigningKey;
 use super::member::Member;
-use super::session::Standing;
+use super::session::Admission;
 use crate::message::{Addressed, Body, Cookie, Message};
 use crate::{Kind, Moment, NodeId, Refusal, Report};
 use rand_core::Rng as _;
@@ -49,16 +49,16 @@ impl Member {
         }
         // With a key, no budget is charged before the tag is verified: an address is easier to
         // forge than a tag.
-        let (message, under) = self.keys.open(now, bytes, self.group)?;
+        let (message, signed_with) = self.keys.open(now, bytes, self.group)?;
         if message.access_point && !keyed {
             // The role cannot be verified without a key.
             return Err(Refusal::Role);
         }
-        if let Under::Retired(_) = under {
+        if let SigningKey::Retired(_) = signed_with {
             // A notice is signed with its recipient's key, and its sender has a newer one.
             // Answering it would make two members that hold notices exchange them forever.
             if !matches!(message.body, Body::Notice(_)) {
-                self.send_notices(now, from, &message, under);
+                self.send_notices(now, from, &message, signed_with);
             }
             return Err(Refusal::RetiredKey);
         }
@@ -77,12 +77,12 @@ impl Member {
             message.addressed.and_then(|addressed| self.challenges.generation_of(addressed.echo, now));
         let (_, generation) = self.challenges.current();
         let peer = self.peers.entry(message.node, from, now, relayed.is_some())?;
-        let standing = match peer.sessions.admit(message.epoch, message.sequence, echoed, generation) {
-            Ok(standing) => {
-                if standing.proved {
+        let admission = match peer.sessions.admit(message.epoch, message.sequence, echoed, generation) {
+            Ok(admission) => {
+                if admission.proved {
                     peer.proved_since.get_or_insert(now);
                 }
-                standing
+                admission
             }
             Err(Refusal::Epoch) => {
                 // The member may be live with a clock that went back. A challenge that no replayed
@@ -95,7 +95,7 @@ impl Member {
         };
         // This check follows the replay check, so that replaying a member's messages does not use
         // up the member's budget.
-        let in_budget = match (keyed, standing.proved) {
+        let in_budget = match (keyed, admission.proved) {
             (false, _) => true,
             (true, true) => self.of_members.admits(now, message.node, MAX_OF_MEMBER),
             (true, false) => {
@@ -108,15 +108,15 @@ impl Member {
         }
         // The newest message of a proved session replaces what was known. A message of an unproved
         // session replaces only unproved data.
-        let news = standing.latest && (standing.proved || !peer.sessions.is_proved());
+        let news = admission.latest && (admission.proved || !peer.sessions.is_proved());
         if news {
             peer.address = from;
             peer.note(&message, now);
-            peer.other_key = under == Under::Accepted;
+            peer.other_key = signed_with == SigningKey::Accepted;
         }
         let kind = message.body.kind();
-        self.hear(now, from, message, standing, news)?;
-        self.counts.by_other_key += u64::from(under == Under::Accepted);
+        self.hear(now, from, message, admission, news)?;
+        self.counts.by_other_key += u64::from(signed_with == SigningKey::Accepted);
         Ok(Some(kind))
     }
 
@@ -125,10 +125,10 @@ impl Member {
         now: Moment,
         from: SocketAddr,
         message: Message,
-        standing: Standing,
+        admission: Admission,
         news: bool,
     ) -> Result<(), Refusal> {
-        let heard = Heard::of(&message, from, standing);
+        let heard = ElectionMessage::of(&message, from, admission);
         let (node, asks, challenge) = (message.node, message.asks && heard.addressed, message.challenge);
         match message.body {
             Body::Hello { .. } => {
@@ -140,12 +140,12 @@ impl Member {
                 } else if message.asks {
                     self.hear_call(now, node, from, challenge);
                 }
-                if news || !standing.proved {
+                if news || !admission.proved {
                     self.consider(now, &heard);
                 }
             }
             Body::Report(report) => {
-                if !standing.proved {
+                if !admission.proved {
                     self.challenge_at(now, node, from, challenge);
                     return Err(Refusal::Unproved);
                 }
@@ -159,10 +159,10 @@ impl Member {
                 self.take_report(now, node, report, news)?;
             }
             Body::Summary { deputy, report_interval_ds, summary } => {
-                if news || !standing.proved {
+                if news || !admission.proved {
                     self.consider(now, &heard);
                 }
-                if !standing.proved {
+                if !admission.proved {
                     return Err(Refusal::Unproved);
                 }
                 if news {
@@ -170,7 +170,7 @@ impl Member {
                 }
             }
             Body::Weight { permille } => {
-                if !standing.proved {
+                if !admission.proved {
                     return Err(Refusal::Unproved);
                 }
                 if news {
@@ -185,7 +185,7 @@ impl Member {
             // Already processed above.
             Body::Notice(_) => {}
             Body::Goodbye { successor } => {
-                if !standing.proved {
+                if !admission.proved {
                     return Err(Refusal::Unproved);
                 }
                 if let Some(peer) = self.peers.get_mut(node).filter(|_| news) {

@@ -6,7 +6,7 @@
 //! that cookie, which is smaller than the message that caused it.
 
 use super::member::{Outgoing, To};
-use crate::message::{COOKIE_BYTES, Cookie, Glance, glance, keyed_hash};
+use crate::message::{COOKIE_BYTES, Cookie, RelayHeader, keyed_hash, relay_header};
 use crate::{GroupId, Kind, Moment, NodeId};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -126,7 +126,7 @@ impl Rendezvous {
     pub fn receive(&mut self, now: Moment, from: SocketAddr, bytes: &[u8], out: &mut Vec<Outgoing>) {
         let now = self.advance(now);
         self.counts.received += 1;
-        let Some(seen) = glance(bytes).filter(|seen| seen.glance.node.0 != 0) else {
+        let Some(seen) = relay_header(bytes).filter(|seen| seen.relay_header.node.0 != 0) else {
             self.counts.malformed += 1;
             return;
         };
@@ -139,35 +139,35 @@ impl Rendezvous {
             // to work.
             if self.sent_this_second < self.config.max_per_second / 2 && self.may_send(1) {
                 self.counts.cookies += 1;
-                self.send_cookie(from, &seen.glance, current, out);
+                self.send_cookie(from, &seen.relay_header, current, out);
             } else {
                 self.counts.rate_limited += 1;
             }
             return;
         }
         if !is_current && self.may_send(1) {
-            self.send_cookie(from, &seen.glance, current, out);
+            self.send_cookie(from, &seen.relay_header, current, out);
         }
-        self.pass_on(now, from, &seen.glance, seen.message, out);
+        self.pass_on(now, from, &seen.relay_header, seen.message, out);
     }
 
     fn pass_on(
         &mut self,
         now: Moment,
         from: SocketAddr,
-        glance: &Glance,
+        relay_header: &RelayHeader,
         message: &[u8],
         out: &mut Vec<Outgoing>,
     ) {
         let founder = from.ip();
-        if !self.groups.contains_key(&glance.group) {
+        if !self.groups.contains_key(&relay_header.group) {
             let founded = self.groups.values().filter(|group| group.founder == founder).count();
             if self.groups.len() >= self.config.max_groups || founded >= MAX_FOUNDED {
                 self.counts.crowded += 1;
                 return;
             }
         }
-        let group = self.groups.entry(glance.group);
+        let group = self.groups.entry(relay_header.group);
         let members = &mut group.or_insert_with(|| Group { founder, members: BTreeMap::new() }).members;
         let at_address = || members.keys().filter(|address| address.ip() == from.ip()).count();
         let is_full = || members.len() >= self.config.max_members || at_address() >= MAX_MEMBERS_PER_ADDRESS;
@@ -175,7 +175,7 @@ impl Rendezvous {
             self.counts.crowded += 1;
             return;
         }
-        let fresh = || Entry { node: glance.node, named: now, heard: now, tokens: BURST, filled: now };
+        let fresh = || Entry { node: relay_header.node, named: now, heard: now, tokens: BURST, filled: now };
         let entry = members.entry(from).or_insert_with(fresh);
         entry.tokens = (entry.tokens + now.since(entry.filled).as_secs_f64() * MAX_FROM_ONE).min(BURST);
         entry.filled = now;
@@ -184,18 +184,18 @@ impl Rendezvous {
             return;
         }
         entry.tokens -= 1.0;
-        if entry.node != glance.node {
+        if entry.node != relay_header.node {
             // A member changes its ID if another member has the same, but not more often than this.
             if now.since(entry.named) < MEMBER_TIMEOUT {
                 self.counts.crowded += 1;
                 return;
             }
-            (entry.node, entry.named) = (glance.node, now);
+            (entry.node, entry.named) = (relay_header.node, now);
         }
         entry.heard = now;
-        let goodbye = glance.kind == Kind::Goodbye;
+        let goodbye = relay_header.kind == Kind::Goodbye;
         let others = members.iter().filter(|(address, _)| **address != from);
-        let to: Vec<SocketAddr> = match glance.to {
+        let to: Vec<SocketAddr> = match relay_header.to {
             None => others.map(|(address, _)| *address).collect(),
             Some(to) => {
                 let of = others.filter(|(_, entry)| entry.node == to);
@@ -221,12 +221,12 @@ impl Rendezvous {
     fn send_cookie(
         &mut self,
         to: SocketAddr,
-        glance: &Glance,
+        relay_header: &RelayHeader,
         cookie: [u8; COOKIE_BYTES],
         out: &mut Vec<Outgoing>,
     ) {
         self.counts.sent += 1;
-        let bytes = Cookie { epoch: glance.epoch, sequence: glance.sequence, cookie }.encode();
+        let bytes = Cookie { epoch: relay_header.epoch, sequence: relay_header.sequence, cookie }.encode();
         out.push(Outgoing { to: To::One(to), bytes });
     }
 

@@ -66,7 +66,7 @@ pub(super) struct Sessions {
 
 /// The status of an admitted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Admission {
     /// Its session has answered one of our challenges.
     pub proved: bool,
     /// It is the latest message of its session so far.
@@ -82,11 +82,11 @@ impl Sessions {
         sequence: u32,
         echoed: Option<u64>,
         generation: u64,
-    ) -> Result<Standing, Refusal> {
+    ) -> Result<Admission, Refusal> {
         if let Some(session) = self.proved.as_mut().filter(|session| session.epoch == epoch) {
             let latest = session.window.note(sequence)?;
             self.generation = generation;
-            return Ok(Standing { proved: true, latest });
+            return Ok(Admission { proved: true, latest });
         }
         let may_follow = self.proved.is_none() || epoch > self.highest;
         let believed = match echoed {
@@ -111,7 +111,7 @@ impl Sessions {
         } else {
             self.heard = Some(session);
         }
-        Ok(Standing { proved: believed, latest })
+        Ok(Admission { proved: believed, latest })
     }
 
     pub fn is_proved(&self) -> bool {
@@ -189,40 +189,40 @@ mod tests {
         assert_eq!(window.note(u32::MAX), Err(Refusal::Replay));
     }
 
-    fn standing(proved: bool, latest: bool) -> Result<Standing, Refusal> {
-        Ok(Standing { proved, latest })
+    fn admission(proved: bool, latest: bool) -> Result<Admission, Refusal> {
+        Ok(Admission { proved, latest })
     }
 
     #[test]
     fn a_session_is_proved_once_it_echoes_a_challenge() {
         let mut sessions = Sessions::default();
-        assert_eq!(sessions.admit(7, 1, None, 1), standing(false, true));
+        assert_eq!(sessions.admit(7, 1, None, 1), admission(false, true));
         assert_eq!(sessions.admit(7, 1, None, 1), Err(Refusal::Replay));
-        assert_eq!(sessions.admit(7, 2, Some(1), 1), standing(true, true));
+        assert_eq!(sessions.admit(7, 2, Some(1), 1), admission(true, true));
         assert_eq!(sessions.admit(7, 1, Some(1), 1), Err(Refusal::Replay), "seen before it was believed");
-        assert_eq!(sessions.admit(7, 4, None, 1), standing(true, true));
-        assert_eq!(sessions.admit(7, 3, None, 1), standing(true, false));
+        assert_eq!(sessions.admit(7, 4, None, 1), admission(true, true));
+        assert_eq!(sessions.admit(7, 3, None, 1), admission(true, false));
     }
 
     #[test]
     fn a_higher_epoch_follows_and_the_lower_one_never_returns() {
         let mut sessions = Sessions::default();
-        assert_eq!(sessions.admit(7, 1, Some(1), 1), standing(true, true));
-        assert_eq!(sessions.admit(8, 1, None, 1), standing(false, true), "not without a challenge");
-        assert_eq!(sessions.admit(8, 2, Some(1), 1), standing(true, true));
+        assert_eq!(sessions.admit(7, 1, Some(1), 1), admission(true, true));
+        assert_eq!(sessions.admit(8, 1, None, 1), admission(false, true), "not without a challenge");
+        assert_eq!(sessions.admit(8, 2, Some(1), 1), admission(true, true));
         assert_eq!(sessions.admit(7, 2, Some(1), 1), Err(Refusal::Epoch));
     }
 
     #[test]
     fn a_session_with_a_clock_in_1970_needs_a_new_challenge_and_does_not_readmit_the_old_one() {
         let mut sessions = Sessions::default();
-        assert_eq!(sessions.admit(1_000, 50, Some(1), 1), standing(true, true));
-        assert_eq!(sessions.admit(1_000, 51, None, 2), standing(true, true));
+        assert_eq!(sessions.admit(1_000, 50, Some(1), 1), admission(true, true));
+        assert_eq!(sessions.admit(1_000, 51, None, 2), admission(true, true));
         assert_eq!(sessions.admit(3, 1, Some(2), 2), Err(Refusal::Epoch), "may have been recorded before");
-        assert_eq!(sessions.admit(3, 2, Some(3), 3), standing(true, true));
+        assert_eq!(sessions.admit(3, 2, Some(3), 3), admission(true, true));
         // Messages of the old session answer earlier challenges, even messages that it never
         // delivered.
         assert_eq!(sessions.admit(1_000, 60, Some(2), 3), Err(Refusal::Epoch));
-        assert_eq!(sessions.admit(1_000, 61, None, 3), standing(false, true), "heard, not believed");
+        assert_eq!(sessions.admit(1_000, 61, None, 3), admission(false, true), "heard, not believed");
     }
 }

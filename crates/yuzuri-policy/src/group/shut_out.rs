@@ -1,6 +1,6 @@
 //! Key changes: by the terminal's administrator, and by a notice of the group's authority.
 
-use super::keys::{KeyRing, Keys, Under};
+use super::keys::{KeyRing, Keys, SigningKey};
 use super::limiter::Limiter;
 use super::member::Member;
 use super::session::Challenges;
@@ -79,8 +79,14 @@ impl Member {
 
     /// Answers a message under a former key with the current key, if the notices include its
     /// sender's number.
-    pub(super) fn send_notices(&mut self, now: Moment, from: SocketAddr, message: &Message, under: Under) {
-        let Under::Retired(place) = under else { return };
+    pub(super) fn send_notices(
+        &mut self,
+        now: Moment,
+        from: SocketAddr,
+        message: &Message,
+        signed_with: SigningKey,
+    ) {
+        let SigningKey::Retired(place) = signed_with else { return };
         let Some((number, notice)) = self.notice_for(message.node) else { return };
         let notices_sent = &mut self.notices_sent;
         if !notices_sent.to_each.admits(now, number, MAX_NOTICES_TO_ONE)

@@ -13,7 +13,7 @@ pub(crate) use key::keyed_hash;
 pub use key::{GroupKey, KEY_BYTES, Key, PASSPHRASE_ROUNDS, TAG_BYTES, WeakKey, check_key, check_pattern};
 pub use name::{NoTerminalName, TerminalName};
 pub use refusal::Refusal;
-pub(crate) use relay::{COOKIE_BYTES, Cookie, Glance, glance, relay};
+pub(crate) use relay::{COOKIE_BYTES, Cookie, RelayHeader, relay, relay_header};
 
 use crate::{NodeId, Report, Summary};
 use key::TAG_BYTES as TAG;

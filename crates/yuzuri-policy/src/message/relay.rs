@@ -1,8 +1,8 @@
 //! The exchange between a member and its rendezvous in addition to messages: cookies, and messages
 //! prefixed with a cookie.
 //!
-//! The rendezvous has no key. It reads the fields of every header ([`Glance`]) and verifies only
-//! that an address answers.
+//! The rendezvous has no key. It reads the fields of every header ([`RelayHeader`]) and verifies
+//! only that an address answers.
 
 use super::wire::{Reader, Writer};
 use super::{ACCESS_POINT_VERSION, ADDRESSED, GroupId, HEADER_BYTES, Kind, MAX_BYTES, TAG, VERSION};
@@ -59,13 +59,13 @@ pub(crate) fn relay(cookie: [u8; COOKIE_BYTES], message: &[u8]) -> Vec<u8> {
 /// A datagram received by the rendezvous.
 pub(crate) struct Seen<'a> {
     pub cookie: Option<[u8; COOKIE_BYTES]>,
-    pub glance: Glance,
+    pub relay_header: RelayHeader,
     pub message: &'a [u8],
 }
 
 /// The fields of a message that the rendezvous reads.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Glance {
+pub(crate) struct RelayHeader {
     pub kind: Kind,
     pub group: GroupId,
     pub node: NodeId,
@@ -76,7 +76,7 @@ pub(crate) struct Glance {
 }
 
 /// Parses a possible message with or without a cookie; `None`: it is no message.
-pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
+pub(crate) fn relay_header(bytes: &[u8]) -> Option<Seen<'_>> {
     let (cookie, message) = if bytes.first() == Some(&(VERSION << 4 | RELAY)) {
         let (header, message) = bytes.split_first_chunk::<RELAY_HEADER_BYTES>()?;
         let mut cookie = [0; COOKIE_BYTES];
@@ -101,6 +101,6 @@ pub(crate) fn glance(bytes: &[u8]) -> Option<Seen<'_>> {
     let sequence = from.u32().ok()?;
     let _rank = from.u8().ok()?;
     let to = if flags & ADDRESSED != 0 { Some(NodeId(from.u64().ok()?)) } else { None };
-    let glance = Glance { kind, group, node, epoch, sequence, to };
-    Some(Seen { cookie, glance, message })
+    let relay_header = RelayHeader { kind, group, node, epoch, sequence, to };
+    Some(Seen { cookie, relay_header, message })
 }

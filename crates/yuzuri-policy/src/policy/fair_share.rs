@@ -4,7 +4,7 @@
 
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
-use crate::own::{FlowHistory, Own};
+use crate::own::{FlowHistory, OwnFlows};
 use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, SendersSeen, Summary};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -71,13 +71,13 @@ const BALANCED_QUEUE_US: u32 = 20_000;
 /// The state kept between decisions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FairShare {
-    flows: BTreeMap<u64, Held>,
+    flows: BTreeMap<u64, FlowBounds>,
     trust: Trust,
 }
 
 /// The state kept of a flow.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct FlowBounds {
     /// The lower bound reached, segments.
     floor: f64,
     /// The upper bound set, segments.
@@ -115,7 +115,7 @@ impl Growth {
 /// The inputs of a decision.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
-    pub(super) own: &'a Own,
+    pub(super) own: &'a OwnFlows,
     pub(super) radio: RadioHint,
     pub(super) summary: Option<&'a Summary>,
     /// Senders that this terminal has observed itself.
@@ -195,7 +195,7 @@ impl FairShare {
         summary: &Summary,
         [share_bps, recent_best_bps]: [f64; 2],
         radio: RadioHint,
-    ) -> (Decision, Held) {
+    ) -> (Decision, FlowBounds) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
         // A latecomer's minimum includes others' queues; a false minimum of the group may halve it,
         // no more.
@@ -212,7 +212,7 @@ impl FairShare {
         let before = self.flows.get(&flow.id).copied();
         let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
         let before =
-            before.unwrap_or(Held { floor: 0.0, upper: f64::INFINITY, stretch: 1.0, short: 0, growth });
+            before.unwrap_or(FlowBounds { floor: 0.0, upper: f64::INFINITY, stretch: 1.0, short: 0, growth });
         // Behind others' queues, or on an empty path of which this terminal could use more.
         let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
         let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
@@ -230,7 +230,7 @@ impl FairShare {
             (before.stretch * RELAX).max(1.0)
         };
         let (upper, aim, why) = match summary.phase {
-            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), Held { growth, ..before }),
+            Phase::Off => return (unbounded(flow.id, Rule::GaveUp), FlowBounds { growth, ..before }),
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Contend => {
                 let full = per_second * round_trip_s;
@@ -274,7 +274,7 @@ impl FairShare {
             why,
         };
         // While there are no bounds, earlier knowledge stays.
-        let held = upper.map_or(Held { growth, ..before }, |upper| Held {
+        let held = upper.map_or(FlowBounds { growth, ..before }, |upper| FlowBounds {
             floor: lower,
             upper,
             stretch,

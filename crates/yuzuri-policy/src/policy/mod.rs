@@ -6,7 +6,7 @@ mod trust;
 
 pub use published::{RttBounds, RttTable};
 
-use crate::own::Own;
+use crate::own::OwnFlows;
 use crate::{Bound, Decision, FlowSeen, Moment, RadioHint, Report, Rule, SendersSeen, Summary, UnknownName};
 use fair_share::{FairShare, View};
 use published::Published;
@@ -125,7 +125,7 @@ pub struct PolicyConfig {
 #[derive(Debug, Clone)]
 pub struct Policy {
     config: PolicyConfig,
-    own: Own,
+    own: OwnFlows,
     share: FairShare,
     /// Flows that are left out because they are inactive.
     resting: usize,
@@ -134,7 +134,7 @@ pub struct Policy {
 impl Policy {
     /// Creates the initial state.
     pub fn new(config: PolicyConfig) -> Policy {
-        Policy { config, own: Own::default(), share: FairShare::default(), resting: 0 }
+        Policy { config, own: OwnFlows::default(), share: FairShare::default(), resting: 0 }
     }
 
     /// The current choice.
@@ -143,7 +143,7 @@ impl Policy {
     }
 
     /// Applies another choice; the state of the flows stays.
-    pub fn choose(&mut self, config: PolicyConfig) {
+    pub fn configure(&mut self, config: PolicyConfig) {
         self.config = config;
         self.share = FairShare::default();
     }

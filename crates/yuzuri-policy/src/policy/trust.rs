@@ -107,7 +107,7 @@ pub(super) struct Trust {
     judged: Option<Moment>,
     /// For how long this terminal's rate has refuted the leader, less the time in which it has not.
     doubt: Duration,
-    mistrusts: Option<Mistrusts>,
+    mistrusts: Option<MistrustPeriod>,
     /// How long the next refuted leader is not followed; `None`: none was refuted before.
     next: Option<Duration>,
     believes_since: Option<Moment>,
@@ -115,7 +115,7 @@ pub(super) struct Trust {
 
 /// A period of plain CUBIC.
 #[derive(Debug, Clone, Copy)]
-struct Mistrusts {
+struct MistrustPeriod {
     until: Moment,
     lasts: Duration,
     /// The rate that this terminal could have carried alone when it began, bit/s.
@@ -202,7 +202,7 @@ impl Trust {
         self.believes_since = None;
         self.next = Some(2 * lasts);
         self.mistrusts =
-            Some(Mistrusts { until: now + lasts, lasts, alone_bps, rates_bps: 0.0, decisions: 0 });
+            Some(MistrustPeriod { until: now + lasts, lasts, alone_bps, rates_bps: 0.0, decisions: 0 });
     }
 
     /// Evaluates a tick while a leader is not followed. At the end, the rate of plain CUBIC refutes

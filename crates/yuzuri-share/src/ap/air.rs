@@ -2,9 +2,9 @@
 //! airtime, retransmitted frames and queue.
 
 use super::bottleneck::Channel;
-use super::controller::Place;
+use super::controller::StationLocation;
 use crate::RadioConfig;
-use crate::wireless::Heard;
+use crate::wireless::StationReport;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -26,13 +26,13 @@ pub struct AirStatus {
 #[derive(Debug, Default)]
 pub(super) struct Air {
     asked_ns: u64,
-    heard: HashMap<[u8; 6], Heard>,
+    heard: HashMap<[u8; 6], StationReport>,
     status: HashMap<[u8; 6], AirStatus>,
 }
 
 impl Air {
     /// Processes the drivers' reports at `now_ns`.
-    pub(super) fn hear(&mut self, now_ns: u64, heard: HashMap<[u8; 6], Heard>) {
+    pub(super) fn receive_reports(&mut self, now_ns: u64, heard: HashMap<[u8; 6], StationReport>) {
         let passed_us = now_ns.saturating_sub(self.asked_ns) as f64 / 1e3;
         let status = heard.iter().map(|(mac, now)| {
             let before = self.heard.get(mac).copied().unwrap_or_default();
@@ -60,9 +60,9 @@ impl Air {
     }
 
     /// A station's radio and channel.
-    pub(super) fn place(&self, mac: [u8; 6]) -> Place {
-        let Some(heard) = self.heard.get(&mac) else { return Place::default() };
-        Place { radio: heard.radio, channel: Channel(heard.channel_mhz.unwrap_or(0)) }
+    pub(super) fn place(&self, mac: [u8; 6]) -> StationLocation {
+        let Some(heard) = self.heard.get(&mac) else { return StationLocation::default() };
+        StationLocation { radio: heard.radio, channel: Channel(heard.channel_mhz.unwrap_or(0)) }
     }
 
     /// A station's status; `None` if it is not associated with a radio of this machine.
@@ -80,15 +80,15 @@ mod tests {
     fn airtime_and_retries_are_relative_to_the_previous_query() {
         let mut air = Air::default();
         let mac = [2, 0, 0, 0, 0, 1];
-        let heard = |airtime_us, sent, retries| Heard {
+        let heard = |airtime_us, sent, retries| StationReport {
             airtime_us,
             sent: Some(sent),
             retries: Some(retries),
             queued: Some(7),
-            ..Heard::default()
+            ..StationReport::default()
         };
         let ask = |air: &mut Air, second: u64, heard| {
-            air.hear(second * 1_000_000_000, HashMap::from([(mac, heard)]));
+            air.receive_reports(second * 1_000_000_000, HashMap::from([(mac, heard)]));
             air.status(mac).unwrap()
         };
         let first = ask(&mut air, 2, heard(Some(5_000_000), 1_000, 500));
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((fourth.airtime, fourth.retries), (Some(0.0), None));
         // A driver that reports no airtime.
         assert_eq!(ask(&mut air, 10, heard(None, 103, 0)).airtime, None);
-        air.hear(12_000_000_000, HashMap::new());
+        air.receive_reports(12_000_000_000, HashMap::new());
         assert_eq!(air.status(mac), None);
     }
 }

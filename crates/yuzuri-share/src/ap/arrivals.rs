@@ -4,7 +4,7 @@
 //! and evaluates the record when the ACK arrives. No I/O and no clock.
 
 use std::collections::{HashMap, VecDeque};
-use yuzuri_gate::{FlowKey, FlowSeen as Gated, OtherSeen};
+use yuzuri_gate::{FlowKey, FlowSeen as Gated, OtherTraffic};
 
 /// How long the amounts that passed are kept, nanoseconds: longer than any queue.
 pub(super) const HISTORY_NS: u64 = 20_000_000_000;
@@ -50,7 +50,7 @@ impl ArrivalEstimator {
         &mut self,
         now_ns: u64,
         flows: impl Iterator<Item = &'a Gated>,
-        others: &[OtherSeen],
+        others: &[OtherTraffic],
     ) {
         let mut now = HashMap::new();
         let mut marks = Vec::new();
@@ -142,7 +142,7 @@ pub(super) fn passed_at(passed: &VecDeque<(u64, f64)>, at_ns: u64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use yuzuri_gate::{Arrived, FlowSeen, Standing};
+    use yuzuri_gate::{ArrivedTraffic, ConnectionState, FlowSeen};
 
     const TICK_NS: u64 = 500_000_000;
     const STEP_NS: u64 = 1_000_000;
@@ -150,7 +150,7 @@ mod tests {
     fn connection(port: u16) -> Gated {
         let station = format!("10.0.0.2:{port}").parse().unwrap();
         let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
-        Gated { standing: Standing::Known, ..FlowSeen::opening(key, [2; 6], 1) }
+        Gated { state: ConnectionState::Established, ..FlowSeen::opening(key, [2; 6], 1) }
     }
 
     /// A connection and traffic without a window in a queue in front of a wire.
@@ -159,7 +159,7 @@ mod tests {
         now_ns: u64,
         queue: VecDeque<[f64; 2]>,
         tcp: Gated,
-        other: OtherSeen,
+        other: OtherTraffic,
         /// The amounts of both that had passed with the segment being timed.
         timed: Option<[f64; 2]>,
         arrived: [f64; 2],
@@ -173,7 +173,7 @@ mod tests {
                 now_ns: 0,
                 queue: VecDeque::new(),
                 tcp: connection(4000),
-                other: OtherSeen { mac: [2; 6], ..OtherSeen::default() },
+                other: OtherTraffic { mac: [2; 6], ..OtherTraffic::default() },
                 timed: None,
                 arrived: [0.0; 2],
                 passed: [0.0; 2],
@@ -207,7 +207,7 @@ mod tests {
                 }
                 if let Some(mark) = self.timed.take_if(|mark| self.arrived[0] >= mark[0] - 0.5) {
                     let other_bytes = mark[1] as u64;
-                    self.tcp.arrived = Some(Arrived { at_ns: self.now_ns, other_bytes });
+                    self.tcp.arrived = Some(ArrivedTraffic { at_ns: self.now_ns, other_bytes });
                 }
             }
             self.other.all_passed = self.passed[1] as u64;

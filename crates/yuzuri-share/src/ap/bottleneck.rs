@@ -63,14 +63,14 @@ const SHORT_S: f64 = 0.005;
 
 /// The location of the queue that a radio's stations have.
 #[derive(Debug, Clone, Copy, Default)]
-struct Halves {
+struct QueueLocation {
     air_s: f64,
     wire_s: f64,
     ticks: u32,
     is_behind_wire: bool,
 }
 
-impl Halves {
+impl QueueLocation {
     fn observe(&mut self, [air_s, wire_s]: [f64; 2]) {
         let new = NEW.max(1.0 / f64::from(self.ticks + 1));
         self.ticks = self.ticks.saturating_add(1);
@@ -86,7 +86,7 @@ impl Halves {
 /// The radios over time.
 #[derive(Debug, Default)]
 pub(super) struct Radios {
-    halves: BTreeMap<Channel, Halves>,
+    halves: BTreeMap<Channel, QueueLocation>,
 }
 
 impl Radios {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_located_where_most_of_it_stays_for_seconds() {
-        let mut halves = Halves::default();
+        let mut halves = QueueLocation::default();
         (0..7).for_each(|_| halves.observe([0.001, 0.030]));
         assert!(!halves.is_behind_wire, "too few ticks for a decision");
         (0..2).for_each(|_| halves.observe([0.001, 0.030]));

@@ -7,14 +7,14 @@ use super::bottleneck::{Bottleneck, Channel, Radios, Sharers};
 use super::figures::Point;
 use super::group_view::GroupView;
 use super::membership::Membership;
-use super::other::{self, Other, Queue};
+use super::other::{self, Queue, UnwindowedSender};
 use super::release::Release;
 use super::rules::{Rules, StationId};
 use super::view::{View, segment_bytes};
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherSeen};
+use yuzuri_gate::{Bound, FlowKey, FlowSeen as Gated, OtherTraffic};
 use yuzuri_policy::{
     Decision, FlowSeen, Limit, Moment, Phase, PolicyConfig, PolicyName, RadioHint, Report, Rule, Summary,
     Terminal,
@@ -61,7 +61,7 @@ pub(crate) struct Station {
     pub(crate) report: Option<Report>,
     pub(crate) rows: Vec<Row>,
     /// Its traffic without a window.
-    pub(crate) other: Option<Other>,
+    pub(crate) other: Option<UnwindowedSender>,
     /// Its share, payload bit/s, with its weight and its limit.
     pub(crate) share_bps: Option<f64>,
     /// Whether it is a member of the group itself: it reports, and bounds its own uploads.
@@ -108,7 +108,7 @@ pub struct Controller {
 
 /// The location of a station.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Place {
+pub struct StationLocation {
     /// Its radio, if it is known.
     pub radio: Option<RadioConfig>,
     /// The channel.
@@ -136,7 +136,7 @@ impl Controller {
 
     /// Sets, from the next tick on, which stations are members themselves: each of them reports,
     /// and bounds its own uploads.
-    pub fn hear(&mut self, members: BTreeMap<StationId, Report>) {
+    pub fn receive_reports(&mut self, members: BTreeMap<StationId, Report>) {
         self.members = members;
     }
 
@@ -146,11 +146,11 @@ impl Controller {
     }
 
     /// Continues with other rules and another objective. The state of stations and path is kept.
-    pub(crate) fn choose(&mut self, config: PolicyConfig, rules: Rules) {
+    pub(crate) fn configure(&mut self, config: PolicyConfig, rules: Rules) {
         if config != self.config {
             let sharers = self.stations.values_mut().map(|station| &mut station.sharer);
             let leaders = self.sharers.values_mut().map(|sharers| &mut sharers.leader);
-            sharers.chain(leaders).for_each(|sharer| sharer.choose(self.ticked_at, config));
+            sharers.chain(leaders).for_each(|sharer| sharer.configure(self.ticked_at, config));
         }
         (self.config, self.rules) = (config, rules);
     }
@@ -185,8 +185,8 @@ impl Controller {
         now: Moment,
         now_ns: u64,
         flows: &[Gated],
-        others: &[OtherSeen],
-        mut place: impl FnMut(StationId) -> Place,
+        others: &[OtherTraffic],
+        mut place: impl FnMut(StationId) -> StationLocation,
     ) -> Plan {
         let there: HashSet<&FlowKey> = flows.iter().map(|flow| &flow.key).collect();
         self.view.retain_flows(|key| there.contains(key));
@@ -212,7 +212,7 @@ impl Controller {
                 self.stations.entry(StationId(seen.mac)).or_insert_with(|| Station::new(self.config));
             match &mut station.other {
                 Some(other) => other.observe(now_ns, *seen),
-                none => *none = Some(Other::new(now_ns, *seen)),
+                none => *none = Some(UnwindowedSender::new(now_ns, *seen)),
             }
         }
         // This includes members whose connections are older than the gate, which it cannot see.
@@ -226,7 +226,7 @@ impl Controller {
             let is_heard =
                 !station.rows.is_empty() || station.other.is_some() || self.members.contains_key(id);
             station.silent = if is_heard { 0 } else { station.silent + 1 };
-            let Place { radio, channel } = place(*id);
+            let StationLocation { radio, channel } = place(*id);
             station.channel = channel;
             station.radio = radio.map(RadioConfig::hint).unwrap_or_default();
             station.is_thinned = radio.is_some_and(|radio| {

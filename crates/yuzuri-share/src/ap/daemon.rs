@@ -3,21 +3,21 @@
 use super::air::Air;
 use super::bottleneck::Channel;
 use super::bypass::Bypass;
-use super::controller::{Controller, Place, Plan};
+use super::controller::{Controller, Plan, StationLocation};
 use super::devices::Devices;
 use super::figures::Figures;
 use super::group::{ApGroup, Groups};
 use super::rules::{Rules, StationId};
 use super::status::{ApStatus, ap_metrics};
 use super::steer::{Sending, Steerer};
-use crate::wireless::{Heard, Wireless};
+use crate::wireless::{StationReport, Wireless};
 use crate::{PolicyStatus, RadioConfig, ShareError, TextCell, clock, folder, privilege};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use yuzuri_gate::{Gate, GateError, How, Options};
+use yuzuri_gate::{AttachMode, Gate, GateError, Options};
 use yuzuri_policy::{Objective, PolicyConfig};
 
 /// Interval between ticks.
@@ -48,7 +48,7 @@ pub struct ApConfig {
     /// The radio of stations for which the kernel does not report it.
     pub radio: Option<RadioConfig>,
     /// The location of certain stations, with priority over the kernel's reports.
-    pub places: HashMap<StationId, Place>,
+    pub places: HashMap<StationId, StationLocation>,
     /// How the gate is created.
     pub gate: Options,
     /// The status file; `None`: none.
@@ -153,7 +153,7 @@ impl ApLoop {
     /// # Errors
     /// If the kernel refuses.
     pub fn drop_privileges(&self) -> Result<(), ShareError> {
-        if self.gate.devices().all(|(_, how)| how == How::Tcx) {
+        if self.gate.devices().all(|(_, mode)| mode == AttachMode::Tcx) {
             return privilege::drop_privileges();
         }
         yuzuri_confine::keep_only(&[yuzuri_confine::Capability::CAP_NET_ADMIN], None)
@@ -172,7 +172,7 @@ impl ApLoop {
             match &mut self.groups {
                 Some(groups) => {
                     groups.wait(nap);
-                    groups.talk();
+                    groups.exchange_messages();
                 }
                 None => std::thread::sleep(nap),
             }
@@ -191,7 +191,7 @@ impl ApLoop {
         let asks_rates = self.ticks.is_multiple_of(RATES_EACH);
         if asks_rates {
             let heard = self.ask_drivers();
-            self.air.hear(yuzuri_kernel::clock::mono_ns(), heard);
+            self.air.receive_reports(yuzuri_kernel::clock::mono_ns(), heard);
             let seen = self.gate.counts().map_or(0, |counts| counts.bytes);
             let now_s = clock::now().since_beginning().as_secs_f64();
             self.passes_by = self.bypass.problem(now_s, &self.config.devices, seen);
@@ -211,14 +211,14 @@ impl ApLoop {
         let place = |station: StationId| {
             let known = config.places.get(&station).copied().unwrap_or_else(|| air.place(station.0));
             let channel = if is_one_group { Channel::default() } else { known.channel };
-            Place { radio: known.radio.or(config.radio), channel }
+            StationLocation { radio: known.radio.or(config.radio), channel }
         };
         let now_ns = yuzuri_kernel::clock::mono_ns();
         let now = clock::now();
         if let Some(groups) = &mut self.groups {
             let controller = &mut self.controller;
-            let members = groups.hear(now, |station| controller.weight_of(station));
-            controller.hear(members);
+            let members = groups.receive_reports(now, |station| controller.weight_of(station));
+            controller.receive_reports(members);
         }
         let plan = self.controller.tick(now, now_ns, &flows, &others, place);
         if let Some(groups) = &mut self.groups {
@@ -272,7 +272,7 @@ impl ApLoop {
     }
 
     /// The reports of all radios' drivers about their stations.
-    fn ask_drivers(&mut self) -> HashMap<[u8; 6], Heard> {
+    fn ask_drivers(&mut self) -> HashMap<[u8; 6], StationReport> {
         let mut heard = HashMap::new();
         for device in self.config.devices.iter() {
             // A bridge's ports have the radios.
@@ -320,7 +320,7 @@ impl ApLoop {
     }
 
     /// Sets, from the next tick on, the location of certain stations, whatever the kernel reports.
-    pub fn place(&mut self, places: HashMap<StationId, Place>) {
+    pub fn place(&mut self, places: HashMap<StationId, StationLocation>) {
         self.config.places = places;
     }
 
@@ -329,7 +329,7 @@ impl ApLoop {
         self.config.policy.objective = objective;
         self.config.radio = radio;
         self.config.rules = rules.clone();
-        self.controller.choose(self.config.policy, rules);
+        self.controller.configure(self.config.policy, rules);
     }
 
     /// A device that was removed or recreated. Its gate is gone, and attaching it again needs

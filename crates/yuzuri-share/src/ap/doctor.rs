@@ -2,21 +2,21 @@
 
 use super::drivers;
 use yuzuri_gate::{Gate, GateError, Options};
-use yuzuri_kernel::doctor::{Finding, Standing};
+use yuzuri_kernel::doctor::{CheckResult, Finding};
 
 /// Loads the gate temporarily without attaching it, looks for mechanisms that forward packets past
 /// it, and checks what the drivers of radios report about stations.
 pub fn examine_gate() -> Vec<Finding> {
     let gate = match Gate::load(&Options { flows: 1, ..Options::default() }) {
-        Ok(_) => (Standing::Ok, "loads".to_owned(), ""),
+        Ok(_) => (CheckResult::Ok, "loads".to_owned(), ""),
         Err(GateError::NotPermitted(why)) => {
-            (Standing::Fallback, why, "run as root, or grant CAP_BPF and CAP_NET_ADMIN")
+            (CheckResult::Fallback, why, "run as root, or grant CAP_BPF and CAP_NET_ADMIN")
         }
-        Err(error) => (Standing::Fallback, error.to_string(), "Linux 5.12 or later"),
+        Err(error) => (CheckResult::Fallback, error.to_string(), "Linux 5.12 or later"),
     };
-    let finding = |what: &str, (standing, found, advice): (Standing, String, &str)| Finding {
+    let finding = |what: &str, (result, found, advice): (CheckResult, String, &str)| Finding {
         what: what.into(),
-        standing,
+        result,
         found,
         gives: "ap: sharing for stations without Yuzuri".into(),
         advice: advice.into(),
@@ -26,7 +26,7 @@ pub fn examine_gate() -> Vec<Finding> {
         let found = "nf_flow_table is loaded".to_owned();
         let advice = "connections that a flow table forwards in hardware bypass the gate: on an access \
         point, switch hardware flow offload off";
-        findings.push(finding("flow offload", (Standing::Fallback, found, advice)));
+        findings.push(finding("flow offload", (CheckResult::Fallback, found, advice)));
     }
     findings.extend(drivers::examine());
     findings
@@ -60,8 +60,8 @@ mod tests {
         let findings = examine_gate();
         assert_eq!(findings[0].what, "gate");
         // Neither watching nor sharing needs it.
-        assert!(findings.iter().all(|f| f.standing != Standing::Missing), "{findings:?}");
-        let advised = |f: &Finding| f.standing == Standing::Ok || !f.advice.is_empty();
+        assert!(findings.iter().all(|f| f.result != CheckResult::Missing), "{findings:?}");
+        let advised = |f: &Finding| f.result == CheckResult::Ok || !f.advice.is_empty();
         assert!(findings.iter().all(advised), "{findings:?}");
     }
 }

@@ -2,9 +2,9 @@
 //! Shares need the rates; airtime, retries and queues are shown to people. Without a station that
 //! shows a value, its support is unknown unless the driver announces it.
 
-use crate::wireless::{self, Heard};
+use crate::wireless::{self, StationReport};
 use std::path::Path;
-use yuzuri_kernel::doctor::{Finding, Standing};
+use yuzuri_kernel::doctor::{CheckResult, Finding};
 
 /// Extended features (`enum nl80211_ext_feature_index`): queues of its own for each station, and
 /// airtime that is counted.
@@ -18,17 +18,17 @@ type Support = Option<bool>;
 
 /// What a driver reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Provided {
+struct DriverFeatures {
     rate: Support,
     airtime: Support,
     retries: Support,
     queue: Support,
 }
 
-impl Provided {
-    fn of(peers: &[Heard], features: &[u8]) -> Provided {
+impl DriverFeatures {
+    fn of(peers: &[StationReport], features: &[u8]) -> DriverFeatures {
         let announces = |bit: usize| features.get(bit / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0);
-        let shows = |what: fn(&Heard) -> bool| peers.iter().any(what);
+        let shows = |what: fn(&StationReport) -> bool| peers.iter().any(what);
         let is_busy = peers.iter().any(|peer| peer.sent.unwrap_or(0) >= COUNTS_AFTER);
         // A value that is present is supported. A value that stays absent for stations with much
         // traffic is not, whatever the driver announces.
@@ -42,7 +42,7 @@ impl Provided {
             }
         };
         let is_there = !peers.is_empty();
-        Provided {
+        DriverFeatures {
             rate: support(shows(|peer| peer.radio.is_some()), is_busy, false),
             airtime: support(shows(|peer| peer.airtime_us.is_some()), is_busy, announces(AIRTIME_FAIRNESS)),
             retries: support(shows(|peer| peer.retries.is_some()), is_there, false),
@@ -68,22 +68,22 @@ impl Provided {
         ];
         let parts = parts.iter().filter(|(_, names)| !names.is_empty());
         let found: Vec<String> = parts.map(|(verb, names)| format!("{verb} {}", names.join(", "))).collect();
-        let (standing, advice) = match self.rate {
-            Some(true) => (Standing::Ok, ""),
+        let (result, advice) = match self.rate {
+            Some(true) => (CheckResult::Ok, ""),
             Some(false) => (
-                Standing::Fallback,
+                CheckResult::Fallback,
                 "`yuzuri ap --radio RATE:STANDARD` states what the driver does not \
                 report",
             ),
             None => (
-                Standing::Fallback,
+                CheckResult::Fallback,
                 "run this again while a station is connected and has sent \
             something",
             ),
         };
         Finding {
             what: format!("radio {interface}"),
-            standing,
+            result,
             found: format!("{driver}: {}", found.join("; ")),
             gives: "ap: shares by rates; airtime, retries and queues in its status".into(),
             advice: advice.into(),
@@ -109,7 +109,7 @@ fn of_interface(path: &Path) -> Option<Finding> {
     let driver = driver.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let peers = wireless::peers(index)?;
     let features = wireless::features(index).unwrap_or_default();
-    Some(Provided::of(&peers, &features).finding(interface, driver.unwrap_or("unknown driver")))
+    Some(DriverFeatures::of(&peers, &features).finding(interface, driver.unwrap_or("unknown driver")))
 }
 
 #[cfg(test)]
@@ -142,20 +142,20 @@ mod tests {
         nested(STA_INFO_TID_STATS, &[nested(1, &[stats])])
     }
 
-    fn found(peers: &[Vec<Vec<u8>>], features: &[u8]) -> (Standing, String) {
-        let peers: Vec<Heard> = peers.iter().map(|one| parsed(&entry(one)).unwrap()).collect();
-        let finding = Provided::of(&peers, features).finding("wlan0", "ath9k");
-        assert_eq!(finding.advice.is_empty(), finding.standing == Standing::Ok, "{finding:?}");
+    fn found(peers: &[Vec<Vec<u8>>], features: &[u8]) -> (CheckResult, String) {
+        let peers: Vec<StationReport> = peers.iter().map(|one| parsed(&entry(one)).unwrap()).collect();
+        let finding = DriverFeatures::of(&peers, features).finding("wlan0", "ath9k");
+        assert_eq!(finding.advice.is_empty(), finding.result == CheckResult::Ok, "{finding:?}");
         assert_eq!(finding.what, "radio wlan0");
-        (finding.standing, finding.found)
+        (finding.result, finding.found)
     }
 
-    fn ok(found: &str) -> (Standing, String) {
-        (Standing::Ok, format!("ath9k: {found}"))
+    fn ok(found: &str) -> (CheckResult, String) {
+        (CheckResult::Ok, format!("ath9k: {found}"))
     }
 
-    fn fallback(found: &str) -> (Standing, String) {
-        (Standing::Fallback, format!("ath9k: {found}"))
+    fn fallback(found: &str) -> (CheckResult, String) {
+        (CheckResult::Fallback, format!("ath9k: {found}"))
     }
 
     /// A bitmap in which these features are announced.

@@ -7,7 +7,7 @@ use super::status::ApGroupStatus;
 use crate::batch::Batch;
 use crate::discover::{Discovery, Interface};
 use crate::keys::{KeyChain, Secrets};
-use crate::sockets::{Sockets, some_by_v4};
+use crate::sockets::{Sockets, any_by_ipv4};
 use crate::{KeySource, ShareConfig, ShareError, clock};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,7 +36,7 @@ pub struct ApGroup {
 }
 
 /// One device with the members behind it.
-struct Place {
+struct GroupDevice {
     interface: Interface,
     sockets: Sockets,
     /// This access point in each group there.
@@ -52,7 +52,7 @@ pub(super) struct Groups {
     node: NodeId,
     keys: KeyChain,
     discovery: Discovery,
-    places: Vec<Place>,
+    places: Vec<GroupDevice>,
     /// Cached hardware addresses, and when they expire.
     stations: HashMap<(u32, IpAddr), (StationId, Moment)>,
     refresh_at: Moment,
@@ -123,9 +123,9 @@ impl Groups {
     }
 
     /// Processes received messages, and sends those that are due.
-    pub(super) fn talk(&mut self) {
+    pub(super) fn exchange_messages(&mut self) {
         let now = clock::now();
-        for Place { interface, sockets, members, .. } in &mut self.places {
+        for GroupDevice { interface, sockets, members, .. } in &mut self.places {
             sockets.drain(&mut self.batch, |from, bytes| {
                 // A broadcast is also delivered to its sender.
                 if !interface.addresses.contains(&from.ip()) {
@@ -148,13 +148,13 @@ impl Groups {
     }
 
     fn send(&mut self, now: Moment) {
-        for Place { interface, sockets, members, .. } in &mut self.places {
+        for GroupDevice { interface, sockets, members, .. } in &mut self.places {
             for (member, _) in members {
                 self.out.clear();
                 member.poll(now, &mut self.out);
                 for outgoing in self.out.drain(..) {
                     let by_v6 = interface.has_link_local_v6();
-                    let sent = sockets.send(&outgoing, by_v6, || some_by_v4(member, now));
+                    let sent = sockets.send(&outgoing, by_v6, || any_by_ipv4(member, now));
                     self.send_error = sent
                         .err()
                         .map(|error| format!("sending to the group on {}: {error}", interface.name));
@@ -165,7 +165,7 @@ impl Groups {
 
     /// Leads from now on, and returns the reports of all groups' members by station. Sends each
     /// member its weight.
-    pub(super) fn hear(
+    pub(super) fn receive_reports(
         &mut self,
         now: Moment,
         weight_of: impl Fn(StationId) -> f64,
@@ -207,7 +207,7 @@ impl Groups {
 
     /// Sends the members on each channel their summary.
     pub(super) fn publish(&mut self, now: Moment, summary_for: impl Fn(Channel) -> Option<Summary>) {
-        for Place { members, channels, .. } in &mut self.places {
+        for GroupDevice { members, channels, .. } in &mut self.places {
             for (member, _) in members {
                 let channel = channels.get(&member.group()).copied().unwrap_or_default();
                 if let Some(summary) = summary_for(channel) {
@@ -237,8 +237,8 @@ impl Groups {
             };
             let known = places.iter().position(|place| place.interface.index == interface.index);
             let place = match known {
-                Some(known) => Ok(Place { interface: interface.clone(), ..places.swap_remove(known) }),
-                None => Sockets::open(name, interface.index, self.config.port).map(|sockets| Place {
+                Some(known) => Ok(GroupDevice { interface: interface.clone(), ..places.swap_remove(known) }),
+                None => Sockets::open(name, interface.index, self.config.port).map(|sockets| GroupDevice {
                     interface: interface.clone(),
                     sockets,
                     members: Vec::new(),
@@ -253,7 +253,7 @@ impl Groups {
     }
 
     /// Joins the groups of a device.
-    fn join(&mut self, now: Moment, mut place: Place) -> Result<Place, ShareError> {
+    fn join(&mut self, now: Moment, mut place: GroupDevice) -> Result<GroupDevice, ShareError> {
         let groups = match self.config.group {
             Some(group) => BTreeMap::from([(group, Channel::default())]),
             None => groups_of(&place.interface.name),

@@ -25,7 +25,7 @@ mod view;
 
 pub use air::AirStatus;
 pub use bottleneck::Channel;
-pub use controller::{Controller, Place, Plan};
+pub use controller::{Controller, Plan, StationLocation};
 pub use daemon::{ApConfig, ApLoop, gate_options, read_ap_status};
 pub use devices::Devices;
 pub use doctor::examine_gate;

@@ -3,7 +3,7 @@
 
 use super::arrivals::{ArrivalEstimator, Arrives, HISTORY_NS, passed_at};
 use std::collections::VecDeque;
-use yuzuri_gate::OtherSeen;
+use yuzuri_gate::OtherTraffic;
 use yuzuri_policy::FlowSeen;
 
 /// A lower rate is not an upload, bit/s: calls, DNS, games. The gate gives such small streams
@@ -41,8 +41,8 @@ pub(super) const ID: u64 = 0;
 
 /// State of a station's traffic without a window.
 #[derive(Debug, Clone)]
-pub(crate) struct Other {
-    last: OtherSeen,
+pub(crate) struct UnwindowedSender {
+    last: OtherTraffic,
     observed_ns: u64,
     /// Bytes passed, by tick.
     passed: VecDeque<(u64, f64)>,
@@ -64,10 +64,10 @@ pub(crate) struct Other {
     pub(crate) rate_bps: Option<u64>,
 }
 
-impl Other {
+impl UnwindowedSender {
     /// The initial state.
-    pub(super) fn new(now_ns: u64, seen: OtherSeen) -> Other {
-        Other {
+    pub(super) fn new(now_ns: u64, seen: OtherTraffic) -> UnwindowedSender {
+        UnwindowedSender {
             last: seen,
             observed_ns: now_ns,
             passed: VecDeque::from([(now_ns, 0.0)]),
@@ -86,7 +86,7 @@ impl Other {
     }
 
     /// Processes the current observation.
-    pub(super) fn observe(&mut self, now_ns: u64, seen: OtherSeen) {
+    pub(super) fn observe(&mut self, now_ns: u64, seen: OtherTraffic) {
         let seconds = now_ns.saturating_sub(self.observed_ns) as f64 / 1e9;
         // A lower value than before: the gate had forgotten the station, and starts counting from
         // zero.
@@ -240,16 +240,21 @@ mod tests {
 
     /// A sender, some of whose packets the gate drops.
     struct Sender {
-        seen: OtherSeen,
-        other: Other,
+        seen: OtherTraffic,
+        other: UnwindowedSender,
         arrivals: ArrivalEstimator,
         now_ns: u64,
     }
 
     impl Sender {
         fn new() -> Sender {
-            let seen = OtherSeen { mac: [2; 6], ..OtherSeen::default() };
-            Sender { seen, other: Other::new(0, seen), arrivals: ArrivalEstimator::default(), now_ns: 0 }
+            let seen = OtherTraffic { mac: [2; 6], ..OtherTraffic::default() };
+            Sender {
+                seen,
+                other: UnwindowedSender::new(0, seen),
+                arrivals: ArrivalEstimator::default(),
+                now_ns: 0,
+            }
         }
 
         fn send(&mut self, bps: f64, dropped: f64) {
@@ -380,7 +385,7 @@ mod tests {
         let mut sender = Sender::new();
         sender.send(8e6, 0.5);
         assert!((sender.other.passed_bps / sender.other.came_bps - 0.5).abs() < 0.01);
-        sender.seen = OtherSeen { bytes: 0, packets: 0, dropped: 0, ..sender.seen };
+        sender.seen = OtherTraffic { bytes: 0, packets: 0, dropped: 0, ..sender.seen };
         sender.send(4e6, 0.0);
         assert!((sender.other.came_bps / 4e6 - 1.0).abs() < 0.01, "{}", sender.other.came_bps);
     }

@@ -5,7 +5,7 @@ use super::bottleneck::{Bottleneck, Channel, Sharers};
 use super::controller::{Controller, Station};
 use super::figures::Figures;
 use super::membership::MembershipState;
-use super::other::Other;
+use super::other::UnwindowedSender;
 use super::rules::StationId;
 use super::steer::SteeringStatus;
 use crate::show::mbps;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
-use yuzuri_gate::{Counts, Gate, How};
+use yuzuri_gate::{AttachMode, Counts, Gate};
 use yuzuri_policy::{Member, Moment, Rule};
 
 /// Maximum number of connections of a station in the status.
@@ -238,9 +238,9 @@ impl From<Counts> for SegmentCounts {
 
 impl ApStatus {
     pub(super) fn of(controller: &Controller, gate: &Gate, air: &Air) -> ApStatus {
-        let devices = gate.devices().map(|(name, how)| DeviceStatus {
+        let devices = gate.devices().map(|(name, mode)| DeviceStatus {
             name: name.to_owned(),
-            by: if how == How::Tcx { "tcx" } else { "clsact" }.into(),
+            by: if mode == AttachMode::Tcx { "tcx" } else { "clsact" }.into(),
         });
         let stations = controller.stations.iter().map(|(id, station)| StationStatus {
             air: air.status(id.0),
@@ -491,7 +491,7 @@ impl StationStatus {
             bounded: station.rows.iter().filter(|row| row.bytes.is_some()).count() as u32,
             other_bps: other.map_or(0, |other| other.passed_bps as u64),
             other_rate_bps: other.and_then(|other| other.rate_bps),
-            other_left_alone: other.is_some_and(Other::is_left_alone),
+            other_left_alone: other.is_some_and(UnwindowedSender::is_left_alone),
             air: None,
             channel_mhz: station.channel.0,
             rules,

@@ -3,7 +3,7 @@
 
 use crate::flows::destination;
 use std::collections::HashMap;
-use yuzuri_gate::{FlowKey, FlowSeen as Gated, Half, Standing};
+use yuzuri_gate::{ConnectionState, FlowKey, FlowSeen as Gated, RttPart};
 use yuzuri_policy::FlowSeen;
 
 /// Payload of a full segment if the server did not announce its MSS, bytes (Ethernet, IPv4, time
@@ -60,7 +60,7 @@ pub(crate) struct View {
 impl View {
     /// Processes a connection at `now_ns` of `CLOCK_MONOTONIC`; `None` if it cannot be bounded.
     pub(crate) fn observe(&mut self, now_ns: u64, seen: &Gated) -> Option<FlowSeen> {
-        if seen.standing != Standing::Known {
+        if seen.state != ConnectionState::Established {
             return None;
         }
         let last_id = &mut self.last_id;
@@ -101,8 +101,8 @@ impl ConnectionHistory {
     /// The state before its first byte.
     fn beginning(id: u64, seen: &Gated) -> ConnectionHistory {
         let last = Gated {
-            wire: Half::default(),
-            air: Half::default(),
+            wire: RttPart::default(),
+            air: RttPart::default(),
             acked_bytes: 0,
             up_bytes: 0,
             quiet_ns: 0,

@@ -2,7 +2,7 @@
 
 use super::client::Protocol;
 use super::{Answer, Question};
-use crate::event::Order;
+use crate::event::LoopCommand;
 use crate::show::metrics;
 use crate::{Status, StatusCell, TextCell};
 use std::sync::mpsc::{Sender, channel};
@@ -32,9 +32,9 @@ pub(super) enum Answered {
 /// A status in serialised form. The bytes are freed with the last client that needs them, so that
 /// slow readers cost one copy for each status of the last two seconds, regardless of their number.
 #[derive(Default)]
-struct Made(Option<(Weak<Status>, Weak<[u8]>)>);
+struct SerializedStatus(Option<(Weak<Status>, Weak<[u8]>)>);
 
-impl Made {
+impl SerializedStatus {
     fn of(&mut self, status: &Arc<Status>, make: impl FnOnce(&Status) -> Vec<u8>) -> Arc<[u8]> {
         if let Some((before, bytes)) = &self.0
             && std::ptr::eq(before.as_ptr(), Arc::as_ptr(status))
@@ -53,10 +53,10 @@ pub(super) struct Responder {
     /// A daemon whose status is a text, and which takes no orders.
     text: Option<TextCell>,
     status_cell: StatusCell,
-    orders: Sender<Order>,
-    status: Made,
-    all: Made,
-    metrics: Made,
+    orders: Sender<LoopCommand>,
+    status: SerializedStatus,
+    all: SerializedStatus,
+    metrics: SerializedStatus,
 }
 
 /// Serialises [`Answer::Status`] without cloning the status.
@@ -67,8 +67,9 @@ fn line(status: &Status) -> Vec<u8> {
 }
 
 impl Responder {
-    pub(super) fn new(status_cell: StatusCell, orders: Sender<Order>) -> Responder {
-        let (status, all, metrics) = (Made::default(), Made::default(), Made::default());
+    pub(super) fn new(status_cell: StatusCell, orders: Sender<LoopCommand>) -> Responder {
+        let (status, all, metrics) =
+            (SerializedStatus::default(), SerializedStatus::default(), SerializedStatus::default());
         Responder { text: None, status_cell, orders, status, all, metrics }
     }
 
@@ -120,7 +121,7 @@ impl Responder {
                 let before = self.status_cell.read().policy;
                 let objective = objective.unwrap_or(before.objective);
                 let policy = PolicyConfig { name, objective, capacity_bps: before.capacity_bps };
-                json(&match self.orders.send(Order::Policy(policy)) {
+                json(&match self.orders.send(LoopCommand::Policy(policy)) {
                     Ok(()) => Answer::Done { done: format!("policy {name}, objective {}", objective.name()) },
                     Err(_) => Answer::Error { error: "the daemon is ending".into() },
                 })

@@ -5,7 +5,7 @@ mod answers;
 mod client;
 mod serve;
 
-use crate::event::Order;
+use crate::event::LoopCommand;
 use crate::{ShareError, Status, StatusCell, TextCell, folder};
 use answers::Responder;
 use serde::{Deserialize, Serialize};
@@ -81,15 +81,15 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Opens the control socket. Call it while holding the lock of [`Places`](crate::Places): a
-    /// socket file left by a former instance is removed.
+    /// Opens the control socket. Call it while holding the lock of [`DaemonFiles`](crate::Places):
+    /// a socket file left by a former instance is removed.
     ///
     /// # Errors
     /// If the socket cannot be created or an address cannot be bound.
     pub fn open(
         options: &ControlSocketOptions,
         status_cell: StatusCell,
-        orders: Sender<Order>,
+        orders: Sender<LoopCommand>,
     ) -> Result<ControlSocket, ShareError> {
         ControlSocket::begin(options, Responder::new(status_cell, orders))
     }
@@ -112,7 +112,7 @@ impl ControlSocket {
             _ => {}
         }
         let unix = UnixListener::bind(path).map_err(failed)?;
-        folder::let_group_in(path).map_err(failed)?;
+        folder::set_group_mode(path).map_err(failed)?;
         unix.set_nonblocking(true).map_err(failed)?;
         let mut counters = vec![Counter::status(unix)];
         let mut metrics = None;

@@ -2,7 +2,7 @@
 //! walk.
 
 use std::net::SocketAddr;
-use yuzuri_kernel::steer::{FlowState, Standing};
+use yuzuri_kernel::steer::{ControlState, FlowState};
 use yuzuri_kernel::tcp_state::{TCP_CLOSE_WAIT, TCP_ESTABLISHED};
 use yuzuri_trace::{CaState, FlowId};
 
@@ -49,7 +49,7 @@ pub(super) fn decode(raw: &[u8], id: FlowId, local: SocketAddr, remote: SocketAd
         snd_wnd_bytes: if raw.len() >= 232 { word(228) } else { u32::MAX },
         unsent_bytes: word(144),
         control: Default::default(),
-        standing: Standing::Ours,
+        control_state: ControlState::Ours,
         rests: false,
     };
     Info { open: matches!(byte(0), TCP_ESTABLISHED | TCP_CLOSE_WAIT), flow }

@@ -34,7 +34,7 @@ type Socket = Weak<dyn AsFd + Send + Sync>;
 
 /// The sockets of this process that take part; clones refer to the same list.
 #[derive(Clone, Default)]
-pub struct OwnSockets(Arc<Mutex<Vec<Held>>>);
+pub struct OwnSockets(Arc<Mutex<Vec<BoundedSocket>>>);
 
 impl fmt::Debug for OwnSockets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,7 +48,7 @@ const LACKING: u64 = 16;
 
 /// How a socket is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
+enum SocketBound {
     /// Not bounded.
     Free,
     /// Bounded by its program's gate to this many segments.
@@ -57,10 +57,10 @@ enum Hold {
     Rate(u32),
 }
 
-struct Held {
+struct BoundedSocket {
     id: FlowId,
     socket: Socket,
-    hold: Hold,
+    hold: SocketBound,
     gate: Option<Arc<Gate>>,
     mss: u32,
     srtt_us: u32,
@@ -74,7 +74,7 @@ impl OwnSockets {
     pub fn add(&self, socket: Socket, gate: Option<Arc<Gate>>) -> io::Result<()> {
         let Some(alive) = socket.upgrade() else { return Ok(()) };
         let id = FlowId(own::cookie(alive.as_fd())?);
-        let held = Held { id, socket, hold: Hold::Free, gate, mss: 0, srtt_us: 0 };
+        let held = BoundedSocket { id, socket, hold: SocketBound::Free, gate, mss: 0, srtt_us: 0 };
         self.0.lock().push(held);
         Ok(())
     }
@@ -120,7 +120,7 @@ impl OwnSockets {
     /// Releases all sockets. Returns how many were bounded.
     pub(crate) fn release(&self) -> usize {
         let mut freed = 0;
-        for held in self.0.lock().iter_mut().filter(|held| held.hold != Hold::Free) {
+        for held in self.0.lock().iter_mut().filter(|held| held.hold != SocketBound::Free) {
             // A closed socket needs no release.
             if let Some(socket) = held.socket.upgrade() {
                 freed += usize::from(held.release(socket.as_fd()).is_ok());
@@ -130,7 +130,7 @@ impl OwnSockets {
     }
 }
 
-impl Held {
+impl BoundedSocket {
     fn read_info(&mut self, fd: BorrowedFd<'_>) -> io::Result<Info> {
         let socket = SockRef::from(&fd);
         let address = |address: socket2::SockAddr| {
@@ -142,10 +142,10 @@ impl Held {
         self.mss = info.flow.mss;
         self.srtt_us = info.flow.srtt_us;
         match self.hold {
-            Hold::Free => {
+            SocketBound::Free => {
                 info.flow.sndbuf_bytes = u32::try_from(socket.send_buffer_size()?).unwrap_or(u32::MAX)
             }
-            Hold::Gate(upper) | Hold::Rate(upper) => {
+            SocketBound::Gate(upper) | SocketBound::Rate(upper) => {
                 // The effective window is the bound. Data held back by the gate is not an
                 // application limit.
                 info.flow.cwnd = info.flow.cwnd.min(upper);
@@ -163,25 +163,25 @@ impl Held {
         let window_bytes = u64::from(upper) * u64::from(self.mss);
         if let Some(gate) = &self.gate {
             gate.hold(window_bytes + window_bytes / LACKING, LASTS);
-            self.hold = Hold::Gate(upper);
+            self.hold = SocketBound::Gate(upper);
         } else if self.srtt_us > 0 {
             sys::set_max_pacing_rate(fd, (window_bytes * 1_000_000 / u64::from(self.srtt_us)).max(1))?;
-            self.hold = Hold::Rate(upper);
+            self.hold = SocketBound::Rate(upper);
         }
         Ok(())
     }
 
     fn release(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let result = match self.hold {
-            Hold::Free => Ok(()),
-            Hold::Gate(_) => {
+            SocketBound::Free => Ok(()),
+            SocketBound::Gate(_) => {
                 self.gate.iter().for_each(|gate| gate.free());
                 Ok(())
             }
-            Hold::Rate(_) => sys::set_max_pacing_rate(fd, u64::MAX),
+            SocketBound::Rate(_) => sys::set_max_pacing_rate(fd, u64::MAX),
         };
         if result.is_ok() {
-            self.hold = Hold::Free;
+            self.hold = SocketBound::Free;
         }
         result
     }

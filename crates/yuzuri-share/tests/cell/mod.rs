@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_kernel::control::ControlError;
-use yuzuri_share::{ControlLoop, KeySource, Order, ShareConfig, ShareError, Status, StatusCell};
+use yuzuri_share::{ControlLoop, KeySource, LoopCommand, ShareConfig, ShareError, Status, StatusCell};
 
 /// Rate limit of each host, Mbit/s. Its queue holds about 60 ms at this rate.
 pub const RATE_MBIT: u32 = 20;
@@ -217,7 +217,7 @@ pub fn keyed(byte: u8) -> ShareConfig {
 /// A sharing daemon on a thread in a host's namespace; dropping it makes it leave the group.
 pub struct Instance {
     pub status_cell: StatusCell,
-    pub orders: Sender<Order>,
+    pub orders: Sender<LoopCommand>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     /// The thread ID.

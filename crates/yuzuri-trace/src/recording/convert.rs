@@ -71,7 +71,7 @@ impl Converted {
 }
 
 /// An additional column of a conversion, placed after the recording's own.
-pub struct Beside<'a> {
+pub struct ExtraColumn<'a> {
     /// Its name.
     pub name: &'static str,
     /// The source of its values.
@@ -96,7 +96,7 @@ pub fn convert<R: Read, W: Write + Send>(
     mut reader: Reader<R>,
     format: Format,
     out: W,
-    beside: Option<Beside<'_>>,
+    beside: Option<ExtraColumn<'_>>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Converted, ConvertError> {
     let mut table = Table::new(reader.session(), beside);
@@ -149,18 +149,18 @@ pub fn convert<R: Read, W: Write + Send>(
 /// The recording's rows on their way into a batch, with the additional column.
 struct Table<'a> {
     rows: Rows,
-    beside: Option<Beside<'a>>,
+    beside: Option<ExtraColumn<'a>>,
     added: Texts,
     /// Of all columns.
     schema: SchemaRef,
 }
 
 impl<'a> Table<'a> {
-    fn new(session: &Session, beside: Option<Beside<'a>>) -> Table<'a> {
+    fn new(session: &Session, beside: Option<ExtraColumn<'a>>) -> Table<'a> {
         let own = Arc::new(schema(session));
         let schema = match &beside {
             None => own.clone(),
-            Some(Beside { name, source, .. }) => {
+            Some(ExtraColumn { name, source, .. }) => {
                 let mut about = Metadata::default();
                 about.insert("source", *source);
                 let more = Field::new(*name, DataType::Utf8, true).with_metadata(about);

@@ -35,7 +35,7 @@ mod writer;
 
 pub use columns::{COLUMNS, Column, ColumnType, FORMAT, FORMAT_VERSION, InRows};
 #[cfg(feature = "convert")]
-pub use convert::{Beside, Converted, Format, convert};
+pub use convert::{Converted, ExtraColumn, Format, convert};
 pub use error::{ConvertError, ReadError, RecordError};
 pub use frames::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
 pub use pipe::PipeWriter;

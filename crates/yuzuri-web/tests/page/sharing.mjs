@@ -110,7 +110,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   const bad = '<img src=x onerror="window.hurt=1"><b>x</b>';
   Object.assign(answer.status, { steers: false, why_not: bad, problems: [bad], warnings: [bad] });
   Object.assign(answer.status.interfaces[0], { name: bad, group: bad, group_from: bad });
-  Object.assign(answer.status.interfaces[0].flows[2], { standing: bad, remote: bad });
+  Object.assign(answer.status.interfaces[0].flows[2], { control_state: bad, remote: bad });
   Object.assign(answer.status.interfaces[0].members[2], { node: bad, address: bad });
   answer.status.interfaces[0].summary.phase = bad;
   await until(page, () => document.querySelector("#share-policy").textContent.includes("nothing is bounded: <img"));

@@ -121,7 +121,7 @@ test("flows are grouped, folded and summed", async (url) => {
   await page.context().close();
 });
 
-/** Numbers of a bucket (`STRIDE` of `ui/src/places.ts`). */
+/** Numbers of a bucket (`STRIDE` of `ui/src/fields.ts`). */
 const STRIDE = 26;
 
 test("the cursor reads what the server knows", async (url) => {

@@ -34,7 +34,7 @@ export interface ShareFlow {
   cwnd: number;
   control: string;
   obeys: boolean;
-  standing: string;
+  control_state: string;
   /** Segments; 0 is none. */
   bound: { lower: number; upper: number };
   rule: string;
@@ -146,7 +146,7 @@ function has(value: unknown, fields: Readonly<Record<string, Kind>>): boolean {
 const isMember = (value: unknown): boolean => has(value, { node: "string", name: "string?", address: "string?", sends: "boolean", leads: "boolean", other_key: "boolean?", age_s: "number" });
 
 const isFlow = (value: unknown): boolean =>
-  has(value, { id: "number", local: "string", remote: "string", cwnd: "number", control: "string", obeys: "boolean", standing: "string", rule: "string", no_decrease: "boolean", burst: "number" }) &&
+  has(value, { id: "number", local: "string", remote: "string", cwnd: "number", control: "string", obeys: "boolean", control_state: "string", rule: "string", no_decrease: "boolean", burst: "number" }) &&
   has((value as ShareFlow).bound, { lower: "number", upper: "number" });
 
 const isSummary = (value: unknown): boolean =>

@@ -39,7 +39,7 @@ const RULES: Record<string, Words> = {
 
 /** Which rule set a flow's bounds. */
 export function rule(flow: ShareFlow): Words {
-  if (!flow.obeys) return { short: "left alone", long: `Its congestion control is ${flow.control}: ${flow.standing}.` };
+  if (!flow.obeys) return { short: "left alone", long: `Its congestion control is ${flow.control}: ${flow.control_state}.` };
   const words = RULES[flow.rule] ?? { short: flow.rule, long: "This page does not know this rule: the daemon has another version." };
   const spared = flow.no_decrease ? " Losses do not reduce its window." : "";
   const burst = flow.burst > 0 ? ` Its segments are paced over the round trip, ${flow.burst} at a time.` : "";

@@ -1,6 +1,6 @@
 // The types of the server's messages (`src/encode.rs`). Times are microseconds since the session's start, ids are
 // hexadecimal text.
-export { B, E, Kind, LIMITS, Mark, R, Reason, STRIDE } from "./places";
+export { B, E, Kind, LIMITS, Mark, R, Reason, STRIDE } from "./fields";
 
 /** A flow's identity. */
 export interface Who {

@@ -21,11 +21,11 @@ use summary::Summary;
 use yuzuri_confine::{Identity, SystemCalls};
 use yuzuri_exit::stop_flag;
 use yuzuri_kernel::{Options, Watch, helper};
-use yuzuri_share::Places;
+use yuzuri_share::DaemonFiles;
 use yuzuri_trace::{Account, Filter, HookState, Session, Source};
 use yuzuri_view::Control;
-use yuzuri_watch::{For, Live, Pump, Remote, Requests, Sinks, model, source};
-use yuzuri_web::{Bound, Page, Reach, Server};
+use yuzuri_watch::{Live, Pump, Remote, Requests, SinkPurpose, Sinks, model, source};
+use yuzuri_web::{Bound, DaemonConnector, Page, Server};
 
 /// Watches until Ctrl-C or the time is over.
 pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
@@ -45,7 +45,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     let session = watch.session().clone();
     let recorder = recorder(&args.source, &session)?;
     let page = args.web.web.map(|address| {
-        let share_reach = helper::is_used().then(|| Reach::by(helper::share_connection));
+        let share_reach = helper::is_used().then(|| DaemonConnector::by(helper::share_connection));
         let share_socket = Some(share_socket);
         Bound::at(yuzuri_web::Options { share_socket, share_reach, ..yuzuri_web::Options::new(address) })
     });
@@ -57,7 +57,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     }
     let mut sinks = Sinks::default();
     if let Some(recorder) = recorder {
-        sinks.add(recorder, For::Recording);
+        sinks.add(recorder, SinkPurpose::Recording);
     }
     let (remote, requests) = Remote::new();
     let server = page.map(|page| serve(&mut sinks, &session, Arc::new(remote), page)).transpose()?;
@@ -68,13 +68,13 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     if let Some(style) = style {
-        sinks.add(Printer::new(style, &session)?, For::View("standard output"));
+        sinks.add(Printer::new(style, &session)?, SinkPurpose::View("standard output"));
     }
     if !args.json {
-        sinks.add(Summary::default(), For::View("the closing table"));
+        sinks.add(Summary::default(), SinkPurpose::View("the closing table"));
     }
     if let Some(identify) = identify {
-        sinks.add(identify, For::View("identification"));
+        sinks.add(identify, SinkPurpose::View("identification"));
     }
     announce(&session);
     if let Some(server) = &server {
@@ -97,7 +97,8 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
 
 /// The sharing daemon's socket; on an access point without one, the access point daemon's.
 fn sharing_socket() -> PathBuf {
-    let (terminal, access_point) = (Places::new(None).socket(), Places::of_access_point(None).socket());
+    let (terminal, access_point) =
+        (DaemonFiles::new(None).socket(), DaemonFiles::of_access_point(None).socket());
     if !terminal.exists() && access_point.exists() { access_point } else { terminal }
 }
 
@@ -110,9 +111,9 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let model = model(&session);
     let mut sinks = Sinks::default();
     if let Some(recorder) = recorder(&args.source, &session)? {
-        sinks.add(recorder, For::Recording);
+        sinks.add(recorder, SinkPurpose::Recording);
     }
-    sinks.add(Live::now(model.clone()), For::View("the screen"));
+    sinks.add(Live::now(model.clone()), SinkPurpose::View("the screen"));
     let (remote, requests) = Remote::new();
     let (shown, account) = std::thread::scope(|scope| {
         let (stop, sinks) = (&stop, &sinks);
@@ -158,7 +159,7 @@ fn serve(
     let model = model(session);
     let page = Page::new(model.clone(), control);
     let server = bound.serve(page.clone())?;
-    sinks.add(Live::now(model).feeding(Some(Box::new(page))), For::View("the page"));
+    sinks.add(Live::now(model).feeding(Some(Box::new(page))), SinkPurpose::View("the page"));
     Ok(server)
 }
 

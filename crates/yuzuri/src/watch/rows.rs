@@ -39,7 +39,7 @@ impl RowStyle {
     }
 }
 
-struct Known {
+struct PrintedFlow {
     flow: Arc<Flow>,
     limits: FlowLimits,
 }
@@ -58,7 +58,7 @@ struct Waiting {
 pub struct Rows {
     look: RowStyle,
     started_mono_ns: u64,
-    flows: HashMap<FlowId, Known>,
+    flows: HashMap<FlowId, PrintedFlow>,
     waiting: Vec<Waiting>,
     since: Instant,
     has_head: bool,
@@ -91,7 +91,7 @@ impl Rows {
         writeln!(out, "{}", visible(&line).replace('\n', "?"))?;
         let mut limits = FlowLimits::default();
         limits.controlled_by(&flow.congestion_control);
-        self.flows.insert(flow.id, Known { flow: flow.clone(), limits });
+        self.flows.insert(flow.id, PrintedFlow { flow: flow.clone(), limits });
         Ok(())
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use yuzuri_infer::packets::PacketLimits;
 use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
 use yuzuri_view::limited::{Chronographs, FlowLimits};
-use yuzuri_view::together::{Delays, MAX_FLOWS as MAX_COMPARED, Together, share_a_bottleneck};
+use yuzuri_view::shared_bottleneck::{
+    Delays, MAX_FLOWS as MAX_COMPARED, SharedBottleneck, share_a_bottleneck,
+};
 use yuzuri_watch::Sink;
 
 /// Flows that are followed; later ones are only counted.
@@ -134,14 +136,14 @@ impl Flows {
 
     /// The flows that share a bottleneck, among those that moved the most data, if that can be
     /// determined.
-    pub fn together(&self) -> Vec<(Vec<&LimitedFlow>, Together)> {
+    pub fn together(&self) -> Vec<(Vec<&LimitedFlow>, SharedBottleneck)> {
         let timed: Vec<_> = self
             .ranked()
             .into_iter()
             .filter_map(|answer| Some((answer, answer.delays.as_deref()?)))
             .collect();
         let delays: Vec<&Delays> = timed.iter().map(|(_, delays)| *delays).collect();
-        let of = |together: Together| {
+        let of = |together: SharedBottleneck| {
             (together.flows.iter().map(|flow| timed[*flow].0).collect::<Vec<_>>(), together)
         };
         share_a_bottleneck(&delays).into_iter().map(of).collect()
@@ -149,7 +151,7 @@ impl Flows {
 
     /// A connection of which a capture has one direction only.
     pub fn leave_out_one_way(&mut self, flow: &Flow) {
-        let chosen = self.filter.is_empty() || self.filter.chooses(flow, |_, _| false);
+        let chosen = self.filter.is_empty() || self.filter.matches(flow, |_, _| false);
         self.one_way += u64::from(chosen);
     }
 
@@ -173,7 +175,7 @@ impl Flows {
 
     fn is_chosen(&self, answer: &LimitedFlow) -> bool {
         self.filter.is_empty()
-            || answer.flow.as_ref().is_some_and(|flow| self.filter.chooses(flow, |_, _| false))
+            || answer.flow.as_ref().is_some_and(|flow| self.filter.matches(flow, |_, _| false))
     }
 
     /// The chosen flows that were seen for some time: those that send first, and among them those

@@ -17,7 +17,7 @@ use yuzuri_kernel::{Options, Poller, Watch};
 use yuzuri_trace::recording::{Reader, Tail, is_being_written};
 use yuzuri_trace::{Account, Filter, Item};
 use yuzuri_view::text;
-use yuzuri_watch::{For, Pump, Sinks, source};
+use yuzuri_watch::{Pump, SinkPurpose, Sinks, source};
 
 /// No flow that sends was seen.
 const NOTHING_SENT: u8 = 3;
@@ -55,7 +55,7 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     let first = watch_flows(&filter, args);
     let collector = Collector::default();
     let mut sinks = Sinks::default();
-    sinks.add(collector.clone(), For::View("what limits"));
+    sinks.add(collector.clone(), SinkPurpose::View("what limits"));
     let account = Pump::new(&sinks, &stop).for_time(Some(args.time)).run(watch);
     sinks.finish()?;
     let mut flows = collector.take();

@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_kernel::own;
-use yuzuri_testnet::{Net, Path, Side, Way, set_max_pacing_rate};
+use yuzuri_testnet::{Net, Path, PathDirection, Side, set_max_pacing_rate};
 
 /// What limits a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +44,8 @@ impl Transfer {
     /// Starts the transfer over a path with an RTT of 80 ms: the delay that a busy machine adds is
     /// small in comparison.
     pub fn start(net: &Net, fault: Fault) -> Transfer {
-        let way = Way { rate_bps: 200_000_000, ..Way::with_delay(Duration::from_millis(40)) };
+        let way =
+            PathDirection { rate_bps: 200_000_000, ..PathDirection::with_delay(Duration::from_millis(40)) };
         let path = Path::new(net, way, way, 1).unwrap();
         let listener = net.inside(Side::B, || {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

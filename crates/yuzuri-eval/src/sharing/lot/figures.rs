@@ -4,7 +4,7 @@ use super::alone::Alone;
 use super::draw::Drawn;
 use super::oracle;
 use super::parts::{self, Parts};
-use super::waits::{Sums, Waits};
+use super::queue_delays::{QueueDelays, Sums};
 use serde::Serialize;
 use yuzuri_netmodel::Time;
 use yuzuri_policy::{Phase, PolicyConfig, Rule};
@@ -40,7 +40,7 @@ pub struct Figures {
 
 /// The states of the group, as fractions of all ticks in which one of its terminals sent.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Spent {
+pub struct GroupStates {
     /// In start-up.
     pub start_up: f64,
     /// With larger windows: in a step up, or behind a queue of other senders.
@@ -63,9 +63,9 @@ pub struct Outcome {
     /// With the policy.
     pub shared: Figures,
     /// The fractions of time in each state of the group.
-    pub spent: Spent,
+    pub spent: GroupStates,
     /// The queueing delays of its members by location.
-    pub waits: Waits,
+    pub waits: QueueDelays,
     /// Their queue by the state of the group.
     pub parts: Parts,
     /// With an oracle instead of the leader.
@@ -238,9 +238,9 @@ impl Watched {
         Watched { waits, parts, sharing, ticks: 0, start_up: 0, wide: 0, doubt: 0 }
     }
 
-    fn spent(&self) -> Spent {
+    fn spent(&self) -> GroupStates {
         let part = |ticks: u32| f64::from(ticks) / f64::from(self.ticks.max(1));
-        Spent { start_up: part(self.start_up), wide: part(self.wide), doubt: part(self.doubt) }
+        GroupStates { start_up: part(self.start_up), wide: part(self.wide), doubt: part(self.doubt) }
     }
 }
 

@@ -7,8 +7,8 @@ mod draw;
 mod figures;
 mod oracle;
 mod parts;
+mod queue_delays;
 mod table;
-mod waits;
 
 use crate::sharing::contest::each;
 use crate::sharing::trace::Traced;

@@ -2,7 +2,7 @@
 
 use super::draw::Drawn;
 use yuzuri_netmodel::Time;
-use yuzuri_sim::{ChangeKind, Direction, Known, Oracle, Traffic, hint_of};
+use yuzuri_sim::{ChangeKind, Direction, Oracle, Traffic, TrueCapacity, hint_of};
 
 /// A wire that is used to this fraction of its rate is the bottleneck.
 const FULL: f64 = 0.99;
@@ -36,7 +36,7 @@ pub fn of(drawn: &Drawn) -> Oracle {
         let by_air = 1.0 / (uploads + f64::from(u8::from(downloads)));
         let by_wire = wire_bps / (uploads * mean_bps);
         let part = by_air.min(by_wire);
-        Known {
+        TrueCapacity {
             capacity_bps: part * senders * mean_bps,
             air: part * senders,
             paced: by_wire * FULL < by_air,

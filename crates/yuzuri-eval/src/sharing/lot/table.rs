@@ -1,7 +1,7 @@
 //! The tables of random settings.
 
 use super::figures::LONG_MS;
-use super::waits::PLACES;
+use super::queue_delays::PLACES;
 use super::{CLASSES, Outcome, parts};
 use std::fmt::Write as _;
 use yuzuri_stats::quantile;

@@ -2,7 +2,7 @@
 //! and close rounds.
 
 use super::super::waiting::{Answer, Blocks};
-use super::{AT_ONCE_NS, After, Direction, Repair};
+use super::{AT_ONCE_NS, AfterReduction, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 use yuzuri_limits::significant_queue_us;
@@ -141,9 +141,9 @@ impl Direction {
         }
         // Data that a program sends at intervals of its own appears long after an acknowledgement,
         // until some follows immediately.
-        let shaken = self.window_trace.handshake_rtt_us.is_some();
+        let set_handshake_times = self.window_trace.handshake_rtt_us.is_some();
         if self.capture_point == CapturePoint::Unknown
-            || (self.capture_point == CapturePoint::Middle && !shaken)
+            || (self.capture_point == CapturePoint::Middle && !set_handshake_times)
         {
             self.settle();
         }
@@ -352,7 +352,7 @@ impl Direction {
             ..repair.reduction
         });
         let reduction = self.window_trace.reductions.len() - 1;
-        self.after = Some(After {
+        self.after = Some(AfterReduction {
             reduction,
             from: self.board.nxt(),
             from_flight_bytes: self.board.in_flight(),

@@ -30,17 +30,17 @@ const MAX_HOLE: u64 = 16_384;
 
 /// Consecutive segments of one size.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Alike {
+pub(super) struct EqualSegments {
     bytes: u32,
     count: u8,
     /// One of them does not end a write.
     within_write: bool,
 }
 
-impl Alike {
+impl EqualSegments {
     fn add(&mut self, bytes: u32, ends_write: bool) {
         if bytes != self.bytes {
-            *self = Alike { bytes, ..Alike::default() };
+            *self = EqualSegments { bytes, ..EqualSegments::default() };
         }
         self.count = self.count.saturating_add(1);
         self.within_write |= !ends_write;
@@ -253,9 +253,9 @@ impl Direction {
         } else {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             let most = self.mss_bytes.saturating_sub(options).max(1);
-            self.alike.add(seen, segment.flags.contains(Flags::PSH));
+            self.equal.add(seen, segment.flags.contains(Flags::PSH));
             let larger = seen > self.window_trace.mss_bytes && seen <= most;
-            let smaller = seen < self.window_trace.mss_bytes && self.alike.are_full();
+            let smaller = seen < self.window_trace.mss_bytes && self.equal.are_full();
             let joined = if seen > most { self.sizes.joined(seen).filter(|size| *size < most) } else { None };
             if self.window_trace.mss_bytes == 0 {
                 self.window_trace.mss_bytes = most;

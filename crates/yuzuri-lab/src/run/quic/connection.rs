@@ -87,7 +87,7 @@ pub(super) fn upload(
     let lost_before = flow.samples.last().map_or(0, |sample| sample.lost_packets);
     while !stop.load(Ordering::Relaxed) {
         for end in [&mut sender, &mut receiver] {
-            end.hear().map_err(network)?;
+            end.receive().map_err(network)?;
         }
         sender.run(|connection| write(connection, &mut stream)).map_err(|lost| failed(&lost))?;
         receiver
@@ -156,7 +156,7 @@ fn read(connection: &mut Connection, streams: &mut Vec<StreamId>) -> u64 {
 
 impl End {
     /// Processes all received datagrams.
-    fn hear(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> io::Result<()> {
         let mut datagram = [0; MAX_DATAGRAM];
         loop {
             let (length, from) = match self.socket.recv_from(&mut datagram) {

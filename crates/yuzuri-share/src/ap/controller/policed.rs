@@ -1,7 +1,7 @@
 //! The state of the token buckets, and the traffic that they drop, in the stations' group.
 
 use super::super::loss_cause::Buckets;
-use super::{Bottleneck, Controller, Other, Station, StationId};
+use super::{Bottleneck, Controller, Station, StationId, UnwindowedSender};
 use yuzuri_policy::Report;
 
 impl Controller {
@@ -25,7 +25,7 @@ impl Controller {
     /// is below `most_bps`. Without it, the policy would attribute the queue to senders outside the
     /// group.
     pub(super) fn with_dropped_traffic(&self, at: Bottleneck, most_bps: f64) -> Vec<Report> {
-        let dropped = |station: &Station| station.other.as_ref().map_or(0.0, Other::dropped_bps);
+        let dropped = |station: &Station| station.other.as_ref().map_or(0.0, UnwindowedSender::dropped_bps);
         let here = || self.stations.values().filter(|station| station.bottleneck == at);
         let all_bps: f64 = here().map(dropped).sum();
         let reports = || here().filter_map(|s| Some((s, s.report.as_ref()?)));
@@ -53,11 +53,11 @@ mod tests {
     /// gate, Mbit/s.
     fn station(came: u64, passed: u64) -> Station {
         let mbit = 1_000_000 / 8 / 2;
-        let begin = OtherSeen { mac: [2; 6], ..OtherSeen::default() };
-        let mut other = Other::new(0, begin);
+        let begin = OtherTraffic { mac: [2; 6], ..OtherTraffic::default() };
+        let mut other = UnwindowedSender::new(0, begin);
         let packets = came * mbit / 1250;
         let dropped = (came - passed) * mbit / 1250;
-        other.observe(TICK_NS, OtherSeen { bytes: came * mbit, packets, dropped, ..begin });
+        other.observe(TICK_NS, OtherTraffic { bytes: came * mbit, packets, dropped, ..begin });
         let report = Report { rate_bps: 4_000_000, elastic: true, ..Report::default() };
         Station { report: Some(report), other: Some(other), ..Station::new(PolicyConfig::default()) }
     }

@@ -5,7 +5,7 @@ use super::super::rules::StationRule;
 use super::*;
 use std::net::SocketAddr;
 use std::time::Duration;
-use yuzuri_gate::{Half, Standing};
+use yuzuri_gate::{ConnectionState, RttPart};
 
 const TICK: Duration = Duration::from_millis(500);
 
@@ -31,7 +31,7 @@ impl Wire {
             let station: SocketAddr = format!("10.0.0.{}:40000", n + 2).parse().unwrap();
             let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
             Gated {
-                standing: Standing::Known,
+                state: ConnectionState::Established,
                 last_ns: 0,
                 advertised_bytes: 4_000_000,
                 offered_bytes: 4_000_000,
@@ -79,10 +79,10 @@ impl Wire {
             flow.advertised_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
             flow.room_bytes = Some((f64::from(flow.advertised_bytes) - window) as u32);
             let us = (rtt_s * 1e6) as u64;
-            let add = |half: &mut Half, us: u64| {
-                half.samples += 20;
-                half.sum_us += 20 * us;
-                half.min_us = if half.min_us == 0 { us as u32 } else { half.min_us.min(us as u32) };
+            let add = |part: &mut RttPart, us: u64| {
+                part.samples += 20;
+                part.sum_us += 20 * us;
+                part.min_us = if part.min_us == 0 { us as u32 } else { part.min_us.min(us as u32) };
             };
             add(&mut flow.wire, us - 1000);
             add(&mut flow.air, 1000);
@@ -98,7 +98,8 @@ impl Wire {
     fn tick(&mut self, controller: &mut Controller) -> Plan {
         self.pass();
         let now_ns = self.now.as_nanos() as u64;
-        let plan = controller.tick(Moment::at(self.now), now_ns, &self.flows, &[], |_| Place::default());
+        let plan =
+            controller.tick(Moment::at(self.now), now_ns, &self.flows, &[], |_| StationLocation::default());
         self.bounds.retain(|key, _| !plan.free.contains(key));
         let bounded = plan.flows.iter().filter(|(_, bound)| bound.bytes > 0);
         self.bounds.extend(bounded.map(|(key, bound)| (*key, bound.bytes)));
@@ -155,7 +156,7 @@ fn members_report_for_themselves_and_are_not_bounded() {
             }
             None => (id, Report { rate_bps: 100_000, flows: 1, srtt_us: 60_000, ..Report::default() }),
         });
-        controller.hear(reports.into());
+        controller.receive_reports(reports.into());
         plan = wire.tick(&mut controller);
         // They bound themselves to the group's share.
         if let Some(share_bps) = controller.summary().as_ref().map(|s| s.share_bps).filter(|_| tick > 10) {
@@ -179,7 +180,7 @@ fn members_report_for_themselves_and_are_not_bounded() {
     let state = |n| controller.stations[&id(n)].membership.state();
     assert_eq!([0, 2, 9].map(state).map(|s| s.name()), ["member", "none", "member"]);
     // A station that is no longer a member is bounded again.
-    controller.hear(BTreeMap::new());
+    controller.receive_reports(BTreeMap::new());
     for _ in 0..10 {
         plan = wire.tick(&mut controller);
     }
@@ -210,7 +211,7 @@ fn weights_and_limits_apply_to_members_too() {
                 let srtt_us = ((0.04 + wire.queue_s()) * 1e6) as u32;
                 (id(n), Report { rate_bps, flows: 1, elastic: true, srtt_us, ..Report::default() })
             });
-            controller.hear(reports.into());
+            controller.receive_reports(reports.into());
             wire.tick(&mut controller);
             // They bound themselves to their weight of the previous share.
             for n in [0, 1] {
@@ -261,7 +262,7 @@ fn an_application_limited_station_leaves_its_rest_to_the_others() {
 #[test]
 fn exempt_and_untouched_connections_are_not_bounded_but_new_ones_are() {
     let mut wire = Wire::new(50.0, 20.0, 4);
-    wire.flows[1].standing = Standing::Foreign;
+    wire.flows[1].state = ConnectionState::Foreign;
     // They must not fill the queue: behind a standing one, new connections get no share in advance.
     wire.application_bps[..2].fill(Some(2e6));
     let exempt = StationId([2, 0, 0, 0, 0, 0]);
@@ -337,7 +338,7 @@ fn acks_are_thinned_on_the_selected_slow_radios() {
                 2 => radio(390.0, Aggregation::Vht),
                 _ => None,
             };
-            Place { radio, ..Place::default() }
+            StationLocation { radio, ..StationLocation::default() }
         });
     }
     assert_eq!(plan.flows.len(), 4);
@@ -414,7 +415,7 @@ fn other_rules_apply_from_the_next_tick() {
     let left_alone = StationRule { exempt: true, ..StationRule::default() };
     let rules = Rules { stations: [(StationId([2, 0, 0, 0, 0, 1]), left_alone)].into(), ..Rules::default() };
     let config = PolicyConfig { objective: yuzuri_policy::Objective::Latency, ..PolicyConfig::default() };
-    controller.choose(config, rules);
+    controller.configure(config, rules);
     let plan = wire.tick(&mut controller);
     assert!(plan.flows.iter().any(|(key, _)| *key == wire.flows[0].key));
     let summary = controller.summary().unwrap();

@@ -5,7 +5,7 @@
 use super::*;
 use crate::RadioConfig;
 use std::time::Duration;
-use yuzuri_gate::{Half, Standing};
+use yuzuri_gate::{ConnectionState, RttPart};
 use yuzuri_policy::Aggregation;
 
 const TICK: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ impl Cells {
             let station = format!("10.0.0.{}:40000", n + 2).parse().unwrap();
             let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
             let flow = Gated {
-                standing: Standing::Known,
+                state: ConnectionState::Established,
                 advertised_bytes: 4_000_000,
                 offered_bytes: 4_000_000,
                 room_bytes: Some(0),
@@ -123,11 +123,11 @@ impl Cells {
             flow.in_flight_bytes = window as u32;
             flow.advertised_bytes = self.bounds.get(&flow.key).copied().unwrap_or(4_000_000);
             flow.room_bytes = Some((f64::from(flow.advertised_bytes) - window) as u32);
-            let add = |half: &mut Half, s: f64| {
+            let add = |part: &mut RttPart, s: f64| {
                 let us = (s * 1e6) as u64;
-                half.samples += 20;
-                half.sum_us += 20 * us;
-                half.min_us = if half.min_us == 0 { us as u32 } else { half.min_us.min(us as u32) };
+                part.samples += 20;
+                part.sum_us += 20 * us;
+                part.min_us = if part.min_us == 0 { us as u32 } else { part.min_us.min(us as u32) };
             };
             add(&mut flow.wire, wire_s);
             add(&mut flow.air, air_s);
@@ -137,7 +137,9 @@ impl Cells {
         let places: HashMap<_, _> = self
             .all
             .iter()
-            .map(|one| (StationId(one.flow.mac), Place { radio: Some(one.radio), channel: one.channel }))
+            .map(|one| {
+                (StationId(one.flow.mac), StationLocation { radio: Some(one.radio), channel: one.channel })
+            })
             .collect();
         let now_ns = self.now.as_nanos() as u64;
         let plan = self.controller.tick(Moment::at(self.now), now_ns, &flows, &[], |id| places[&id]);

@@ -53,7 +53,7 @@ impl Band {
 
 /// A station on a radio.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OnRadio {
+pub(crate) struct RadioStation {
     pub(crate) id: StationId,
     /// It supports BSS transition requests (extended capabilities, bit 19).
     pub(crate) takes_requests: bool,
@@ -139,8 +139,8 @@ impl Hostapd {
     }
 
     /// The stations on the radio.
-    pub(crate) fn stations(&mut self) -> io::Result<Vec<OnRadio>> {
-        let mut stations: Vec<OnRadio> = Vec::new();
+    pub(crate) fn stations(&mut self) -> io::Result<Vec<RadioStation>> {
+        let mut stations: Vec<RadioStation> = Vec::new();
         let mut answer = self.ask("STA-FIRST")?;
         // The answer after the last station is empty, or FAIL.
         while let Some(station) = read_station(&answer) {
@@ -243,10 +243,10 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-fn read_station(answer: &str) -> Option<OnRadio> {
+fn read_station(answer: &str) -> Option<RadioStation> {
     let id = answer.lines().next()?.trim().parse().ok()?;
     let capabilities = value(answer, "ext_capab").map(bytes).unwrap_or_default();
-    Some(OnRadio {
+    Some(RadioStation {
         id,
         takes_requests: capabilities.get(2).is_some_and(|byte| byte & 1 << 3 != 0),
         // The first byte is the class in use.

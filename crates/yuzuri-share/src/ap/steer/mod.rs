@@ -8,7 +8,7 @@ mod plan;
 
 use super::rules::StationId;
 use crate::RadioConfig;
-use hostapd::{Bss, Hostapd, OnRadio};
+use hostapd::{Bss, Hostapd, RadioStation};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
@@ -137,7 +137,7 @@ impl Steerer {
 
     /// The rate that a station would have alone on a radio; `None`: it cannot use that radio, or
     /// the rate is unknown.
-    fn alone_bps(&self, station: &OnRadio, on: usize, radio: usize, bss: &[Bss]) -> Option<f64> {
+    fn alone_bps(&self, station: &RadioStation, on: usize, radio: usize, bss: &[Bss]) -> Option<f64> {
         let alone = |radio: RadioConfig| Some(radio.hint().alone_bps as f64).filter(|bps| *bps > 0.0);
         if radio == on {
             return alone(*self.known.get(&(station.id, on))?);

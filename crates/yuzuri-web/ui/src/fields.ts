@@ -1,5 +1,5 @@
-// What stands where in the messages' arrays. Generated from `src/places.rs`:
-// UPDATE_GOLDEN=1 cargo test -p yuzuri-web places
+// Indices of the fields in the arrays of messages. Generated from `src/fields.rs`:
+// UPDATE_GOLDEN=1 cargo test -p yuzuri-web fields
 
 /** Indices of a row's array. */
 export const R = {

@@ -19,7 +19,7 @@ const SERVICE_GROUP: &str = "yuzuri";
 
 /// The folders and files of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct DaemonFiles {
     runtime: PathBuf,
     /// The prefix of its file names.
     daemon: &'static str,
@@ -35,20 +35,20 @@ pub fn default_control_name() -> String {
     }
 }
 
-impl Places {
+impl DaemonFiles {
     /// Uses the given runtime folder. The default is `/run/yuzuri`, with `netns-NUMBER` below it
     /// unless this is certainly the initial network namespace.
-    pub fn new(runtime: Option<PathBuf>) -> Places {
+    pub fn new(runtime: Option<PathBuf>) -> DaemonFiles {
         let usual = || match netns::foreign() {
             Some(number) => Path::new(RUNTIME).join(format!("netns-{number}")),
             None => RUNTIME.into(),
         };
-        Places { runtime: runtime.unwrap_or_else(usual), daemon: "share" }
+        DaemonFiles { runtime: runtime.unwrap_or_else(usual), daemon: "share" }
     }
 
     /// The same for the daemon of an access point.
-    pub fn of_access_point(runtime: Option<PathBuf>) -> Places {
-        Places { daemon: "ap", ..Places::new(runtime) }
+    pub fn of_access_point(runtime: Option<PathBuf>) -> DaemonFiles {
+        DaemonFiles { daemon: "ap", ..DaemonFiles::new(runtime) }
     }
 
     /// The status file of an access point's daemon.
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_second_instance_is_refused_and_the_first_named() {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::new(Some(folder.path().join("run")));
+        let places = DaemonFiles::new(Some(folder.path().join("run")));
         let first = places.take().unwrap();
         let refused = places.take().unwrap_err();
         assert!(
@@ -259,7 +259,7 @@ mod tests {
         let run = folder.path().join("run");
         std::fs::create_dir(&run).unwrap();
         std::os::unix::fs::symlink(&victim, run.join("share.lock")).unwrap();
-        let error = Places::new(Some(run)).take().unwrap_err().to_string();
+        let error = DaemonFiles::new(Some(run)).take().unwrap_err().to_string();
         assert!(error.contains("share.lock") && error.contains("symbolic link"), "{error}");
         assert_eq!(std::fs::read_to_string(victim).unwrap(), "whole");
     }
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn namespaces_have_names_and_folders_of_their_own() {
         const TEST: &str = "namespaces_have_names_and_folders_of_their_own";
-        let here = || (default_control_name(), Places::new(None).socket());
+        let here = || (default_control_name(), DaemonFiles::new(None).socket());
         // Keep both namespaces alive: the number of one that is gone may be reused.
         let both = in_a_new_namespace(move || (here(), in_a_new_namespace(here)));
         let Some((one, Some(other))) = both else {

@@ -7,7 +7,7 @@ use yuzuri_netmodel::radio::{Cell, CellAccount, CellConfig, Node, NodeAccount, S
 
 /// The mapping between terminals and stations: the model numbers stations in the order in which
 /// they associate.
-pub(super) struct Places {
+pub(super) struct StationMap {
     stations: Vec<StationConfig>,
     /// By terminal: its current or last station.
     last: Vec<Option<u16>>,
@@ -17,9 +17,9 @@ pub(super) struct Places {
     terminals: Vec<u16>,
 }
 
-impl Places {
+impl StationMap {
     /// Creates the mapping, and the cell with the terminals present at the start.
-    pub(super) fn new(cell: &CellConfig, absent: &[u16]) -> (Places, CellConfig) {
+    pub(super) fn new(cell: &CellConfig, absent: &[u16]) -> (StationMap, CellConfig) {
         let count = cell.stations.len() as u16;
         let terminals: Vec<u16> = (0..count).filter(|terminal| !absent.contains(terminal)).collect();
         let mut last = vec![None; cell.stations.len()];
@@ -31,7 +31,7 @@ impl Places {
         let present =
             terminals.iter().map(|terminal| cell.stations[usize::from(*terminal)].clone()).collect();
         let start = CellConfig { stations: present, ..cell.clone() };
-        (Places { stations: cell.stations.clone(), last, there, terminals }, start)
+        (StationMap { stations: cell.stations.clone(), last, there, terminals }, start)
     }
 
     pub(super) fn terminal(&self, station: u16) -> u16 {
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_freed_place_is_reused() {
         let config = CellConfig::new(vec![StationConfig::new(Phy::g(54)); 3]);
-        let (mut places, present) = Places::new(&config, &[2]);
+        let (mut places, present) = StationMap::new(&config, &[2]);
         let mut cell: Cell<Frame> = Cell::new(&present, 1).unwrap();
         assert_eq!(places.node(1), Some(Node::Station(1)));
         assert_eq!(places.node(2), None);

@@ -4,7 +4,7 @@ use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, T
 
 /// A segment with no option but timestamps, as most are: less than half as large.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Brief {
+pub(super) struct CompactSegment {
     time_ns: i64,
     flow: FlowSlot,
     seq: u32,
@@ -22,11 +22,11 @@ pub(super) struct Brief {
     fragment: bool,
 }
 
-impl Brief {
+impl CompactSegment {
     /// The compact form, with the flow's slot at the receiving thread; `None` if the segment has
     /// more than that.
     #[inline(always)]
-    pub(super) fn of(segment: &Segment, flow: FlowSlot) -> Option<Brief> {
+    pub(super) fn of(segment: &Segment, flow: FlowSlot) -> Option<CompactSegment> {
         let Segment {
             time_ns,
             flow: _,
@@ -56,7 +56,7 @@ impl Brief {
         else {
             return None;
         };
-        sack.is_empty().then(|| Brief {
+        sack.is_empty().then(|| CompactSegment {
             time_ns,
             flow,
             seq,

@@ -1,8 +1,8 @@
 //! The layout of the arrays in the page's messages: one list for each kind of array.
 //!
 //! Rows, buckets and events are arrays of numbers, because a name for each number would double the
-//! bytes. Rust writes them from these lists, and `ui/src/places.ts`, with which the page reads
-//! them, is generated from the same lists (`UPDATE_GOLDEN=1 cargo test -p yuzuri-web places`).
+//! bytes. Rust writes them from these lists, and `ui/src/fields.ts`, with which the page reads
+//! them, is generated from the same lists (`UPDATE_GOLDEN=1 cargo test -p yuzuri-web fields`).
 
 use crate::encode::{TimeBase, text};
 use std::fmt::Write as _;
@@ -11,39 +11,39 @@ use yuzuri_trace::{CaState, Marks, Snapshot};
 use yuzuri_view::{Bucket, Logged, Row};
 
 /// One value of an array. `value` appends it as JSON.
-pub(crate) struct Place<T> {
+pub(crate) struct ArrayField<T> {
     /// The name of its index in TypeScript, or of its column.
     pub(crate) name: &'static str,
     /// A description, with the unit; empty where the name suffices.
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the generator, which is a test"))]
     pub(crate) note: &'static str,
-    pub(crate) value: fn(&mut String, At, &T),
+    pub(crate) value: fn(&mut String, EncodeContext, &T),
 }
 
 /// What values depend on besides their subject.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct At {
+pub(crate) struct EncodeContext {
     pub(crate) base: TimeBase,
     /// `CLOCK_MONOTONIC`, the end of the interval for rates.
     pub(crate) now_ns: u64,
 }
 
-impl From<TimeBase> for At {
-    fn from(base: TimeBase) -> At {
-        At { base, now_ns: 0 }
+impl From<TimeBase> for EncodeContext {
+    fn from(base: TimeBase) -> EncodeContext {
+        EncodeContext { base, now_ns: 0 }
     }
 }
 
-impl At {
+impl EncodeContext {
     fn us(self, mono_ns: u64) -> i64 {
         self.base.us(mono_ns)
     }
 }
 
-/// A list of places: for each its name, its note, and the format and argument of `write!`.
-macro_rules! places {
+/// A list of fields: for each its name, its note, and the format and argument of `write!`.
+macro_rules! fields {
     (|$of:ident: $type:ty, $at:ident| $($name:literal $note:literal: $format:literal $value:expr;)*) => {
-        &[$(Place {
+        &[$(ArrayField {
             name: $name,
             note: $note,
             value: |out, $at, $of: &$type| {
@@ -87,7 +87,7 @@ impl std::fmt::Display for OptionalMicros {
 }
 
 /// A flow's row in the table.
-pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
+pub(crate) const ROW: &[ArrayField<Row>] = fields! { |row: Row, at|
     "ID" "the flow's socket cookie, hexadecimal text": "\"{}\"" row.flow.id;
     "SENT" "bytes acknowledged, bit/s": "{:.0}" row.sent_bps(at.now_ns);
     "RECEIVED" "bytes received, bit/s": "{:.0}" row.received_bps(at.now_ns);
@@ -124,7 +124,7 @@ pub(crate) const ROW: &[Place<Row>] = places! { |row: Row, at|
 
 /// What happened to a flow in a stretch of time. `merge` in `ui/src/ring.ts` merges them as
 /// [`Bucket::merge`] does.
-pub(crate) const BUCKET: &[Place<Bucket>] = places! { |b: Bucket, at|
+pub(crate) const BUCKET: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "START" "µs": "{}" at.us(b.start_ns);
     "LAST" "time of the last record, µs": "{}" at.us(b.last_ns);
     "EVENTS" "records": "{}" b.events;
@@ -154,7 +154,7 @@ pub(crate) const BUCKET: &[Place<Bucket>] = places! { |b: Bucket, at|
 };
 
 /// A bucket as a line of CSV; empty where there is no value.
-pub(crate) const CSV: &[Place<Bucket>] = places! { |b: Bucket, at|
+pub(crate) const CSV: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "start_us" "": "{}" at.us(b.start_ns);
     "last_us" "": "{}" at.us(b.last_ns);
     "events" "": "{}" b.events;
@@ -185,7 +185,7 @@ fn unless_zero(number: u32) -> String {
 }
 
 /// A notable event.
-pub(crate) const EVENT: &[Place<Logged>] = places! { |of: Logged, at|
+pub(crate) const EVENT: &[ArrayField<Logged>] = fields! { |of: Logged, at|
     "NUMBER" "counts up without gaps": "{}" of.number;
     "TIME" "µs": "{}" at.us(of.event.mono_ns);
     "FLOW" "the flow's socket cookie, hexadecimal text": "\"{}\"" of.event.flow;
@@ -212,13 +212,13 @@ impl std::fmt::Display for Text<'_> {
     }
 }
 
-/// Appends the values of all places, separated by commas.
-pub(crate) fn write_all<T>(out: &mut String, at: At, places: &[Place<T>], of: &T) {
-    for (n, place) in places.iter().enumerate() {
+/// Appends the values of all fields, separated by commas.
+pub(crate) fn write_all<T>(out: &mut String, at: EncodeContext, fields: &[ArrayField<T>], of: &T) {
+    for (n, field) in fields.iter().enumerate() {
         if n > 0 {
             out.push(',');
         }
-        (place.value)(out, at, of);
+        (field.value)(out, at, of);
     }
 }
 
@@ -228,13 +228,13 @@ mod tests {
     use super::*;
     use std::path::Path;
     use yuzuri_trace::{Kind, Reason};
-    use yuzuri_view::Held;
+    use yuzuri_view::DominantLimit;
 
     const HTTP_API: &str = "../../docs/http-api.md";
 
-    fn indices<T>(out: &mut String, of: &str, name: &str, places: &[Place<T>]) {
+    fn indices<T>(out: &mut String, of: &str, name: &str, fields: &[ArrayField<T>]) {
         let _ = writeln!(out, "\n/** Indices of {of}. */\nexport const {name} = {{");
-        for (n, Place { name, note, .. }) in places.iter().enumerate() {
+        for (n, ArrayField { name, note, .. }) in fields.iter().enumerate() {
             let _ = writeln!(out, "  /** {note} */\n  {name}: {n},");
         }
         out.push_str("} as const;\n");
@@ -256,7 +256,7 @@ mod tests {
 
     fn typescript() -> String {
         let mut out = String::from(
-            "// What stands where in the messages' arrays. Generated from `src/places.rs`:\n// UPDATE_GOLDEN=1 cargo test -p yuzuri-web places\n",
+            "// Indices of the fields in the arrays of messages. Generated from `src/fields.rs`:\n// UPDATE_GOLDEN=1 cargo test -p yuzuri-web fields\n",
         );
         indices(&mut out, "a row's array", "R", ROW);
         indices(&mut out, "a bucket, of which messages hold many one after the other", "B", BUCKET);
@@ -303,19 +303,19 @@ mod tests {
         let kept = std::fs::read_to_string(&path).unwrap();
         assert!(
             kept == made,
-            "{} is not up to date: UPDATE_GOLDEN=1 cargo test -p yuzuri-web places",
+            "{} is not up to date: UPDATE_GOLDEN=1 cargo test -p yuzuri-web fields",
             path.display()
         );
     }
 
-    /// The documentation's table of some places, between its markers.
-    fn documented<T>(page: &str, of: &str, places: &[Place<T>]) -> String {
+    /// The documentation's table of some fields, between its markers.
+    fn documented<T>(page: &str, of: &str, fields: &[ArrayField<T>]) -> String {
         let (begin, end) = (format!("<!-- {of}: begin -->\n"), format!("<!-- {of}: end -->"));
         let (head, rest) = page.split_once(&begin).unwrap();
         let (_, tail) = rest.split_once(&end).unwrap();
         let mut table = String::from("| Index | Name | Value |\n|---|---|---|\n");
-        for (n, place) in places.iter().enumerate() {
-            let _ = writeln!(table, "| {n} | `{}` | {} |", place.name.to_lowercase(), place.note);
+        for (n, field) in fields.iter().enumerate() {
+            let _ = writeln!(table, "| {n} | `{}` | {} |", field.name.to_lowercase(), field.note);
         }
         format!("{head}{begin}{table}{end}{tail}")
     }
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_page_reads_what_is_written_here() {
-        assert_golden("ui/src/places.ts", &typescript());
+        assert_golden("ui/src/fields.ts", &typescript());
     }
 
     /// Buckets in which each value is sometimes unmeasured, and some of which are late.
@@ -366,7 +366,10 @@ mod tests {
                     sacked_bytes: draw(50_000),
                     snd_wnd: draw(1 << 20),
                     rcv_wnd: draw(1 << 20),
-                    limit: Held { limit: Limit::ALL[draw(4) as usize], lead_us: draw(4) * draw(9_000) },
+                    limit: DominantLimit {
+                        limit: Limit::ALL[draw(4) as usize],
+                        lead_us: draw(4) * draw(9_000),
+                    },
                     limit_before: [None, Some(Limit::ALL[draw(4) as usize])][draw(2) as usize],
                 }
             })
@@ -377,7 +380,7 @@ mod tests {
     /// same file.
     #[test]
     fn both_sides_join_buckets_alike() {
-        let at = At::default();
+        let at = EncodeContext::default();
         let array = |bucket: &Bucket| {
             let mut out = String::from("[");
             write_all(&mut out, at, BUCKET, bucket);

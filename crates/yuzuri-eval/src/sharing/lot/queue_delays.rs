@@ -8,7 +8,7 @@ use yuzuri_sim::Observation;
 
 /// Mean delays above the path's minimum, ms, of the members that upload from beginning to end.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Waits {
+pub struct QueueDelays {
     /// In the queue of the member's own interface.
     pub interface_ms: f64,
     /// Beyond it on the forward path: channel access, and the queue of the wire.
@@ -18,7 +18,7 @@ pub struct Waits {
     pub back_ms: f64,
 }
 
-impl Waits {
+impl QueueDelays {
     /// The longest of the three as text.
     pub fn place(&self) -> &'static str {
         if self.back_ms >= self.interface_ms.max(self.there_ms) {
@@ -41,7 +41,7 @@ pub struct Sums {
     base_ms: Vec<Option<f64>>,
     /// By terminal: the minimum of the far clock's time minus ours, ms.
     least: Vec<Option<u32>>,
-    sum: Waits,
+    sum: QueueDelays,
     samples: u32,
 }
 
@@ -58,7 +58,7 @@ impl Sums {
             from: Time::from_nanos(scenario.warm_up_ms * 1_000_000),
             base_ms: (0..drawn.phys.len()).map(base_ms).collect(),
             least: vec![None; drawn.phys.len()],
-            sum: Waits::default(),
+            sum: QueueDelays::default(),
             samples: 0,
         }
     }
@@ -91,9 +91,9 @@ impl Sums {
         queues_ms
     }
 
-    pub fn mean(&self) -> Waits {
+    pub fn mean(&self) -> QueueDelays {
         let samples = f64::from(self.samples.max(1));
-        Waits {
+        QueueDelays {
             interface_ms: self.sum.interface_ms / samples,
             there_ms: self.sum.there_ms / samples,
             back_ms: self.sum.back_ms / samples,

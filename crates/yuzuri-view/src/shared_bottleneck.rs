@@ -44,7 +44,7 @@ pub struct Delays {
 
 /// Flows that share a bottleneck.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Together {
+pub struct SharedBottleneck {
     /// Their positions in the list of flows compared; sorted.
     pub flows: Vec<usize>,
     /// The least correlation among the pairs that connect them.
@@ -167,19 +167,19 @@ fn pair(a: &Delays, b: &Delays) -> Option<(f64, f64)> {
 
 /// Which of these flows share a bottleneck, as far as it can be known. Only the first [`MAX_FLOWS`]
 /// are compared.
-pub fn share_a_bottleneck(flows: &[&Delays]) -> Vec<Together> {
+pub fn share_a_bottleneck(flows: &[&Delays]) -> Vec<SharedBottleneck> {
     let waiting: Vec<usize> = (0..flows.len()).filter(|flow| flows[*flow].waits()).take(MAX_FLOWS).collect();
     let pairs = waiting.len() * waiting.len().saturating_sub(1) / 2;
     // The tail of a normal distribution is less than exp(-z²/2).
     let least = (2.0 * (pairs.max(1) as f64 / BY_CHANCE).ln()).sqrt();
-    let mut groups: Vec<Together> = Vec::new();
+    let mut groups: Vec<SharedBottleneck> = Vec::new();
     for (place, &a) in waiting.iter().enumerate() {
         for &b in &waiting[place + 1..] {
             let Some((correlation, deviations)) = pair(flows[a], flows[b]).filter(|(_, by)| *by >= least)
             else {
                 continue;
             };
-            let mut tied = Together { flows: vec![a, b], correlation, deviations };
+            let mut tied = SharedBottleneck { flows: vec![a, b], correlation, deviations };
             groups.retain(|group| {
                 let apart = !group.flows.contains(&a) && !group.flows.contains(&b);
                 if !apart {

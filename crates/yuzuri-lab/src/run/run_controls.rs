@@ -7,14 +7,14 @@ use yuzuri_scenario::Scenario;
 
 /// The congestion controls registered for a run. They are unregistered on drop, which must follow
 /// the end of their flows.
-pub struct OwnCubics {
+pub struct RunControls {
     /// By kind of terminal.
     controls: Vec<Option<Control>>,
     /// Former congestion controls, which flows choose by name.
     _former: Option<Before57>,
 }
 
-impl OwnCubics {
+impl RunControls {
     /// Registers one for each kind of terminal with its own CUBIC constants. The kernel has only
     /// one list of congestion controls for all namespaces, so that their names contain the run's
     /// number.
@@ -23,7 +23,7 @@ impl OwnCubics {
     /// If the kernel cannot register it (no `struct_ops`, before 5.6), or if a dead run's
     /// congestion control still has the name (before 6.4). Of the former ones, if another run has
     /// the same.
-    pub fn register(scenario: &Scenario, run: u16) -> Result<OwnCubics, LabError> {
+    pub fn register(scenario: &Scenario, run: u16) -> Result<RunControls, LabError> {
         let one = |(number, kind): (usize, &yuzuri_scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);
             let control = spec.map(|spec| Control::register(&spec.cubic(format!("lab{run}_{number}"))));
@@ -39,7 +39,7 @@ impl OwnCubics {
             .collect();
         let former = if wanted.is_empty() { None } else { Some(Before57::register(&wanted)) };
         let former = former.transpose().map_err(|e| LabError::Run(format!("{}: {e}", wanted.join(", "))))?;
-        Ok(OwnCubics { controls, _former: former })
+        Ok(RunControls { controls, _former: former })
     }
 
     /// The name of a kind's congestion control.

@@ -18,7 +18,7 @@ const DELIMITER_BYTES: u32 = 4;
 
 /// Sizes and durations of frames between the access point and one station.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct FrameTerms {
     pub(super) phy: Phy,
     timing: Timing,
     /// Whether frames are aggregated and acknowledged by BlockAck.
@@ -36,8 +36,8 @@ pub(super) struct Terms {
     pub(super) block_ack_req_ns: u64,
 }
 
-impl Terms {
-    pub(super) fn new(phy: Phy, config: &CellConfig, timing: Timing) -> Terms {
+impl FrameTerms {
+    pub(super) fn new(phy: Phy, config: &CellConfig, timing: Timing) -> FrameTerms {
         let block_ack = phy.is_qos() && config.ampdu.mpdus > 1;
         let control_mbps = control_rate_mbps(&phy, &config.basic_rates_mbps);
         let header = if phy.is_qos() { QOS_HEADER_BYTES } else { HEADER_BYTES };
@@ -46,7 +46,7 @@ impl Terms {
         let max_window = if matches!(phy, Phy::Ax { .. }) { 256 } else { 64 };
         let window = config.ampdu.window.min(max_window);
         let most = config.ampdu.bytes.unwrap_or(u32::MAX).min(phy.ampdu_bytes().unwrap_or(u32::MAX));
-        Terms {
+        FrameTerms {
             phy,
             timing,
             block_ack,
@@ -118,7 +118,7 @@ pub(super) struct Psdu {
 
 impl Psdu {
     /// Adds an MPDU if it fits. The first one always fits.
-    pub(super) fn add(&mut self, mpdu_bytes: u32, terms: &Terms) -> bool {
+    pub(super) fn add(&mut self, mpdu_bytes: u32, terms: &FrameTerms) -> bool {
         let subframe = DELIMITER_BYTES + mpdu_bytes;
         // A VHT or HE PPDU is an A-MPDU even with a single MPDU (10.12.8); HT and older PPDUs are
         // not.

@@ -38,7 +38,7 @@ impl Source {
 
 /// All connections of a server.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Connections {
     max_unproved: usize,
     max_of_one_source: usize,
     unproved: Mutex<Unproved>,
@@ -49,13 +49,13 @@ pub(crate) struct Room {
 struct Unproved {
     number: u64,
     /// By age: numbers only grow.
-    seats: BTreeMap<u64, (Source, Arc<Notify>)>,
+    slots: BTreeMap<u64, (Source, Arc<Notify>)>,
     of_source: HashMap<Source, usize>,
 }
 
 impl Unproved {
     fn remove(&mut self, number: u64) -> Option<Arc<Notify>> {
-        let (source, evicted) = self.seats.remove(&number)?;
+        let (source, evicted) = self.slots.remove(&number)?;
         if let Some(count) = self.of_source.get_mut(&source) {
             *count -= 1;
             if *count == 0 {
@@ -67,20 +67,20 @@ impl Unproved {
 
     /// Closes the oldest connection of a source.
     fn evict(&mut self, of: Source) {
-        let oldest = self.seats.iter().find(|(_, (source, _))| *source == of).map(|(number, _)| *number);
+        let oldest = self.slots.iter().find(|(_, (source, _))| *source == of).map(|(number, _)| *number);
         if let Some(evicted) = oldest.and_then(|number| self.remove(number)) {
             evicted.notify_one();
         }
     }
 }
 
-impl Room {
+impl Connections {
     /// Room for as many connections as the process may have descriptors.
-    pub(crate) fn new(descriptors: u64) -> Arc<Room> {
+    pub(crate) fn new(descriptors: u64) -> Arc<Connections> {
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
         let left = descriptors.saturating_sub(MAX_PROVED + RESERVED_DESCRIPTORS);
         let max_unproved = left.clamp(16, MAX_UNPROVED);
-        Arc::new(Room {
+        Arc::new(Connections {
             max_unproved,
             max_of_one_source: (max_unproved / 4).clamp(8, MAX_OF_ONE_SOURCE),
             unproved: Mutex::default(),
@@ -96,22 +96,22 @@ impl Room {
 
     /// Admits a new connection. If there is no room, it displaces the oldest connection of its own
     /// source, or of the source with the most.
-    pub(crate) fn admit(self: &Arc<Room>, ip: IpAddr) -> Arc<Seat> {
+    pub(crate) fn admit(self: &Arc<Connections>, ip: IpAddr) -> Arc<ConnectionSlot> {
         let source = Source::of(ip);
         let mut unproved = self.unproved.lock();
         if unproved.of_source.get(&source).copied().unwrap_or(0) >= self.max_of_one_source {
             unproved.evict(source);
-        } else if unproved.seats.len() >= self.max_unproved {
+        } else if unproved.slots.len() >= self.max_unproved {
             let most = unproved.of_source.iter().max_by_key(|(_, count)| **count).map(|(source, _)| *source);
             unproved.evict(most.unwrap_or(source));
         }
         unproved.number += 1;
         let number = unproved.number;
         let evicted = Arc::new(Notify::new());
-        unproved.seats.insert(number, (source, evicted.clone()));
+        unproved.slots.insert(number, (source, evicted.clone()));
         *unproved.of_source.entry(source).or_default() += 1;
-        Arc::new(Seat {
-            room: self.clone(),
+        Arc::new(ConnectionSlot {
+            connections: self.clone(),
             number,
             evicted,
             proved: AtomicBool::new(false),
@@ -122,7 +122,7 @@ impl Room {
     /// Closes the oldest connection that has not shown the token: descriptors have run out.
     pub(crate) fn make_way(&self) {
         let mut unproved = self.unproved.lock();
-        if let Some(source) = unproved.seats.values().next().map(|(source, _)| *source) {
+        if let Some(source) = unproved.slots.values().next().map(|(source, _)| *source) {
             unproved.evict(source);
         }
     }
@@ -130,8 +130,8 @@ impl Room {
 
 /// A connection's place; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    room: Arc<Room>,
+pub(crate) struct ConnectionSlot {
+    connections: Arc<Connections>,
     number: u64,
     evicted: Arc<Notify>,
     proved: AtomicBool,
@@ -141,20 +141,20 @@ pub(crate) struct Seat {
 
 /// There is no room for another connection, even with the token.
 #[derive(Debug)]
-pub(crate) struct NoRoom;
+pub(crate) struct TooManyConnections;
 
-impl Seat {
+impl ConnectionSlot {
     /// The client has shown the token.
-    pub(crate) fn prove(&self) -> Result<(), NoRoom> {
+    pub(crate) fn prove(&self) -> Result<(), TooManyConnections> {
         if self.proved.load(Ordering::Acquire) {
             return Ok(());
         }
-        let taken = self.room.proved.fetch_update(Ordering::AcqRel, Ordering::Acquire, |proved| {
+        let taken = self.connections.proved.fetch_update(Ordering::AcqRel, Ordering::Acquire, |proved| {
             (proved < MAX_PROVED).then_some(proved + 1)
         });
-        taken.map_err(|_| NoRoom)?;
+        taken.map_err(|_| TooManyConnections)?;
         self.proved.store(true, Ordering::Release);
-        self.room.unproved.lock().remove(self.number);
+        self.connections.unproved.lock().remove(self.number);
         Ok(())
     }
 
@@ -191,12 +191,12 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         if self.proved.load(Ordering::Acquire) {
-            self.room.proved.fetch_sub(1, Ordering::AcqRel);
+            self.connections.proved.fetch_sub(1, Ordering::AcqRel);
         } else {
-            self.room.unproved.lock().remove(self.number);
+            self.connections.unproved.lock().remove(self.number);
         }
     }
 }
@@ -218,17 +218,17 @@ mod tests {
         Ipv6Addr::new(0x2001, 0xdb8, 0, n, 0, 0, 0, 1).into()
     }
 
-    fn is_evicted(seat: &Seat) -> bool {
-        !seat.room.unproved.lock().seats.contains_key(&seat.number)
+    fn is_evicted(slot: &ConnectionSlot) -> bool {
+        !slot.connections.unproved.lock().slots.contains_key(&slot.number)
     }
 
     #[test]
     fn the_oldest_of_a_source_makes_way_and_others_stay() {
-        let room = Room::new(u64::MAX);
-        let other = room.admit(ip(1));
-        let held: Vec<_> = (0..MAX_OF_ONE_SOURCE + 5).map(|_| room.admit(ip(2))).collect();
+        let connections = Connections::new(u64::MAX);
+        let other = connections.admit(ip(1));
+        let held: Vec<_> = (0..MAX_OF_ONE_SOURCE + 5).map(|_| connections.admit(ip(2))).collect();
         assert!(
-            held[..5].iter().all(|seat| is_evicted(seat)) && !is_evicted(&held[5]) && !is_evicted(&other)
+            held[..5].iter().all(|slot| is_evicted(slot)) && !is_evicted(&held[5]) && !is_evicted(&other)
         );
         // All addresses of a /64 are one source, and IPv4 is IPv4 in any notation.
         assert_eq!(
@@ -241,33 +241,35 @@ mod tests {
 
     #[test]
     fn where_all_is_taken_the_source_that_has_most_gives_one() {
-        let room = Room::new(0);
-        assert_eq!((room.max_unproved, room.max_of_one_source), (16, 8));
-        let few: Vec<_> = (0..4).map(|_| room.admit(ip(1))).collect();
-        let many: Vec<_> = (0..8).map(|_| room.admit(ip(2))).collect();
-        let rest: Vec<_> = (3..11).map(|n| room.admit(ip(n))).collect();
-        assert!(few.iter().all(|seat| !is_evicted(seat)));
-        assert_eq!(many.iter().filter(|seat| is_evicted(seat)).count(), 4);
-        assert!(rest.iter().all(|seat| !is_evicted(seat)));
+        let connections = Connections::new(0);
+        assert_eq!((connections.max_unproved, connections.max_of_one_source), (16, 8));
+        let few: Vec<_> = (0..4).map(|_| connections.admit(ip(1))).collect();
+        let many: Vec<_> = (0..8).map(|_| connections.admit(ip(2))).collect();
+        let rest: Vec<_> = (3..11).map(|n| connections.admit(ip(n))).collect();
+        assert!(few.iter().all(|slot| !is_evicted(slot)));
+        assert_eq!(many.iter().filter(|slot| is_evicted(slot)).count(), 4);
+        assert!(rest.iter().all(|slot| !is_evicted(slot)));
     }
 
     #[test]
     fn whoever_shows_the_token_has_room_of_its_own() {
-        let room = Room::new(0);
+        let connections = Connections::new(0);
         let proved: Vec<_> = (0..MAX_PROVED)
             .map(|_| {
-                let seat = room.admit(ip(1));
-                seat.prove().unwrap();
-                seat.prove().unwrap();
-                seat
+                let slot = connections.admit(ip(1));
+                slot.prove().unwrap();
+                slot.prove().unwrap();
+                slot
             })
             .collect();
-        assert!(room.unproved.lock().seats.is_empty() && room.unproved.lock().of_source.is_empty());
-        let more = room.admit(ip(1));
+        assert!(
+            connections.unproved.lock().slots.is_empty() && connections.unproved.lock().of_source.is_empty()
+        );
+        let more = connections.admit(ip(1));
         assert!(more.prove().is_err());
         drop(proved);
         more.prove().unwrap();
         drop(more);
-        assert_eq!(room.proved.load(Ordering::Acquire), 0);
+        assert_eq!(connections.proved.load(Ordering::Acquire), 0);
     }
 }

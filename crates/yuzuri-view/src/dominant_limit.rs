@@ -11,7 +11,7 @@ use yuzuri_trace::Event;
 /// that held it. This is Boyer and Moore's majority vote, weighted by time: it needs two numbers,
 /// and two votes can be merged without the stretches that they were made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct DominantLimit {
     /// The limit.
     pub limit: Limit,
     /// By how much its time exceeds the time of other limits, microseconds; 0: nothing is known
@@ -19,9 +19,9 @@ pub struct Held {
     pub lead_us: u32,
 }
 
-impl Held {
+impl DominantLimit {
     /// Nothing is known yet.
-    pub const NOTHING: Held = Held { limit: Limit::Unknown, lead_us: 0 };
+    pub const NOTHING: DominantLimit = DominantLimit { limit: Limit::Unknown, lead_us: 0 };
 
     /// Adds time in which `limit` held the flow.
     pub fn add(&mut self, limit: Limit, time_us: u64) {
@@ -29,14 +29,14 @@ impl Held {
         if limit == self.limit {
             self.lead_us = self.lead_us.saturating_add(time_us);
         } else if time_us > self.lead_us {
-            *self = Held { limit, lead_us: time_us - self.lead_us };
+            *self = DominantLimit { limit, lead_us: time_us - self.lead_us };
         } else {
             self.lead_us -= time_us;
         }
     }
 
     /// Merges another vote into this one.
-    pub fn merge(&mut self, other: Held) {
+    pub fn merge(&mut self, other: DominantLimit) {
         self.add(other.limit, other.lead_us.into());
     }
 
@@ -46,13 +46,13 @@ impl Held {
     }
 }
 
-impl Default for Held {
-    fn default() -> Held {
-        Held::NOTHING
+impl Default for DominantLimit {
+    fn default() -> DominantLimit {
+        DominantLimit::NOTHING
     }
 }
 
-impl Serialize for Held {
+impl Serialize for DominantLimit {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.known().map(Limit::name).serialize(serializer)
     }
@@ -169,7 +169,7 @@ mod tests {
         #[test]
         fn the_limit_of_more_than_half_wins_in_any_merge_order(parts in limits(), cut in 0..100usize) {
             let mut times = LimitTimes::default();
-            let (mut whole, mut first, mut second) = (Held::NOTHING, Held::NOTHING, Held::NOTHING);
+            let (mut whole, mut first, mut second) = (DominantLimit::NOTHING, DominantLimit::NOTHING, DominantLimit::NOTHING);
             for (n, (limit, us)) in parts.iter().enumerate() {
                 let limit = Limit::ALL[*limit];
                 times.add(limit, u64::from(*us));
