@@ -2,7 +2,7 @@
 
 use super::figures::LONG_MS;
 use super::queue_delays::PLACES;
-use super::{CLASSES, Outcome, parts};
+use super::{CLASSES, Figures, Outcome, parts};
 use std::fmt::Write as _;
 use yuzuri_stats::quantile;
 
@@ -27,6 +27,7 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
             let _ = writeln!(text, "| {class} | {} |", row(&of));
         }
     }
+    text += &at_each_moment(outcomes);
     text += &long_queues(outcomes);
     text += &parts::table(outcomes);
     let mut worst: Vec<(f64, String, &Outcome)> = outcomes
@@ -54,6 +55,32 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
             percent(spent.doubt),
             outcome.words
         );
+    }
+    text
+}
+
+/// Jain's index on what each could have alone at each moment. The index of the other tables takes the
+/// radio and the wire of the beginning.
+fn at_each_moment(outcomes: &[Outcome]) -> String {
+    let mut text = String::from(
+        "\nJain's index on rate over rate alone at each moment, by what each radio and the wire carry then (CUBIC, oracle):\n\n\
+         | class | mean | p10 | below 0.8 |\n|---|---|---|---|\n",
+    );
+    for class in ["no outsiders", "outsiders", "radios change", "the wire changes"] {
+        let of: Vec<&Outcome> = outcomes.iter().filter(|o| o.classes.contains(&class)).collect();
+        if of.is_empty() {
+            continue;
+        }
+        let each: [fn(&Outcome) -> &Figures; 3] = [|o| &o.shared, |o| &o.cubic, |o| &o.oracle];
+        let each = each.map(|figures| of.iter().map(|o| figures(o).jain_now).collect::<Vec<f64>>());
+        let three = |value: &dyn Fn(&[f64]) -> String| {
+            let [ours, cubic, oracle] = [0, 1, 2].map(|number: usize| value(&each[number]));
+            format!("{ours} ({cubic}, {oracle})")
+        };
+        let mean = three(&|of| format!("{:.3}", of.iter().sum::<f64>() / of.len() as f64));
+        let tenth = three(&|of| format!("{:.2}", quantile(of, 0.1)));
+        let below = three(&|of| of.iter().filter(|index| **index < 0.8).count().to_string());
+        let _ = writeln!(text, "| {class} | {mean} | {tenth} | {below} |");
     }
     text
 }
@@ -143,6 +170,7 @@ mod tests {
             for figures in [&outcome.shared, &outcome.cubic] {
                 assert!(figures.total_mbps > 0.0);
                 assert!((0.0..=1.0 + 1e-9).contains(&figures.jain));
+                assert!((0.0..=1.0 + 1e-9).contains(&figures.jain_now));
                 assert!(figures.queue_ms.is_finite());
                 assert_eq!(figures.inside.is_some(), outcome.classes.contains(&"outsiders"));
             }
