@@ -94,8 +94,7 @@ mod tests {
         let mut alone = Alone::of(&drawn, &mut steer);
         alone.alone_bps = vec![8e6; drawn.phys.len()];
         alone.wire_bps = 4e6;
-        alone.changes =
-            vec![Change { at_ms: 7_000, what: ChangeKind::Wire { rate_bps: 16_000_000 } }];
+        alone.changes = vec![Change { at_ms: 7_000, what: ChangeKind::Wire { rate_bps: 16_000_000 } }];
         let seen = |segments: u64| Some(Observation { delivered: segments, ..Observation::default() });
         let segments = |bps: f64, s: f64| (bps * s / (8.0 * f64::from(MSS_BYTES))) as u64;
         for tick in 0..=20 {

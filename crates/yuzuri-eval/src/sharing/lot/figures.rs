@@ -170,11 +170,7 @@ impl Figures {
     ///
     /// # Errors
     /// None for settings that are drawn.
-    pub fn of(
-        drawn: &Drawn,
-        scenario: &Scenario,
-        steer: &mut dyn Steer,
-    ) -> Result<Figures, ScenarioError> {
+    pub fn of(drawn: &Drawn, scenario: &Scenario, steer: &mut dyn Steer) -> Result<Figures, ScenarioError> {
         let mut alone = Alone::of(drawn, steer);
         let results = run(scenario, &mut alone)?;
         Ok(Figures::of_results(drawn, &results, alone.alone_s()))
