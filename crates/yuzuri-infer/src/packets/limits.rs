@@ -69,31 +69,59 @@ pub struct PacketLimits {
 /// rounds.
 pub fn packet_limits(trace: &WindowTrace, signs: &SenderSigns) -> PacketLimits {
     let mut limits = PacketLimits { window_scale: signs.scale, ..PacketLimits::default() };
-    let Some(first) = trace.rounds.first() else { return limits };
+    let (mut observations, mut stretches) = (Vec::new(), Vec::new());
+    each_limit(
+        trace,
+        signs,
+        |now| observations.push(*now),
+        |stretch| stretches.push(stretch),
+        |round, paused_by| {
+            limits.rounds.push(round);
+            limits.pauses.push(paused_by);
+        },
+    );
+    PacketLimits { observations, stretches, ..limits }
+}
+
+/// Notes in each round of a trace what limited its sender. Nothing else of the observations is
+/// kept.
+pub(super) fn note_limits(trace: &mut WindowTrace, signs: &SenderSigns) {
+    let mut limits = Vec::with_capacity(trace.rounds.len());
+    each_limit(trace, signs, |_| {}, |_| {}, |round, paused_by| limits.push((round, paused_by)));
+    for (round, (limit, paused_by)) in trace.rounds.iter_mut().zip(limits) {
+        (round.limited_by, round.paused_by) = (Some(limit), paused_by);
+    }
+}
+
+/// Passes each observation to `observed`, each stretch of time to `stretch`, and of each round what
+/// limited it, and the time before it, to `round`.
+fn each_limit(
+    trace: &WindowTrace,
+    signs: &SenderSigns,
+    mut observed: impl FnMut(&Observation),
+    mut stretch: impl FnMut(Stretch),
+    mut limited: impl FnMut(Limit, Option<Limit>),
+) {
+    let Some(first) = trace.rounds.first() else { return };
     let mut rules = LimitRules::new(trace, signs);
     let mut classifier = Classifier::default();
-    let mut stretches = Vec::new();
-    let mut observe = |now: Observation| {
-        classifier.observe(&now, |stretch| stretches.push(stretch));
-        limits.observations.push(now);
+    let mut observe = |now: &Observation| {
+        classifier.observe(now, &mut stretch);
+        observed(now);
         classifier.limit()
     };
-    observe(rules.idle(first.start_ns, &RoundSigns::default()));
-    let mut rounds = Vec::with_capacity(trace.rounds.len());
-    let mut pauses = Vec::with_capacity(trace.rounds.len());
+    observe(&rules.idle(first.start_ns, &RoundSigns::default()));
     let mut before: Option<(&Round, &RoundSigns)> = None;
     for (round, signs) in trace.rounds.iter().zip(&signs.rounds) {
         let mut paused_by = None;
         if let Some((last, last_signs)) = before
             && round.start_ns > last.end_ns
         {
-            paused_by = Some(observe(rules.idle(round.start_ns, last_signs)));
+            paused_by = Some(observe(&rules.idle(round.start_ns, last_signs)));
         }
-        pauses.push(paused_by);
-        rounds.push(observe(rules.round(round, signs)));
+        limited(observe(&rules.round(round, signs)), paused_by);
         before = Some((round, signs));
     }
-    PacketLimits { rounds, pauses, stretches, ..limits }
 }
 
 struct LimitRules<'a> {
