@@ -119,7 +119,7 @@ fn each_limit(
         {
             paused_by = Some(observe(&rules.idle(round.start_ns, last_signs)));
         }
-        limited(observe(&rules.round(round, signs)), paused_by);
+        limited(observe(rules.round(round, signs)), paused_by);
         before = Some((round, signs));
     }
 }
@@ -213,7 +213,7 @@ impl<'a> LimitRules<'a> {
     }
 
     /// A round's observation, in terms of the kernel's variables.
-    fn round(&mut self, round: &Round, signs: &RoundSigns) -> Observation {
+    fn round(&mut self, round: &Round, signs: &RoundSigns) -> &Observation {
         self.begun += 1;
         let mss_bytes = self.trace.mss_bytes.max(1);
         let flight = f64::from(round.window).max(1.0);
@@ -228,7 +228,8 @@ impl<'a> LimitRules<'a> {
         let time_us = time_us(round.end_ns);
         if signs.runs == 0 && !signs.repair && reduction.is_none() {
             // The earlier limit still applies.
-            return Observation { time_us, acked_bytes: self.acked_bytes, ..self.last };
+            (self.last.time_us, self.last.acked_bytes) = (time_us, self.acked_bytes);
+            return &self.last;
         }
         if signs.runs > 0 {
             self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.runs;
@@ -300,7 +301,7 @@ impl<'a> LimitRules<'a> {
                 .filter(|at_once| !at_once || queue || !self.paces_answers(signs.point)),
             ..seen
         };
-        self.last
+        &self.last
     }
 
     /// Whether a receiver that acknowledges punctually may still be one that reads at intervals. At
