@@ -102,6 +102,7 @@ pub(super) struct Runs {
     /// As [`super::signs::AckClocking`].
     by_last: RunMeans,
     by_first: RunMeans,
+    clocked: Option<bool>,
 }
 
 impl Runs {
@@ -127,6 +128,7 @@ impl Runs {
         mean(&mut self.gaps.1, signs.gaps_ms2);
         self.by_last.add(signs.clocked.by_last);
         self.by_first.add(signs.clocked.by_first);
+        self.clocked = self.by_clock();
     }
 
     /// Whether they are evenly spaced.
@@ -139,6 +141,10 @@ impl Runs {
 
     /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
     pub(super) fn clocked(&self) -> Option<bool> {
+        self.clocked
+    }
+
+    fn by_clock(&self) -> Option<bool> {
         let (by_last, by_first) = (self.by_last.mean(), self.by_first.mean());
         // Of a writer that a later acknowledgement wakes, the first ones say as little as of a
         // clock. The last ones show it, and may be known of few runs or of none: then a clock must
