@@ -155,6 +155,9 @@ struct LimitRules<'a> {
     last: Observation,
     /// When it last sent, its queue was not empty afterwards.
     left_more: bool,
+    /// So it was in the time just before this round, in which nothing was outstanding: it waited
+    /// neither for data nor for a window.
+    rested: bool,
     slow_start_over: bool,
     ssthresh: u32,
 }
@@ -189,14 +192,16 @@ impl<'a> LimitRules<'a> {
             flat: (0, 0.0),
             last: Observation::default(),
             left_more: false,
+            rested: false,
             slow_start_over: false,
             ssthresh: u32::MAX,
         }
     }
 
     /// Nothing was outstanding until now.
-    fn idle(&self, now_ns: i64, signs: &RoundSigns) -> Observation {
-        if self.left_more && !signs.closed {
+    fn idle(&mut self, now_ns: i64, signs: &RoundSigns) -> Observation {
+        self.rested = self.left_more && !signs.closed;
+        if self.rested {
             // A paced sender may wait for longer than a round trip.
             return Observation { time_us: time_us(now_ns), acked_bytes: self.acked_bytes, ..self.last };
         }
@@ -284,7 +289,7 @@ impl<'a> LimitRules<'a> {
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
         // Runs not caused by acknowledgements do not wait in a queue that they cause.
         let own_rate = self.has_own_rate(near, queue);
-        let undrawn = own_rate || (near && self.runs.most_by_clock());
+        let undrawn = own_rate || (near && (self.runs.most_by_clock() || self.runs.most_rested()));
         let paced = if receiver_full || (queue && !undrawn) {
             Some(false)
         } else {
@@ -332,6 +337,9 @@ impl<'a> LimitRules<'a> {
     fn paced(&self, round: &Round, near: bool, queue_us: i64, own_rate: bool) -> Option<bool> {
         let clocked = self.runs.clocked();
         if near {
+            if self.runs.most_rested() {
+                return Some(true);
+            }
             // One block per round trip is even, too: a window admits it, even on a host that is
             // late.
             let several = self.runs.count > MORE_THAN_ONE;
@@ -390,7 +398,7 @@ impl<'a> LimitRules<'a> {
         self.repaired = reduced;
         self.flight = flight;
         self.rounds += 1;
-        self.runs.add(round, signs);
+        self.runs.add(round, signs, std::mem::take(&mut self.rested));
         self.reader.add(signs.announced, signs.shrunk);
         self.answers.add(signs.announced, signs.late.min(signs.announced));
         self.waits.add(signs.announced, signs.waited.min(signs.announced));
