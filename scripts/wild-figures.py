@@ -15,7 +15,9 @@ that was held out print figures of their own.
 """
 import argparse
 import json
+import math
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -42,12 +44,17 @@ def is_sure(names, probability):
     return probability >= SURE and len(names) == 1
 
 
+def tenth_of(probability):
+    return min(9, int(probability * 10))
+
+
 class Answers:
     """Names that were answered, how many of them are right, and the probabilities that they state."""
 
     def __init__(self):
         self.flows = self.named = self.right = self.within = self.sure = self.sure_right = 0
         self.tenths = {}
+        self.stated = []
 
     def add_named(self, names, probability, truth):
         right, sure = names[0] == truth, is_sure(names, probability)
@@ -56,7 +63,8 @@ class Answers:
         self.within += truth in names
         self.sure += sure
         self.sure_right += sure and right
-        tenth = min(9, int(probability * 10))
+        self.stated.append(probability)
+        tenth = tenth_of(probability)
         stated, count, number = self.tenths.get(tenth, (0.0, 0, 0))
         self.tenths[tenth] = (stated + probability, count + right, number + 1)
 
@@ -64,16 +72,35 @@ class Answers:
         for name, value in vars(other).items():
             if isinstance(value, int):
                 setattr(self, name, getattr(self, name) + value)
+        self.stated = self.stated + other.stated
         for tenth, cell in other.tenths.items():
             self.tenths[tenth] = tuple(a + b for a, b in zip(self.tenths.get(tenth, (0.0, 0, 0)), cell))
 
     def calibration_error(self):
         return sum(abs(stated - right) for stated, right, _ in self.tenths.values()) / max(self.named, 1)
 
+    def calibration_error_by_chance(self):
+        """The median and the 95th percentile for so many answers that state the truth: each is right with its probability."""
+        rng, errors = random.Random(1), []
+        for _ in range(1000):
+            off = {}
+            for stated in self.stated:
+                off[tenth_of(stated)] = off.get(tenth_of(stated), 0.0) + stated - (rng.random() < stated)
+            errors.append(sum(map(abs, off.values())) / max(self.named, 1))
+        return sorted(errors)[500], sorted(errors)[950]
+
+
+def without_prior(flow):
+    """The likeliest name, and its probability, if each is as likely before anything is seen: as in an experiment that runs each."""
+    weights = {ranked["name"]: ranked["probability"] * math.exp(-ranked["score"]["prior"]) for ranked in flow["ranked"]}
+    name = max(weights, key=weights.get)
+    return name, weights[name] / (sum(weights.values()) + (flow["none"] or {"probability": 0.0})["probability"])
+
 
 class Tally(Answers):
     def __init__(self):
         super().__init__()
+        self.equally = Answers()
         self.unlimited = self.unlimited_unknown = self.unlimited_cause = 0
         self.falls = self.reductions = 0
         self.twice = 0
@@ -95,6 +122,8 @@ class Tally(Answers):
         right = bool(names) and names[0] == truth
         if names:
             self.add_named(names, probability, truth)
+            name, equally = without_prior(flow)
+            self.equally.add_named([name], equally, truth)
         if right:
             # Of flows whose name is right: reductions, and falls that no visible loss explains.
             self.reductions += flow["summary"]["losses"]
@@ -103,6 +132,10 @@ class Tally(Answers):
         if not right:
             said = ", ".join(names) if names else f"unknown: {answer['because']}"
             self.lines.append(f"  {pathlib.Path(file['path']).name}: {said} ({probability:.2f})")
+
+    def join(self, other):
+        super().join(other)
+        self.equally.join(other.equally)
 
     def print(self, title):
         def part(count, of):
@@ -117,6 +150,10 @@ class Tally(Answers):
         print(f"  within the set:                                 {part(self.within, self.named)}")
         print(f"  p >= {SURE} is right:                             {part(self.sure_right, self.sure)}")
         print(f"expected calibration error:                       {self.calibration_error():.3f}")
+        median, most = self.calibration_error_by_chance()
+        print(f"  by chance, of answers that state the truth:     {median:.3f}, in 19 of 20 cases below {most:.3f}")
+        print(f"  if each algorithm is run as often:              {self.equally.calibration_error():.3f}, "
+              f"first name right {part(self.equally.right, self.equally.named)}")
         for tenth, (stated, right, count) in sorted(self.tenths.items()):
             print(f"  stated {tenth / 10:.1f} to {tenth / 10 + 0.1:.1f}: {count} flows, mean {stated / count:.2f}, right {right / count:.2f}")
         print(f"falls without a visible loss, where the name is right: {self.falls}, beside {self.reductions} reductions\n")

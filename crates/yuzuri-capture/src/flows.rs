@@ -163,12 +163,18 @@ pub(crate) enum Place {
     After(FlowSlot),
 }
 
+/// No table has so many slots.
+const NO_SLOT: u32 = u32::MAX;
+
 pub(crate) struct Table {
     slots: Vec<Flow>,
     /// As long as `slots`.
     asides: Vec<RareState>,
     index: HashTable<u32>,
     hasher: foldhash::fast::SeedableRandomState,
+    /// The slot of the last packet, since packets of a flow come in bursts; [`NO_SLOT`] if that
+    /// flow has ended.
+    last: u32,
     /// Slots free for reuse: at most one, between the end of a flow and the next packet.
     free: Option<u32>,
     /// One entry for each slot once all are in use, least recently seen first. An entry's packet
@@ -190,6 +196,7 @@ impl Table {
                 seed,
                 foldhash::SharedSeed::global_random(),
             ),
+            last: NO_SLOT,
             free: None,
             oldest: BinaryHeap::new(),
             most,
@@ -213,11 +220,14 @@ impl Table {
     /// Finds or creates the packet's flow.
     #[inline(always)]
     pub(crate) fn place(&mut self, sighting: &PacketSummary, packet: u64, counts: &mut FlowCounts) -> Place {
-        let hash = self.hasher.hash_one(sighting.key);
-        let slots = &mut self.slots;
-        let found = self.index.find(hash, |&slot| slots[slot as usize].key == sighting.key);
-        let Some(&slot) = found else { return self.open(hash, sighting, packet, counts) };
-        let flow = &mut slots[slot as usize];
+        if self.slots.get(self.last as usize).is_none_or(|flow| flow.key != sighting.key) {
+            let hash = self.hasher.hash_one(sighting.key);
+            let found = self.index.find(hash, |&slot| self.slots[slot as usize].key == sighting.key);
+            let Some(&slot) = found else { return self.open(hash, sighting, packet, counts) };
+            self.last = slot;
+        }
+        let slot = self.last;
+        let flow = &mut self.slots[slot as usize];
         if sighting.time_ns < flow.last_ns || sighting.flags.intersects(RARE) {
             return self.place_rare(slot, sighting, packet, counts);
         }
@@ -290,6 +300,7 @@ impl Table {
         if let Ok(entry) = self.index.find_entry(hash, |&other| other == slot) {
             entry.remove();
         }
+        self.last = NO_SLOT;
         self.free = Some(slot);
     }
 

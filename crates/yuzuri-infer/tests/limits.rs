@@ -399,6 +399,24 @@ fn pairs_that_no_acknowledgement_draws_are_paced_however_even_they_are() {
 }
 
 /// A bound of three segments, of which the third leaves alone and ends a write.
+/// Eight full segments each 40 ms, acknowledged within 20 to 24 ms, seen at their sender: a window
+/// that they fill would admit the next ones then, and nothing is outstanding until they come.
+#[test]
+fn blocks_that_come_while_nothing_is_outstanding_are_paced_though_each_fills_its_round() {
+    let mut segments = Vec::new();
+    for run in 0..300u32 {
+        let at = 21 * MS + i64::from(run) * 40 * MS;
+        for n in 0..8u32 {
+            let (seq, late) = (1000 + (8 * run + n) * 1000, i64::from(n));
+            segments.push(segment(at + late * 10_000, NEAR, ACK, seq, 1, 1000));
+            segments.push(segment(at + 20 * MS + late * MS / 2, FAR, ACK, 1, seq + 1000, 0));
+        }
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let times = shares(&classified(65_535, segments));
+    assert!(times.share(Limit::Pacing) > 0.9, "{:?}", times.ranked());
+}
+
 #[test]
 fn a_write_that_ends_in_a_full_window_does_not_show_an_empty_queue() {
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);

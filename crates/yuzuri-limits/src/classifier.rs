@@ -93,7 +93,7 @@ impl Classifier {
             self.settled_window_bytes = self.settled_window_bytes.max(now.receive_window_bytes.unwrap_or(0));
         }
         self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
-        let Some(last) = self.last else {
+        let Some(last) = &self.last else {
             self.buffer.add(now);
             self.remember(now);
             // Before an initial window was acknowledged, no window can have been larger.
@@ -106,9 +106,9 @@ impl Classifier {
         if now.time_us < last.time_us {
             return;
         }
-        self.pace.add(&last, now);
-        self.reader.observe(&last, now);
-        if opens(&last, now) {
+        self.pace.add(last, now);
+        self.reader.observe(last, now);
+        if opens(last, now) {
             self.opened_us = Some(now.time_us);
         }
         // Between two polls, the first one's state applies; the second one's is not known yet.
@@ -116,7 +116,7 @@ impl Classifier {
         if !polled {
             self.buffer.add(now);
         }
-        let limit = self.between(&last, now);
+        let limit = self.between(last, now);
         if polled {
             self.buffer.add(now);
         }
@@ -126,9 +126,9 @@ impl Classifier {
                 || matches!(limit, Limit::OwnDevice | Limit::Sharing)
                 || (limit == Limit::Unknown
                     && (self.bound.holds(now) != BoundPresence::No || fills_cwnd(now)));
-            self.bound.add(&last, now, full);
+            self.bound.add(last, now, full);
         }
-        let idle_us = idle_us(&last, now, limit);
+        let idle_us = idle_us(last, now, limit);
         let middle_us = last.time_us + idle_us;
         if idle_us > 0 {
             stretch(Stretch { from_us: last.time_us, to_us: middle_us, limit: Limit::Application });
@@ -136,7 +136,7 @@ impl Classifier {
         if middle_us < now.time_us {
             stretch(Stretch { from_us: middle_us, to_us: now.time_us, limit });
         }
-        self.losses.add(&last, now);
+        self.losses.add(last, now);
         self.remember(now);
     }
 

@@ -67,13 +67,20 @@ struct SentSegments {
     /// Index in `known` after the last segment whose copy was seen: the next copy is mostly of the
     /// one there.
     next: usize,
-    /// The end of the highest sequence number, and the highest acknowledgement.
-    highest: (u32, u32),
+    /// The end of the highest sequence number.
+    highest_end: Option<u32>,
+    /// The highest acknowledgement; a SYN has none.
+    highest_ack: Option<u32>,
     last: Option<CopyCandidate>,
     /// The latest timestamp.
     newest: Option<u32>,
     /// Whether two consecutive segments had different identifications; unknown for a single one.
     numbers: Option<bool>,
+}
+
+/// Whether a 32-bit number that may wrap is later than another, if there is one.
+fn is_later(new: u32, old: Option<u32>) -> bool {
+    old.is_none_or(|old| (new.wrapping_sub(old) as i32) > 0)
 }
 
 /// Finds the copies among the segments of a flow.
@@ -96,17 +103,21 @@ impl CopyDetector {
         let syn_or_fin = u32::from(segment.flags.intersects(Flags::SYN | Flags::FIN));
         let end = segment.seq.wrapping_add(segment.payload_bytes + syn_or_fin);
         let sent = &mut self.by_end[segment.from.index()];
-        let later = |new: u32, old: u32| (new.wrapping_sub(old) as i32) > 0;
-        let advances =
-            sent.last.is_none() || later(end, sent.highest.0) || later(segment.ack, sent.highest.1);
-        if advances {
-            let first = sent.last.is_none();
-            let most = |new: u32, old: u32| if first || later(new, old) { new } else { old };
-            sent.highest = (most(end, sent.highest.0), most(segment.ack, sent.highest.1));
-            self.note(segment);
-            return false;
+        let (sends_more, acknowledges_more) = (
+            is_later(end, sent.highest_end),
+            segment.flags.contains(Flags::ACK) && is_later(segment.ack, sent.highest_ack),
+        );
+        if sends_more {
+            sent.highest_end = Some(end);
         }
-        self.repeats(segment)
+        if acknowledges_more {
+            sent.highest_ack = Some(segment.ack);
+        }
+        if !sends_more && !acknowledges_more {
+            return self.repeats(segment);
+        }
+        self.note(segment);
+        false
     }
 
     /// Remembers a segment that is not a copy.
@@ -114,7 +125,7 @@ impl CopyDetector {
         let sent = &mut self.by_end[segment.from.index()];
         let known =
             CopyCandidate { at_ns: segment.time_ns, fingerprint: Fingerprint::of(segment), has_copy: false };
-        if segment.options.timestamps.is_some() && sent.is_newer(known.fingerprint.timestamp) {
+        if segment.options.timestamps.is_some() && is_later(known.fingerprint.timestamp, sent.newest) {
             sent.newest = Some(known.fingerprint.timestamp);
         }
         if let Some(former) = sent.last.replace(known) {
@@ -189,16 +200,11 @@ impl CopyDetector {
 }
 
 impl SentSegments {
-    /// Whether a timestamp is later than all before.
-    fn is_newer(&self, timestamp: u32) -> bool {
-        self.newest.is_none_or(|newest| (timestamp.wrapping_sub(newest) as i32) > 0)
-    }
-
     /// Whether the packet was captured before: whole, as a piece of a super-segment (TSO, GRO) or
     /// in pieces.
     fn holds_copy_of(&mut self, segment: &Segment, twice: bool) -> bool {
         let fingerprint = Fingerprint::of(segment);
-        if segment.options.timestamps.is_some() && self.is_newer(fingerprint.timestamp) {
+        if segment.options.timestamps.is_some() && is_later(fingerprint.timestamp, self.newest) {
             // Copies carry the same time: none of those before is one.
             return false;
         }
@@ -356,6 +362,20 @@ mod tests {
             // Nothing had been captured twice before: of the first segments only the last one is
             // remembered.
             assert_eq!(copies(&all)[5..], [false, false, false, true], "{tick}");
+        }
+    }
+
+    #[test]
+    fn acknowledgements_after_a_syn_are_new_wherever_they_begin() {
+        for first in [1, 1 << 31, u32::MAX - 500] {
+            let mut copies = CopyDetector::default();
+            let syn = Segment { flags: Flags::SYN, ..segment(0, 0, 0, 0, (1, 1)) };
+            assert!(!copies.is_copy(&syn));
+            for n in 0..9 {
+                let ack = first.wrapping_add(1000 * n);
+                assert!(!copies.is_copy(&segment(MS * i64::from(n + 1), 1, 0, ack, (1, n + 2))));
+            }
+            assert_eq!(copies.repeated, 0, "{first}");
         }
     }
 

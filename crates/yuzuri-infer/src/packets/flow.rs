@@ -3,7 +3,7 @@
 use super::capture_point::capture_point;
 use super::copies::CopyDetector;
 use super::direction::Direction;
-use super::limits::{PacketLimits, packet_limits};
+use super::limits::{PacketLimits, note_limits, packet_limits};
 use super::signs::SenderSigns;
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
@@ -289,11 +289,7 @@ impl Flow {
         for (end, direction) in self.directions.into_iter().enumerate() {
             if let Some(direction) = direction.filter(|direction| direction.has_data()) {
                 let (mut window_trace, seen) = direction.finish();
-                let limits = packet_limits(&window_trace, &seen);
-                let limits = limits.rounds.into_iter().zip(limits.pauses);
-                for (round, (limit, paused_by)) in window_trace.rounds.iter_mut().zip(limits) {
-                    (round.limited_by, round.paused_by) = (Some(limit), paused_by);
-                }
+                note_limits(&mut window_trace, &seen);
                 window_trace.data_without_ect = Some(self.data_without_ect[end]);
                 if let Some(syn) = self.syn[end].filter(|syn| !syn.answers) {
                     window_trace.syn_ecn_capable = Some(syn.ecn_capable);

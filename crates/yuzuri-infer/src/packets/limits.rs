@@ -69,31 +69,59 @@ pub struct PacketLimits {
 /// rounds.
 pub fn packet_limits(trace: &WindowTrace, signs: &SenderSigns) -> PacketLimits {
     let mut limits = PacketLimits { window_scale: signs.scale, ..PacketLimits::default() };
-    let Some(first) = trace.rounds.first() else { return limits };
+    let (mut observations, mut stretches) = (Vec::new(), Vec::new());
+    each_limit(
+        trace,
+        signs,
+        |now| observations.push(*now),
+        |stretch| stretches.push(stretch),
+        |round, paused_by| {
+            limits.rounds.push(round);
+            limits.pauses.push(paused_by);
+        },
+    );
+    PacketLimits { observations, stretches, ..limits }
+}
+
+/// Notes in each round of a trace what limited its sender. Nothing else of the observations is
+/// kept.
+pub(super) fn note_limits(trace: &mut WindowTrace, signs: &SenderSigns) {
+    let mut limits = Vec::with_capacity(trace.rounds.len());
+    each_limit(trace, signs, |_| {}, |_| {}, |round, paused_by| limits.push((round, paused_by)));
+    for (round, (limit, paused_by)) in trace.rounds.iter_mut().zip(limits) {
+        (round.limited_by, round.paused_by) = (Some(limit), paused_by);
+    }
+}
+
+/// Passes each observation to `observed`, each stretch of time to `stretch`, and of each round what
+/// limited it, and the time before it, to `round`.
+fn each_limit(
+    trace: &WindowTrace,
+    signs: &SenderSigns,
+    mut observed: impl FnMut(&Observation),
+    mut stretch: impl FnMut(Stretch),
+    mut limited: impl FnMut(Limit, Option<Limit>),
+) {
+    let Some(first) = trace.rounds.first() else { return };
     let mut rules = LimitRules::new(trace, signs);
     let mut classifier = Classifier::default();
-    let mut stretches = Vec::new();
-    let mut observe = |now: Observation| {
-        classifier.observe(&now, |stretch| stretches.push(stretch));
-        limits.observations.push(now);
+    let mut observe = |now: &Observation| {
+        classifier.observe(now, &mut stretch);
+        observed(now);
         classifier.limit()
     };
-    observe(rules.idle(first.start_ns, &RoundSigns::default()));
-    let mut rounds = Vec::with_capacity(trace.rounds.len());
-    let mut pauses = Vec::with_capacity(trace.rounds.len());
+    observe(&rules.idle(first.start_ns, &RoundSigns::default()));
     let mut before: Option<(&Round, &RoundSigns)> = None;
     for (round, signs) in trace.rounds.iter().zip(&signs.rounds) {
         let mut paused_by = None;
         if let Some((last, last_signs)) = before
             && round.start_ns > last.end_ns
         {
-            paused_by = Some(observe(rules.idle(round.start_ns, last_signs)));
+            paused_by = Some(observe(&rules.idle(round.start_ns, last_signs)));
         }
-        pauses.push(paused_by);
-        rounds.push(observe(rules.round(round, signs)));
+        limited(observe(rules.round(round, signs)), paused_by);
         before = Some((round, signs));
     }
-    PacketLimits { rounds, pauses, stretches, ..limits }
 }
 
 struct LimitRules<'a> {
@@ -127,6 +155,9 @@ struct LimitRules<'a> {
     last: Observation,
     /// When it last sent, its queue was not empty afterwards.
     left_more: bool,
+    /// So it was in the time just before this round, in which nothing was outstanding: it waited
+    /// neither for data nor for a window.
+    rested: bool,
     slow_start_over: bool,
     ssthresh: u32,
 }
@@ -161,14 +192,16 @@ impl<'a> LimitRules<'a> {
             flat: (0, 0.0),
             last: Observation::default(),
             left_more: false,
+            rested: false,
             slow_start_over: false,
             ssthresh: u32::MAX,
         }
     }
 
     /// Nothing was outstanding until now.
-    fn idle(&self, now_ns: i64, signs: &RoundSigns) -> Observation {
-        if self.left_more && !signs.closed {
+    fn idle(&mut self, now_ns: i64, signs: &RoundSigns) -> Observation {
+        self.rested = self.left_more && !signs.closed;
+        if self.rested {
             // A paced sender may wait for longer than a round trip.
             return Observation { time_us: time_us(now_ns), acked_bytes: self.acked_bytes, ..self.last };
         }
@@ -185,7 +218,7 @@ impl<'a> LimitRules<'a> {
     }
 
     /// A round's observation, in terms of the kernel's variables.
-    fn round(&mut self, round: &Round, signs: &RoundSigns) -> Observation {
+    fn round(&mut self, round: &Round, signs: &RoundSigns) -> &Observation {
         self.begun += 1;
         let mss_bytes = self.trace.mss_bytes.max(1);
         let flight = f64::from(round.window).max(1.0);
@@ -200,7 +233,8 @@ impl<'a> LimitRules<'a> {
         let time_us = time_us(round.end_ns);
         if signs.runs == 0 && !signs.repair && reduction.is_none() {
             // The earlier limit still applies.
-            return Observation { time_us, acked_bytes: self.acked_bytes, ..self.last };
+            (self.last.time_us, self.last.acked_bytes) = (time_us, self.acked_bytes);
+            return &self.last;
         }
         if signs.runs > 0 {
             self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.runs;
@@ -255,7 +289,7 @@ impl<'a> LimitRules<'a> {
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
         // Runs not caused by acknowledgements do not wait in a queue that they cause.
         let own_rate = self.has_own_rate(near, queue);
-        let undrawn = own_rate || (near && self.runs.most_by_clock());
+        let undrawn = own_rate || (near && (self.runs.most_by_clock() || self.runs.most_rested()));
         let paced = if receiver_full || (queue && !undrawn) {
             Some(false)
         } else {
@@ -272,7 +306,7 @@ impl<'a> LimitRules<'a> {
                 .filter(|at_once| !at_once || queue || !self.paces_answers(signs.point)),
             ..seen
         };
-        self.last
+        &self.last
     }
 
     /// Whether a receiver that acknowledges punctually may still be one that reads at intervals. At
@@ -303,6 +337,9 @@ impl<'a> LimitRules<'a> {
     fn paced(&self, round: &Round, near: bool, queue_us: i64, own_rate: bool) -> Option<bool> {
         let clocked = self.runs.clocked();
         if near {
+            if self.runs.most_rested() {
+                return Some(true);
+            }
             // One block per round trip is even, too: a window admits it, even on a host that is
             // late.
             let several = self.runs.count > MORE_THAN_ONE;
@@ -361,7 +398,7 @@ impl<'a> LimitRules<'a> {
         self.repaired = reduced;
         self.flight = flight;
         self.rounds += 1;
-        self.runs.add(round, signs);
+        self.runs.add(round, signs, std::mem::take(&mut self.rested));
         self.reader.add(signs.announced, signs.shrunk);
         self.answers.add(signs.announced, signs.late.min(signs.announced));
         self.waits.add(signs.announced, signs.waited.min(signs.announced));

@@ -102,10 +102,15 @@ pub(super) struct Runs {
     /// As [`super::signs::AckClocking`].
     by_last: RunMeans,
     by_first: RunMeans,
+    clocked: Option<bool>,
+    /// The part of the rounds before which the sender rested: nothing was outstanding, and there
+    /// was more to send.
+    rested: f64,
 }
 
 impl Runs {
-    pub(super) fn add(&mut self, round: &Round, signs: &RoundSigns) {
+    /// `rested`: before the round nothing was outstanding, though there was more to send.
+    pub(super) fn add(&mut self, round: &Round, signs: &RoundSigns, rested: bool) {
         self.rounds += 1;
         self.forgets = (f64::from(signs.runs) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
         // A mean from the first round on.
@@ -123,10 +128,12 @@ impl Runs {
         let (busy_ms, segments) = signs.busy;
         let spacing = [signs.spread_ms, signs.further.into(), busy_ms, segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
+        slow(&mut self.rested, f64::from(u8::from(rested)));
         mean(&mut self.gaps.0, signs.gaps_ms);
         mean(&mut self.gaps.1, signs.gaps_ms2);
         self.by_last.add(signs.clocked.by_last);
         self.by_first.add(signs.clocked.by_first);
+        self.clocked = self.by_clock();
     }
 
     /// Whether they are evenly spaced.
@@ -139,6 +146,10 @@ impl Runs {
 
     /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
     pub(super) fn clocked(&self) -> Option<bool> {
+        self.clocked
+    }
+
+    fn by_clock(&self) -> Option<bool> {
         let (by_last, by_first) = (self.by_last.mean(), self.by_first.mean());
         // Of a writer that a later acknowledgement wakes, the first ones say as little as of a
         // clock. The last ones show it, and may be known of few runs or of none: then a clock must
@@ -195,6 +206,12 @@ impl Runs {
     /// The same for most runs; see [`Runs::some_by_clock`].
     pub(super) fn most_by_clock(&self) -> bool {
         self.not_at_once > MOSTLY * self.count
+    }
+
+    /// Whether the sender rested before most rounds with nothing outstanding and more to send. No
+    /// window does that, nor a path: only its pacing or its device.
+    pub(super) fn most_rested(&self) -> bool {
+        self.rested > MOSTLY
     }
 
     /// The fraction of runs that followed an acknowledgement as those of a woken writer do.

@@ -158,6 +158,72 @@ impl Default for RoundSigns {
     }
 }
 
+impl RoundSigns {
+    fn add_run(&mut self, run: &Run) {
+        self.runs += 1;
+        self.segments += run.segments;
+        self.further += run.segments - run.first_segments;
+        self.spread_ms += (run.last_ns - run.first_ns).max(0) as f64 / 1e6;
+        self.drawn += u32::from(run.drawn);
+        self.emptied += u32::from(run.emptied);
+        self.last_ran_out = run.ran_out;
+        self.ran_out += u32::from(run.ran_out);
+        self.woken += u32::from(run.woken);
+        self.undrawn += u32::from(run.undrawn);
+        let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
+        self.refilled += refilled / (run.after_bytes.max(1) as f32);
+    }
+
+    /// The time from one run to the next.
+    fn add_gap(&mut self, run: &Run, before: &Run) {
+        let gap_ms = run.gap_ms(before);
+        self.gaps_ms += gap_ms;
+        self.gaps_ms2 += gap_ms * gap_ms;
+        // A pause of the program says nothing of the path.
+        let paused = before.ran_out && run.before_bytes == 0;
+        if !paused {
+            self.busy.0 += gap_ms;
+            self.busy.1 += before.segments;
+        }
+        // Away from the sender a burst arrives as the path delivers it.
+        let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
+        let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
+        let (emptied_ms, others_ms) = &mut self.rests_ms;
+        // Each write ends with PSH, and so does each half of a window (`forced_push`): after a full
+        // segment there was more if an acknowledgement sufficed to send it.
+        let emptied = before.ran_out || (before.emptied && !(run.near && run.drawn));
+        *(if emptied { emptied_ms } else { others_ms }) += rest_ms;
+    }
+}
+
+impl AckClocking {
+    /// What determined the time of a run: a clock that keeps a mean interval, or acknowledgements
+    /// with the same intervals.
+    fn add(&mut self, run: &Run, before: &Run, gaps: &mut Gaps) {
+        let gap_ms = run.gap_ms(before);
+        if gap_ms <= 0.0 {
+            return;
+        }
+        let last = run.seen_ns.zip(before.seen_ns);
+        let first = if run.emptied { run.head_ns.zip(before.head_ns) } else { last };
+        // The mean costs more than the rest.
+        let mean_ms = last.or(first).and_then(|_| gaps.mean_ms());
+        gaps.add(gap_ms);
+        let Some(mean_ms) = mean_ms else { return };
+        let off = |from_ms: f64| (gap_ms - from_ms).powi(2) + BLURS_MS * BLURS_MS;
+        let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
+            let Some((of, before)) = acks else { return };
+            // The limit for a single run, which may come from a stalling host.
+            let part = (off((of - before) as f64 / 1e6) / off(mean_ms)).ln().clamp(-AT_MOST, AT_MOST);
+            *count += 1;
+            *sum += part;
+            *squares += part * part;
+        };
+        add(&mut self.by_last, last);
+        add(&mut self.by_first, first);
+    }
+}
+
 /// Acknowledgement times remembered until the next run.
 const RECENT: usize = 64;
 /// The blur of hosts' and captures' clocks, milliseconds.
@@ -202,6 +268,13 @@ struct Run {
     after_bytes: u64,
 }
 
+impl Run {
+    /// The time from the start of another run to the start of this one, milliseconds.
+    fn gap_ms(&self, before: &Run) -> f64 {
+        (self.first_ns - before.first_ns) as f64 / 1e6
+    }
+}
+
 /// The latest intervals between runs, milliseconds.
 #[derive(Clone, Debug, Default)]
 struct Gaps {
@@ -217,15 +290,18 @@ impl Gaps {
 
     /// Their mean without the two largest and the two smallest: those of a stalling host, which
     /// then catches up, and of the start of a capture.
-    fn mean(&self) -> Option<f64> {
+    fn mean_ms(&self) -> Option<f64> {
         if self.count < self.last.len() {
             return None;
         }
+        // Each is a number: comparing costs less than `f64::min`.
+        let less = |a: f64, b: f64| if a < b { a } else { b };
+        let more = |a: f64, b: f64| if a > b { a } else { b };
         let (mut least, mut largest, mut sum) = ([f64::MAX; 2], [f64::MIN; 2], 0.0);
         for &gap in &self.last {
             sum += gap;
-            least = [least[0].min(gap), least[1].min(gap.max(least[0]))];
-            largest = [largest[0].max(gap), largest[1].max(gap.min(largest[0]))];
+            least = [less(least[0], gap), less(least[1], more(gap, least[0]))];
+            largest = [more(largest[0], gap), more(largest[1], less(gap, largest[0]))];
         }
         let others = self.last.len() - 4;
         Some((sum - least[0] - least[1] - largest[0] - largest[1]) / others as f64)
@@ -437,67 +513,13 @@ impl SignObserver {
     }
 
     fn close_run(&mut self) {
-        if let Some(run) = self.run.take() {
-            self.signs.runs += 1;
-            self.signs.segments += run.segments;
-            self.signs.further += run.segments - run.first_segments;
-            self.signs.spread_ms += (run.last_ns - run.first_ns).max(0) as f64 / 1e6;
-            if let Some(before) = self.last_run.replace(run) {
-                let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
-                self.signs.gaps_ms += gap_ms;
-                self.signs.gaps_ms2 += gap_ms * gap_ms;
-                // A pause of the program says nothing of the path.
-                let paused = before.ran_out && run.before_bytes == 0;
-                if !paused {
-                    self.signs.busy.0 += gap_ms;
-                    self.signs.busy.1 += before.segments;
-                }
-                self.clocked(&run, &before);
-                // Away from the sender a burst arrives as the path delivers it.
-                let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
-                let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
-                let (emptied_ms, others_ms) = &mut self.signs.rests_ms;
-                // Each write ends with PSH, and so does each half of a window (`forced_push`):
-                // after a full segment there was more if an acknowledgement sufficed to send it.
-                let emptied = before.ran_out || (before.emptied && !(run.near && run.drawn));
-                *(if emptied { emptied_ms } else { others_ms }) += rest_ms;
-            }
-            self.signs.drawn += u32::from(run.drawn);
-            self.signs.emptied += u32::from(run.emptied);
-            self.signs.last_ran_out = run.ran_out;
-            self.signs.ran_out += u32::from(run.ran_out);
-            self.signs.woken += u32::from(run.woken);
-            self.signs.undrawn += u32::from(run.undrawn);
-            let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
-            self.signs.refilled += refilled / (run.after_bytes.max(1) as f32);
+        let Some(run) = &self.run else { return };
+        self.signs.add_run(run);
+        if let Some(before) = &self.last_run {
+            self.signs.add_gap(run, before);
+            self.signs.clocked.add(run, before, &mut self.gaps);
         }
-    }
-
-    /// What determined the time of a run: a clock that keeps a mean interval, or acknowledgements
-    /// with the same intervals.
-    fn clocked(&mut self, run: &Run, before: &Run) {
-        let gap_ms = (run.first_ns - before.first_ns) as f64 / 1e6;
-        if gap_ms <= 0.0 {
-            return;
-        }
-        let mean_ms = self.gaps.mean();
-        self.gaps.add(gap_ms);
-        let Some(mean_ms) = mean_ms else { return };
-        let off = |from_ms: f64| (gap_ms - from_ms).powi(2) + BLURS_MS * BLURS_MS;
-        let part = |acks: Option<(i64, i64)>| {
-            let (of, before) = acks?;
-            // The limit for a single run, which may come from a stalling host.
-            Some((off((of - before) as f64 / 1e6) / off(mean_ms)).ln().clamp(-AT_MOST, AT_MOST))
-        };
-        let last = part(run.seen_ns.zip(before.seen_ns));
-        let first = if run.emptied { part(run.head_ns.zip(before.head_ns)) } else { last };
-        let add = |(count, sum, squares): &mut (u32, f64, f64), part: Option<f64>| {
-            *count += u32::from(part.is_some());
-            *sum += part.unwrap_or(0.0);
-            *squares += part.map_or(0.0, |part| part * part);
-        };
-        add(&mut self.signs.clocked.by_last, last);
-        add(&mut self.signs.clocked.by_first, first);
+        self.last_run = self.run.take();
     }
 
     /// A round has ended; `kept`: it is kept.

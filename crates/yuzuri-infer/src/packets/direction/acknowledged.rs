@@ -94,7 +94,7 @@ impl Direction {
     /// much later was not sent in response to these acknowledgements, and measures no round-trip
     /// time. They took effect as soon as the path allows.
     pub(super) fn acted_before_idle(&mut self, echo: u32, now: i64) {
-        if self.capture_point == CapturePoint::Sender || !self.paused(now) {
+        if self.waiting.is_empty() || self.capture_point == CapturePoint::Sender || !self.paused(now) {
             return;
         }
         let seen = |answer: &&Answer| (answer.timestamp.wrapping_sub(echo) as i32) <= 0;
@@ -109,6 +109,7 @@ impl Direction {
             let acts_ns = answer.at_ns.saturating_add(back_ns).max(self.last_sent_ns.max(self.last_acted_ns));
             self.act(&answer, blocks.as_ref(), acts_ns.min(now), None);
         }
+        self.settle();
     }
 
     /// Whether the sender has sent nothing for longer than its retransmission timer allows (RFC
@@ -124,6 +125,9 @@ impl Direction {
 
     /// The sender has seen the acknowledgements up to this timestamp.
     pub(super) fn echoed(&mut self, echo: u32, stamp: u32, now: i64) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let mut first_of_echo = true;
         while let Some(next) = self.waiting.front() {
             let value = next.timestamp;
@@ -139,19 +143,17 @@ impl Direction {
             }
             self.act(&answer, blocks.as_ref(), now, exact.then_some(stamp));
         }
-        // Data that a program sends at intervals of its own appears long after an acknowledgement,
-        // until some follows immediately.
-        let set_handshake_times = self.window_trace.handshake_rtt_us.is_some();
-        if self.capture_point == CapturePoint::Unknown
-            || (self.capture_point == CapturePoint::Middle && !set_handshake_times)
-        {
-            self.settle();
-        }
+        self.settle();
     }
 
     /// Determines the capture point from the delays, without a handshake.
     fn settle(&mut self) {
-        if let Some(capture_point) = self.delays.capture_point() {
+        // Data that a program sends at intervals of its own appears long after an acknowledgement,
+        // until some follows immediately.
+        let shaken = self.window_trace.handshake_rtt_us.is_some();
+        let is_open = self.capture_point == CapturePoint::Unknown
+            || (self.capture_point == CapturePoint::Middle && !shaken);
+        if is_open && let Some(capture_point) = self.delays.capture_point() {
             self.settle_at(capture_point);
         }
     }

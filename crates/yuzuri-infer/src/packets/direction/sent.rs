@@ -62,7 +62,11 @@ impl Direction {
             }
             return;
         }
-        let missed_from = if bytes > 0 { self.missed(segment) } else { None };
+        if bytes > 0 && !self.started {
+            self.begin(segment.seq);
+        }
+        let start = self.place(segment.seq);
+        let missed_from = if bytes > 0 { self.missed(start, now) } else { None };
         let (stamp, echo) = segment.options.timestamps.unwrap_or_default();
         if segment.options.timestamps.is_some() {
             self.clock.saw(stamp, now);
@@ -74,14 +78,10 @@ impl Direction {
         if bytes == 0 {
             return;
         }
-        if !self.started {
-            self.begin(segment.seq);
-        }
         if self.window_trace.segments == 0 {
             self.first(segment);
         }
         let mss = self.segment_size(segment);
-        let start = self.place(segment.seq);
         let end = start + u64::from(bytes);
         if let Some(unseen) = &mut self.unseen {
             unseen.data((start, end), now, mss);
@@ -203,16 +203,15 @@ impl Direction {
     /// Data missing before a segment was lost upstream of the capture. A queue drops the last
     /// segments of a burst, so they were in flight before the acknowledgement took effect that this
     /// segment echoes. Returns where the hole begins.
-    fn missed(&mut self, segment: &Segment) -> Option<u64> {
-        let mss = self.window_trace.mss_bytes;
-        if !self.started || mss == 0 || self.capture_point == CapturePoint::Sender {
+    fn missed(&mut self, start: u64, now: i64) -> Option<u64> {
+        let (mss, nxt) = (self.window_trace.mss_bytes, self.board.nxt());
+        if mss == 0 || self.capture_point == CapturePoint::Sender {
             return None;
         }
-        let (start, nxt) = (self.place(segment.seq), self.board.nxt());
         if start <= nxt || start > nxt + MAX_HOLE * u64::from(mss) {
             return None;
         }
-        self.board.miss(start, segment.time_ns, u64::from(mss));
+        self.board.miss(start, now, u64::from(mss));
         self.measure(nxt, mss, mss);
         Some(nxt)
     }
