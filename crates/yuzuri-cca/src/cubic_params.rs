@@ -82,7 +82,7 @@ impl CubicParams {
         } else if !(self.c >= 1.0 / 1024.0 && self.c <= 4.0) {
             "C must be from 1/1024 to 4"
         } else if !(self.beta >= 0.1 && self.beta <= 0.95) {
-            "what a reduction keeps must be from 0.1 to 0.95"
+            "beta must be from 0.1 to 0.95"
         } else {
             return Ok(());
         };

@@ -107,7 +107,7 @@ fn what_is_wrong_is_said_with_line_and_field() {
         ("a window of one", with("window = 50", "window = 1")),
         ("packets that no path takes", with("rtt_ms = 20", "mtu_bytes = 100")),
         ("an algorithm and a control", GOOD.to_owned() + "control = \"cubic\"\ncubic = {}\n"),
-        ("an algorithm that keeps more than all", GOOD.to_owned() + "cubic = { beta = 1.5 }\n"),
+        ("a beta above 1", GOOD.to_owned() + "cubic = { beta = 1.5 }\n"),
         ("an algorithm with a cap below its floor", GOOD.to_owned() + "cubic = { floor = 50, cap = 40 }\n"),
         ("an algorithm with an unknown field", GOOD.to_owned() + "cubic = { gamma = 0.7 }\n"),
         ("a control beside sharing", GOOD.to_owned() + "control = \"cubic\"\n[share]\n"),
