@@ -158,6 +158,8 @@ struct LimitRules<'a> {
     /// So it was in the time just before this round, in which nothing was outstanding: it waited
     /// neither for data nor for a window.
     rested: bool,
+    /// Its last segment was not full.
+    ran_out: bool,
     slow_start_over: bool,
     ssthresh: u32,
 }
@@ -193,6 +195,7 @@ impl<'a> LimitRules<'a> {
             last: Observation::default(),
             left_more: false,
             rested: false,
+            ran_out: false,
             slow_start_over: false,
             ssthresh: u32::MAX,
         }
@@ -234,10 +237,16 @@ impl<'a> LimitRules<'a> {
         if signs.runs == 0 && !signs.repair && reduction.is_none() {
             // The earlier limit still applies.
             (self.last.time_us, self.last.acked_bytes) = (time_us, self.acked_bytes);
+            if self.ran_out {
+                // Its queue was empty, and nothing followed: no acknowledgement woke a writer that
+                // waits for room, either.
+                (self.last.unsent_bytes, self.last.writer_waits) = (Some(0), Some(false));
+            }
             return &self.last;
         }
         if signs.runs > 0 {
             self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.runs;
+            self.ran_out = signs.last_ran_out;
         }
         self.follow(round, signs, flight, reduction.is_some() || signs.repair);
 
