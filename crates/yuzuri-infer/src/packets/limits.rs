@@ -158,7 +158,7 @@ struct LimitRules<'a> {
     /// So it was in the time just before this round, in which nothing was outstanding: it waited
     /// neither for data nor for a window.
     rested: bool,
-    /// Its last segment was not full.
+    /// Its last segment was not full, and no window had cut it.
     ran_out: bool,
     slow_start_over: bool,
     ssthresh: u32,
@@ -246,7 +246,6 @@ impl<'a> LimitRules<'a> {
         }
         if signs.runs > 0 {
             self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.runs;
-            self.ran_out = signs.last_ran_out;
         }
         self.follow(round, signs, flight, reduction.is_some() || signs.repair);
 
@@ -255,6 +254,9 @@ impl<'a> LimitRules<'a> {
         let emptied = signs.runs > 0 && emptied_ms > others_ms;
         let refills = self.refills(round, signs, emptied);
         let receiver_full = self.receiver_full(signs, window_bytes);
+        if signs.runs > 0 {
+            self.ran_out = signs.last_ran_out && !receiver_full;
+        }
         let held = near && i64::from(signs.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
         let seen = Observation {
@@ -276,7 +278,9 @@ impl<'a> LimitRules<'a> {
                 (flight * f64::from(mss_bytes)) as u64
             },
             mss_bytes,
-            receive_window_bytes: (receiver_full || self.knows_scale).then_some(window_bytes),
+            // None was seen with data behind it that has no hole.
+            receive_window_bytes: (signs.window > 0 && (receiver_full || self.knows_scale))
+                .then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills == Some(true)) && !receiver_full {
                 0
             } else {
