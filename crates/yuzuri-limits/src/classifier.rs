@@ -316,8 +316,8 @@ impl Classifier {
         } else if !waits {
             if knows_largest || reads_at_once == Some(true) {
                 Limit::ReceiverWindow
-            } else if seen.answers_wait() {
-                // They may also wait in a queue that varies.
+            } else if seen.answers_late.unwrap_or_else(|| seen.answers_wait()) {
+                // They may also wait in a queue.
                 Limit::Unknown
             } else {
                 Limit::Receiver

@@ -715,6 +715,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             device_memory_bytes: windows.3,
             window_updates: more.4,
             reads_at_once: more.5,
+            answers_late: more.5.map(|at_once| !at_once),
             path_is_full: more.4,
             losses_later: more.5,
             cca: [None, Some(CcaKind::Grows), Some(CcaKind::Bounded), Some(CcaKind::Model)]

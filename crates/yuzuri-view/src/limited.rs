@@ -356,6 +356,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         device_full: bit(Marks::THROTTLED),
         window_updates: None,
         reads_at_once: None,
+        answers_late: None,
         path_is_full: None,
         losses_later: None,
         device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),

@@ -1,6 +1,6 @@
 //! The figures as tables: flows seen from their beginning, and flows seen from their middle. Of the
-//! latter, records and packets often do not show the limit: there `unknown` is the right answer, and
-//! what counts is that no other answer is wrong.
+//! latter, records and packets often do not show the limit: there `unknown` is the right answer,
+//! and what counts is that no other answer is wrong.
 
 use super::case::KINDS;
 use super::judge::{Phase, SEEN_BY};

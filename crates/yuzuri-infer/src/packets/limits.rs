@@ -289,6 +289,7 @@ impl<'a> LimitRules<'a> {
             writer_waits: refills,
             window_updates: Some(signs.updates > 0),
             reads_at_once: self.reads_at_once(),
+            answers_late: Some(signs.point != CapturePoint::Receiver && self.answers.at_once() != Some(true)),
             path_is_full: self.path_is_full().filter(|_| !upstream),
             losses_later: Some(self.later.losses_came_before(self.begun - 1)),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),

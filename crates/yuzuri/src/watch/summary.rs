@@ -179,7 +179,10 @@ mod tests {
         let narrow = summary.table(Some(50));
         let head = narrow.lines().next().unwrap();
         assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
-        assert!(head.starts_with("flow") && head.contains("rate") && head.ends_with("limited by"), "{narrow}");
+        assert!(
+            head.starts_with("flow") && head.contains("rate") && head.ends_with("limited by"),
+            "{narrow}"
+        );
         for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms", "100 % application", "  1000  "] {
             assert!(row.contains(part), "{part} in {table}");
         }
