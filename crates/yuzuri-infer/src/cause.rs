@@ -129,6 +129,7 @@ fn limited_by(limit: Limit) -> &'static str {
         Limit::SendBuffer => "the send buffer",
         Limit::ReceiverWindow => "the receiver's window",
         Limit::SlowReader => "the receiver's application",
+        Limit::Receiver => "the receiver",
         Limit::Pacing => "pacing",
         Limit::OwnDevice => "the sender's own device",
         Limit::SenderRate => "pacing or the sender's own device",

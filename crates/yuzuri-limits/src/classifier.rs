@@ -75,13 +75,6 @@ impl Classifier {
         self.saw_begin
     }
 
-    /// Whether the largest window that the receiver ever advertised is known. If a flow is observed
-    /// from its middle, not every observer knows it, and then a small buffer looks like a reader
-    /// that has always been slow.
-    pub fn knows_largest_window(&self) -> bool {
-        self.saw_begin || self.last.is_some_and(|last| last.largest_window_bytes.is_some())
-    }
-
     /// Processes the next observation, and passes the time since the previous one to `stretch`, as
     /// one stretch or two.
     pub fn observe(&mut self, now: &Observation, mut stretch: impl FnMut(Stretch)) {
@@ -301,15 +294,15 @@ impl Classifier {
     /// there is no queue on the path, and ACKs come immediately.
     fn receiver(&self, seen: &Observation, window_bytes: u64) -> Limit {
         let missing_bytes = self.largest_window_bytes.saturating_sub(window_bytes);
+        // Without it, a small buffer looks like a reader that has always been slow.
         let knows_largest = self.saw_begin || seen.largest_window_bytes.is_some();
         let waits = seen.standing_queue_us(window_bytes / u64::from(seen.mss_bytes.max(1))).is_some();
         let remembers_us = OPENED_ROUND_TRIPS * u64::from(seen.srtt_us.unwrap_or(0));
         let opened = self.opened_us.is_some_and(|at_us| seen.time_us.saturating_sub(at_us) <= remembers_us);
         // A receiver whose window would become smaller acknowledges only once its program reads
-        // (`__tcp_ack_snd_check`): steady windows alone do not show that it reads immediately.
-        // An observer of packets has compared these with the times of the acknowledgements.
-        let by_windows = self.reader.at_once().filter(|_| seen.window_updates.is_none());
-        let by_windows = by_windows.filter(|at_once| !at_once || !seen.answers_wait());
+        // (`__tcp_ack_snd_check`): steady windows do not show that it reads immediately. An
+        // observer of packets has compared them with the times of the acknowledgements.
+        let by_windows = self.reader.at_once().filter(|at_once| !at_once && seen.window_updates.is_none());
         let reads_at_once = seen.reads_at_once.or(by_windows);
         let late = reads_at_once == Some(false);
         // The overhead of other segments than at first explains half of a window. From then on only
@@ -321,12 +314,13 @@ impl Classifier {
         if window_bytes == 0 || missing_bytes > window_bytes || unread || opened || late {
             Limit::SlowReader
         } else if !waits {
-            // Its acknowledgements soon show whether its program reads immediately.
-            let observes = seen.window_updates.is_some() || seen.moment == Moment::Polled;
-            if observes && reads_at_once.is_none() && !knows_largest {
+            if knows_largest || reads_at_once == Some(true) {
+                Limit::ReceiverWindow
+            } else if seen.answers_late.unwrap_or_else(|| seen.answers_wait()) {
+                // They may also wait in a queue.
                 Limit::Unknown
             } else {
-                Limit::ReceiverWindow
+                Limit::Receiver
             }
         } else if reads_at_once == Some(true)
             || (knows_largest && missing_bytes <= window_bytes / SAME_WINDOW)

@@ -17,6 +17,9 @@ pub enum Limit {
     /// The receiver's advertised window is full, and it was larger before or is zero: the receiving
     /// application reads slowly.
     SlowReader,
+    /// The receiver's advertised window is full, and the observer does not know whether its buffer
+    /// is small or its application reads slowly.
+    Receiver,
     /// The congestion window is full, in slow start (cwnd below ssthresh, RFC 5681).
     SlowStart,
     /// The congestion window is full and grows (congestion avoidance before any loss that still
@@ -47,11 +50,12 @@ pub enum Limit {
 
 impl Limit {
     /// Every limit, in the order of tables and legends.
-    pub const ALL: [Limit; 15] = [
+    pub const ALL: [Limit; 16] = [
         Limit::Application,
         Limit::SendBuffer,
         Limit::ReceiverWindow,
         Limit::SlowReader,
+        Limit::Receiver,
         Limit::SlowStart,
         Limit::CongestionAvoidance,
         Limit::Loss,
@@ -72,6 +76,7 @@ impl Limit {
             Limit::SendBuffer => "send-buffer",
             Limit::ReceiverWindow => "receiver-window",
             Limit::SlowReader => "slow-reader",
+            Limit::Receiver => "receiver",
             Limit::SlowStart => "slow-start",
             Limit::CongestionAvoidance => "congestion-avoidance",
             Limit::Loss => "loss",
@@ -95,6 +100,7 @@ impl Limit {
                 | Limit::SendBuffer
                 | Limit::ReceiverWindow
                 | Limit::SlowReader
+                | Limit::Receiver
                 | Limit::Pacing
                 | Limit::OwnDevice
                 | Limit::SenderRate

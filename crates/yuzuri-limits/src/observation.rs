@@ -74,6 +74,8 @@ pub struct Observation {
     /// The receiver's program reads immediately: acknowledgements advertise the same window, not a
     /// smaller one.
     pub reads_at_once: Option<bool>,
+    /// Acknowledgements may come late: they wait for the receiver's program, or in a queue.
+    pub answers_late: Option<bool>,
     /// The RTT grows with the flight: the path carries no more, whatever its minimum RTT may be.
     pub path_is_full: Option<bool>,
     /// Losses came later, at a rate at which they already came at this time: see

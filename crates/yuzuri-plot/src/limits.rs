@@ -18,6 +18,7 @@ fn colours(limit: Limit) -> (RGBColor, &'static str) {
         Limit::SendBuffer => (RGBColor(0x0f, 0x7f, 0x93), "#59b8c9"),
         Limit::ReceiverWindow => (RGBColor(0x8a, 0x52, 0xd6), "#c9a0ff"),
         Limit::SlowReader => (RGBColor(0xc5, 0x3b, 0x86), "#ff9fce"),
+        Limit::Receiver => (RGBColor(0xa8, 0x47, 0xae), "#e4a0e7"),
         Limit::SlowStart => (RGBColor(0x3f, 0x86, 0xd9), "#9fc7ff"),
         Limit::CongestionAvoidance => (RGBColor(0x1f, 0x5f, 0xbf), "#5c9dff"),
         Limit::Loss => (RGBColor(0xc4, 0x28, 0x1b), "#ff6b5e"),

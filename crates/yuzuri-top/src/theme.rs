@@ -125,7 +125,9 @@ impl Theme {
         match limit {
             Limit::Application | Limit::Unknown => self.dim(),
             Limit::SendBuffer | Limit::OwnDevice | Limit::SenderRate => self.pick(Color::Cyan, Color::Blue),
-            Limit::ReceiverWindow | Limit::SlowReader => self.pick(Color::LightMagenta, Color::Magenta),
+            Limit::ReceiverWindow | Limit::SlowReader | Limit::Receiver => {
+                self.pick(Color::LightMagenta, Color::Magenta)
+            }
             Limit::SlowStart | Limit::CongestionAvoidance => self.pick(Color::LightBlue, Color::Blue),
             Limit::Sharing => self.pick(Color::LightCyan, Color::Cyan),
             Limit::Recovery | Limit::Loss => self.pick(Color::Yellow, Color::Red),

@@ -99,6 +99,7 @@ pub fn short(limit: Limit) -> &'static str {
         Limit::SendBuffer => "sndbuf",
         Limit::ReceiverWindow => "rwnd",
         Limit::SlowReader => "reader",
+        Limit::Receiver => "rcvr",
         Limit::SlowStart => "start",
         Limit::CongestionAvoidance => "cwnd",
         Limit::Loss => "loss",

@@ -221,7 +221,7 @@ impl FlowLimits {
         // SYN and FIN count as a byte each.
         let acked_bytes = counts.acked_bytes.saturating_sub(first.acked_bytes);
         self.sends |= acked_bytes > 2 || now.unsent_bytes.is_some_and(|unsent| unsent > 0);
-        let window_bytes = now.receive_window_bytes.unwrap_or(0);
+        let window_bytes = now.receive_window_bytes.max(now.largest_window_bytes).unwrap_or(0);
         self.largest_window_bytes = self.largest_window_bytes.max(window_bytes);
         let FlowLimits { classifier, times, figures, .. } = self;
         classifier.observe(now, |stretch_of_time| {
@@ -272,11 +272,6 @@ impl FlowLimits {
     /// For how long the flow was observed, microseconds.
     pub fn time_us(&self) -> u64 {
         self.first.map_or(0, |first| self.last.time_us.saturating_sub(first.time_us))
-    }
-
-    /// Whether the largest window that the receiver ever advertised is known.
-    pub fn knows_largest_window(&self) -> bool {
-        self.classifier.knows_largest_window()
     }
 
     /// Whether the flow was observed from its beginning.
@@ -361,6 +356,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         device_full: bit(Marks::THROTTLED),
         window_updates: None,
         reads_at_once: None,
+        answers_late: None,
         path_is_full: None,
         losses_later: None,
         device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),

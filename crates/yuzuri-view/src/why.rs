@@ -76,6 +76,9 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A mean window below this part of the largest one has fallen.
+const MUCH_SMALLER: f64 = 0.9;
+
 struct Describer<'a> {
     flow: &'a FlowLimits,
     figures: Figures,
@@ -122,6 +125,28 @@ impl Describer<'_> {
         })
     }
 
+    /// The limit that a larger buffer meets without window scaling, if it is in the way.
+    fn end_of_unscaled(&self) -> &'static str {
+        let needed = self.needed(self.figures.receive_window_bytes);
+        if self.flow.is_unscaled() && needed.is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES as f64) {
+            ". This connection's windows end at 64 kB, because they are not scaled: for more, the buffer must be \
+             larger when it is opened, with net.ipv4.tcp_window_scaling on at both ends"
+        } else {
+            ""
+        }
+    }
+
+    /// A slow reader's window. It stays the same if the receiver acknowledges only when its program
+    /// reads.
+    fn unread(&self) -> String {
+        let (window, largest) = (self.figures.receive_window_bytes, self.flow.largest_window_bytes() as f64);
+        if window < largest * MUCH_SMALLER {
+            format!("its window fell to {} from {}", text::bytes(window), text::bytes(largest))
+        } else {
+            format!("its window of {} opens only as it reads", text::bytes(window))
+        }
+    }
+
     /// A queue's delay. A capture from a flow's middle lacks the minimum RTT: the queue may never
     /// have been empty.
     fn queue(&self) -> String {
@@ -166,30 +191,24 @@ impl Describer<'_> {
                     "the receiver's buffer (net.ipv4.tcp_rmem there, or SO_RCVBUF in its program) is small: the window \
                      would have to be {}{}",
                     self.for_more(f.receive_window_bytes),
-                    if self.flow.knows_largest_window() {
-                        String::new()
-                    } else {
-                        ". Or its program reads slowly: records that begin in the middle of a flow do not show whether the window was larger before"
-                            .to_owned()
-                    } + if self.flow.is_unscaled()
-                        && self.needed(f.receive_window_bytes).is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES as f64)
-                    {
-                        ". This connection's windows end at 64 kB, because they are not scaled: for more, the buffer must be \
-                         larger when it is opened, with net.ipv4.tcp_window_scaling on at both ends"
-                    } else {
-                        ""
-                    }
+                    self.end_of_unscaled()
                 ),
             ),
             Limit::SlowReader => (
-                format!(
-                    "the receiving application: it reads slowly, and its window fell to {} from {}",
-                    text::bytes(f.receive_window_bytes),
-                    text::bytes(self.flow.largest_window_bytes() as f64)
-                ),
+                format!("the receiving application: it reads slowly, and {}", self.unread()),
                 format!(
                     "look at the program that receives; it takes {}. A larger buffer does not help",
                     text::rate(self.rate_bps())
+                ),
+            ),
+            Limit::Receiver => (
+                format!("the receiver, whose window is full: {}", self.allow(f.receive_window_bytes)),
+                format!(
+                    "its buffer is small, or its program reads slowly: a flow that is seen from its middle does not show \
+                     whether the window was larger before. If ss -tn shows a Recv-Q above 0 there, look at the \
+                     program; else at the buffer (net.ipv4.tcp_rmem, or SO_RCVBUF): the window would have to be {}{}",
+                    self.for_more(f.receive_window_bytes),
+                    self.end_of_unscaled()
                 ),
             ),
             Limit::SlowStart => (
@@ -237,6 +256,14 @@ impl Describer<'_> {
                 if CcaKind::of(self.congestion_control) == Some(CcaKind::Model) {
                     let own = format!("pacing at {rate}: {}'s estimate of the path's rate", self.congestion_control);
                     (own, "nothing to do if that is the path's rate".into())
+                } else if self.congestion_control.is_empty() {
+                    (
+                        format!("pacing at {rate}"),
+                        "the program sets that rate (SO_MAX_PACING_RATE), a queueing discipline does (fq maxrate), or the \
+                         congestion control, such as bbr, paces at its estimate of the path's rate: then there is \
+                         nothing to do"
+                            .into(),
+                    )
                 } else {
                     (
                         format!("pacing at {rate}"),
@@ -271,13 +298,13 @@ impl Describer<'_> {
             ),
             Limit::Path => (
                 format!(
-                    "the path: it carries {}, and its queue holds segments for {} of the RTT of {}",
+                    "the path, which is full: this flow gets {}, and a queue holds its segments for {} of the RTT of {}",
                     text::rate(self.rate_bps()),
                     self.queue(),
                     text::time_us(f.srtt_us)
                 ),
-                "this is the path's rate: a larger window only makes the queue longer; for a shorter queue, fq_codel or \
-                 cake where the path is narrowest"
+                "this is the path's rate, or this flow's part of it: a larger window only makes the queue longer; for a \
+                 shorter queue, fq_codel or cake where the path is narrowest"
                     .into(),
             ),
             Limit::Unknown if !self.flow.sends() => (
@@ -286,6 +313,12 @@ impl Describer<'_> {
                     text::bytes(self.flow.received_bytes() as f64)
                 ),
                 "run yuzuri why at the other end: only the sender shows what limits a transfer".into(),
+            ),
+            Limit::Unknown if self.flow.from_packets() && self.flow.saw_begin() => (
+                "the capture does not show what limits it".into(),
+                "packets do not show everything that holds a sender, such as a bound on its window or the queue of its \
+                 device: run yuzuri why at the sender, or capture there"
+                    .into(),
             ),
             Limit::Unknown if self.flow.from_packets() => (
                 "the capture does not show what limits it".into(),
@@ -313,7 +346,7 @@ impl Describer<'_> {
         let receiver = f.receiver_bps().map(|rate_bps| NextLimit { limit: "receiver-window", rate_bps });
         let candidates = match limit {
             Limit::ReceiverWindow => [congestion, None],
-            Limit::SlowReader => [congestion, None],
+            Limit::SlowReader | Limit::Receiver => [congestion, None],
             Limit::Application | Limit::SendBuffer | Limit::Pacing => [congestion, receiver],
             limit if limit.is_congestion_window() && limit != Limit::Path => [receiver, None],
             _ => [None, None],

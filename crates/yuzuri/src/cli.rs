@@ -110,7 +110,7 @@ pub struct SourceArgs {
     pub poll: bool,
 
     /// Size of each CPU's ring buffer [default: 4MiB, less on machines with many CPUs]
-    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = units::ring_bytes)]
     pub ring: Option<u64>,
 
     /// Record to this file (Arrow stream, usually *.arrows)
@@ -121,7 +121,7 @@ pub struct SourceArgs {
     #[arg(long, requires = "record")]
     pub overwrite: bool,
 
-    /// Stop after this time
+    /// Stop after this time, such as 30s or 2m; a number alone means seconds
     #[arg(long = "for", value_name = "TIME", value_parser = units::duration)]
     pub time: Option<Duration>,
 }
@@ -233,7 +233,7 @@ pub struct WhyArgs {
     #[arg(value_name = "FILE|FILTER")]
     pub words: Vec<String>,
 
-    /// Watch for this time
+    /// Watch for this time, such as 30s or 2m; a number alone means seconds
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     pub time: Duration,
 
@@ -309,7 +309,7 @@ pub struct SendArgs {
     pub target: Target,
 
     /// Size of each buffer
-    #[arg(long, default_value = "1MB", value_parser = units::some_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1MB", value_parser = units::some_bytes)]
     pub buffer: u64,
 
     /// Number of parallel connections
@@ -485,8 +485,16 @@ impl SourceArgs {
 /// The filter, with host names looked up. One that is not understood is a usage error, which ends
 /// the program.
 pub fn filter(words: &[String]) -> Filter {
-    Filter::parse_with(&words.join(" "), look_up)
-        .unwrap_or_else(|error| Cli::command().error(ErrorKind::ValueValidation, error).exit())
+    Filter::parse_with(&words.join(" "), look_up).unwrap_or_else(|error| {
+        let mut all = Cli::command();
+        // Otherwise the usage of a command would lack the program's name.
+        all.build();
+        let own = std::env::args().nth(1).unwrap_or_default();
+        match all.find_subcommand_mut(&own) {
+            Some(command) => command.error(ErrorKind::ValueValidation, error).exit(),
+            None => all.error(ErrorKind::ValueValidation, error).exit(),
+        }
+    })
 }
 
 /// The addresses of a host, from /etc/hosts and DNS.

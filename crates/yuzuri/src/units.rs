@@ -55,6 +55,16 @@ pub fn some_bytes(text: &str) -> Result<u64, ValueError> {
     }
 }
 
+/// As [`bytes`]: at least a page. A smaller number most likely lacks its unit.
+pub fn ring_bytes(text: &str) -> Result<u64, ValueError> {
+    let bytes = bytes(text)?;
+    if bytes < 4096 {
+        Err(ValueError::not(text, "the size of a ring, which has at least 4KiB", "64KiB, 4MiB or 16MiB"))
+    } else {
+        Ok(bytes)
+    }
+}
+
 /// `1000`, `64k`, `10MB`, `1GiB`: bytes; `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi`,
 /// `Ti` of 1024.
 pub fn bytes(text: &str) -> Result<u64, ValueError> {
@@ -144,6 +154,8 @@ mod tests {
         assert_eq!(bytes("1GiB"), Ok(1 << 30));
         assert_eq!(bytes("1TB"), Ok(1_000_000_000_000));
         assert!(bytes("-1").is_err() && bytes("1x").is_err());
+        assert_eq!(ring_bytes("16MiB"), Ok(16 << 20));
+        assert!(ring_bytes("16").is_err_and(|why| why.to_string().contains("16MiB")));
         assert_eq!(max_bytes("10MB"), Ok(Maximum(Some(10_000_000))));
         assert_eq!((max_bytes("none"), max_count("none")), (Ok(Maximum(None)), Ok(Maximum(None))));
         assert_eq!(max_count("7"), Ok(Maximum(Some(7))));

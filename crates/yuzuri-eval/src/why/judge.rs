@@ -2,8 +2,9 @@
 
 use super::Judge as Args;
 use super::case::KINDS;
+use super::table::{Case, Tables, shares};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,63 +24,35 @@ struct Label {
     phases: Vec<Phase>,
 }
 
+/// A part of a case, with one limit.
 #[derive(Deserialize)]
-struct Phase {
+pub struct Phase {
     from_us: u64,
     to_us: u64,
     right: Vec<String>,
     busy_us: u64,
-    rwnd_limited_us: u64,
-    sndbuf_limited_us: u64,
+    pub rwnd_limited_us: u64,
+    pub sndbuf_limited_us: u64,
 }
 
 /// Ways to observe: recordings, and captures at both ends.
-const SEEN_BY: [&str; 5] = ["ack", "default", "poll", "sender", "receiver"];
-/// For each, the part of the time for which the word shall be right in every case.
-const WANTED: [f64; 5] = [0.95, 0.90, 0.85, 0.90, 0.80];
-
-/// The parts of cases, each with one limit: how many there are and how many have the right word for
-/// the wanted part of the time, by kind and observer, and those that do not.
-#[derive(Default)]
-struct PhaseCount {
-    counts: BTreeMap<usize, [(usize, usize); SEEN_BY.len()]>,
-    short: Vec<String>,
-}
-
-impl PhaseCount {
-    fn add(&mut self, kind: usize, by: usize, right: f64, case: &str, classified: &LimitTimes) {
-        let (reached, all) = &mut self.counts.entry(kind).or_default()[by];
-        *all += 1;
-        if right >= WANTED[by] {
-            *reached += 1;
-            return;
-        }
-        let (how, words) = (SEEN_BY[by], shares(classified, 0.005));
-        self.short.push(format!("{:<20} {how:<10} {:5.1}  {words}; {case}", KINDS[kind], 100.0 * right));
-    }
-
-    fn print(&self) {
-        let wanted: Vec<String> =
-            SEEN_BY.iter().zip(WANTED).map(|(how, wanted)| format!("{how} {:.0}", wanted * 100.0)).collect();
-        println!("\nCases with the right word for the wanted per cent of the time: {}.\n", wanted.join(", "));
-        for (kind, counts) in &self.counts {
-            let of = |(reached, all): &(usize, usize)| {
-                let text = if *all == 0 { "-".to_owned() } else { format!("{reached} of {all}") };
-                format!("{text:>10}")
-            };
-            let counts: Vec<String> = counts.iter().map(of).collect();
-            println!("{:<20} {}", KINDS[*kind], counts.join(" "));
-        }
-        println!("\nThe others: the per cent of the time that is right, and what is reported.\n");
-        self.short.iter().for_each(|line| println!("{line}"));
-    }
-}
+pub const SEEN_BY: [&str; 5] = ["ack", "default", "poll", "sender", "receiver"];
 
 impl Phase {
+    /// How long it is, microseconds.
+    pub fn time_us(&self) -> f64 {
+        (self.to_us - self.from_us) as f64
+    }
+
+    /// Whether one of these limits was made.
+    pub fn is_right(&self, limits: &[Limit]) -> bool {
+        limits.iter().any(|limit| self.right.iter().any(|right| right == limit.name()))
+    }
+
     /// The best possible answer from packets. Seen from the receiver, the sender's own device is
     /// part of the path, pacing and a device with a queue may look the same, and packets do not
     /// show a bound.
-    fn right_words(&self, how: &str) -> Vec<&str> {
+    pub fn right_words(&self, how: &str) -> Vec<&str> {
         let mut right: Vec<&str> = self.right.iter().map(String::as_str).collect();
         if how == "receiver" && right.contains(&Limit::OwnDevice.name()) {
             right.extend([Limit::Path.name(), Limit::SenderRate.name()]);
@@ -94,105 +67,41 @@ impl Phase {
     }
 }
 
-/// Time with a right and with an unknown limit, and all time, microseconds. The rest is wrong.
-#[derive(Clone, Copy, Default)]
-struct Score {
-    right: f64,
-    unknown: f64,
-    all: f64,
-    worst: Option<f64>,
-}
-
-impl Score {
-    /// Adds a part of a case; returns how much of its time is right.
-    fn add(&mut self, phase: &Phase, classified: &LimitTimes, how: &str) -> f64 {
-        let all = (phase.to_us - phase.from_us) as f64;
-        let right = |limit: &Limit| phase.right_words(how).contains(&limit.name());
-        let sum = |of: &dyn Fn(&Limit) -> bool| -> f64 {
-            Limit::ALL.iter().filter(|limit| of(limit)).map(|limit| classified.time_us(*limit) as f64).sum()
-        };
-        let rights = sum(&right);
-        self.all += all;
-        self.right += rights;
-        // Time without any reported limit is unknown, too.
-        let other_time = |limit: Limit| if right(&limit) { 0.0 } else { classified.time_us(limit) as f64 };
-        let mut unknown = other_time(Limit::Unknown);
-        // The sender's rate is less precise than the right limit, but not wrong.
-        if phase
-            .right
-            .iter()
-            .any(|right| [Limit::Pacing.name(), Limit::OwnDevice.name()].contains(&right.as_str()))
-        {
-            unknown += other_time(Limit::SenderRate);
-        }
-        self.unknown += unknown + (all - classified.total_us() as f64).max(0.0);
-        self.worst = Some(self.worst.unwrap_or(1.0).min(rights / all));
-        rights / all
-    }
-
-    fn text(&self) -> String {
-        if self.all == 0.0 {
-            return format!("{:>18}", "-");
-        }
-        let percent = |part: f64| 100.0 * part / self.all;
-        let wrong = self.all - self.right - self.unknown;
-        format!(
-            "{:5.1} {:5.1} {:6.1}",
-            percent(self.right),
-            percent(wrong.max(0.0)),
-            100.0 * self.worst.unwrap_or(0.0)
-        )
-    }
-}
-
 pub fn all(args: &Args) {
-    let mut scores: BTreeMap<(usize, usize), Score> = BTreeMap::new();
-    let mut chronographs: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
-    let mut cases: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut seen_from: [[Score; SEEN_BY.len()]; 2] = Default::default();
-    let mut words: BTreeMap<(usize, usize), LimitTimes> = BTreeMap::new();
-    let mut experts: BTreeMap<usize, [f64; 3]> = BTreeMap::new();
-    let mut reached = PhaseCount::default();
+    let mut tables = Tables::default();
     for file in labels(&args.folders) {
         let label: Label = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let Some(kind) = KINDS.iter().position(|kind| *kind == label.kind) else { continue };
         if !args.only.is_empty() && !args.only.contains(&label.kind) {
             continue;
         }
-        *cases.entry(kind).or_default() += 1;
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let case = Case { text: format!("{name} {}", label.case), begins: label.case.contains("from-begin") };
+        tables.count(kind, case.begins);
         if args.list {
             println!("{name} {}: {}", label.kind, label.case);
         }
         for phase in &label.phases {
-            let sum = chronographs.entry(kind).or_default();
-            sum[0] += (phase.to_us - phase.from_us) as f64;
-            sum[1] += phase.rwnd_limited_us as f64;
-            sum[2] += phase.sndbuf_limited_us as f64;
+            tables.add_chronographs(kind, phase);
             if args.list {
-                let part = |us: u64| 100.0 * us as f64 / (phase.to_us - phase.from_us) as f64;
+                let percent = |us: u64| 100.0 * us as f64 / phase.time_us();
                 println!(
                     "    ss: busy {:.0} % rwnd_limited {:.0} % sndbuf_limited {:.0} %",
-                    part(phase.busy_us),
-                    part(phase.rwnd_limited_us),
-                    part(phase.sndbuf_limited_us)
+                    percent(phase.busy_us),
+                    percent(phase.rwnd_limited_us),
+                    percent(phase.sndbuf_limited_us)
                 );
             }
         }
         if !args.captures
             && let Some(marks) = tshark(&file.with_extension("sender.pcapng"), &label)
         {
-            let sum = experts.entry(kind).or_default();
             for phase in &label.phases {
-                let part = |of: usize| tenths(&marks, of, phase);
-                sum[0] += (phase.to_us - phase.from_us) as f64 / 1e5;
-                sum[1] += part(0);
-                sum[2] += part(1);
+                let [full, again] = [0, 1].map(|of| tenths(&marks, of, phase));
+                tables.add_expert(kind, phase, full, again);
                 if args.list {
                     println!(
-                        "    tshark: tenths with a full or closed window {}, with a retransmission {}",
-                        part(0),
-                        part(1)
+                        "    tshark: tenths with a full or closed window {full}, with a retransmission {again}"
                     );
                 }
             }
@@ -207,10 +116,7 @@ pub fn all(args: &Args) {
             };
             for phase in &label.phases {
                 let classified = within(&stretches, phase);
-                let right = scores.entry((kind, by)).or_default().add(phase, &classified, how);
-                reached.add(kind, by, right, &format!("{name} {}", label.case), &classified);
-                words.entry((kind, by)).or_default().merge(&classified);
-                seen_from[usize::from(label.case.contains("from-begin"))][by].add(phase, &classified, how);
+                tables.add((kind, by), phase, &classified, &case);
                 if args.list {
                     println!(
                         "    {how:<8} [{}] {}",
@@ -221,69 +127,7 @@ pub fn all(args: &Args) {
             }
         }
     }
-    print(&scores, &chronographs, &experts, &cases);
-    for (name, scores) in ["seen from the middle", "seen from the begin"].iter().zip(seen_from) {
-        let all: Vec<String> = scores.iter().map(Score::text).collect();
-        println!("{name:<20} {:>5}  {}", "", all.join("  "));
-    }
-    reached.print();
-    println!("\nThe limits reported for each kind, percent of the time with a report.\n");
-    for ((kind, by), times) in &words {
-        println!("{:<20} {:<10} {}", KINDS[*kind], SEEN_BY[*by], shares(times, 0.005));
-    }
-}
-
-/// The limits that took more than the fraction `least` of the time, with their percentages.
-fn shares(times: &LimitTimes, least: f64) -> String {
-    let ranked = times.ranked();
-    let words = ranked.iter().filter(|(_, share)| *share > least);
-    words.map(|(limit, share)| format!("{limit} {:.1}", share * 100.0)).collect::<Vec<_>>().join(", ")
-}
-
-fn print(
-    scores: &BTreeMap<(usize, usize), Score>,
-    chronographs: &BTreeMap<usize, [f64; 3]>,
-    experts: &BTreeMap<usize, [f64; 3]>,
-    cases: &BTreeMap<usize, usize>,
-) {
-    println!(
-        "Per cent of the time: right word, wrong word (the rest is unknown), right word in the worst case.\n"
-    );
-    println!(
-        "{:<20} {:>5}  {:>18}  {:>18}  {:>18}  {:>18}  {:>18}  {:>12}  {:>12}",
-        "made",
-        "cases",
-        "every ACK",
-        "default density",
-        "polling",
-        "capture, sender",
-        "capture, receiver",
-        "ss rwnd snd",
-        "tshark full, again"
-    );
-    let mut sums = [Score::default(); SEEN_BY.len()];
-    for (&kind, count) in cases {
-        let mut line = format!("{:<20} {count:>5}", KINDS[kind]);
-        for (by, sum) in sums.iter_mut().enumerate() {
-            let score = scores.get(&(kind, by)).copied().unwrap_or_default();
-            line += &format!("  {}", score.text());
-            sum.all += score.all;
-            sum.right += score.right;
-            sum.unknown += score.unknown;
-            sum.worst = match (sum.worst, score.worst) {
-                (Some(a), Some(b)) => Some(f64::min(a, b)),
-                (a, b) => a.or(b),
-            };
-        }
-        let [all, rwnd, sndbuf] = chronographs.get(&kind).copied().unwrap_or([1.0, 0.0, 0.0]);
-        line += &format!("  {:6.0} {:5.0}", 100.0 * rwnd / all, 100.0 * sndbuf / all);
-        if let Some([all, full, again]) = experts.get(&kind) {
-            line += &format!("  {:11.0} {:6.0}", 100.0 * full / all, 100.0 * again / all);
-        }
-        println!("{line}");
-    }
-    let all: Vec<String> = sums.iter().map(Score::text).collect();
-    println!("{:<20} {:>5}  {}", "all", cases.values().sum::<usize>(), all.join("  "));
+    tables.print();
 }
 
 fn labels(folders: &[PathBuf]) -> Vec<PathBuf> {

@@ -4,6 +4,7 @@
 mod case;
 mod judge;
 mod make;
+mod table;
 mod transfer;
 
 use clap::Subcommand;

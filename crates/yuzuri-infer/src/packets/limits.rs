@@ -158,6 +158,8 @@ struct LimitRules<'a> {
     /// So it was in the time just before this round, in which nothing was outstanding: it waited
     /// neither for data nor for a window.
     rested: bool,
+    /// Its last segment was not full, and no window had cut it.
+    ran_out: bool,
     slow_start_over: bool,
     ssthresh: u32,
 }
@@ -193,6 +195,7 @@ impl<'a> LimitRules<'a> {
             last: Observation::default(),
             left_more: false,
             rested: false,
+            ran_out: false,
             slow_start_over: false,
             ssthresh: u32::MAX,
         }
@@ -234,6 +237,11 @@ impl<'a> LimitRules<'a> {
         if signs.runs == 0 && !signs.repair && reduction.is_none() {
             // The earlier limit still applies.
             (self.last.time_us, self.last.acked_bytes) = (time_us, self.acked_bytes);
+            if self.ran_out {
+                // Its queue was empty, and nothing followed: no acknowledgement woke a writer that
+                // waits for room, either.
+                (self.last.unsent_bytes, self.last.writer_waits) = (Some(0), Some(false));
+            }
             return &self.last;
         }
         if signs.runs > 0 {
@@ -246,6 +254,9 @@ impl<'a> LimitRules<'a> {
         let emptied = signs.runs > 0 && emptied_ms > others_ms;
         let refills = self.refills(round, signs, emptied);
         let receiver_full = self.receiver_full(signs, window_bytes);
+        if signs.runs > 0 {
+            self.ran_out = signs.last_ran_out && !receiver_full;
+        }
         let held = near && i64::from(signs.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
         let seen = Observation {
@@ -267,7 +278,9 @@ impl<'a> LimitRules<'a> {
                 (flight * f64::from(mss_bytes)) as u64
             },
             mss_bytes,
-            receive_window_bytes: (receiver_full || self.knows_scale).then_some(window_bytes),
+            // None was seen with data behind it that has no hole.
+            receive_window_bytes: (signs.window > 0 && (receiver_full || self.knows_scale))
+                .then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills == Some(true)) && !receiver_full {
                 0
             } else {
@@ -276,6 +289,7 @@ impl<'a> LimitRules<'a> {
             writer_waits: refills,
             window_updates: Some(signs.updates > 0),
             reads_at_once: self.reads_at_once(),
+            answers_late: Some(signs.point != CapturePoint::Receiver && self.answers.at_once() != Some(true)),
             path_is_full: self.path_is_full().filter(|_| !upstream),
             losses_later: Some(self.later.losses_came_before(self.begun - 1)),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),

@@ -224,6 +224,7 @@ export const LIMITS = [
   ["send-buffer", "sndbuf"],
   ["receiver-window", "rwnd"],
   ["slow-reader", "reader"],
+  ["receiver", "rcvr"],
   ["slow-start", "start"],
   ["congestion-avoidance", "cwnd"],
   ["loss", "loss"],

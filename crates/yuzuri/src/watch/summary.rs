@@ -1,5 +1,6 @@
 //! The closing table: what each flow did during the observation.
 
+use std::io::IsTerminal;
 use yuzuri_trace::{CaState, Item, visible};
 use yuzuri_view::why::percent;
 use yuzuri_view::{FlowTotals, Totals, text};
@@ -61,6 +62,12 @@ const HEAD: [&str; COLUMNS] = [
     "limited by",
 ];
 
+/// Columns for which a narrow terminal may have no room, by their place in [`HEAD`]: the least
+/// important first.
+const DROPPED_FIRST: [usize; 8] = [10, 9, 6, 1, 2, 7, 8, 3];
+/// Between two columns.
+const GAP: usize = 2;
+
 /// Follows the flows and prints the table at the end, on standard error.
 pub struct Summary {
     totals: Totals,
@@ -73,7 +80,8 @@ impl Default for Summary {
 }
 
 impl Summary {
-    fn table(&self) -> String {
+    /// `room`: the columns of the terminal; `None`: it need not fit.
+    fn table(&self, room: Option<usize>) -> String {
         let mut flows: Vec<_> = self.totals.flows().collect();
         flows.sort_by_key(|(id, totals)| (std::cmp::Reverse(totals.moved_bytes()), *id));
         let left_out = flows.len().saturating_sub(MAX_ROWS) as u64 + self.totals.beyond();
@@ -81,10 +89,19 @@ impl Summary {
         rows.extend(flows.iter().take(MAX_ROWS).map(|(_, totals)| row(totals)));
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+        let mut shown: Vec<usize> = (0..COLUMNS).collect();
+        for column in DROPPED_FIRST {
+            let all = shown.iter().map(|&column| widths[column] + GAP).sum::<usize>() - GAP;
+            if room.is_none_or(|room| all <= room) {
+                break;
+            }
+            shown.retain(|&of| of != column);
+        }
         let mut out = String::new();
         for row in &rows {
             // Words to the left, numbers to the right.
-            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
+            let cells = shown.iter().map(|&column| {
+                let (cell, width) = (&row[column], widths[column]);
                 if column < 3 || column == COLUMNS - 1 {
                     format!("{cell:<width$}")
                 } else {
@@ -109,7 +126,9 @@ impl Sink for Summary {
 
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
         if self.totals.flows().next().is_some() {
-            eprint!("{}", self.table());
+            let is_terminal = std::io::stderr().is_terminal();
+            let room = is_terminal.then(|| yuzuri_top::terminal_columns().unwrap_or(80).into());
+            eprint!("{}", self.table(room));
         }
         Ok(())
     }
@@ -130,7 +149,7 @@ mod tests {
         let flow = Flow { id: FlowId(1), owner, congestion_control: "\x1bc".into(), ..Flow::default() };
         let event = Event { flow: FlowId(1), ..Event::default() };
         summary.take(&[Item::Flow(Arc::new(flow)), Item::Event(event)]).unwrap();
-        let table = summary.table();
+        let table = summary.table(None);
         assert_eq!(table.lines().count(), 2, "{table:?}");
         assert!(table.contains("?[2J??") && table.contains("?c"), "{table:?}");
         assert!(!table.contains(|c: char| c.is_control() && c != '\n'), "{table:?}");
@@ -155,8 +174,15 @@ mod tests {
         summary
             .take(&[Item::Flow(Arc::new(flow)), at(1_000_000_000, 1000), at(3_000_000_000, 1_001_000)])
             .unwrap();
-        let table = summary.table();
+        let table = summary.table(None);
         let row = table.lines().nth(1).unwrap();
+        let narrow = summary.table(Some(50));
+        let head = narrow.lines().next().unwrap();
+        assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
+        assert!(
+            head.starts_with("flow") && head.contains("rate") && head.ends_with("limited by"),
+            "{narrow}"
+        );
         for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms", "100 % application", "  1000  "] {
             assert!(row.contains(part), "{part} in {table}");
         }

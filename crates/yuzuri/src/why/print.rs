@@ -4,6 +4,7 @@ use super::account_json;
 use super::flows::{Flows, LimitedFlow};
 use crate::cli::WhyArgs;
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::io::Write;
 use yuzuri_limits::Limit;
 use yuzuri_trace::{Account, visible};
@@ -12,6 +13,8 @@ use yuzuri_view::why::{Why, percent};
 
 /// Flows that are shown without `--all`.
 const MAX_FLOWS: usize = 20;
+/// The initial window (RFC 6928), bytes, as the remark on small flows names it.
+const INITIAL_WINDOW_BYTES: u64 = 14_000;
 /// Limits of a flow that are named in its line of shares.
 const MAX_SHARES: usize = 4;
 
@@ -22,8 +25,23 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     let senders = ranked.iter().filter(|answer| answer.limits.sends()).count();
     let everyone = args.all || args.json;
     // Handshakes without data have nothing to be limited.
-    let (carry, empty): (Vec<_>, Vec<_>) =
+    let (mut carry, empty): (Vec<_>, Vec<_>) =
         ranked.into_iter().partition(|answer| everyone || answer.carries());
+    if !everyone {
+        // With both ends on one host, the sender's says it all.
+        let ends = |answer: &LimitedFlow| answer.flow.as_ref().map(|flow| (flow.local, flow.remote));
+        let senders: HashSet<_> =
+            carry.iter().filter(|answer| answer.limits.sends()).filter_map(|answer| ends(answer)).collect();
+        let answered = |(local, remote)| senders.contains(&(remote, local));
+        carry.retain(|answer| answer.limits.sends() || !ends(answer).is_some_and(answered));
+    }
+    // The control connection of a transfer, and requests of a download: nobody asks why these are
+    // slow while a transfer is there.
+    let mut small = 0;
+    if !everyone && carry.iter().any(|answer| !is_small(answer)) {
+        small = carry.iter().filter(|answer| is_small(answer)).count();
+        carry.retain(|answer| !is_small(answer));
+    }
     let shown = if everyone { carry.len() } else { carry.len().min(MAX_FLOWS) };
     for answer in &carry[..shown] {
         let control = answer.flow.as_ref().map_or("", |flow| &flow.congestion_control);
@@ -37,6 +55,10 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     }
     if shown < carry.len() {
         writeln!(out, "and {} more (--all shows them)", carry.len() - shown)?;
+    }
+    if small > 0 {
+        let flows = if small == 1 { "1 flow".into() } else { format!("{} flows", text::count(small as u64)) };
+        writeln!(out, "and {flows} with less than 14 kB (--all shows them)")?;
     }
     if senders > 0 && !empty.is_empty() {
         writeln!(out, "and {} without data (--all shows them)", connections(empty.len()))?;
@@ -65,6 +87,14 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     }
     out.flush()?;
     Ok(senders)
+}
+
+/// Whether it moved less than an initial window (RFC 6928), and has no more to send.
+fn is_small(answer: &LimitedFlow) -> bool {
+    let limits = &answer.limits;
+    let moved_bytes = limits.acked_bytes().max(limits.received_bytes());
+    let ranked = limits.times().ranked();
+    moved_bytes < INITIAL_WINDOW_BYTES && ranked.first().is_none_or(|(limit, _)| *limit == Limit::Application)
 }
 
 /// A number of connections.

@@ -133,7 +133,12 @@ impl Direction {
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
                 self.signs.sent(segment, (mss, flight), self.acted_passed, handshake_ns, self.capture_point);
-                self.signs.used(self.board.nxt() - self.board.una());
+                let outstanding = self.board.nxt() - self.board.una();
+                if flight == outstanding {
+                    // Behind a hole, received data waits for the missing segment, not for its
+                    // reader.
+                    self.signs.used(outstanding);
+                }
             }
             Kind::Again => {
                 self.open.round.retransmitted += count;
