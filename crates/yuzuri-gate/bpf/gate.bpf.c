@@ -66,7 +66,7 @@ int down(struct __sk_buff *skb)
 		count(COUNT_FOREIGN);
 		return TC_ACT_UNSPEC;
 	}
-	note_loss(f, &s, before, now);
+	note_loss(f, &s, before);
 	b = bound_of(&s.key, now);
 	if (b && is_needless(f, &s, b, before, now)) {
 		f->thinned++;

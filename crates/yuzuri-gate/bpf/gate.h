@@ -59,7 +59,8 @@ struct flow {
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
 	u64 ack_ns;     /* when an ACK went down last */
-	u64 loss_ns;    /* the last sign of a loss; 0: none */
+	u64 recover;    /* what had come up at the last sign of a loss (RFC 6675's RecoveryPoint), and
+			   RECOVERS; 0: all of it is acknowledged */
 	u64 wire_other; /* what had passed up that no window bounds, when what is being timed passed, bytes */
 	u64 arrived_other; /* the part of it that had arrived when the last measurement ended, ... */
 	u64 arrived_ns;    /* which was then; 0: none did */
@@ -98,6 +99,7 @@ struct flow {
 #define ROOM_UNKNOWN 0xffffffff
 
 #define EDGE_KNOWN (1ULL << 32)
+#define RECOVERS (1ULL << 32)
 
 /* A station with traffic that no window bounds (QUIC and other UDP, tunnels), by its hardware
  * address. */

@@ -114,7 +114,7 @@ static __always_inline void measure_data(struct flow *f, struct segment *s, u64 
 	if ((f->flags & FLOW_DATA) && !after(end, f->up_end)) {
 		/* It is unknown which copy was answered (RFC 6298, section 3). */
 		f->repeated_segments++;
-		f->loss_ns = now;
+		f->recover = RECOVERS | f->up_end;
 		/* The station waited for ACKs that it did not get (a timeout), not for its
 		 * application. */
 		f->quiet_ns = 0;

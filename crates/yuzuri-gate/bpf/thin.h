@@ -11,19 +11,20 @@
 
 /* The longest time without an ACK for the station, whose pacing and RTT samples depend on ACKs. */
 #define THIN_GAP_NS 10000000ULL
-/* How long after a sign of a loss no ACK is dropped: recovery needs them, and losses recur. */
-#define LOSS_NS 10000000000ULL
 
-/* Signs of a loss in a segment towards the station; `before`: the highest previous ACK. */
-static __always_inline void note_loss(struct flow *f, struct segment *s, u32 before, u64 now)
+/* Signs of a loss in a segment towards the station; `before`: the highest previous ACK. Recovery
+ * needs every ACK until all is acknowledged that had come up before (RFC 6675). */
+static __always_inline void note_loss(struct flow *f, struct segment *s, u32 before)
 {
 	bool is_duplicate = !s->payload && s->ack == before &&
 			    f->offered == (u32)s->window << (f->scale & 15) && (f->flags & FLOW_DATA) &&
 			    after(f->up_end, s->ack);
 
+	if (f->recover && after(s->ack, (u32)f->recover))
+		f->recover = 0;
 	/* SACK, and unknown options. */
 	if (is_duplicate || s->has_more || (s->flags & TCP_ECE))
-		f->loss_ns = now;
+		f->recover = RECOVERS | (f->flags & FLOW_DATA ? f->up_end : s->ack);
 }
 
 /* Whether the station does not need an ACK; `before`: the highest previous one. */
@@ -44,7 +45,7 @@ static __always_inline bool is_needless(struct flow *f, struct segment *s, struc
 	/* It opens the window. */
 	if (offered > f->offered && offered - f->offered >= thin)
 		return false;
-	return now - f->ack_ns < THIN_GAP_NS && (!f->loss_ns || now - f->loss_ns > LOSS_NS);
+	return !f->recover && now - f->ack_ns < THIN_GAP_NS;
 }
 
 #endif

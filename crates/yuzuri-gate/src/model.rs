@@ -83,8 +83,8 @@ pub struct Flow {
     pub thinned: u64,
     /// The largest segment that the server accepts, bytes; 0: not announced.
     pub mss: u16,
-    /// A sign of a loss was seen.
-    pub lost: bool,
+    /// What had come up at the last sign of a loss, until that is acknowledged.
+    recover: Option<u32>,
     opener: Option<Direction>,
     iss: u32,
     syn_data: u16,
@@ -162,6 +162,7 @@ impl Model {
         let Some(segment) = Segment::read(frame, Direction::Down) else { return };
         if let Some(flow) = self.flows.get_mut(&segment.key) {
             flow.acknowledged(segment.ack);
+            flow.recover = None;
             flow.thinned += 1;
         }
     }
@@ -230,7 +231,10 @@ impl Flow {
             && segment.ack == before
             && self.offered == self.offer_of(segment)
             && is_under_way;
-        self.lost |= is_duplicate || segment.has_more || segment.flags & ECE != 0;
+        self.recover.take_if(|recover| after(segment.ack, *recover));
+        if is_duplicate || segment.has_more || segment.flags & ECE != 0 {
+            self.recover = Some(self.up_end.unwrap_or(segment.ack));
+        }
     }
 
     fn went_down(&mut self, segment: &Segment<'_>, window: u16) {
@@ -249,7 +253,7 @@ impl Flow {
             && segment.is_plain
             && segment.window > 0
             && self.advertised > 0
-            && !self.lost
+            && self.recover.is_none_or(|recover| after(segment.ack, recover))
             && after(segment.ack, self.ack)
             && after(segment.ack, self.ack_down)
             && step < thin
@@ -276,7 +280,7 @@ impl Flow {
         let end = segment.seq.wrapping_add(segment.payload);
         if self.up_end.is_some_and(|last| !after(end, last)) {
             self.repeated_segments += 1;
-            self.lost = true;
+            self.recover = self.up_end;
         } else {
             self.up_end = Some(end);
         }

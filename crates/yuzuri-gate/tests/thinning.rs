@@ -160,6 +160,22 @@ fn acks_that_are_never_left_out() {
 }
 
 #[test]
+fn after_a_loss_acks_are_left_out_once_all_is_acknowledged() {
+    let Some(mut bench) = bench("after_a_loss_acks_are_left_out_once_all_is_acknowledged") else { return };
+    let bound = Bound { bytes: 0, thin_bytes: THIN };
+    let tries = FORMS.into_iter().cycle().take(TRIES as usize).map(|form| {
+        let open = bench.open(form, &syn_options(Some(7)), bound);
+        assert!(open.goes(&ack(1)), "a duplicate");
+        // New data does not end recovery.
+        open.up(&data(1001 + SENT));
+        (2..=SENT / MSS).for_each(|n| assert!(open.goes(&ack(n)), "in recovery: {n}"));
+        (1..10).for_each(|segment| open.up(&data(1001 + SENT + segment * MSS)));
+        open.goes(&ack(SENT / MSS + 1))
+    });
+    assert!(tries.filter(|goes| !goes).count() > 0, "after recovery");
+}
+
+#[test]
 fn ecn_marks_are_never_left_out() {
     let Some(mut bench) = bench("ecn_marks_are_never_left_out") else { return };
     let mut control = 0;

@@ -18,10 +18,8 @@ use yuzuri_sim::{Change, ChangeKind, Kind, MSS_BYTES, Observation, Segment, Stee
 const SCALE: u8 = 7;
 /// A period in which the room that a station leaves is kept is 2^this ns (`PERIOD_SHIFT`).
 const PERIOD_SHIFT: u32 = 29;
-/// The longest time without an ACK for the station, and how long every ACK counts after a loss, ns
-/// (`bpf/thin.h`).
+/// The longest time without an ACK for the station, ns (`bpf/thin.h`).
 const THIN_GAP_NS: u64 = 10_000_000;
-const LOSS_NS: u64 = 10_000_000_000;
 const MSS: u32 = MSS_BYTES as u32;
 
 /// A connection as the programs see it.
@@ -33,7 +31,8 @@ struct Flow {
     ack_down: u32,
     ack_down_ns: u64,
     offered: u32,
-    loss_ns: Option<u64>,
+    /// What had come up at the last sign of a loss, until that is acknowledged.
+    recover: Option<u32>,
     /// The measurements in progress: the end of a segment up, and a time stamp down, ms; with the
     /// times when they passed.
     wire_timed: Option<(u32, u64)>,
@@ -273,7 +272,7 @@ impl Flow {
             ack_down: 0,
             ack_down_ns: 0,
             offered: 0,
-            loss_ns: None,
+            recover: None,
             wire_timed: None,
             wire_other: 0,
             air_timed: None,
@@ -307,7 +306,7 @@ impl Flow {
             seen.repeated_segments += 1;
             // A timeout, not its application's pause.
             seen.quiet_since_ns = None;
-            self.loss_ns = Some(now_ns);
+            self.recover = Some(self.end);
             self.wire_timed = None;
             return;
         }
@@ -353,12 +352,11 @@ impl Flow {
         let field = (segment.window.min(u32::from(u16::MAX) * unit / MSS) * MSS / unit) as u16;
         let offered = u32::from(field) << SCALE;
         let is_duplicate = ack == before && self.offered == offered && self.end > ack;
+        self.recover.take_if(|recover| ack > *recover);
         if is_duplicate || segment.blocks > 0 || segment.dsack.is_some() || segment.ece {
-            self.loss_ns = Some(now_ns);
+            self.recover = Some(self.end);
         }
-        if now_ns - self.ack_down_ns < gap_ns
-            && self.is_needless(now_ns, ack, before, offered, bound.thin_bytes)
-        {
+        if now_ns - self.ack_down_ns < gap_ns && self.is_needless(ack, before, offered, bound.thin_bytes) {
             self.seen.thinned += 1;
             return false;
         }
@@ -381,7 +379,7 @@ impl Flow {
         true
     }
 
-    fn is_needless(&self, now_ns: u64, ack: u32, before: u32, offered: u32, thin: u32) -> bool {
+    fn is_needless(&self, ack: u32, before: u32, offered: u32, thin: u32) -> bool {
         let step = ack.saturating_sub(self.ack_down);
         thin > 0
             && offered > 0
@@ -390,7 +388,7 @@ impl Flow {
             && (1..thin).contains(&step)
             && self.end.saturating_sub(ack) >= thin / 2
             && offered.saturating_sub(self.offered) < thin
-            && self.loss_ns.is_none_or(|at| now_ns - at > LOSS_NS)
+            && self.recover.is_none()
     }
 }
 
