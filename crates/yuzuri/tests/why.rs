@@ -154,14 +154,18 @@ fn a_pacing_rate_is_pacing_with_its_rate() {
 #[test]
 fn polling_gives_the_same_limit() {
     let fault = Fault::ReceiveBuffer(8_192);
-    // From the middle, polls do not show whether the window was larger before.
-    for (begins, limit) in [(true, "receiver-window"), (false, "receiver")] {
+    // From the middle, polls may not show whether the window was larger before. Then a slow reader
+    // is possible, too.
+    let middle = &["receiver", "receiver-window"][..];
+    for (begins, limits) in [(true, &["receiver-window"][..]), (false, middle)] {
         let test = "polling_gives_the_same_limit";
         let Some(answer) = answer(test, fault, begins, &["--poll"]) else { return };
-        assert_eq!(answer["limit"], limit);
+        let limit = answer["limit"].as_str().unwrap();
+        assert!(limits.contains(&limit), "{limit}: {answer}");
         // A busy machine polls late, and the time between polls is unknown.
         let known = 1.0 - share(&answer, "unknown");
-        assert!(known > 0.0 && share(&answer, limit) > 0.8 * known);
+        let right = limits.iter().map(|limit| share(&answer, limit)).sum::<f64>();
+        assert!(known > 0.0 && right > 0.8 * known);
     }
 }
 
