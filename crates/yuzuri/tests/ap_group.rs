@@ -290,8 +290,10 @@ fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     }
     println!("{test}: {rules:?}");
     assert!(!rules.contains_key("mistrust") && !rules.contains_key("doubt"), "{rules:?}");
-    let fair = |state: &Value| state["rate_bps"].as_f64() < Some(0.6 * most_bps);
-    member.until("a part of the wire", fair);
+    // What it carries then depends on how late a busy machine lets packets wait; its bounds do not.
+    member.until("a share among three", |state| {
+        state["summary"]["senders"] == 3 && Share::is_shared(state, upload.address())
+    });
 }
 
 /// The settings give a member and a station without yuzuri three times the others' weight, while
