@@ -9,13 +9,13 @@
 //! use std::sync::atomic::AtomicBool;
 //! use std::time::Duration;
 //! use yuzuri_kernel::Options;
-//! use yuzuri_watch::{For, Live, Pump, Sinks, model, source};
+//! use yuzuri_watch::{Live, Pump, SinkPurpose, Sinks, model, source};
 //!
 //! let options = Options { filter: "port:443".parse()?, density: Default::default(), ring_bytes: None };
 //! let watch = source(&options, false)?;
 //! let model = model(watch.session());
 //! let mut sinks = Sinks::default();
-//! sinks.add(Live::now(model.clone()), For::View("the rows"));
+//! sinks.add(Live::now(model.clone()), SinkPurpose::View("the rows"));
 //! let stop = AtomicBool::new(false);
 //! let account = Pump::new(&sinks, &stop).for_time(Some(Duration::from_secs(10))).run(watch);
 //! sinks.finish()?;
