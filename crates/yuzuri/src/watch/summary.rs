@@ -80,8 +80,8 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// `room`: the columns of the terminal; `None`: it need not fit. The flow, what it moved, its rate
-    /// and its limit are never left out.
+    /// `room`: the columns of the terminal; `None`: it need not fit. The flow, what it moved, its
+    /// rate and its limit are never left out.
     fn table(&self, room: Option<usize>) -> String {
         let mut flows: Vec<_> = self.totals.flows().collect();
         flows.sort_by_key(|(id, totals)| (std::cmp::Reverse(totals.moved_bytes()), *id));
