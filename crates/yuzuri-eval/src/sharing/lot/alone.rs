@@ -3,20 +3,17 @@
 //! whether the terminals shared evenly.
 
 use super::draw::Drawn;
+use super::rates::Rates;
 use yuzuri_netmodel::Time;
 use yuzuri_sim::cc::Bounds;
-use yuzuri_sim::{Change, ChangeKind, MSS_BYTES, Observation, Segment, Steer, hint_of};
+use yuzuri_sim::{MSS_BYTES, Observation, Segment, Steer};
 
 /// A run of `steer`, with the sums of each terminal.
 pub struct Alone<'a> {
     steer: &'a mut dyn Steer,
     /// After this time the figures count.
     from: Time,
-    /// The rate of each terminal alone on the air, and the wire's rate, bit/s.
-    alone_bps: Vec<f64>,
-    wire_bps: f64,
-    /// What is still to come, the next last.
-    changes: Vec<Change>,
+    rates: Rates,
     delivered: Vec<u64>,
     /// How long each terminal would have needed alone for what it delivered, seconds.
     alone_s: Vec<f64>,
@@ -25,14 +22,10 @@ pub struct Alone<'a> {
 impl Alone<'_> {
     /// Wraps the contender of a run.
     pub fn of<'a>(drawn: &Drawn, steer: &'a mut dyn Steer) -> Alone<'a> {
-        let mut changes = drawn.scenario.changes.clone();
-        changes.sort_by_key(|change| std::cmp::Reverse(change.at_ms));
         Alone {
             steer,
             from: Time::from_nanos(drawn.scenario.warm_up_ms * 1_000_000),
-            alone_bps: drawn.phys.iter().map(|phy| hint_of(*phy).alone_bps as f64).collect(),
-            wire_bps: drawn.scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64,
-            changes,
+            rates: Rates::of(drawn),
             delivered: vec![0; drawn.phys.len()],
             alone_s: vec![0.0; drawn.phys.len()],
         }
@@ -49,18 +42,11 @@ impl Alone<'_> {
             let before = std::mem::replace(&mut self.delivered[number], seen.delivered);
             if now > self.from {
                 let bits = seen.delivered.saturating_sub(before) as f64 * f64::from(MSS_BYTES) * 8.0;
-                self.alone_s[number] += bits / self.alone_bps[number].min(self.wire_bps).max(1.0);
+                self.alone_s[number] += bits / self.rates.alone_bps[number].min(self.rates.wire_bps).max(1.0);
             }
         }
         // What was delivered until now was delivered before a change at this moment.
-        while let Some(change) = self.changes.pop_if(|next| next.at_ms * 1_000_000 <= now.as_nanos()) {
-            match change.what {
-                ChangeKind::Radio { terminal, phy } => {
-                    self.alone_bps[usize::from(terminal)] = hint_of(phy).alone_bps as f64;
-                }
-                ChangeKind::Wire { rate_bps } => self.wire_bps = rate_bps as f64,
-            }
-        }
+        self.rates.advance(now);
     }
 }
 
@@ -84,17 +70,18 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::draw;
     use super::*;
-    use yuzuri_sim::{NoSteer, run};
+    use yuzuri_sim::{Change, ChangeKind, NoSteer, run};
 
     /// Who delivers what it can deliver alone needs as long for it as it had.
     #[test]
     fn what_is_delivered_counts_by_the_rate_of_its_time() {
-        let drawn = (0..).map(|number| draw::setting(5, number)).find(|d| d.phys.len() > 2).unwrap();
+        let mut drawn = (0..).map(|number| draw::setting(5, number)).find(|d| d.phys.len() > 2).unwrap();
+        drawn.scenario.changes =
+            vec![Change { at_ms: 7_000, what: ChangeKind::Wire { rate_bps: 16_000_000 } }];
         let mut steer = NoSteer;
         let mut alone = Alone::of(&drawn, &mut steer);
-        alone.alone_bps = vec![8e6; drawn.phys.len()];
-        alone.wire_bps = 4e6;
-        alone.changes = vec![Change { at_ms: 7_000, what: ChangeKind::Wire { rate_bps: 16_000_000 } }];
+        alone.rates.alone_bps = vec![8e6; drawn.phys.len()];
+        alone.rates.wire_bps = 4e6;
         let seen = |segments: u64| Some(Observation { delivered: segments, ..Observation::default() });
         let segments = |bps: f64, s: f64| (bps * s / (8.0 * f64::from(MSS_BYTES))) as u64;
         for tick in 0..=20 {

@@ -8,6 +8,7 @@ mod figures;
 mod oracle;
 mod parts;
 mod queue_delays;
+mod rates;
 mod table;
 
 use crate::sharing::contest::each;

@@ -1,8 +1,9 @@
 //! An oracle for a setting: a leader that knows each member's possible rate at each moment.
 
 use super::draw::Drawn;
+use super::rates::Rates;
 use yuzuri_netmodel::Time;
-use yuzuri_sim::{ChangeKind, Direction, Oracle, Traffic, TrueCapacity, hint_of};
+use yuzuri_sim::{Direction, Oracle, Traffic, TrueCapacity};
 
 /// A wire that is used to this fraction of its rate is the bottleneck.
 const FULL: f64 = 0.99;
@@ -12,24 +13,13 @@ const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1514.0;
 /// Each sender, including outsiders, gets the same fraction of its rate alone; all downloads
 /// together count as one more sender on the air.
 pub fn of(drawn: &Drawn) -> Oracle {
-    let scenario = drawn.scenario.clone();
-    let mut alone_bps: Vec<f64> = drawn.phys.iter().map(|phy| hint_of(*phy).alone_bps as f64).collect();
-    let mut wire_bps = scenario.wire.up.rate_bps.unwrap_or(u64::MAX) as f64 * PAYLOAD_OF_WIRE;
-    let mut changes = scenario.changes.clone();
-    changes.sort_by_key(|change| change.at_ms);
-    let mut changes = changes.into_iter().peekable();
+    let mut rates = Rates::of(drawn);
     let outside = drawn.outside as f64;
     let download = Traffic::Bulk { direction: Direction::Down, bytes: None };
-    let downloads = scenario.terminals.iter().any(|terminal| terminal.traffic == download);
+    let downloads = drawn.scenario.terminals.iter().any(|terminal| terminal.traffic == download);
     Box::new(move |now: Time, senders: u16| {
-        while let Some(change) = changes.next_if(|change| change.at_ms * 1_000_000 <= now.as_nanos()) {
-            match change.what {
-                ChangeKind::Radio { terminal, phy } => {
-                    alone_bps[usize::from(terminal)] = hint_of(phy).alone_bps as f64;
-                }
-                ChangeKind::Wire { rate_bps } => wire_bps = rate_bps as f64 * PAYLOAD_OF_WIRE,
-            }
-        }
+        rates.advance(now);
+        let (alone_bps, wire_bps) = (&rates.alone_bps, rates.wire_bps * PAYLOAD_OF_WIRE);
         let senders = f64::from(senders.max(1));
         let uploads = senders + outside;
         let mean_bps = alone_bps.iter().map(|bps| bps.min(wire_bps)).sum::<f64>() / alone_bps.len() as f64;

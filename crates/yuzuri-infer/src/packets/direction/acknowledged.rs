@@ -150,9 +150,9 @@ impl Direction {
     fn settle(&mut self) {
         // Data that a program sends at intervals of its own appears long after an acknowledgement,
         // until some follows immediately.
-        let shaken = self.window_trace.handshake_rtt_us.is_some();
+        let has_handshake = self.window_trace.handshake_rtt_us.is_some();
         let is_open = self.capture_point == CapturePoint::Unknown
-            || (self.capture_point == CapturePoint::Middle && !shaken);
+            || (self.capture_point == CapturePoint::Middle && !has_handshake);
         if is_open && let Some(capture_point) = self.delays.capture_point() {
             self.settle_at(capture_point);
         }
