@@ -13,7 +13,7 @@ pub enum OpenError {
     },
     /// The file is not a capture.
     #[error(
-        "{name} is not a packet capture: it {looks}. Readable are pcap, pcapng, snoop and ERF, plain or compressed with gzip, zstd or xz; \
+        "{name} is not a packet capture: it {looks}. Yuzuri reads pcap, pcapng, snoop and ERF, plain or compressed with gzip, zstd or xz; \
          tcpdump and Wireshark write them"
     )]
     NotACapture {

@@ -74,7 +74,7 @@ const EXPECTED: [(&str, &str); 47] = [
     ("text.pcap", "not a capture: it is text"),
     ("elf.pcap", "not a capture: it is an ELF program or library"),
     ("recording.pcap", "not a capture: it is an Arrow file, such as a recording of yuzuri"),
-    ("cut-in-file-header.pcap", "not a capture: it is cut within the header of a capture"),
+    ("cut-in-file-header.pcap", "not a capture: it is truncated within the header of a capture"),
     ("header-only.pcap", "0 packets, 0 segments of 0 flows, 0 B"),
     ("cut-in-packet-header.pcap", "1 packets, 1 segments of 1 flows, 0 B; Cut { offset_bytes: 114 }"),
     ("cut-in-packet.pcap", "1 packets, 1 segments of 1 flows, 0 B; Cut { offset_bytes: 114 }"),
@@ -133,9 +133,9 @@ const EXPECTED: [(&str, &str); 47] = [
     ("truncated.pcap.xz", "4 packets, 4 segments of 1 flows, 100 B; BadCompression { offset_bytes: 600 }"),
     (
         "nothing-to-unpack.pcap.xz",
-        "not a capture: it is compressed, but cut or damaged: nothing in it can be unpacked",
+        "not a capture: it is compressed, but cut or damaged: nothing in it can be decompressed",
     ),
-    ("text.gz", "not a capture: it is text, once unpacked"),
+    ("text.gz", "not a capture: it is text, after decompression"),
 ];
 
 #[test]

@@ -124,7 +124,7 @@ fn contradicted(answer: &Answer, kernel: &str) -> Option<String> {
     let module = |name: &String| Algorithm::named(name).map(|algorithm| algorithm.facts().kernel_name);
     (Algorithm::named(kernel).is_some()
         && !set.iter().any(|name| name == kernel || module(name) == Some(kernel)))
-    .then(|| format!("the window looks like {name}, but the sender's kernel itself calls it {kernel}"))
+    .then(|| format!("the window looks like {name}, but the sender's kernel reports {kernel}"))
 }
 
 impl FlowReport {

@@ -302,7 +302,7 @@ fn words(flow: &FlowReport) -> String {
         let _ = writeln!(text, "- {evidence}");
     }
     if let Some(name) = &flow.kernel_name {
-        let _ = writeln!(text, "- the sender's kernel itself calls it {name}");
+        let _ = writeln!(text, "- the sender's kernel reports {name}");
     }
     let named = |name: &String| match &verdict.answer {
         Answer::Named { set, .. } => set.contains(name),

@@ -76,7 +76,7 @@ impl KernelClock {
         if least > most {
             return Err(MonitorError::Load(format!(
                 "comparing the kernel's clock (bpf_ktime_get_ns) with CLOCK_MONOTONIC: their difference is not constant, \
-                 at least {least} ns and at most {most} ns; without it no time stamp of the kernel means anything"
+                 at least {least} ns and at most {most} ns; without a constant difference the kernel's time stamps cannot be converted"
             )));
         }
         // Outside time namespaces the difference is exactly zero.

@@ -109,7 +109,7 @@ impl Channel {
                     Ok(()) => 0,
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
                     Err(error) => {
-                        eprintln!("yuzuri: the process that {what} ends: {error}");
+                        eprintln!("yuzuri: the process that {what} has ended: {error}");
                         1
                     }
                 };

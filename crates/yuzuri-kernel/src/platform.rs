@@ -48,7 +48,7 @@ pub(crate) fn system() -> String {
     ["/etc/os-release", "/usr/lib/os-release"]
         .into_iter()
         .find_map(|path| distribution(&std::fs::read_to_string(path).ok()?))
-        .unwrap_or_else(|| "Linux, of an unnamed distribution".into())
+        .unwrap_or_else(|| "Linux, unknown distribution".into())
 }
 
 /// Whether this is Android.
@@ -60,7 +60,7 @@ fn android(version: &str, api: &str, release: &str) -> String {
     let known = |text: &str| if text.is_empty() { "of unknown version".to_owned() } else { text.to_owned() };
     let kernel = match Gki::of(release) {
         Some(gki) => format!("GKI android{}, generation {}", gki.android, gki.generation),
-        None => "a maker's own kernel (not GKI)".into(),
+        None => "a vendor kernel (not GKI)".into(),
     };
     format!("Android {} (API {}), {kernel}", known(version), known(api))
 }
@@ -132,7 +132,7 @@ mod tests {
         );
         assert_eq!(
             android("", "", "4.14.190-perf+"),
-            "Android of unknown version (API of unknown version), a maker's own kernel (not GKI)"
+            "Android of unknown version (API of unknown version), a vendor kernel (not GKI)"
         );
     }
 

@@ -199,12 +199,12 @@ impl Steering {
         with_log("sizing the table of flows that were migrated before", || {
             open.maps.migrated_before.set_max_entries(options.migrated_before.len().max(1) as u32)
         })?;
-        let mut skel = with_log("loading the walk through the flows", || open.load())?;
+        let mut skel = with_log("loading the iterator over the flows", || open.load())?;
         for flow in &options.migrated_before {
             let key = flow.0.to_ne_bytes();
             skel.maps.migrated_before.update(&key, &[1], MapFlags::ANY).map_err(ControlError::Bound)?;
         }
-        let walk = with_log("setting up the walk through the flows", || skel.progs.walk.attach())?;
+        let walk = with_log("setting up the iterator over the flows", || skel.progs.walk.attach())?;
         if let Some(state) = skel.maps.bss_data.as_deref_mut() {
             state.mode = if options.takes { TAKE } else { OBSERVE };
         }
@@ -425,7 +425,7 @@ impl Steering {
             netns::enter(&path, || read_walk(link, buffer))
                 .map_err(|error| ControlError::Steering(error.to_string()))?
         };
-        read.map_err(steering("walking through the flows"))
+        read.map_err(steering("iterating over the flows"))
     }
 }
 

@@ -85,7 +85,7 @@ impl LabError {
 fn file_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; make room and start again: finished runs are kept and not repeated"
+            "; free some space and start again: finished runs are kept and not repeated"
         }
         _ => "",
     }

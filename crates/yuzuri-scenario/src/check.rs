@@ -25,7 +25,10 @@ impl Found {
     fn range(&mut self, field: impl Into<String>, value: f64, least: f64, most: f64) {
         // Written so that NaN is rejected as well.
         if !(value >= least && value <= most) {
-            self.0.push(Problem::new(field, format!("{value} is not possible: {least} to {most} is")));
+            self.0.push(Problem::new(
+                field,
+                format!("{value} is out of range: it must be from {least} to {most}"),
+            ));
         }
     }
 
@@ -40,12 +43,15 @@ impl Scenario {
     /// All problems; empty for a valid scenario.
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Found(Vec::new());
-        found.unless(!self.title.trim().is_empty(), "title", "it has no words");
+        found.unless(!self.title.trim().is_empty(), "title", "it is empty");
         found.range("duration_s", self.duration_s, 1.0, 36_000.0);
         found.unless(
             self.warm_up_s >= 0.0 && self.warm_up_s < self.duration_s,
             "warm_up_s",
-            format!("{} is not possible: 0 to less than duration_s ({}) is", self.warm_up_s, self.duration_s),
+            format!(
+                "{} is out of range: it must be at least 0 and less than duration_s ({})",
+                self.warm_up_s, self.duration_s
+            ),
         );
         found.range("repetitions", f64::from(self.repetitions), 1.0, 1000.0);
         found.range("sample_ms", self.sample_ms, 0.0, 10_000.0);
@@ -54,7 +60,7 @@ impl Scenario {
             found.range("capture_bytes", f64::from(bytes), 54.0, f64::from(Self::MAX_CAPTURE_BYTES));
             let servers = self.terminal.iter().position(|kind| kind.name == "server");
             if let Some(at) = servers {
-                let what = "the server's capture is called so: take another name";
+                let what = "the server's capture has this name: choose another one";
                 found.0.push(Problem::new(format!("terminal[{at}].name"), what));
             }
         }
@@ -63,7 +69,7 @@ impl Scenario {
         {
             found.0.push(Problem::new(
                 format!("sysctl.\"{name}\""),
-                "only parameters below net. belong to a host of the lab",
+                "a host of the lab has only the parameters below net.",
             ));
         }
         self.path(&mut found);
@@ -74,7 +80,7 @@ impl Scenario {
             found.unless(
                 self.ap == ApForwarding::Host,
                 "shaper",
-                "the access point's kernel must forward, or no packet waits there: write ap = \"host\"",
+                "this needs an access point whose kernel forwards packets: write ap = \"host\"",
             );
             found.range("shaper.rate_mbps", shaper.rate_mbps, 0.1, 100_000.0);
         }
@@ -91,13 +97,13 @@ impl Scenario {
             found.unless(
                 self.ap == ApForwarding::Host,
                 "gate",
-                "the access point's kernel must forward, or no packet passes the gate: write ap = \"host\"",
+                "this needs an access point whose kernel forwards packets: write ap = \"host\"",
             );
             found.unless(
                 gate.starts_s >= 0.0 && gate.starts_s < self.duration_s,
                 "gate.starts_s",
                 format!(
-                    "{} is not possible: 0 to less than duration_s ({}) is",
+                    "{} is out of range: it must be at least 0 and less than duration_s ({})",
                     gate.starts_s, self.duration_s
                 ),
             );
@@ -107,7 +113,7 @@ impl Scenario {
         found.unless(
             terminals <= Self::MAX_TERMINALS,
             "terminal",
-            format!("{terminals} terminals are not possible: at most {} are", Self::MAX_TERMINALS),
+            format!("{terminals} terminals are too many: at most {} are supported", Self::MAX_TERMINALS),
         );
         for (at, kind) in self.terminal.iter().enumerate() {
             self.terminal(&mut found, &format!("terminal[{at}]"), kind);
@@ -163,7 +169,7 @@ impl Scenario {
             found.unless(
                 kind.control.is_none(),
                 format!("{field}.cubic"),
-                "`control` is given, too: only one of them can be",
+                "`control` is set as well: set only one of them",
             );
             if let Err(error) = spec.cubic("cubic".into()).check() {
                 found.0.push(Problem::new(format!("{field}.cubic"), error.what));
@@ -176,7 +182,7 @@ impl Scenario {
             found.unless(
                 spec.cap.is_none_or(|cap| spec.floor.unwrap_or(0) <= cap),
                 format!("{field}.cubic.cap"),
-                "it is below the floor",
+                "it is below the minimum",
             );
         }
         if kind.paced {
@@ -201,7 +207,7 @@ impl Scenario {
                 found.unless(
                     !given,
                     format!("{field}.{name}"),
-                    "it takes part in [share], which chooses the congestion control: leave this out, or give share = false",
+                    "this terminal takes part in [share], which chooses the congestion control: leave this out, or set share = false",
                 );
             }
         }
@@ -211,7 +217,7 @@ impl Scenario {
                 leaves > kind.joins_s && leaves <= self.duration_s,
                 format!("{field}.leaves_s"),
                 format!(
-                    "{leaves} is not possible: more than joins_s ({}), at most duration_s ({}) is",
+                    "{leaves} is out of range: it must be greater than joins_s ({}) and at most duration_s ({})",
                     kind.joins_s, self.duration_s
                 ),
             );
@@ -241,7 +247,7 @@ impl Scenario {
             moves_s > kind.joins_s && moves_s < ends_s,
             format!("{field}.moves_s"),
             format!(
-                "{moves_s} is not possible: after joins_s ({}), and {} ms before it leaves ({}) is",
+                "{moves_s} is out of range: it must be after joins_s ({}), and {} ms before the terminal leaves ({})",
                 kind.joins_s,
                 kind.away_ms,
                 self.leaves_s(kind)
@@ -256,7 +262,10 @@ impl Scenario {
         found.unless(
             share.starts_s >= 0.0 && share.starts_s < self.duration_s,
             format!("{field}.starts_s"),
-            format!("{} is not possible: 0 to less than duration_s ({}) is", share.starts_s, self.duration_s),
+            format!(
+                "{} is out of range: it must be at least 0 and less than duration_s ({})",
+                share.starts_s, self.duration_s
+            ),
         );
     }
 
@@ -309,7 +318,7 @@ impl Scenario {
 }
 
 fn model_words(error: &ConfigError) -> String {
-    format!("{} is not possible: {}", error.value, error.allowed)
+    format!("{} is not valid: {}", error.value, error.allowed)
 }
 
 fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
@@ -320,7 +329,11 @@ fn workload(found: &mut Found, field: &str, spec: &WorkloadSpec) {
         WorkloadSpec::Buffers { bytes, count, .. } => {
             let max = WorkloadSpec::MAX_BUFFER_BYTES;
             found.range(format!("{field}.bytes"), *bytes as f64, 1.0, max as f64);
-            found.unless(*count != Some(0), format!("{field}.count"), "0 is not possible: at least 1 is");
+            found.unless(
+                *count != Some(0),
+                format!("{field}.count"),
+                "0 is out of range: it must be at least 1",
+            );
         }
         WorkloadSpec::OnOff { on_s, off_s } => {
             found.range(format!("{field}.on_s"), *on_s, 0.01, 36_000.0);

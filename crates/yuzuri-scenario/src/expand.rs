@@ -47,7 +47,7 @@ pub(super) fn points(document: &Document, check: Check<'_>) -> Result<Vec<Point>
     let variants = document.variants();
     let count = sweep.values().map(Vec::len).product::<usize>().saturating_mul(variants.len().max(1));
     if let Some((field, _)) = sweep.iter().find(|(_, values)| values.is_empty()) {
-        return Err(vec![Problem::new(format!("sweep.\"{field}\""), "there is no value to take")]);
+        return Err(vec![Problem::new(format!("sweep.\"{field}\""), "the list is empty")]);
     }
     if count > MAX_POINTS {
         return Err(vec![Problem::new(
@@ -264,12 +264,15 @@ pub(super) fn set(table: &mut toml::Table, field: &str, value: toml::Value) -> R
                 Some(at) => within(&mut list[at], field, rest, value),
                 None => Err(Problem::new(field, format!("there is no '{word}' in the list"))),
             },
-            _ => Err(Problem::new(field, format!("'{word}' is looked for in something that has no fields"))),
+            _ => Err(Problem::new(
+                field,
+                format!("'{word}' cannot be a field here: its parent is not a table"),
+            )),
         }
     }
     let words = words(field);
     if words.iter().any(|word| word.is_empty()) {
-        return Err(Problem::new(field, "a field is written as in path.rtt_ms or terminal.NAME.window"));
+        return Err(Problem::new(field, "write a field as path.rtt_ms or terminal.NAME.window"));
     }
     let mut whole = toml::Value::Table(std::mem::take(table));
     let result = within(&mut whole, field, &words, value);

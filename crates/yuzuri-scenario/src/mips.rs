@@ -12,7 +12,7 @@ pub struct Mips(u32);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MipsError {
     /// The guest's clock cannot have it.
-    #[error("{0} is not possible: 1000 halved or doubled is, from 125 to 8000")]
+    #[error("{0} is not supported: choose 125, 250, 500, 1000, 2000, 4000 or 8000")]
     Impossible(u32),
     /// It is no number.
     #[error("'{0}' is not an integer")]

@@ -437,7 +437,9 @@ impl ControlLoop {
         }
         match self.enforcer.release_all("it has left".into()) {
             Some(Ok((migrated_back, stay))) => (self.report)(&Event::Left { migrated_back, stay }),
-            Some(Err(error)) => (self.report)(&Event::Problem(format!("giving flows back: {error}"))),
+            Some(Err(error)) => {
+                (self.report)(&Event::Problem(format!("restoring the flows' congestion control: {error}")))
+            }
             None => {}
         }
         self.report_not_written();

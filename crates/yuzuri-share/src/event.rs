@@ -75,7 +75,7 @@ impl fmt::Display for Event {
             }
             Event::Redrawn(node) => write!(
                 f,
-                "another member has the same id; this terminal's is now \
+                "another member had the same id; this terminal's new id is \
             {node}"
             ),
             Event::Problem(what) | Event::Waits(what) => f.write_str(what),

@@ -55,7 +55,7 @@ impl MigratedFlows {
                 let lines: String = flows.iter().map(|flow| format!("{}\n", flow.0)).collect();
                 folder::replace(file, &format!("{boot}\n{lines}")).map(|()| left_out)
             });
-        let doing = || format!("storing in {} which flows were given back", file.display());
+        let doing = || format!("storing in {} which flows were restored", file.display());
         match written.map_err(|e| ShareError::system(doing(), e))? {
             0 => Ok(()),
             left_out => Err(ShareError::system(
@@ -132,7 +132,7 @@ mod tests {
         let file = folder.path().join("share.migrated");
         std::fs::create_dir(&file).unwrap();
         let error = MigratedFlows::new(Some(file)).store(&flows([11])).unwrap_err().to_string();
-        assert!(error.contains("share.migrated which flows were given back"), "{error}");
+        assert!(error.contains("share.migrated which flows were restored"), "{error}");
         assert!(MigratedFlows::default().before().contains(&FlowId(11)));
     }
 

@@ -1,8 +1,8 @@
 //! The committed format: today's reader reads it, today's writer writes it.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p yuzuri-trace --test recording_golden` rewrites the files: only
-//! for a new format version, or for additions to this one. `v1.arrows` and its conversions stay as
-//! they are.
+//! For an addition to the format, append a line to `RECORDINGS`: a new name, and a function that
+//! returns items with the addition. `UPDATE_GOLDEN=1 cargo test -p yuzuri-trace --test
+//! recording_golden` then writes the files of the last line; older files stay as they are.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,17 +16,19 @@ use yuzuri_trace::{
     Reason, Sender, Setting, Snapshot,
 };
 
-/// A recording from before the end mark and the checksums: always readable, and never written
-/// again.
-const OLD: &str = "v1.arrows";
-/// A recording from before the columns about what keeps a sender from sending.
-const BEFORE_SENDER: &str = "v1-end.arrows";
-/// A recording from before the mark that reports a bound.
-const BEFORE_BOUND: &str = "v1-sender.arrows";
-/// A recording from before the window's scale and the kernel's chronographs.
-const BEFORE_CHRONOGRAPHS: &str = "v1-bound.arrows";
-/// Today's format.
-const TODAY: &str = "v1-chronographs.arrows";
+/// The committed recordings, oldest first: the name of its files, and the items that it has in
+/// addition to those of the recording before. The last one is today's format; the others are never
+/// written again, and always readable.
+const RECORDINGS: [(&str, fn() -> Vec<Item>); 5] = [
+    // Without the end mark and the checksums.
+    ("v1", first),
+    ("v1-end", close_not_seen),
+    ("v1-sender", limits_of_the_sender),
+    ("v1-bound", bounds),
+    ("v1-chronographs", chronographs),
+];
+const OLDEST: &str = RECORDINGS[0].0;
+const TODAY: &str = RECORDINGS[RECORDINGS.len() - 1].0;
 /// The number of marks at first.
 const FORMER_MARKS: usize = 7;
 const MARKS_BEFORE_BOUND: usize = 10;
@@ -35,8 +37,18 @@ fn golden(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "golden", name].iter().collect()
 }
 
+fn recording(name: &str) -> PathBuf {
+    golden(&format!("{name}.arrows"))
+}
+
+/// The items of a committed recording.
+fn items_of(name: &str) -> Vec<Item> {
+    let last = RECORDINGS.iter().position(|(other, _)| *other == name).unwrap();
+    RECORDINGS[..=last].iter().flat_map(|(_, added)| added()).collect()
+}
+
 /// Every kind, reason, state and mark, extreme values, and an account with every field.
-fn items() -> Vec<Item> {
+fn first() -> Vec<Item> {
     let start = common::STARTED_MONO_NS;
     let mut items: Vec<Item> = (0..4).map(|n| Item::Flow(Arc::new(common::flow(n)))).collect();
     let measured = Snapshot {
@@ -117,45 +129,14 @@ fn items() -> Vec<Item> {
     items
 }
 
-/// The same, with the window's scale and the kernel's chronographs from `TCP_INFO`.
-fn items_today() -> Vec<Item> {
-    let mut items = items_before_chronographs();
-    let sender = Sender {
-        snd_wscale: 7,
-        busy_us: 12_345_678,
-        rwnd_limited_us: 4_000_000,
-        sndbuf_limited_us: 0,
-        ..Sender::UNKNOWN
-    };
-    items.push(Item::Event(Event {
-        mono_ns: common::STARTED_MONO_NS + 27_000_000,
-        flow: FlowId(0x1003),
-        marks: Marks::SAMPLED,
-        snapshot: Snapshot { sender, ..Snapshot::default() },
-        ..Event::default()
-    }));
-    items
+/// The reason of a flow whose close was not seen.
+fn close_not_seen() -> Vec<Item> {
+    let mono_ns = common::STARTED_MONO_NS + 24_000_000;
+    vec![Item::Event(Event::close_not_seen(FlowId(0x1001), mono_ns, Place::named("sock_diag")))]
 }
 
-/// The same, and whether a bound holds the window.
-fn items_before_chronographs() -> Vec<Item> {
-    let mut items = items_before_bound();
-    for (n, marks) in
-        [Marks::REPORTS_BOUND.0, Marks::REPORTS_BOUND.0 | Marks::AT_BOUND.0].into_iter().enumerate()
-    {
-        items.push(Item::Event(Event {
-            mono_ns: common::STARTED_MONO_NS + 26_000_000 + n as u64,
-            flow: FlowId(0x1003),
-            marks: Marks(marks),
-            ..Event::default()
-        }));
-    }
-    items
-}
-
-/// The same, and what keeps a sender from sending.
-fn items_before_bound() -> Vec<Item> {
-    let mut items = items_before_sender();
+/// What keeps a sender from sending, and its marks.
+fn limits_of_the_sender() -> Vec<Item> {
     let sender = Sender {
         sndbuf: 2_626_560,
         wmem_alloc: 4_608,
@@ -165,25 +146,45 @@ fn items_before_bound() -> Vec<Item> {
         pacing_wait_us: 250,
         ..Sender::UNKNOWN
     };
-    for (n, (mark, _)) in Marks::ALL.into_iter().take(MARKS_BEFORE_BOUND).enumerate() {
-        items.push(Item::Event(Event {
-            mono_ns: common::STARTED_MONO_NS + 25_000_000 + n as u64,
-            flow: FlowId(0x1002),
-            marks: mark,
-            snapshot: Snapshot { sender, ..Snapshot::default() },
-            ..Event::default()
-        }));
-    }
-    items
+    let marks = Marks::ALL.into_iter().take(MARKS_BEFORE_BOUND).enumerate();
+    let event = |(n, (marks, _))| Event {
+        mono_ns: common::STARTED_MONO_NS + 25_000_000 + n as u64,
+        flow: FlowId(0x1002),
+        marks,
+        snapshot: Snapshot { sender, ..Snapshot::default() },
+        ..Event::default()
+    };
+    marks.map(event).map(Item::Event).collect()
 }
 
-/// The same as at first, and later additions.
-fn items_before_sender() -> Vec<Item> {
-    let start = common::STARTED_MONO_NS;
-    let close = Event::close_not_seen(FlowId(0x1001), start + 24_000_000, Place::named("sock_diag"));
-    let mut items = items();
-    items.push(Item::Event(close));
-    items
+/// Whether a bound holds the window.
+fn bounds() -> Vec<Item> {
+    let marks = [Marks::REPORTS_BOUND.0, Marks::REPORTS_BOUND.0 | Marks::AT_BOUND.0].into_iter().enumerate();
+    let event = |(n, marks)| Event {
+        mono_ns: common::STARTED_MONO_NS + 26_000_000 + n as u64,
+        flow: FlowId(0x1003),
+        marks: Marks(marks),
+        ..Event::default()
+    };
+    marks.map(event).map(Item::Event).collect()
+}
+
+/// The window's scale and the kernel's chronographs, from `TCP_INFO`.
+fn chronographs() -> Vec<Item> {
+    let sender = Sender {
+        snd_wscale: 7,
+        busy_us: 12_345_678,
+        rwnd_limited_us: 4_000_000,
+        sndbuf_limited_us: 0,
+        ..Sender::UNKNOWN
+    };
+    vec![Item::Event(Event {
+        mono_ns: common::STARTED_MONO_NS + 27_000_000,
+        flow: FlowId(0x1003),
+        marks: Marks::SAMPLED,
+        snapshot: Snapshot { sender, ..Snapshot::default() },
+        ..Event::default()
+    })]
 }
 
 fn today() -> Vec<u8> {
@@ -191,7 +192,7 @@ fn today() -> Vec<u8> {
     let path = folder.path().join("a.arrows");
     let mut writer = Writer::create(&path, &common::session(), false).unwrap();
     let now = Instant::now();
-    let items = items_today();
+    let items = items_of(TODAY);
     let (first, second) = items.split_at(12);
     for part in [first, second] {
         writer.write(part, now).unwrap();
@@ -212,24 +213,19 @@ fn update() -> bool {
 #[test]
 fn the_recording_reads_as_it_did() {
     if update() {
-        std::fs::write(golden(TODAY), today()).unwrap();
+        std::fs::write(recording(TODAY), today()).unwrap();
     }
-    for (name, items, tail) in [
-        (OLD, items(), Tail::Unknown),
-        (BEFORE_SENDER, items_before_sender(), Tail::Complete),
-        (BEFORE_BOUND, items_before_bound(), Tail::Complete),
-        (BEFORE_CHRONOGRAPHS, items_before_chronographs(), Tail::Complete),
-        (TODAY, items_today(), Tail::Complete),
-    ] {
-        let mut reader = Reader::open(&golden(name)).unwrap();
+    for (name, _) in RECORDINGS {
+        let tail = if name == OLDEST { Tail::Unknown } else { Tail::Complete };
+        let mut reader = Reader::open(&recording(name)).unwrap();
         assert_eq!(*reader.session(), common::session());
         let mut read = Vec::new();
         while let Some(batch) = reader.next_batch().unwrap() {
             read.extend(batch);
         }
-        assert_eq!(read, items, "{name}");
+        assert_eq!(read, items_of(name), "{name}");
         assert_eq!((reader.tail(), reader.unknown_rows()), (Some(tail), 0), "{name}");
-        assert_eq!(reader.complete(), if name == OLD { None } else { Some(true) });
+        assert_eq!(reader.complete(), if name == OLDEST { None } else { Some(true) });
     }
 }
 
@@ -241,7 +237,7 @@ fn the_recording_is_written_as_it_was() {
     if update() {
         return;
     }
-    let committed = std::fs::read(golden(TODAY)).unwrap();
+    let committed = std::fs::read(recording(TODAY)).unwrap();
     let now = today();
     let head = |bytes: &[u8]| {
         let length = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
@@ -251,21 +247,22 @@ fn the_recording_is_written_as_it_was() {
     assert!(now == committed, "the batches changed");
 }
 
-fn conversion(recording: &str, name: &str, format: Format) {
+fn check_conversion(name: &str, format: Format, extension: &str) {
+    let file = golden(&format!("{name}.{extension}"));
     let mut out = Vec::new();
-    convert(Reader::open(&golden(recording)).unwrap(), format, &mut out, None, |_, _| ()).unwrap();
-    if update() && recording == TODAY {
-        std::fs::write(golden(name), &out).unwrap();
+    convert(Reader::open(&recording(name)).unwrap(), format, &mut out, None, |_, _| ()).unwrap();
+    if update() && name == TODAY {
+        std::fs::write(&file, &out).unwrap();
     }
-    let then = std::fs::read_to_string(golden(name)).unwrap();
+    let then = std::fs::read_to_string(&file).unwrap();
     let mut now = String::from_utf8(out).unwrap();
-    if format == Format::Csv && recording != TODAY {
+    if format == Format::Csv && name != TODAY {
         now = with_columns_of(&then, &now);
     }
     for (number, (now, then)) in now.lines().zip(then.lines()).enumerate() {
-        assert_eq!(now, then, "line {}", number + 1);
+        assert_eq!(now, then, "{name}.{extension}, line {}", number + 1);
     }
-    assert_eq!(now.len(), then.len());
+    assert_eq!(now.len(), then.len(), "{name}.{extension}");
 }
 
 /// The CSV with only the columns that an older one has: later ones may have been added. No value
@@ -287,18 +284,12 @@ fn with_columns_of(older: &str, csv: &str) -> String {
 #[test]
 fn conversions_are_as_they_were() {
     if update() {
-        std::fs::write(golden(TODAY), today()).unwrap();
+        std::fs::write(recording(TODAY), today()).unwrap();
     }
-    conversion(OLD, "v1.csv", Format::Csv);
-    conversion(OLD, "v1.jsonl", Format::JsonLines);
-    conversion(BEFORE_SENDER, "v1-end.csv", Format::Csv);
-    conversion(BEFORE_SENDER, "v1-end.jsonl", Format::JsonLines);
-    conversion(BEFORE_BOUND, "v1-sender.csv", Format::Csv);
-    conversion(BEFORE_BOUND, "v1-sender.jsonl", Format::JsonLines);
-    conversion(BEFORE_CHRONOGRAPHS, "v1-bound.csv", Format::Csv);
-    conversion(BEFORE_CHRONOGRAPHS, "v1-bound.jsonl", Format::JsonLines);
-    conversion(TODAY, "v1-chronographs.csv", Format::Csv);
-    conversion(TODAY, "v1-chronographs.jsonl", Format::JsonLines);
+    for (name, _) in RECORDINGS {
+        check_conversion(name, Format::Csv, "csv");
+        check_conversion(name, Format::JsonLines, "jsonl");
+    }
 }
 
 /// Parquet's bytes depend on the library; their content is ours.
@@ -309,11 +300,12 @@ fn parquet_holds_the_same_rows_and_the_session() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let out = std::fs::File::create(&path).unwrap();
-    let recording = || Reader::open(&golden(OLD)).unwrap();
-    let done = convert(recording(), Format::Parquet, out, None, |_, _| ()).unwrap();
+    let done =
+        convert(Reader::open(&recording(OLDEST)).unwrap(), Format::Parquet, out, None, |_, _| ()).unwrap();
     let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(&path).unwrap()).unwrap();
     // Columns have the recording's types, units and sources.
-    let columns = arrow_ipc::reader::StreamReader::try_new(std::fs::File::open(golden(OLD)).unwrap(), None);
+    let columns =
+        arrow_ipc::reader::StreamReader::try_new(std::fs::File::open(recording(OLDEST)).unwrap(), None);
     let columns = columns.unwrap().schema();
     for column in builder.schema().fields() {
         // Columns that this old recording lacks were added since.

@@ -171,7 +171,7 @@ fn other_files_are_named() {
     assert_eq!(why(b""), "x.arrows is not a yuzuri recording: it is empty");
     assert_eq!(
         why(&[0; 3]),
-        "x.arrows is not a yuzuri recording: it ends within its head: a file that was cut off, or other data"
+        "x.arrows is not a yuzuri recording: it ends within its header: it was truncated, or is other data"
     );
     for other in [&b"PAR1............"[..], b"ARROW1\0\0........", b"\x1f\x8b\x08.........."] {
         let why = why(other);

@@ -277,7 +277,7 @@ fn congestion_control_text(name: &str, available: &str, source: &io::Error) -> S
     match source.raw_os_error() {
         Some(libc::ENOENT) => {
             format!(
-                "this kernel does not have it; it has: {available}; a module may bring it: modprobe tcp_{name}"
+                "this kernel does not have it; it has: {available}; a module may provide it: modprobe tcp_{name}"
             )
         }
         Some(libc::EPERM) => format!(

@@ -381,9 +381,9 @@ impl Seen {
             return Err(self.error(format!("the guest's kernel panicked ({line})")));
         }
         if let Some(why) = &self.failed {
-            return Err(self.error(format!(
-                "{why}: is there space in the folder for the results, and may we write there?"
-            )));
+            return Err(
+                self.error(format!("{why}: check that the folder for the results has space and is writable"))
+            );
         }
         match (self.booted_s, self.ended) {
             (Some(booted_s), Some((ended_s, code))) if self.copied => Ok(Outcome {

@@ -102,7 +102,7 @@ impl Report {
             (_, Some(0)) => return,
             (_, Some(_)) if failed => return,
             (_, Some(code)) => format!("ended with code {code}: {}", last_lines(output)),
-            (_, None) => format!("was under way when the guest ended: {}", last_lines(output)),
+            (_, None) => format!("was running when the guest ended: {}", last_lines(output)),
         };
         self.tests.push(Test { name: program.to_owned(), verdict: Verdict::Failed(why) });
     }

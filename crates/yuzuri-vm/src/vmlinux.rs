@@ -32,11 +32,11 @@ pub(crate) fn of_boot_image(image: &[u8]) -> Result<Vec<u8>, VmError> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
             zstd::stream::read::Decoder::new(payload).and_then(|d| d.single_frame().read_to_end(&mut kernel))
         }
-        _ => return Err(unfit("its packing is neither xz nor zstd")),
+        _ => return Err(unfit("its compression is neither xz nor zstd")),
     };
     unpacked.map_err(|e| unfit(&e.to_string()))?;
     if !kernel.starts_with(b"\x7fELF") {
-        return Err(unfit("what came out is not an ELF file"));
+        return Err(unfit("the decompressed payload is not an ELF file"));
     }
     Ok(kernel)
 }

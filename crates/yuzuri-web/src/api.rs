@@ -212,7 +212,7 @@ async fn live(State(app): State<App>, uri: Uri) -> Answer {
     let outlet = joined.map_err(|_| {
         Refusal(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{} browsers look on already: close one", hub::MAX_BROWSERS),
+            format!("{} browsers are connected already: close one", hub::MAX_BROWSERS),
         )
     })?;
     let known = app.shared.limits_of(&flows);

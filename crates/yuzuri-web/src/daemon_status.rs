@@ -69,7 +69,7 @@ impl DaemonStatus {
     /// for its answer.
     pub(crate) async fn ask(&self) -> DaemonAnswer {
         let Some(socket) = &self.socket else {
-            let why = "what is shown here is not live, and sharing is a matter of now";
+            let why = "the page shows a recording, and the sharing status exists only live";
             return DaemonAnswer::Nobody { why: why.into(), help: None };
         };
         let mut last = self.last.lock().await;
@@ -94,7 +94,7 @@ async fn ask(socket: &Path, reach: Option<&DaemonConnector>) -> DaemonAnswer {
                 help: Some("sudo yuzuri share --key-file FILE".into()),
             },
             ErrorKind::PermissionDenied => DaemonAnswer::Nobody {
-                why: format!("this program may not ask the sharing daemon at {at}"),
+                why: format!("this program is not allowed to query the sharing daemon at {at}"),
                 help: Some("sudo yuzuri watch --web".into()),
             },
             _ => DaemonAnswer::Unclear(format!("asking the sharing daemon at {at}: {error}")),

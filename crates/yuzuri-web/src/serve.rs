@@ -200,7 +200,7 @@ impl Bound {
             runtime.block_on(async {
                 match TcpListener::from_std(listener) {
                     Ok(listener) => run(listener, app, connections, stopped).await,
-                    Err(error) => eprintln!("yuzuri: the page's server stops: {error}"),
+                    Err(error) => eprintln!("yuzuri: the page's server stopped: {error}"),
                 }
             });
             runtime.shutdown_timeout(Duration::from_millis(500));

@@ -207,9 +207,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         ap.step(&signals.stop);
         if let Some(device) = ap.lost_device() {
             anyhow::bail!(
-                "device {device} is gone or was recreated, and the gate with it: connections are not \
-                 bounded; restart the daemon \
-                 (a service manager does)"
+                "device {device} was removed or recreated, and the gate with it: connections are not bounded; restart the daemon (a service manager does this)"
             );
         }
         // Each problem once, until it is another.

@@ -476,21 +476,20 @@ pub struct ManArgs {
 }
 
 impl SourceArgs {
-    /// The filter of the command line.
-    pub fn filter(&self) -> Filter {
-        filter(&self.filter)
+    /// The filter of `yuzuri COMMAND`.
+    pub fn filter(&self, command: &str) -> Filter {
+        filter(command, &self.filter)
     }
 }
 
-/// The filter, with host names looked up. One that is not understood is a usage error, which ends
-/// the program.
-pub fn filter(words: &[String]) -> Filter {
+/// The filter of `yuzuri COMMAND`, with host names looked up. An invalid filter is a usage error of
+/// that command, which ends the program.
+pub fn filter(command: &str, words: &[String]) -> Filter {
     Filter::parse_with(&words.join(" "), look_up).unwrap_or_else(|error| {
         let mut all = Cli::command();
         // Otherwise the usage of a command would lack the program's name.
         all.build();
-        let own = std::env::args().nth(1).unwrap_or_default();
-        match all.find_subcommand_mut(&own) {
+        match all.find_subcommand_mut(command) {
             Some(command) => command.error(ErrorKind::ValueValidation, error).exit(),
             None => all.error(ErrorKind::ValueValidation, error).exit(),
         }

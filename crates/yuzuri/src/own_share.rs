@@ -125,7 +125,7 @@ impl OwnShare {
             && status.steers
         {
             voice.say(&format!(
-                "the daemon of this device shares already (process {}); its bounds hold",
+                "this device's daemon shares already (process {}); its bounds apply",
                 status.pid
             ));
             return Ok(Sharing::None);
@@ -203,7 +203,7 @@ impl OwnShare {
                 messages_believed: messages.accepted.values().sum(),
             };
             voice.say(&format!(
-                "shared on {} with {} other device{}, bounded for {:.1} of {:.1} s; {} of {} messages believed",
+                "shared on {} with {} other device{}, bounded for {:.1} of {:.1} s; {} of {} messages accepted",
                 shared.interface,
                 shared.others,
                 if shared.others == 1 { "" } else { "s" },

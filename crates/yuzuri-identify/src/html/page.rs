@@ -170,8 +170,8 @@ impl HtmlReport {
             if !rows.is_empty() {
                 write!(
                     out,
-                    "<div class=\"scroll\"><table><tr><th>name<th>p<th>from<th>to<th>kept<th>C<th>rounds<th>losses<th>seconds<th>watched\
-                     <th class=\"wide\">or, or why not{rows}</table></div>"
+                    "<div class=\"scroll\"><table><tr><th>name<th>p<th>from<th>to<th>beta<th>C<th>rounds<th>losses<th>seconds<th>watched\
+                     <th class=\"wide\">alternatives, or why unknown{rows}</table></div>"
                 )?;
             }
             if !odd.is_empty() {
@@ -226,7 +226,7 @@ fn section(
         );
     }
     text += "</div></div><div><h3>Evidence</h3><ul>";
-    let kernel = flow.kernel_name.as_ref().map(|name| format!("the sender's kernel itself calls it {name}"));
+    let kernel = flow.kernel_name.as_ref().map(|name| format!("the sender's kernel reports {name}"));
     for line in verdict.evidence.iter().chain(&kernel) {
         let _ = write!(text, "<li>{}", escaped(line));
     }
@@ -289,15 +289,18 @@ fn constants(text: &mut String, flow: &FlowReport) {
             rows.push((what, range));
         }
     };
-    measured("kept after a loss", constants.beta, 3);
+    measured("beta (window after a loss over window before)", constants.beta, 3);
     measured("C by least squares, segments/s³", constants.cubic_c, 3);
-    measured("C as the paper reads it, segments/s³", constants.cubic_c_paper, 3);
-    measured("b as the paper reads it, s³/segment", constants.cubic_b, 2);
+    measured("C by the paper's method, segments/s³", constants.cubic_c_paper, 3);
+    measured("b by the paper's method, s³/segment", constants.cubic_b, 2);
     measured("increase, segments a round", constants.increase, 2);
     measured("flight while probing over flight while cruising", constants.probe_gain, 2);
-    measured("probes for more every, s", constants.probe_interval_s, 2);
+    measured("time between bandwidth probes, s", constants.probe_interval_s, 2);
     if let Some(part) = constants.paced_part {
-        rows.push(("segments sent by a clock, not after an ACK", format!("{:.0} %", part * 100.0)));
+        rows.push((
+            "segments paced by a timer, not sent in response to an ACK",
+            format!("{:.0} %", part * 100.0),
+        ));
     }
     if let Some(window) = constants.initial_window {
         rows.push(("initial window, segments", format!("{window:.0}")));

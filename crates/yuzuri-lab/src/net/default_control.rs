@@ -49,8 +49,7 @@ impl ExtendedControlList {
         let widened = ExtendedControlList { before };
         std::fs::write(ALLOWED, format!("{} {control}", widened.before.trim())).map_err(|e| {
             LabError::Run(format!(
-                "letting the lab's hosts have {control} as their default, which this host's list ({ALLOWED}) does not allow: {e}; \
-                 add it there, or give the terminals `share = false` and a control"
+                "making {control} the default of the lab's hosts: {e}; this host's list ({ALLOWED}) does not allow it: add it there, or give the terminals `share = false` and a control"
             ))
         })?;
         Ok(widened)

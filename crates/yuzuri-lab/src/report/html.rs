@@ -243,7 +243,7 @@ fn shares(page: &mut HtmlReport, record: &RunRecord) {
         return;
     }
     page.text += "<div class=\"scroll\"><table><tr><th>shares<th>policy<th>leads<th>phase<th>capacity Mbit/s<th>mean upper bound<th>rules, \
-                  half seconds<th>messages sent<th>believed<th>refused<th>bytes sent";
+                  half seconds<th>messages sent<th>accepted<th>refused<th>bytes sent";
     for (terminal, share) in shared {
         let rules: Vec<String> = share.rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
         let _ = write!(

@@ -71,7 +71,7 @@ impl App {
             KeyCode::Char('m') => {
                 self.has_mouse = !self.has_mouse;
                 let said =
-                    if self.has_mouse { "the mouse is the screen's" } else { "the mouse selects text" };
+                    if self.has_mouse { "the mouse controls the screen" } else { "the mouse selects text" };
                 self.say(false, said.into(), elapsed);
                 return Action::Mouse(self.has_mouse);
             }

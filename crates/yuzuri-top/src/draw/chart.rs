@@ -76,7 +76,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let (Some(look), Some(line)) = (&app.look, app.chosen_line()) else {
         LineWriter::new(buffer, area, area.y + 1)
             .skip(2)
-            .put("This flow is gone from the table (Esc back).", app.theme.dim());
+            .put("This flow is no longer in the table (Esc: back).", app.theme.dim());
         return;
     };
     title(LineWriter::new(buffer, area, area.y), app, look, line);
@@ -361,7 +361,7 @@ fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cu
     let theme = app.theme;
     let newest = || series.bucket.iter().rposition(Option::is_some);
     let Some(column) = cursor.or_else(newest) else {
-        pen.put("nothing happened in this interval", theme.dim());
+        pen.put("no records in this interval", theme.dim());
         return;
     };
     let at_ns = series.from_ns + column as u64 * series.column_ns;
@@ -371,7 +371,7 @@ fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cu
     };
     pen.skip(2);
     let Some(bucket) = series.bucket[column] else {
-        pen.put("the flow was not there", theme.dim());
+        pen.put("the flow did not exist", theme.dim());
         return;
     };
     let join = |dots: &[Option<Range>]| {

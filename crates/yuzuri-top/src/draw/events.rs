@@ -125,9 +125,9 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     }
     if entries.is_empty() {
         let why = if app.view == View::Chart {
-            "Nothing but plain samples of this flow so far."
+            "No events of this flow so far, only samples."
         } else if app.find.is_empty() {
-            "Nothing but plain samples so far."
+            "No events so far, only samples."
         } else {
             "No event matches the search (/ to change)."
         };

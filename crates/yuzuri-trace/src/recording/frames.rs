@@ -127,7 +127,7 @@ impl<R: Read> Frames<R> {
             Ok(None) if self.at == 0 => return Err(self.not_a_recording("it is empty")),
             Ok(None) => {
                 return Err(
-                    self.not_a_recording("it ends within its head: a file that was cut off, or other data")
+                    self.not_a_recording("it ends within its header: it was truncated, or is other data")
                 );
             }
             Err(ReadError::Damaged { .. }) => {

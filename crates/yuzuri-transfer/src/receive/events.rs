@@ -92,8 +92,8 @@ impl End {
             End::TimeLimit => "closed: time limit per connection reached",
             End::TotalLimit => "closed: total byte limit reached",
             End::Stopped => "receiver stopped",
-            End::Sent => "sent in reverse, all that was asked for",
-            End::NotReversed => "asked for a transfer in reverse, which was refused",
+            End::Sent => "sent the requested data in reverse",
+            End::NotReversed => "requested a transfer in reverse, which was refused",
         }
     }
 }

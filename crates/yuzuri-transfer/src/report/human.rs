@@ -166,14 +166,14 @@ impl<W: Write, S: Write> SendText<W, S> {
             if part(connection.rwnd_limited_us) >= 10 {
                 writeln!(
                     output,
-                    "  its rate was held by the receiver's window for {} % of the time",
+                    "  its rate was limited by the receiver's window for {} % of the time",
                     part(connection.rwnd_limited_us)
                 )?;
             }
             if part(connection.sndbuf_limited_us) >= 10 {
                 writeln!(
                     output,
-                    "  its rate was held by the socket buffer of this host for {} % of the time (net.ipv4.tcp_wmem)",
+                    "  its rate was limited by the socket buffer of this host for {} % of the time (net.ipv4.tcp_wmem)",
                     part(connection.sndbuf_limited_us)
                 )?;
             }
@@ -343,7 +343,7 @@ impl<W: Write, S: Write> ReceiveText<W, S> {
             megabits(summary.throughput_bps),
             summary.refused,
             if summary.limit_reached {
-                "; ended, as the limit of bytes of all connections is reached (a higher one: --total-bytes)"
+                "; stopped at the total byte limit (--total-bytes raises it)"
             } else {
                 ""
             }

@@ -30,7 +30,7 @@ use yuzuri_web::{Bound, DaemonConnector, Page, Server};
 /// Watches until Ctrl-C or the time is over.
 pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     memory::release_after_bursts();
-    let filter = args.source.filter();
+    let filter = args.source.filter("watch");
     let identity =
         args.web.web.and_then(|_| Identity::chosen(args.web.user.as_deref()).transpose()).transpose()?;
     // As the daemon chooses it: by the network namespace.
@@ -104,7 +104,7 @@ fn sharing_socket() -> PathBuf {
 
 /// Watches on the terminal screen.
 pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
-    let filter = args.source.filter();
+    let filter = args.source.filter("top");
     let stop = stop_flag()?;
     let watch = open(&args.source, &filter)?;
     let session = watch.session().clone();

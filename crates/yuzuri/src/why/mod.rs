@@ -25,7 +25,7 @@ const NOTHING_SENT: u8 = 3;
 /// Observes for a while, or reads a recording, and prints the answer.
 pub fn run(args: WhyArgs) -> anyhow::Result<ExitCode> {
     let (file, terms) = file_and_terms(&args.words);
-    let filter = cli::filter(terms);
+    let filter = cli::filter("why", terms);
     match file {
         Some(file) => recorded(&args, &file, &filter, &terms.join(" ")),
         None => live(&args, filter),

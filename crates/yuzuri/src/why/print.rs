@@ -58,7 +58,7 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     }
     if small > 0 {
         let flows = if small == 1 { "1 flow".into() } else { format!("{} flows", text::count(small as u64)) };
-        writeln!(out, "and {flows} with less than 14 kB (--all shows them)")?;
+        writeln!(out, "and {flows} with less than {} kB (--all shows them)", INITIAL_WINDOW_BYTES / 1000)?;
     }
     if senders > 0 && !empty.is_empty() {
         writeln!(out, "and {} without data (--all shows them)", connections(empty.len()))?;
