@@ -298,7 +298,7 @@ fn plain_after_a_kill(test: &str, tcx: bool, rounds: u32) {
         assert_eq!(programs_at(&net, "s0"), 0);
     }
     let name = if tcx { "kill -9 of a gate" } else { "kill -9 of a gate under a kernel before 6.6 (clsact)" };
-    yuzuri_testnet::attack(name, rounds.into(), "kills", "transfers are plain within 2 s");
+    yuzuri_testnet::attack(name, rounds.into(), "kills", "transfers are unbounded within 2 s");
 }
 
 #[test]

@@ -357,6 +357,6 @@ fn no_leader_that_bounds_all_members_starves_an_honest_flow() {
     // Shares that are too large, and unbounded liars next to members that receive no lie, are up to
     // the controller: they are counted above but not limited yet.
     assert!(leader_exceeded.is_empty(), "{leader_exceeded:?}");
-    let lost = format!("{} starve a flow for more than {MAX_STARVED_S} s", exceeded.len());
+    let lost = format!("in {} a flow starves for more than {MAX_STARVED_S} s", exceeded.len());
     yuzuri_testnet::attack("drawn lies of members and leaders, simulated", lies, "lies", &lost);
 }

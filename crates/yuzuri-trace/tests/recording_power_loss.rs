@@ -135,7 +135,7 @@ fn cut_anywhere_the_whole_batches_are_read_and_it_is_said() {
             "power loss: writes cut",
             cuts.len() as u64,
             "cuts",
-            "whole batches are read, and the cut is said",
+            "whole batches are read, and the cut is reported",
         );
     }
 }
@@ -179,7 +179,7 @@ fn pages_that_never_reached_the_disk_are_said() {
         "power loss: pages never written",
         60,
         "pages",
-        "at most what lies behind them, and it is said",
+        "at most what lies behind them, and it is reported",
     );
 }
 

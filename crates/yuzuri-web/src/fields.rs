@@ -149,7 +149,7 @@ pub(crate) const BUCKET: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "SND_WND" "the peer's receive window at the end, bytes": "{}" b.snd_wnd;
     "RCV_WND" "our receive window at the end, bytes": "{}" b.rcv_wnd;
     "LIMIT" "what limited the flow for most of the time, index into LIMITS": "{}" b.limit.limit as u8;
-    "LIMIT_LEAD" "how sure that is, µs (the lead in a majority vote weighted by time); 0: unknown": "{}" b.limit.lead_us;
+    "LIMIT_LEAD" "its certainty, µs (the lead in a majority vote weighted by time); 0: unknown": "{}" b.limit.lead_us;
     "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: unknown": "{}" limit_index(b.limit_before);
 };
 

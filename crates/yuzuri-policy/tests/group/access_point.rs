@@ -284,7 +284,7 @@ fn an_unproved_claim_has_no_effect() {
     }
     let refused = |why| (0..3).map(|place| net.member(place).counts().refused(why)).sum::<u64>();
     assert_eq!((refused(Refusal::Tag), refused(Refusal::Unproved)), (60, 60));
-    yuzuri_testnet::attack("claims to be the access point", 240, "messages", "nobody follows");
+    yuzuri_testnet::attack("claims to be the access point", 240, "messages", "no member follows it");
 }
 
 #[test]

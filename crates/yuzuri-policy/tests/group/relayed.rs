@@ -171,7 +171,7 @@ fn one_address_cannot_use_up_the_table_of_groups() {
         "groups founded at the rendezvous by one address",
         100,
         "groups",
-        "8 founded, others have room",
+        "8 founded; other addresses can still found groups",
     );
 }
 
@@ -196,7 +196,7 @@ fn strangers_do_not_use_up_what_members_need() {
         "flood of a rendezvous by strangers",
         10_000,
         "datagrams",
-        "members are passed on",
+        "members' messages are forwarded",
     );
 }
 

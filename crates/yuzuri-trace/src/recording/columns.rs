@@ -141,7 +141,7 @@ const BEFORE: [Column; 8] = [
     column("mono_ns", U64, All, "ns", "", "CLOCK_MONOTONIC (bpf_ktime_get_ns); flow rows: of the row before"),
     column("kind", Text, All, "", "", "event: see below; else flow, account, setting, end"),
     column("flow", U64, OfAFlow, "", "", "sk_cookie"),
-    column("reason", Text, Event, "", "nothing to say", "derived in the kernel, see below"),
+    column("reason", Text, Event, "", "no reason known", "derived in the kernel, see below"),
     column("place", Text, Event, "", "unknown", "kernel function or tracepoint; sock_diag where polled"),
     column("ca_state", Text, Event, "", "", "icsk_ca_state"),
     column("ca_before", Text, Event, "", "the same as ca_state", "icsk_ca_state before the change"),

@@ -119,7 +119,7 @@ export const B = {
   RCV_WND: 22,
   /** what limited the flow for most of the time, index into LIMITS */
   LIMIT: 23,
-  /** how sure that is, µs (the lead in a majority vote weighted by time); 0: unknown */
+  /** its certainty, µs (the lead in a majority vote weighted by time); 0: unknown */
   LIMIT_LEAD: 24,
   /** what limited it from the record before until the start, index into LIMITS; -1: unknown */
   LIMIT_BEFORE: 25,
