@@ -386,7 +386,8 @@ fn the_bpf_program_matches_the_model() {
     assert!(thinned * 1000 > cases, "too few ACKs were left out: {thinned}");
     assert!(edges * 12 > cases, "too few edges were advertised for this to say anything: {edges}");
     assert!(lowered * 40 > cases, "too few windows were lowered for this to say anything: {lowered}");
-    let outcome = "same as the model in Rust; no other byte changed, no checksum wrong, no right edge moved left";
+    let outcome =
+        "same as the model in Rust; no other byte changed, no checksum wrong, no right edge moved left";
     yuzuri_testnet::attack(
         "damaged and invented frames through the gate's programs",
         cases,

@@ -64,7 +64,7 @@ fn memory(round_trip: Duration) -> Duration {
     MEMORY.max(SETTLES_ROUND_TRIPS * round_trip)
 }
 
-fn settles(round_trip: Duration) -> Duration {
+pub(crate) fn settles(round_trip: Duration) -> Duration {
     SETTLES.max(SETTLES_ROUND_TRIPS * round_trip)
 }
 

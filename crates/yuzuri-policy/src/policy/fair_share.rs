@@ -2,7 +2,7 @@
 //! times the minimum RTT plus a short queue. A lower bound prevents losses that are not congestion
 //! from reducing the window far below that.
 
-use super::trust::{Claim, Trust, Verdict};
+use super::trust::{AT_LEAST, Claim, Trust, Verdict};
 use super::unbounded;
 use crate::own::{FlowHistory, OwnFlows};
 use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, SendersSeen, Summary};
@@ -39,11 +39,8 @@ const BUFFERS_FOR_FLOOR: f64 = 1.2;
 /// packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
 
-/// A window is reduced to no less than this fraction in one step, whatever share the leader
-/// announces ...
-const CUT_TO: f64 = 0.5;
-/// ... and at least this much queue may stand above the minimum RTT, seconds: less is below the
-/// granularity of acknowledgements.
+/// At least this much queue may stand above the minimum RTT, seconds, whatever the leader
+/// announces: less is below the granularity of acknowledgements.
 const MIN_QUEUE_S: f64 = 0.005;
 
 /// A flow that its upper bound keeps below this fraction of its share is behind others' queues.
@@ -237,7 +234,7 @@ impl FairShare {
                 let upper = (CONTENDS_WITH * full)
                     .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
                     .max(CONTENDS_WITH * MIN_WINDOW)
-                    .max(CUT_TO * f64::from(flow.cwnd));
+                    .max(AT_LEAST * f64::from(flow.cwnd));
                 (Some(upper), full.min(grown.max(before.floor)), Rule::Contend)
             }
             Phase::Hold | Phase::Probe => {
@@ -253,7 +250,7 @@ impl FairShare {
                     .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
                     .max(MIN_WINDOW)
                     * stretch;
-                let upper = upper.max(CUT_TO * f64::from(flow.cwnd));
+                let upper = upper.max(AT_LEAST * f64::from(flow.cwnd));
                 let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
                 (Some(upper), (per_second * base_s).min(grown.max(before.floor)).min(upper), why)
             }

@@ -5,6 +5,7 @@
 //! terminal does not follow it for a while. Each further refutation doubles that time.
 
 use crate::Moment;
+use crate::capacity::settles;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -14,13 +15,9 @@ const MEMORY: Duration = Duration::from_secs(300);
 const RECENT: Duration = Duration::from_secs(60);
 /// The best measurement of each such interval is kept.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Obeying a leader costs at most this fraction of the rate due by own evidence, or of the current
-/// rate. This is a guarantee to each terminal, not a tuned value.
-const AT_LEAST: f64 = 0.5;
-/// A leader that announces less is refuted after this long, and this many round trips: earlier
-/// windows' queues need that long to drain.
-const REFUTED_AFTER: Duration = Duration::from_millis(1500);
-const ROUND_TRIPS: u32 = 4;
+/// Obeying a leader leaves at least this fraction of the rate due by own evidence, of the current
+/// rate, and in one step of the window. This is a guarantee to each terminal, not a tuned value.
+pub(super) const AT_LEAST: f64 = 0.5;
 /// The most doubt that one decision adds: decisions are half a second apart, and doubt does not
 /// grow in between.
 const DECISION_AT_MOST: Duration = Duration::from_secs(1);
@@ -150,7 +147,8 @@ impl Trust {
         if let Some(verdict) = self.mistrusted(now, claim) {
             return verdict;
         }
-        let patience = REFUTED_AFTER.max(ROUND_TRIPS * claim.srtt);
+        // Earlier windows' queues need this long to drain.
+        let patience = settles(claim.srtt);
         let since = *self.undecided_since.get_or_insert(now);
         if now.since(since) < patience {
             return Verdict::Undecided(AT_LEAST * self.recent_best_bps(now));
