@@ -404,8 +404,8 @@ fn short_segments_that_acknowledgements_draw_are_a_small_send_buffers() {
     assert!(times.share(Limit::SendBuffer) > 0.9, "{:?}", times.ranked());
 }
 
-/// A program that writes 7400 bytes each 23 ms, seen at its sender. The path carries a segment in
-/// a millisecond, so that acknowledgements of two come from 20 ms to 28 ms later, and the next write
+/// A program that writes 7400 bytes each 23 ms, seen at its sender. The path carries a segment in a
+/// millisecond, so that acknowledgements of two come from 20 ms to 28 ms later, and the next write
 /// comes `after` one of them, time after time.
 fn writes_after_an_acknowledgement(after: i64) -> LimitTimes {
     let mut segments = Vec::new();

@@ -164,8 +164,8 @@ impl Runs {
         }
         match mean.exp() {
             part if part <= DRAWN_BY_ACKS => Some(false),
-            // Of a writer that a later acknowledgement wakes, the first ones match as little as of a
-            // clock.
+            // Of a writer that a later acknowledgement wakes, the first ones match as little as of
+            // a clock.
             part if part >= DRAWN_BY_CLOCK && by_last.is_some() => Some(true),
             _ => None,
         }
@@ -233,8 +233,8 @@ impl Runs {
         }
     }
 
-    /// The same where the least time from an acknowledgement to data is unknown: only that hardly any
-    /// run follows one is certain.
+    /// The same where the least time from an acknowledgement to data is unknown: only that hardly
+    /// any run follows one is certain.
     pub(super) fn may_be_woken(&self) -> Option<bool> {
         let [soon, _, all] = self.woken;
         (soon < NEARLY_NONE * all).then_some(false)
