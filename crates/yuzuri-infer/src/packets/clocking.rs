@@ -2,8 +2,8 @@
 
 /// The blur of hosts' and captures' clocks, milliseconds.
 const BLURS_MS: f64 = 0.01;
-/// How many times the blur an interval must differ from one of its causes' to tell them apart (95 %).
-/// All others match both, and would only hide the few that do.
+/// How many times the blur an interval must differ from one of its causes' to tell them apart (95
+/// %). All others match both, and would only hide the few that do.
 const SHOWS_BLURS: f64 = 2.0;
 /// The largest logarithm.
 const AT_MOST: f64 = 4.0;
