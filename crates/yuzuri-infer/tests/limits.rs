@@ -5,6 +5,7 @@ mod made_up;
 
 use made_up::{ACK, SYN, segment};
 use proptest::prelude::*;
+use std::collections::VecDeque;
 use yuzuri_capture::{Checksum, End, FlowSlot, Segment};
 use yuzuri_infer::packets::{Ended, PacketLimits, RoundSigns, Tracker};
 use yuzuri_limits::{Limit, LimitTimes};
@@ -282,6 +283,27 @@ fn segments_without_an_ack_before_them_are_paced_even_behind_cross_traffic() {
     assert_eq!(late.share(Limit::Pacing), 0.0, "{:?}", late.ranked());
 }
 
+/// Writes of 2400 bytes each 10 ms with a round trip of 19.95 ms, seen at the sender: each write
+/// comes 50 us after an acknowledgement. One write in ten is late by 0.1 ms, and so is then its
+/// acknowledgement; the program keeps its rhythm, while a writer that waits for room would not.
+#[test]
+fn a_few_late_writes_show_a_rhythm_that_is_even_otherwise() {
+    let mut segments = Vec::new();
+    for write in 0..800u32 {
+        let late = if write % 10 == 9 { 100_000 } else { 0 };
+        let (at, seq) = (21 * MS + i64::from(write) * 10 * MS + late, 1000 + write * 2400);
+        for (n, bytes) in [1000, 1000, 400].into_iter().enumerate() {
+            let from = seq + n as u32 * 1000;
+            segments.push(segment(at + n as i64 * 1000, NEAR, ACK | PSH, from, 1, bytes));
+        }
+        segments.push(segment(at + 19 * MS + 950_000, FAR, ACK, 1, seq + 2400, 0));
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    let times = shares(&classified(65_535, segments));
+    assert!(times.share(Limit::Application) > 0.85, "{:?}", times.ranked());
+    assert!(times.share(Limit::SendBuffer) < 0.12, "{:?}", times.ranked());
+}
+
 /// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow
 /// without its beginning. They take 15 ms each way, with a random delay of up to 0.3 ms. Their
 /// cause is either a clock, or acknowledgements.
@@ -382,6 +404,34 @@ fn short_segments_that_acknowledgements_draw_are_a_small_send_buffers() {
     assert!(times.share(Limit::SendBuffer) > 0.9, "{:?}", times.ranked());
 }
 
+/// A program that writes 7400 bytes each 23 ms, seen at its sender. The path carries a segment in a
+/// millisecond, so that acknowledgements of two come from 20 ms to 28 ms later, and the next write
+/// comes `after` one of them, time after time.
+fn writes_after_an_acknowledgement(after: i64) -> LimitTimes {
+    let mut segments = Vec::new();
+    let every = 23 * MS + after;
+    for write in 0..400u32 {
+        let (at, seq) = (21 * MS + i64::from(write) * every, 1000 + write * 7400);
+        for n in 0..8u32 {
+            let (from, bytes) = (seq + n * 1000, if n == 7 { 400 } else { 1000 });
+            segments.push(segment(at + i64::from(n) * 1000, NEAR, ACK | PSH, from, 1, bytes));
+            if n % 2 == 1 {
+                segments.push(segment(at + 20 * MS + i64::from(n) * MS, FAR, ACK, 1, from + bytes, 0));
+            }
+        }
+    }
+    segments.sort_by_key(|segment| segment.time_ns);
+    shares(&classified(65_535, segments))
+}
+
+#[test]
+fn writes_that_never_come_at_once_after_an_acknowledgement_were_not_woken_by_it() {
+    let woken = writes_after_an_acknowledgement(20_000);
+    assert!(woken.share(Limit::SendBuffer) > 0.9, "{:?}", woken.ranked());
+    let clock = writes_after_an_acknowledgement(420_000);
+    assert!(clock.share(Limit::Application) > 0.9, "{:?}", clock.ranked());
+}
+
 /// Pairs each 8 ms with a round trip of 19 ms, seen at their sender: no interval deviates from any
 /// other one, and no acknowledgement draws a pair.
 #[test]
@@ -443,23 +493,23 @@ fn a_window_that_doubles_is_slow_start_and_a_constant_one_is_unknown() {
 
 #[test]
 fn a_window_limited_by_a_queue_is_the_paths() {
-    // 20 segments, one more each round, at 1 ms each: beyond the 20 that the path holds they wait.
-    let (mut segments, mut at, mut seq) = (Vec::new(), 21 * MS, 1000u32);
-    for flight in 0..40u32 {
-        let count = 20 + flight;
-        for n in 0..count {
-            segments.push(segment(at + i64::from(n) * MS, NEAR, ACK, seq + n * 1000, 1, 1000));
-            segments.push(segment(
-                at + i64::from(n) * MS + i64::from(count) * MS - 5_000,
-                FAR,
-                ACK,
-                1,
-                seq + n * 1000 + 1000,
-                0,
-            ));
+    // The path carries a segment in a millisecond, and holds 20. Each acknowledgement admits a
+    // segment, and the first one of each round admits two: beyond the 20 they wait.
+    let (mut segments, mut free_at, mut seq) = (Vec::new(), 0, 1000u32);
+    let mut admitted: VecDeque<(i64, u32)> = (0..20).map(|_| (21 * MS, 1)).collect();
+    let mut until = 0;
+    while let Some((at, count)) = admitted.pop_front().filter(|_| seq < 1_600_000) {
+        let grows = u32::from(seq >= until);
+        if grows > 0 {
+            until = seq + 1000 * (admitted.len() as u32 + 1);
         }
-        seq += count * 1000;
-        at += i64::from(count) * MS;
+        for n in 0..count + grows {
+            segments.push(segment(at + i64::from(n) * 1000, NEAR, ACK, seq, 1, 1000));
+            seq += 1000;
+            free_at = (at + 10 * MS).max(free_at) + MS;
+            segments.push(segment(free_at + 9 * MS, FAR, ACK, 1, seq, 0));
+            admitted.push_back((free_at + 9 * MS + 5_000, 1));
+        }
     }
     segments.sort_by_key(|segment| segment.time_ns);
     let limits = classified(65_535, segments);

@@ -244,16 +244,16 @@ impl Case {
                 Phase::of(&[Limit::Sharing])
             }
             "two-limits" => {
+                // With more, the receive buffer would be the limit of each part.
                 let slow = (rate * part).min(case.half_of(100_000.0));
                 let of = |which: &str| match which {
-                    "application" => Phase {
-                        writes: IoPattern::at_rate(rate * part, tick),
-                        ..Phase::of(&[Limit::Application])
-                    },
+                    "application" => {
+                        Phase { writes: IoPattern::at_rate(slow, tick), ..Phase::of(&[Limit::Application]) }
+                    }
                     "slow-reader" => {
                         Phase { reads: IoPattern::at_rate(slow, tick), ..Phase::of(&[Limit::SlowReader]) }
                     }
-                    _ => Phase { pacing: Some((rate * part) as u64), ..Phase::of(&[Limit::Pacing]) },
+                    _ => Phase { pacing: Some(slow as u64), ..Phase::of(&[Limit::Pacing]) },
                 };
                 case.receive_buffer = Some(100_000);
                 let first = rng.next() % 3;

@@ -219,64 +219,6 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
             found = found.or(end.map(|end| (segment.flow, end)));
         }
     }
-    if let Some(skip) = std::env::var("WHY_DUMP").ok().and_then(|n| n.parse::<usize>().ok()) {
-        let (slot, end) = found.unwrap();
-        let ended = tracker.now(slot).unwrap();
-        let trace = ended.window_traces[end.index()].as_ref().unwrap();
-        let limits = ended.limits(end).unwrap();
-        println!(
-            "{:?} mss {} min {} handshake {:?} red {}",
-            trace.capture_point,
-            trace.mss_bytes,
-            trace.min_rtt_us,
-            trace.handshake_rtt_us,
-            trace.reductions.len()
-        );
-        let least = ended.signs[end.index()].rounds.iter().filter_map(|l| l.passage_us).min().unwrap_or(0);
-        for ((round, signs), limit) in
-            trace.rounds.iter().zip(&ended.signs[end.index()].rounds).zip(&limits.rounds).skip(skip).take(60)
-        {
-            println!(
-                "{:.1}..{:.1} w {:.1} acked {:.1} sent {} again {} clock {} rtt {}/{}/{} runs {} empt {} drawn {} woken {} undr {} refill {:.2} used {} wnd {} cv {:.2} held {} upd {} shr {}+{}/{} spr {:.2} rest {:.0}/{:.0} lag {:?} {}{}{} {limit}",
-                round.start_ns as f64 / 1e6 % 1e6,
-                round.end_ns as f64 / 1e6 % 1e6,
-                round.window,
-                round.acked,
-                round.sent,
-                round.retransmitted,
-                round.by_clock,
-                round.rtt_min_us,
-                round.rtt_mean_us,
-                round.rtt_max_us,
-                signs.runs,
-                signs.emptied,
-                signs.drawn,
-                signs.woken,
-                signs.undrawn,
-                signs.refilled / signs.runs.max(1) as f32,
-                signs.used_bytes,
-                signs.window,
-                {
-                    let m = signs.gaps_ms / signs.runs.max(1) as f64;
-                    signs.gaps_ms2 / signs.runs.max(1) as f64 / m / m - 1.0
-                },
-                signs.held_us,
-                signs.updates,
-                signs.shrunk,
-                signs.late,
-                signs.announced,
-                signs.spread_ms / f64::from(signs.segments.saturating_sub(signs.runs))
-                    * f64::from(signs.segments)
-                    / signs.gaps_ms,
-                signs.rests_ms.0,
-                signs.rests_ms.1,
-                signs.passage_us.map(|p| p - least),
-                if signs.repair { "R" } else { "" },
-                if signs.timeout { "T" } else { "" },
-                if signs.closed { "C" } else { "" }
-            );
-        }
-    }
     let limits = found.and_then(|(slot, end)| tracker.end(slot)?.limits(end)).unwrap_or_default();
     let monotonic = |us: u64| us.saturating_add_signed(-label.realtime_minus_monotonic_us);
     let to_clock = |s: Stretch| Stretch { from_us: monotonic(s.from_us), to_us: monotonic(s.to_us), ..s };

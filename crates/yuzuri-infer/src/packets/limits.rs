@@ -20,9 +20,6 @@ const SLOW_START_GROWTH: f64 = 1.3;
 /// be just below it by chance.
 const MIN_WINDOW: u64 = 4;
 const MANY: u64 = 32;
-/// The fraction of runs from which on acknowledgements are their cause: a single one in several
-/// rounds may be late.
-const NEARLY_ALL: f64 = 0.7;
 /// The number of rounds whose flights are compared; the flights must differ by this factor at
 /// least. If a path carries no more, the RTT grows with them: by at least this fraction of their
 /// growth (as logarithms).
@@ -36,10 +33,8 @@ const LESS: f64 = 0.5;
 /// segments.
 const REFILLS: f64 = 0.3;
 const MIN_REFILL: f64 = 3.0;
-/// A run smaller than this fraction of the flight does not come from a send buffer; nor do runs if
-/// fewer than this fraction follow an acknowledgement.
+/// A run smaller than this fraction of the flight does not come from a send buffer.
 const MAY_REFILL: f64 = 0.2;
-const NEARLY_NONE: f64 = 0.1;
 const ALL: f64 = 0.99;
 /// Mean runs of a round from which on there are two: a mean nears its value from below.
 const MORE_THAN_ONE: f64 = 1.5;
@@ -445,7 +440,6 @@ impl<'a> LimitRules<'a> {
             return Some(false);
         }
         let near = signs.point == CapturePoint::Sender;
-        let woken = self.runs.woken();
         // If a clock causes the runs, no acknowledgement woke the writer.
         let clocked = self.runs.clocked();
         if clocked == Some(true) {
@@ -454,9 +448,8 @@ impl<'a> LimitRules<'a> {
         // Away from the sender only the handshake shows the least time from an acknowledgement to
         // data: otherwise a regular writer looks the same.
         let is_distinct = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
-        // A program with its own rhythm writes after an acknowledgement as often as by chance.
-        let rarely = (self.runs.by_chance().min(NEARLY_ALL) + NEARLY_ALL) / 2.0;
-        if woken < if is_distinct { rarely } else { NEARLY_NONE } {
+        let woken = if is_distinct { self.runs.woken() } else { self.runs.may_be_woken() };
+        if woken == Some(false) {
             return Some(false);
         }
         // A run that ends with a full segment may also come from a window.
@@ -465,7 +458,7 @@ impl<'a> LimitRules<'a> {
         // nothing outstanding.
         let short = signs.ran_out == signs.runs && part < ALL;
         let large = part >= REFILLS && (segments >= MIN_REFILL || short);
-        let does = large && steady && is_distinct && self.rounds >= STEADY_ROUNDS && woken >= NEARLY_ALL;
+        let does = large && steady && self.rounds >= STEADY_ROUNDS && woken == Some(true);
         if does { Some(true) } else { None }
     }
 

@@ -1,6 +1,7 @@
 //! From packets to window traces: reconstructs windows from the packets at a capture point.
 
 mod capture_point;
+mod clocking;
 mod compact_segment;
 mod copies;
 mod direction;
@@ -16,6 +17,7 @@ mod spread;
 mod unseen;
 mod waiting;
 
+pub use clocking::AckClocking;
 pub use flow::{Anomalies, Ended, Seen};
 pub use limits::{PacketLimits, packet_limits};
 pub use readers::{MAX_READERS, read_each};

@@ -1,7 +1,7 @@
 //! What causes a sender's runs: acknowledgements, or a clock (pacing, its device, a full path, a
 //! program's rhythm).
 
-use super::signs::{RoundSigns, WAKES_NS};
+use super::signs::{AT_ONCE_NS, RoundSigns, WAKES_NS};
 use crate::window_trace::Round;
 
 /// With fewer runs it is not clear whether they are evenly spaced. They are if the variance of
@@ -29,22 +29,30 @@ const UNDRAWN: f64 = 0.1;
 /// causes some, and from which on it causes most.
 const BY_CLOCK: f64 = 0.02;
 const MOSTLY: f64 = 0.5;
+/// The fraction of runs from which on acknowledgements are their cause: a single one in several
+/// rounds may be late. Below the other one they are not.
+const NEARLY_ALL: f64 = 0.7;
+const NEARLY_NONE: f64 = 0.1;
 /// The number of runs in a round trip above which their spacing shows whether they come in a block.
 const SHOWS_SPREAD: f64 = 2.5;
 /// How fast means over rounds decay; those of values that a busy host blurs for several rounds
 /// decay more slowly.
 const FORGETS: f64 = 0.25;
 const FORGETS_SLOWLY: f64 = 0.05;
+/// How fast evidence of their cause is forgotten: only runs that deviate from an even rhythm are
+/// evidence, and these may be few.
+const FORGETS_CAUSE: f64 = 0.02;
 /// The number of runs remembered, for small and large flights alike.
 const REMEMBERED: f64 = 48.0;
-/// The time that a woken writer takes to write, as for runs, milliseconds.
+/// The time that a woken writer takes to write, and within which most of them do, as for runs,
+/// milliseconds.
 const WAKES_MS: f64 = WAKES_NS as f64 / 1e6;
+const AT_ONCE_MS: f64 = AT_ONCE_NS as f64 / 1e6;
 
 /// The runs of the last rounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct RunMeans {
     rounds: u32,
-    runs: u32,
     /// Means over rounds of the number of runs, of the sum of their values, and of the sum of the
     /// squares of these.
     count: f64,
@@ -54,27 +62,24 @@ struct RunMeans {
 
 impl RunMeans {
     fn add(&mut self, (count, sum, squares): (u32, f64, f64)) {
-        if count > 0 {
-            self.rounds += 1;
-            self.runs = self.runs.saturating_add(count);
-            let forgets = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
-            self.count += (f64::from(count) - self.count) * forgets;
-            self.sum += (sum - self.sum) * forgets;
-            self.squares += (squares - self.squares) * forgets;
-        }
+        self.rounds = self.rounds.saturating_add(1);
+        let forgets = FORGETS_CAUSE.max(1.0 / f64::from(self.rounds));
+        self.count += (f64::from(count) - self.count) * forgets;
+        self.sum += (sum - self.sum) * forgets;
+        self.squares += (squares - self.squares) * forgets;
     }
 
     /// The mean of the values, with its standard error.
     fn mean(self) -> Option<(f64, f64)> {
-        if f64::from(self.runs) < MIN_RUNS {
+        // A mean that decays by a fraction is one over twice as many rounds as that fraction goes
+        // into one.
+        let runs = self.count * f64::from(self.rounds).min(2.0 / FORGETS_CAUSE);
+        if runs < MIN_RUNS {
             return None;
         }
         let mean = self.sum / self.count;
         let variance = (self.squares / self.count - mean * mean).max(0.0);
-        // A mean that decays by a fraction is one over twice as many rounds as that fraction goes
-        // into one.
-        let rounds = f64::from(self.rounds).min(2.0 / FORGETS_SLOWLY);
-        Some((mean, (variance / (rounds * self.count)).sqrt()))
+        Some((mean, (variance / runs).sqrt()))
     }
 }
 
@@ -95,11 +100,11 @@ pub(super) struct Runs {
     /// Time within runs, milliseconds, and their segments after the first packet; time between runs
     /// without pauses of the program, milliseconds, and the segments sent in it.
     spacing: [f64; 4],
-    /// Runs that followed an acknowledgement as those of a woken writer do, and all;
-    /// acknowledgements, and the length of a round, milliseconds.
-    woken: (f64, f64),
+    /// Runs that followed an acknowledgement as those of a woken writer do, those that followed it
+    /// immediately, and all; acknowledgements, and the length of a round, milliseconds.
+    woken: [f64; 3],
     acks: (f64, f64),
-    /// As [`super::signs::AckClocking`].
+    /// As [`super::clocking::AckClocking`].
     by_last: RunMeans,
     by_first: RunMeans,
     clocked: Option<bool>,
@@ -117,8 +122,8 @@ impl Runs {
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         let by = |forgets: f64| move |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
         let (mean, slow) = (by(self.forgets), by(slowly));
-        slow(&mut self.woken.0, signs.woken.into());
-        slow(&mut self.woken.1, signs.runs.into());
+        let woken = [signs.woken, signs.woken_at_once, signs.runs];
+        self.woken.iter_mut().zip(woken).for_each(|(mean, value)| slow(mean, value.into()));
         slow(&mut self.acks.0, round.acks.into());
         slow(&mut self.acks.1, round.seconds() * 1e3);
         mean(&mut self.count, signs.runs.into());
@@ -151,12 +156,6 @@ impl Runs {
 
     fn by_clock(&self) -> Option<bool> {
         let (by_last, by_first) = (self.by_last.mean(), self.by_first.mean());
-        // Of a writer that a later acknowledgement wakes, the first ones say as little as of a
-        // clock. The last ones show it, and may be known of few runs or of none: then a clock must
-        // at least be even, while several runs in a round trip may have a pattern that repeats.
-        let few = self.by_last;
-        let refuted = few.runs > 0 && few.sum / few.count < DRAWN_BY_CLOCK.ln();
-        let may_be_clock = !refuted && (by_last.is_some() || self.even());
         let means = [by_last, by_first].into_iter().flatten();
         let (mean, error) = means.min_by(|a, b| a.0.total_cmp(&b.0))?;
         // Both match equally well: runs may be so few, or so even, that nothing distinguishes them.
@@ -165,7 +164,9 @@ impl Runs {
         }
         match mean.exp() {
             part if part <= DRAWN_BY_ACKS => Some(false),
-            part if part >= DRAWN_BY_CLOCK && may_be_clock => Some(true),
+            // Of a writer that a later acknowledgement wakes, the first ones match as little as of
+            // a clock.
+            part if part >= DRAWN_BY_CLOCK && by_last.is_some() => Some(true),
             _ => None,
         }
     }
@@ -214,15 +215,35 @@ impl Runs {
         self.rested > MOSTLY
     }
 
-    /// The fraction of runs that followed an acknowledgement as those of a woken writer do.
-    pub(super) fn woken(&self) -> f64 {
-        self.woken.0 / self.woken.1.max(1e-9)
+    /// Whether acknowledgements wake the writer; `None`: possibly. A host with other work wakes it
+    /// later now and then, but most times at once: runs that all come late, and within a writer's
+    /// time all the same, have the phase of a clock. A program with its own rhythm follows
+    /// acknowledgements as often as by chance.
+    pub(super) fn woken(&self) -> Option<bool> {
+        let [soon, at_once, all] = self.woken;
+        let is = |count: f64, within_ms: f64, enough: f64| {
+            let part = count / all.max(1e-9);
+            let rarely = (self.by_chance(within_ms).min(enough) + enough) / 2.0;
+            if part >= enough { Some(true) } else { (part < rarely).then_some(false) }
+        };
+        match (is(soon, WAKES_MS, NEARLY_ALL), is(at_once, AT_ONCE_MS, MOSTLY)) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The same where the least time from an acknowledgement to data is unknown: only that hardly
+    /// any run follows one is certain.
+    pub(super) fn may_be_woken(&self) -> Option<bool> {
+        let [soon, _, all] = self.woken;
+        (soon < NEARLY_NONE * all).then_some(false)
     }
 
     /// The fraction of time that is so close after an acknowledgement that a writer would seem to
     /// be woken by it.
-    pub(super) fn by_chance(&self) -> f64 {
+    fn by_chance(&self, within_ms: f64) -> f64 {
         let (acks, ms) = self.acks;
-        acks * WAKES_MS / ms.max(1e-9)
+        acks * within_ms / ms.max(1e-9)
     }
 }

@@ -1,12 +1,13 @@
 //! Observations, round by round, of why a sender stopped sending.
 
+use super::clocking::{AckClocking, Gaps};
 use crate::window_trace::CapturePoint;
 use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
 
 /// Segments within this time of each other were sent together, and segments within this time after
 /// an acknowledgement were sent in response to it.
-const AT_ONCE_NS: i64 = 200_000;
+pub(super) const AT_ONCE_NS: i64 = 200_000;
 /// How long a writer woken by an acknowledgement takes to write, on a host that has other work,
 /// too.
 pub(super) const WAKES_NS: i64 = 500_000;
@@ -35,6 +36,8 @@ pub struct RoundSigns {
     /// Runs that followed an acknowledgement without data as closely as those of a writer that it
     /// woke. An answer with data is known to the program itself.
     pub woken: u32,
+    /// Of these, those that followed it immediately, as most do on a host with little other work.
+    pub woken_at_once: u32,
     /// Runs that echo the same acknowledgement as the previous run, if it was the only one of its
     /// tick: no acknowledgement came in between, wherever the capture is, so none caused the run.
     pub undrawn: u32,
@@ -99,18 +102,6 @@ pub struct RoundSigns {
     pub closed: bool,
 }
 
-/// How well the intervals between runs match those between acknowledgements, relative to how well
-/// they match their mean: the number of runs, the sum of the logarithms of that ratio, and the sum
-/// of the squares of these.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct AckClocking {
-    /// By the last acknowledgements that the sender had seen at each run.
-    pub by_last: (u32, f64, f64),
-    /// By the first acknowledgements since the previous run, for runs that emptied the sender's
-    /// queue: any of them may have woken its writer. For other runs by the last.
-    pub by_first: (u32, f64, f64),
-}
-
 /// All observations of a sender.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SenderSigns {
@@ -130,6 +121,7 @@ impl Default for RoundSigns {
             last_ran_out: false,
             drawn: 0,
             woken: 0,
+            woken_at_once: 0,
             undrawn: 0,
             clocked: AckClocking::default(),
             refilled: 0.0,
@@ -169,6 +161,7 @@ impl RoundSigns {
         self.last_ran_out = run.ran_out;
         self.ran_out += u32::from(run.ran_out);
         self.woken += u32::from(run.woken);
+        self.woken_at_once += u32::from(run.woken_at_once);
         self.undrawn += u32::from(run.undrawn);
         let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
         self.refilled += refilled / (run.after_bytes.max(1) as f32);
@@ -196,40 +189,8 @@ impl RoundSigns {
     }
 }
 
-impl AckClocking {
-    /// What determined the time of a run: a clock that keeps a mean interval, or acknowledgements
-    /// with the same intervals.
-    fn add(&mut self, run: &Run, before: &Run, gaps: &mut Gaps) {
-        let gap_ms = run.gap_ms(before);
-        if gap_ms <= 0.0 {
-            return;
-        }
-        let last = run.seen_ns.zip(before.seen_ns);
-        let first = if run.emptied { run.head_ns.zip(before.head_ns) } else { last };
-        // The mean costs more than the rest.
-        let mean_ms = last.or(first).and_then(|_| gaps.mean_ms());
-        gaps.add(gap_ms);
-        let Some(mean_ms) = mean_ms else { return };
-        let off = |from_ms: f64| (gap_ms - from_ms).powi(2) + BLURS_MS * BLURS_MS;
-        let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
-            let Some((of, before)) = acks else { return };
-            // The limit for a single run, which may come from a stalling host.
-            let part = (off((of - before) as f64 / 1e6) / off(mean_ms)).ln().clamp(-AT_MOST, AT_MOST);
-            *count += 1;
-            *sum += part;
-            *squares += part * part;
-        };
-        add(&mut self.by_last, last);
-        add(&mut self.by_first, first);
-    }
-}
-
 /// Acknowledgement times remembered until the next run.
 const RECENT: usize = 64;
-/// The blur of hosts' and captures' clocks, milliseconds.
-const BLURS_MS: f64 = 0.01;
-/// The largest logarithm.
-const AT_MOST: f64 = 4.0;
 /// Acknowledgements remembered until they are echoed: those that pass while a device holds a
 /// segment.
 const PASSED: usize = 256;
@@ -252,6 +213,7 @@ struct Run {
     near: bool,
     drawn: bool,
     woken: bool,
+    woken_at_once: bool,
     undrawn: bool,
     /// When the last acknowledgement seen by its sender passed, if it is the only one with its
     /// timestamp.
@@ -275,39 +237,6 @@ impl Run {
     }
 }
 
-/// The latest intervals between runs, milliseconds.
-#[derive(Clone, Debug, Default)]
-struct Gaps {
-    last: [f64; 16],
-    count: usize,
-}
-
-impl Gaps {
-    fn add(&mut self, gap_ms: f64) {
-        self.last[self.count % self.last.len()] = gap_ms;
-        self.count += 1;
-    }
-
-    /// Their mean without the two largest and the two smallest: those of a stalling host, which
-    /// then catches up, and of the start of a capture.
-    fn mean_ms(&self) -> Option<f64> {
-        if self.count < self.last.len() {
-            return None;
-        }
-        // Each is a number: comparing costs less than `f64::min`.
-        let less = |a: f64, b: f64| if a < b { a } else { b };
-        let more = |a: f64, b: f64| if a > b { a } else { b };
-        let (mut least, mut largest, mut sum) = ([f64::MAX; 2], [f64::MIN; 2], 0.0);
-        for &gap in &self.last {
-            sum += gap;
-            least = [less(least[0], gap), less(least[1], more(gap, least[0]))];
-            largest = [more(largest[0], gap), more(largest[1], less(gap, largest[0]))];
-        }
-        let others = self.last.len() - 4;
-        Some((sum - least[0] - least[1] - largest[0] - largest[1]) / others as f64)
-    }
-}
-
 /// Observes a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SignObserver {
@@ -328,9 +257,11 @@ pub(super) struct SignObserver {
     first_passage_ns: Option<i64>,
     /// The least time from an acknowledgement to the data sent in response: none at the sender.
     least_back_ns: Option<i64>,
-    /// The least time between full segments that were sent together: away from the sender, what the
-    /// path takes for one.
-    least_spacing_ns: Option<i64>,
+    /// The same where the timestamp is that of one acknowledgement only, so that the time is exact.
+    least_known_back_ns: Option<i64>,
+    /// The time to later segments of a run, and their bytes: away from the sender, what the path
+    /// takes for a byte. (The mean: a host that is late delivers several at once.)
+    spacing: (f64, f64),
     done: Vec<RoundSigns>,
 }
 
@@ -355,32 +286,37 @@ impl SignObserver {
         let continues = self
             .run
             .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
-        if let Some(run) = self.run.filter(|_| continues && segment.payload_bytes >= mss) {
-            let spacing_ns =
-                (now - run.last_ns) / i64::from(segment.payload_bytes.div_ceil(mss.max(1)).max(1));
-            let least_ns = self.least_spacing_ns.get_or_insert(spacing_ns);
-            *least_ns = spacing_ns.clamp(0, (*least_ns).max(0));
+        if let Some(run) = self.run.filter(|_| continues) {
+            self.spacing.0 += (now - run.last_ns).max(0) as f64;
+            self.spacing.1 += f64::from(segment.payload_bytes);
         }
         if !continues {
             self.close_run();
-            let after_ns = now - acted_ns;
-            let seen_least_ns = self.least_back_ns.map_or(after_ns, |least| least.min(after_ns));
-            self.least_back_ns = Some(seen_least_ns);
-            // A program with its own rhythm never follows them. The handshake's segments are small:
-            // one with data takes the path's time for a segment longer.
-            let takes_ns = self.least_spacing_ns.unwrap_or(0);
-            let least_ns = handshake_ns.map_or(seen_least_ns, |ns| seen_least_ns.min(ns + takes_ns));
-            let least_ns = if near { 0 } else { least_ns };
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
             let undrawn = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
             let seen = self.echoed.filter(|seen| seen.count == 1 && Some(seen.stamp) == echo);
+            let after_ns = now - acted_ns;
+            let least_after = |least_ns: Option<i64>| least_ns.map_or(after_ns, |least| least.min(after_ns));
+            self.least_back_ns = Some(least_after(self.least_back_ns));
+            let seen_least_ns = least_after(self.least_back_ns);
+            if seen.is_some() {
+                self.least_known_back_ns = Some(least_after(self.least_known_back_ns));
+            }
+            // A program with its own rhythm never follows them. The handshake's segments are small:
+            // one with data takes the path's time for its bytes longer.
+            let takes_ns = f64::from(segment.payload_bytes) * self.spacing.0 / self.spacing.1.max(1.0);
+            let expected_ns = handshake_ns.map(|ns| ns + takes_ns as i64);
+            let known_ns = if seen.is_some() { self.least_known_back_ns } else { self.least_back_ns };
+            let least_ns = expected_ns.map_or(least_after(known_ns), |ns| ns.min(least_after(known_ns)));
+            let least_ns = if near { 0 } else { least_ns };
             // Of several acknowledgements in a tick, the echo does not tell which one was the last:
             // a tick is lost, and a fraction of one in the rest of that tick.
-            let tick_ns = if near { 0 } else { TICK_NS * 3 / 2 };
+            let tick_ns = if near || seen.is_some() { 0 } else { TICK_NS * 3 / 2 };
+            let later_ns = after_ns - least_ns - tick_ns;
             let drawn = if seen.is_some() && !near {
                 after_ns - seen_least_ns < AT_ONCE_NS
             } else {
-                after_ns - least_ns < AT_ONCE_NS + tick_ns
+                later_ns < AT_ONCE_NS
             };
             let seen_ns = if near { Some(acted_ns) } else { seen.map(|seen| seen.at_ns) };
             let since = self.last_run.map_or(now, |last| last.first_ns);
@@ -391,7 +327,8 @@ impl SignObserver {
                 stamp: stamp.unwrap_or_default(),
                 near,
                 drawn,
-                woken: pure && after_ns - least_ns < WAKES_NS + tick_ns,
+                woken: pure && later_ns < WAKES_NS,
+                woken_at_once: pure && later_ns < AT_ONCE_NS,
                 undrawn,
                 seen_ns,
                 head_ns,
@@ -517,7 +454,9 @@ impl SignObserver {
         self.signs.add_run(run);
         if let Some(before) = &self.last_run {
             self.signs.add_gap(run, before);
-            self.signs.clocked.add(run, before, &mut self.gaps);
+            let last = run.seen_ns.zip(before.seen_ns);
+            let first = if run.emptied { run.head_ns.zip(before.head_ns) } else { last };
+            self.signs.clocked.add(run.gap_ms(before), [last, first], &mut self.gaps);
         }
         self.last_run = self.run.take();
     }

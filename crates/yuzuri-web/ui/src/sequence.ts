@@ -38,9 +38,10 @@ export class Sequence {
         if (known !== undefined) [this.acked[next], this.sent[next], this.windowEnd[next]] = known;
       }
     };
-    for (const { ring, from, to: until } of store.pieces(g.start, to, g.pixel)) {
+    for (const [piece, { ring, from, to: until }] of store.pieces(g.start, to, g.pixel).entries()) {
       const data = ring.data;
-      for (let n = from; n < until; n += 1) {
+      // The last bucket before the left edge says where the lines stand there.
+      for (let n = piece === 0 ? Math.max(from - 1, 0) : from; n < until; n += 1) {
         const i = ring.at(n);
         if (data[i + B.LAST] > end) break;
         hold(Math.floor(((data[i + B.LAST] - g.start) / g.pixel) * 2));

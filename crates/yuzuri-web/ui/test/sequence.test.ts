@@ -6,14 +6,14 @@ import { grid } from "../src/thin";
 import { B, STRIDE } from "../src/wire";
 
 /** A store with a bucket each 4 ms: 1000 bytes are acknowledged in each, 5000 are in flight, the
- * peer accepts 9000 more. */
-function store(count: number): Store {
+ * peer accepts 9000 more. `last`: when the last record of a bucket was made, after its start. */
+function store(count: number, last = 0): Store {
   const made = new Store();
   made.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
   for (let n = 0; n < count; n += 1) {
     const bucket = new Array<number>(STRIDE).fill(0);
     bucket[B.START] = n * 4000;
-    bucket[B.LAST] = n * 4000;
+    bucket[B.LAST] = n * 4000 + last;
     bucket[B.ACKED] = n * 1000;
     bucket[B.RECEIVED] = n * 10;
     bucket[B.OUTSTANDING] = 5000;
@@ -51,4 +51,10 @@ test("a window far beyond does not flatten the lines", () => {
   const sequence = new Sequence();
   sequence.fill(made, grid(0, 410_000, 200), 410_000, false);
   assert.ok(sequence.range.to < 200_000, String(sequence.range.to));
+});
+
+test("a view that begins within a bucket begins with the values of the one before", () => {
+  const sequence = new Sequence();
+  sequence.fill(store(100, 3000), grid(201_500, 203_500, 100), 400_000, false);
+  assert.deepEqual([sequence.acked[0], sequence.sent[0], sequence.acked[198]], [49_000, 54_000, 50_000]);
 });

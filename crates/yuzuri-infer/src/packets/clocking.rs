@@ -1,0 +1,84 @@
+//! What determined when a sender's runs left: acknowledgements, or a clock.
+
+/// The blur of hosts' and captures' clocks, milliseconds.
+const BLURS_MS: f64 = 0.01;
+/// How many times the blur an interval must differ from one of its causes' to tell them apart (95
+/// %). All others match both, and would only hide the few that do.
+const SHOWS_BLURS: f64 = 2.0;
+/// The largest logarithm.
+const AT_MOST: f64 = 4.0;
+
+/// How well the intervals between runs match those between acknowledgements, relative to how well
+/// they match their mean: the number of runs, the sum of the logarithms of that ratio, and the sum
+/// of the squares of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AckClocking {
+    /// By the last acknowledgements that the sender had seen at each run.
+    pub by_last: (u32, f64, f64),
+    /// By the first acknowledgements since the previous run, for runs that emptied the sender's
+    /// queue: any of them may have woken its writer. For other runs by the last.
+    pub by_first: (u32, f64, f64),
+}
+
+impl AckClocking {
+    /// What determined the time of a run: a clock that keeps a mean interval, or acknowledgements
+    /// with the same intervals.
+    /// `last` and `first`: the acknowledgements of this run and of the previous one.
+    pub(super) fn add(&mut self, gap_ms: f64, [last, first]: [Option<(i64, i64)>; 2], gaps: &mut Gaps) {
+        if gap_ms <= 0.0 {
+            return;
+        }
+        // The mean costs more than the rest.
+        let mean_ms = last.or(first).and_then(|_| gaps.mean_ms());
+        gaps.add(gap_ms);
+        let Some(mean_ms) = mean_ms else { return };
+        let off = |from_ms: f64| (gap_ms - from_ms).powi(2) + BLURS_MS * BLURS_MS;
+        let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
+            let Some((of, before)) = acks else { return };
+            let (off_acks, off_mean) = (off((of - before) as f64 / 1e6), off(mean_ms));
+            if off_acks.max(off_mean) < off(gap_ms - SHOWS_BLURS * BLURS_MS) {
+                return;
+            }
+            // The limit for a single run, which may come from a stalling host.
+            let part = (off_acks / off_mean).ln().clamp(-AT_MOST, AT_MOST);
+            *count += 1;
+            *sum += part;
+            *squares += part * part;
+        };
+        add(&mut self.by_last, last);
+        add(&mut self.by_first, first);
+    }
+}
+
+/// The latest intervals between runs, milliseconds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gaps {
+    last: [f64; 16],
+    count: usize,
+}
+
+impl Gaps {
+    fn add(&mut self, gap_ms: f64) {
+        self.last[self.count % self.last.len()] = gap_ms;
+        self.count += 1;
+    }
+
+    /// Their mean without the two largest and the two smallest: those of a stalling host, which
+    /// then catches up, and of the start of a capture.
+    fn mean_ms(&self) -> Option<f64> {
+        if self.count < self.last.len() {
+            return None;
+        }
+        // Each is a number: comparing costs less than `f64::min`.
+        let less = |a: f64, b: f64| if a < b { a } else { b };
+        let more = |a: f64, b: f64| if a > b { a } else { b };
+        let (mut least, mut largest, mut sum) = ([f64::MAX; 2], [f64::MIN; 2], 0.0);
+        for &gap in &self.last {
+            sum += gap;
+            least = [less(least[0], gap), less(least[1], more(gap, least[0]))];
+            largest = [more(largest[0], gap), more(largest[1], less(gap, largest[0]))];
+        }
+        let others = self.last.len() - 4;
+        Some((sum - least[0] - least[1] - largest[0] - largest[1]) / others as f64)
+    }
+}
