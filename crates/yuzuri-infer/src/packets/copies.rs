@@ -135,14 +135,15 @@ impl CopyDetector {
         }
         sent.last = Some(known);
         if self.watching {
-            self.remember(segment.from, known);
+            self.remember_last(segment.from);
         }
     }
 
-    /// Remembers a segment until it is too old to have a copy.
+    /// Remembers an end's last segment until it is too old to have a copy.
     #[cold]
-    fn remember(&mut self, from: End, known: CopyCandidate) {
+    fn remember_last(&mut self, from: End) {
         let sent = &mut self.by_end[from.index()];
+        let Some(known) = sent.last else { return };
         while let Some(oldest) = sent.known.front()
             && (known.at_ns - oldest.at_ns > APART_NS || sent.known.len() >= REMEMBERED)
         {

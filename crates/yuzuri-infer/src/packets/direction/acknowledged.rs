@@ -25,9 +25,8 @@ impl Direction {
             unseen.acknowledged(ack, segment.time_ns);
         }
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
-        let idle = self.is_idle(segment, ack);
-        if idle && self.waiting.is_empty() && self.capture_point != CapturePoint::Unknown {
-            // As in most directions of most flows.
+        if self.is_idle(segment, ack) {
+            // Nothing to acknowledge, as in most directions of most flows.
             let window_bytes = u64::from(segment.window) << scale.min(14);
             self.receiver_window(ack, ack.saturating_add(window_bytes), segment.window, ack > self.acted_to);
             return;
@@ -46,7 +45,7 @@ impl Direction {
             ece: segment.flags.contains(Flags::ECE) && !segment.flags.contains(Flags::SYN),
             blocks_used: sack.len() as u8,
         };
-        if answer.timed && !idle {
+        if answer.timed {
             self.signs.passed(timestamp, segment.time_ns);
         }
         if self.capture_point == CapturePoint::Sender || !answer.timed {
@@ -92,6 +91,8 @@ impl Direction {
     /// Whether nothing is outstanding that this could acknowledge, now or once it is echoed.
     fn is_idle(&self, segment: &Segment, ack: u64) -> bool {
         !self.board.holds()
+            && self.waiting.is_empty()
+            && self.capture_point != CapturePoint::Unknown
             && ack <= self.board.una()
             && segment.options.sack.is_empty()
             && !segment.flags.contains(Flags::ECE)
@@ -173,6 +174,7 @@ impl Direction {
 
     /// An acknowledgement takes effect on the sender. `stamp`: it does so now, and this is the
     /// sender's clock (away from the sender).
+    #[inline]
     fn act(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
         let una = self.board.una();
         let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
@@ -182,8 +184,16 @@ impl Direction {
             if answer.ack > self.acted_to {
                 self.acted(answer, now);
             }
-            return;
+        } else {
+            self.act_on_data(answer, blocks, now, stamp);
         }
+    }
+
+    /// The same with data outstanding, or with more than a window.
+    #[inline(never)]
+    fn act_on_data(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
+        let una = self.board.una();
+        let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
         let mss = u64::from(self.window_trace.mss_bytes.max(1));
         if let Some((_, end)) = blocks.first()
             && *end <= answer.ack
