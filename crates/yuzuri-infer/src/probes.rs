@@ -76,8 +76,8 @@ impl Probes {
         self.gains.len()
     }
 
-    /// The most round trips from one probe of BBR v3 to the next: it waits for as many as Reno would
-    /// need with its target (`bbr_is_reno_coexistence_probe_time`), which the flight exceeds.
+    /// The most round trips from one probe of BBR v3 to the next: it waits for as many as Reno
+    /// would need with its target (`bbr_is_reno_coexistence_probe_time`), which the flight exceeds.
     pub(crate) fn most_rounds_v3(&self) -> f64 {
         f64::from(self.typical).min(MAX_WAIT_ROUNDS_V3) + PHASES_V3
     }
@@ -220,8 +220,8 @@ const MIN_CYCLE_RTTS: f64 = 7.0;
 /// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), with the
 /// phases before and after.
 const PROBE_BW_V3_S: std::ops::Range<f64> = 1.9..4.0;
-/// Round trips that it waits at most (`bbr_bw_probe_max_rounds`), and those of its phases before and
-/// after.
+/// Round trips that it waits at most (`bbr_bw_probe_max_rounds`), and those of its phases before
+/// and after.
 const MAX_WAIT_ROUNDS_V3: f64 = 63.0;
 const PHASES_V3: f64 = 7.0;
 /// The range of a probe's gain: both versions send at 1.25 times the bottleneck's rate for a round
