@@ -61,7 +61,8 @@ impl<S: Read> Buffer<S> {
     /// available.
     #[inline]
     pub(crate) fn take(&mut self, count: usize) -> &[u8] {
-        let taken = &self.bytes[self.start..self.end][..count];
+        debug_assert!(self.start + count <= self.end, "more than is available");
+        let taken = &self.bytes[self.start..][..count];
         self.start += count;
         taken
     }

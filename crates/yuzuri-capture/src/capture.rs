@@ -11,7 +11,7 @@ use crate::file::pcap::{self, Pcap};
 use crate::file::pcapng::{self, PcapNg};
 use crate::file::snoop::{self, Snoop};
 use crate::file::{Format, PacketHeader, Step};
-use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, PacketSummary, Place, Table};
+use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, Place, Table};
 use crate::input::Unpacked;
 use crate::ip::{self, IpPacket};
 use crate::partition::Partition;
@@ -79,7 +79,7 @@ struct Sorter {
     /// The segment that is returned. It stays in place, since copying it costs measurable time.
     segment: Segment,
     /// `segment` begins a new flow, but the end of another flow is returned first.
-    pending: Option<PacketSummary>,
+    pending: Option<PackedKey>,
     /// Reading cannot simply continue: something is pending, or the capture has ended.
     stopped: bool,
 }
@@ -317,7 +317,9 @@ impl Sorter {
         let packet = captured.get(header_bytes..).ok_or(Skip::Cut)?;
         let mut decoded = ip::decode(packet, on_wire as u32, &mut ip);
         if decoded == Err(Skip::NotTcp) {
-            decoded = tunnel::enter(packet, on_wire as u32, &mut ip, &mut self.facts.tunnels);
+            let mut inner = IpPacket::EMPTY;
+            decoded = tunnel::enter(packet, on_wire as u32, &mut inner, &mut self.facts.tunnels);
+            ip = inner;
         }
         if let Err(skip) = decoded {
             self.facts.fragments += u64::from(skip == Skip::Fragment);
@@ -327,17 +329,16 @@ impl Sorter {
         let mut ports = (0, 0);
         let header_bytes = tcp::decode(&ip, segment, &mut ports)?;
         let (key, from) = PackedKey::new(&ip, ports);
+        segment.from = from;
         let facts = &mut self.facts;
         facts.segments += 1;
         facts.fragments += u64::from(ip.fragment);
-        let sighting =
-            PacketSummary { key, from, time_ns: segment.time_ns, seq: segment.seq, flags: segment.flags };
-        let place = self.table.place(&sighting, facts.packets, &mut facts.flows);
+        let place = self.table.place(key, segment, facts.packets, &mut facts.flows);
         let (Place::Known(slot) | Place::New(slot) | Place::After(slot)) = place;
         let after = matches!(place, Place::After(_));
         let Some(flow) = self.partition.own(slot) else {
             if after {
-                self.table.place(&sighting, facts.packets, &mut facts.flows);
+                self.table.place(key, segment, facts.packets, &mut facts.flows);
             }
             return Ok(None);
         };
@@ -347,7 +348,6 @@ impl Sorter {
         segment.first = !matches!(place, Place::Known(_));
         segment.wire_bytes = ip.wire_bytes;
         segment.ip_id = ip.id;
-        segment.from = from;
         segment.ecn = Ecn::from_bits(ip.ecn_bits);
         segment.fragment = ip.fragment;
         segment.checksum = if self.checksums { tcp::checksum(&ip) } else { Checksum::Unknown };
@@ -360,7 +360,7 @@ impl Sorter {
             Checksum::Invalid => invalid,
         } += 1;
         if after {
-            self.pending = Some(sighting);
+            self.pending = Some(key);
             self.stopped = true;
             return Ok(Some(Found::Ended(flow)));
         }
@@ -371,10 +371,10 @@ impl Sorter {
     #[cold]
     #[inline(never)]
     fn resume(&mut self) -> Option<Found> {
-        let sighting = self.pending.take()?;
+        let key = self.pending.take()?;
         self.stopped = false;
         // The new flow takes the slot of the flow that ended; the segment already names that slot.
-        self.table.place(&sighting, self.facts.packets, &mut self.facts.flows);
+        self.table.place(key, &self.segment, self.facts.packets, &mut self.facts.flows);
         Some(Found::Segment)
     }
 

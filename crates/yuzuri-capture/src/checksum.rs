@@ -14,13 +14,12 @@ pub fn sum(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// The sum folded to 16 bits, in the machine's byte order.
+/// The sum folded to 16 bits, in the machine's byte order. The upper half of a number plus itself
+/// with its halves exchanged is the sum of the halves, with the end-around carry.
 #[inline]
 pub fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 /// The checksum of a header or segment whose checksum field is 0, as the bytes of that field;

@@ -2,12 +2,12 @@
 
 use crate::facts::FlowCounts;
 use crate::ip::IpPacket;
-use crate::segment::{End, Flags};
+use crate::segment::{End, Flags, Segment};
 use hashbrown::HashTable;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A flow's index for the caller's tables: dense from 0, below
 /// [`Options::max_flows`](crate::Options::max_flows), and reused after
@@ -58,60 +58,57 @@ pub struct FlowClock {
     pub largest_step_back_ns: u64,
 }
 
-/// A flow's key in the form in which it is compared and hashed: addresses in network order, IPv4 in
-/// the lowest 32 bits.
+/// A flow's key in the form in which it is compared and hashed: addresses and ports in network
+/// order. An end of IPv4 is its address and port, in the lowest 48 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PackedKey {
     lower: (u64, u64),
     higher: (u64, u64),
-    /// Port of the lower end, of the higher end, and [`V6`].
+    /// Of IPv6: the port of the lower end, of the higher end, and [`V6`].
     ports: u64,
 }
 
 const V6: u64 = 1 << 32;
 
 impl PackedKey {
-    /// Orders the ends without a branch: which end sends is unpredictable.
+    /// Orders the ends; of IPv4 without a branch: which end sends is unpredictable.
     #[inline(always)]
-    pub(crate) fn new(ip: &IpPacket<'_>, ports: (u16, u16)) -> (PackedKey, End) {
-        let (source, destination) = (ip.source, ip.destination);
-        let (from, to) = (u64::from(ports.0), u64::from(ports.1));
-        let higher = (source.0, source.1, from) > (destination.0, destination.1, to);
-        let crossed = u64::from(higher).wrapping_neg();
-        let pick = |a: u64, b: u64| (a ^ (a ^ b) & crossed, b ^ (a ^ b) & crossed);
-        let (high, low) = (pick(source.0, destination.0), pick(source.1, destination.1));
-        let ports = pick(from, to);
-        let key = PackedKey {
-            lower: (high.0, low.0),
-            higher: (high.1, low.1),
-            ports: u64::from(ip.v6) << 32 | ports.0 << 16 | ports.1,
-        };
-        (key, if higher { End::Higher } else { End::Lower })
+    pub(crate) fn new(ip: &IpPacket<'_>, (from, to): (u16, u16)) -> (PackedKey, End) {
+        let end = |higher: bool| if higher { End::Higher } else { End::Lower };
+        if ip.v6 {
+            let (source, destination) = ((ip.source, from), (ip.destination, to));
+            let (lower, higher) = (source.min(destination), source.max(destination));
+            let ports = V6 | u64::from(lower.1) << 16 | u64::from(higher.1);
+            return (PackedKey { lower: lower.0, higher: higher.0, ports }, end(source > destination));
+        }
+        let source = ip.source.1 << 16 | u64::from(from);
+        let destination = ip.destination.1 << 16 | u64::from(to);
+        let (lower, higher) = ((0, source.min(destination)), (0, source.max(destination)));
+        (PackedKey { lower, higher, ports: 0 }, end(source > destination))
     }
 
     fn unpack(&self) -> FlowKey {
-        let address = |(high, low): (u64, u64)| match self.ports & V6 {
-            0 => IpAddr::V4(Ipv4Addr::from_bits(low as u32)),
-            _ => IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low))),
+        let end = |(high, low): (u64, u64), port: u64| match self.ports & V6 {
+            0 => SocketAddr::new(Ipv4Addr::from_bits((low >> 16) as u32).into(), low as u16),
+            _ => {
+                let address = Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
+                SocketAddr::new(address.into(), port as u16)
+            }
         };
-        FlowKey {
-            lower: SocketAddr::new(address(self.lower), (self.ports >> 16) as u16),
-            higher: SocketAddr::new(address(self.higher), self.ports as u16),
-        }
+        FlowKey { lower: end(self.lower, self.ports >> 16), higher: end(self.higher, self.ports) }
     }
 }
 
 impl Hash for PackedKey {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        if self.ports & V6 == 0 {
-            state.write_u64(self.lower.1 << 32 | self.higher.1);
-        } else {
-            for half in [self.lower.0, self.lower.1, self.higher.0, self.higher.1] {
+        state.write_u64(self.lower.1);
+        state.write_u64(self.higher.1);
+        if self.ports & V6 != 0 {
+            for half in [self.lower.0, self.higher.0, self.ports] {
                 state.write_u64(half);
             }
         }
-        state.write_u64(self.ports);
     }
 }
 
@@ -141,16 +138,6 @@ const CLOSED: u8 = 16;
 
 /// Flags that change a flow's state.
 const RARE: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
-
-/// What the table needs from a packet.
-#[derive(Clone, Copy)]
-pub(crate) struct PacketSummary {
-    pub key: PackedKey,
-    pub from: End,
-    pub time_ns: i64,
-    pub seq: u32,
-    pub flags: Flags,
-}
 
 /// Where a packet belongs.
 pub(crate) enum Place {
@@ -219,62 +206,69 @@ impl Table {
 
     /// Finds or creates the packet's flow.
     #[inline(always)]
-    pub(crate) fn place(&mut self, sighting: &PacketSummary, packet: u64, counts: &mut FlowCounts) -> Place {
-        if self.slots.get(self.last as usize).is_none_or(|flow| flow.key != sighting.key) {
-            let hash = self.hasher.hash_one(sighting.key);
-            let found = self.index.find(hash, |&slot| self.slots[slot as usize].key == sighting.key);
-            let Some(&slot) = found else { return self.open(hash, sighting, packet, counts) };
+    pub(crate) fn place(
+        &mut self,
+        key: PackedKey,
+        segment: &Segment,
+        packet: u64,
+        counts: &mut FlowCounts,
+    ) -> Place {
+        if self.slots.get(self.last as usize).is_none_or(|flow| flow.key != key) {
+            let hash = self.hasher.hash_one(key);
+            let found = self.index.find(hash, |&slot| self.slots[slot as usize].key == key);
+            let Some(&slot) = found else { return self.open(hash, key, segment, packet, counts) };
             self.last = slot;
         }
         let slot = self.last;
         let flow = &mut self.slots[slot as usize];
-        if sighting.time_ns < flow.last_ns || sighting.flags.intersects(RARE) {
-            return self.place_rare(slot, sighting, packet, counts);
+        if segment.time_ns < flow.last_ns || segment.flags.intersects(RARE) {
+            return self.place_rare(slot, segment, packet, counts);
         }
-        flow.see(sighting, packet);
+        flow.see(segment, packet);
         Place::Known(FlowSlot(slot))
     }
 
     /// The same for a packet with SYN, FIN or RST, or with an earlier time stamp.
     #[cold]
     #[inline(never)]
-    fn place_rare(
-        &mut self,
-        slot: u32,
-        sighting: &PacketSummary,
-        packet: u64,
-        counts: &mut FlowCounts,
-    ) -> Place {
+    fn place_rare(&mut self, slot: u32, segment: &Segment, packet: u64, counts: &mut FlowCounts) -> Place {
         let flow = &mut self.slots[slot as usize];
         let aside = &mut self.asides[slot as usize];
-        if sighting.flags.contains(Flags::SYN) && flow.ends_before(aside, sighting, self.idle_ns, counts) {
+        if segment.flags.contains(Flags::SYN) && flow.ends_before(aside, segment, self.idle_ns, counts) {
             counts.superseded += 1;
             self.close(slot);
             return Place::After(FlowSlot(slot));
         }
-        if sighting.time_ns < flow.last_ns {
+        if segment.time_ns < flow.last_ns {
             let clock = &mut aside.clock;
             clock.steps_back = clock.steps_back.saturating_add(1);
-            let step_ns = flow.last_ns.abs_diff(sighting.time_ns);
+            let step_ns = flow.last_ns.abs_diff(segment.time_ns);
             clock.largest_step_back_ns = clock.largest_step_back_ns.max(step_ns);
         }
-        flow.note_control(aside, sighting);
-        flow.see(sighting, packet);
+        flow.note_control(aside, segment);
+        flow.see(segment, packet);
         Place::Known(FlowSlot(slot))
     }
 
     #[inline(never)]
-    fn open(&mut self, hash: u64, sighting: &PacketSummary, packet: u64, counts: &mut FlowCounts) -> Place {
+    fn open(
+        &mut self,
+        hash: u64,
+        key: PackedKey,
+        segment: &Segment,
+        packet: u64,
+        counts: &mut FlowCounts,
+    ) -> Place {
         if self.free.is_none() && self.slots.len() >= self.most {
             let slot = self.min_recent();
             counts.evicted += 1;
             self.close(slot);
             return Place::After(FlowSlot(slot));
         }
-        let mut flow = Flow { key: sighting.key, last_ns: sighting.time_ns, seen: packet, state: 0 };
+        let mut flow = Flow { key, last_ns: segment.time_ns, seen: packet, state: 0 };
         let mut aside = RareState::default();
-        flow.note_control(&mut aside, sighting);
-        flow.see(sighting, packet);
+        flow.note_control(&mut aside, segment);
+        flow.see(segment, packet);
         let slot = match self.free.take() {
             Some(slot) => {
                 self.slots[slot as usize] = flow;
@@ -327,19 +321,19 @@ impl Flow {
     fn ends_before(
         &self,
         aside: &RareState,
-        sighting: &PacketSummary,
+        segment: &Segment,
         idle_ns: u64,
         counts: &mut FlowCounts,
     ) -> bool {
-        let from = sighting.from.index();
+        let from = segment.from.index();
         // A SYN-ACK belongs to the SYN already judged. A SYN with the same number is a
         // retransmission.
-        let same = self.state & SYN_SEEN[from] != 0 && aside.isn[from] == sighting.seq;
-        if sighting.flags.contains(Flags::ACK) || same {
+        let same = self.state & SYN_SEEN[from] != 0 && aside.isn[from] == segment.seq;
+        if segment.flags.contains(Flags::ACK) || same {
             return false;
         }
         let closed = self.state & CLOSED != 0;
-        let idle = u64::try_from(sighting.time_ns.saturating_sub(self.last_ns)).is_ok_and(|ns| ns >= idle_ns);
+        let idle = u64::try_from(segment.time_ns.saturating_sub(self.last_ns)).is_ok_and(|ns| ns >= idle_ns);
         // The first attempt was not answered, and this is the next one.
         let unanswered = self.state & SYN_SEEN[from] != 0 && self.state & SENT[1 - from] == 0;
         let ends = closed || idle || unanswered;
@@ -351,19 +345,19 @@ impl Flow {
     }
 
     #[inline]
-    fn see(&mut self, sighting: &PacketSummary, packet: u64) {
+    fn see(&mut self, segment: &Segment, packet: u64) {
         self.seen = packet;
-        self.last_ns = sighting.time_ns;
-        self.state |= SENT[sighting.from.index()];
+        self.last_ns = segment.time_ns;
+        self.state |= SENT[segment.from.index()];
     }
 
-    fn note_control(&mut self, aside: &mut RareState, sighting: &PacketSummary) {
-        let from = sighting.from.index();
-        if sighting.flags.contains(Flags::SYN) && self.state & SYN_SEEN[from] == 0 {
+    fn note_control(&mut self, aside: &mut RareState, segment: &Segment) {
+        let from = segment.from.index();
+        if segment.flags.contains(Flags::SYN) && self.state & SYN_SEEN[from] == 0 {
             self.state |= SYN_SEEN[from];
-            aside.isn[from] = sighting.seq;
+            aside.isn[from] = segment.seq;
         }
-        if sighting.flags.intersects(Flags::FIN | Flags::RST) {
+        if segment.flags.intersects(Flags::FIN | Flags::RST) {
             self.state |= CLOSED;
         }
     }

@@ -60,7 +60,8 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
         .filter(foresees)
         .map(|candidate| {
             let Fitted { replay, mut score, constants, tried, forms } = fit(*candidate, window_trace);
-            score.probes = score::probes(found.count(), found.rounds, rtt_s, *candidate);
+            let most_rounds_v3 = found.most_rounds_v3();
+            score.probes = score::probes(found.count(), found.rounds, rtt_s, most_rounds_v3, *candidate);
             score.probe_rtt_dips = score::probe_rtt_dips(on_time, without_half, *candidate);
             score.prior = score::prior(*candidate);
             score.prior -= averaged(&forms, temperature);

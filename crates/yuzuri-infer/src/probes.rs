@@ -66,12 +66,25 @@ pub(crate) struct Probes {
     /// Rounds that were steady enough to look for probes in, and their duration.
     pub(crate) rounds: usize,
     pub(crate) seconds: f64,
+    /// The flow's typical flight, segments.
+    typical: f32,
 }
 
 impl Probes {
     /// How many.
     pub(crate) fn count(&self) -> usize {
         self.gains.len()
+    }
+
+    /// The most round trips from one probe of BBR v3 to the next: it waits for as many as Reno
+    /// would need with its target (`bbr_is_reno_coexistence_probe_time`), which the flight exceeds.
+    pub(crate) fn most_rounds_v3(&self) -> f64 {
+        f64::from(self.typical).min(MAX_WAIT_ROUNDS_V3) + PHASES_V3
+    }
+
+    /// The fewest. In a queue the flight is up to twice the target (`bbr_cwnd_gain`).
+    fn least_rounds_v3(&self) -> f64 {
+        (f64::from(self.typical) / 2.0).min(MAX_WAIT_ROUNDS_V3).max(2.0 * MIN_CYCLE_RTTS)
     }
 
     /// Their common properties, if there are enough.
@@ -98,6 +111,7 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     };
     let mut windows: Vec<f32> = rounds.iter().map(|round| round.window).collect();
     let typical = upper_median_by(&mut windows, f32::total_cmp).unwrap_or_default();
+    found.typical = typical;
     let fallen = if typical > 2.0 * FALLEN { FALLEN } else { 0.0 };
     let steady = |round: &Round| round.window > fallen && !round.limits.recovery && !round.limits.application;
     let (mut last_ns, mut rests) = (None, 0_usize);
@@ -206,8 +220,10 @@ const MIN_CYCLE_RTTS: f64 = 7.0;
 /// Seconds between probes of BBR v3 (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`), with the
 /// phases before and after.
 const PROBE_BW_V3_S: std::ops::Range<f64> = 1.9..4.0;
-/// Round trips after which it probes at the latest (`bbr_bw_probe_max_rounds`), with the phases.
-const MAX_PROBE_BW_V3_ROUNDS: f64 = 70.0;
+/// Round trips that it waits at most (`bbr_bw_probe_max_rounds`), and those of its phases before
+/// and after.
+const MAX_WAIT_ROUNDS_V3: f64 = 63.0;
+const PHASES_V3: f64 = 7.0;
 /// The range of a probe's gain: both versions send at 1.25 times the bottleneck's rate for a round
 /// trip, which rounds smear.
 const PROBE_GAIN: std::ops::Range<f64> = 1.14..1.36;
@@ -230,12 +246,13 @@ pub(crate) fn are_shown(window_trace: &WindowTrace, version_3: bool) -> bool {
     }
     let found = probes(window_trace);
     let round_s = if found.rounds > 0 { found.seconds / found.rounds as f64 } else { 0.0 };
+    let v3_s = PROBE_BW_V3_S.start.min(found.least_rounds_v3() * round_s)
+        ..PROBE_BW_V3_S.end.min(found.most_rounds_v3() * round_s);
     let Some(Probing { gain, interval_s: Some(interval_s), queued }) = found.common() else { return false };
     let waits = queued.is_none_or(|queued| queued >= MIN_QUEUED);
     let has_gain = waits && PROBE_GAIN.contains(&gain.low) && PROBE_GAIN.contains(&gain.high);
     let at_its_times = if version_3 {
-        interval_s.low >= PROBE_BW_V3_S.start.min(MIN_CYCLE_RTTS * 2.0 * round_s)
-            && interval_s.high < PROBE_BW_V3_S.end.min(MAX_PROBE_BW_V3_ROUNDS * round_s)
+        v3_s.contains(&interval_s.low) && v3_s.contains(&interval_s.high)
     } else {
         interval_s.low >= MIN_CYCLE_RTTS * f64::from(window_trace.min_rtt_us) / 1e6
     };
@@ -340,6 +357,24 @@ mod tests {
         assert!(!are_shown(&peaks(8, 70.0), false), "another gain");
         assert!(!are_shown(&peaks(1000, 50.0), false), "a steady flight");
         assert!(are_shown(&peaks(25, 50.0), true) && !are_shown(&peaks(8, 50.0), true));
+    }
+
+    #[test]
+    fn version_3_probes_after_as_many_rounds_as_its_flight_has_segments() {
+        // A host that stalls sends more at once after it, at any time.
+        let shown = |flight: f32, rounds_between: &[i64]| {
+            let mut left = 0;
+            let mut between = rounds_between.iter().cycle();
+            let rounds = (0..2000).map(|n| {
+                left = if left == 0 { *between.next().unwrap() } else { left } - 1;
+                round(n * 8, 8, if left == 0 { 1.25 * flight } else { flight })
+            });
+            let trace = WindowTrace { rounds: rounds.collect(), min_rtt_us: 8000, ..WindowTrace::default() };
+            are_shown(&trace, true)
+        };
+        assert!(shown(20.0, &[22, 24, 23]) && shown(200.0, &[66, 65]));
+        assert!(!shown(20.0, &[22, 60, 16, 40]), "too late for its flight");
+        assert!(!shown(200.0, &[22, 60, 16, 40]), "too early for its flight");
     }
 
     #[test]

@@ -164,15 +164,17 @@ const PROBES_COUNT: f64 = 6.0;
 
 /// The evidence of the number of probes for a rate-based algorithm: it must probe, while any steady
 /// flight is consistent with its rate times the round-trip time. Given the number seen, the number
-/// of rounds, and their length.
-pub fn probes(count: usize, rounds: usize, rtt_s: f64, algorithm: Algorithm) -> f64 {
+/// of rounds, their length, and the most of them from one probe of BBR v3 to the next.
+pub fn probes(count: usize, rounds: usize, rtt_s: f64, most_rounds_v3: f64, algorithm: Algorithm) -> f64 {
     let rounds = rounds as f64;
     let (least, most) = match algorithm {
         // One of eight round trips (`bbr_cycle_len`), which rounds lengthen.
         Algorithm::Bbr => (rounds / 10.0, f64::INFINITY),
-        // After 2 to 3 s, or after fewer round trips than Reno takes to grow back, at most 63
+        // After 2 to 3 s, or after as many round trips as Reno takes to grow back
         // (`bbr_bw_probe_*`).
-        Algorithm::Bbr3 => (rounds * (rtt_s / 3.0).max(1.0 / 63.0), 2.0 + rounds * (rtt_s / 2.0).max(0.1)),
+        Algorithm::Bbr3 => {
+            (rounds * (rtt_s / 3.0).max(1.0 / most_rounds_v3), 2.0 + rounds * (rtt_s / 2.0).max(0.1))
+        }
         _ => return 0.0,
     };
     // From the nearer end.
@@ -493,13 +495,15 @@ mod tests {
 
     #[test]
     fn a_rate_based_algorithm_that_never_probes_is_none() {
-        let of = |count, rounds, rtt_s, algorithm| probes(count, rounds, rtt_s, algorithm);
+        let of = |count, rounds, rtt_s, algorithm| probes(count, rounds, rtt_s, 70.0, algorithm);
         assert_eq!(of(50, 400, 0.1, Algorithm::Bbr), 0.0);
         assert!(of(0, 400, 0.1, Algorithm::Bbr) < -200.0);
         assert!(of(0, 400, 0.1, Algorithm::Bbr3) < -50.0);
         // One every 25 rounds of 100 ms is one every 2.5 s.
         assert_eq!(of(16, 400, 0.1, Algorithm::Bbr3), 0.0);
         assert!(of(100, 400, 0.1, Algorithm::Bbr3) < -50.0, "v3 does not probe as often as v1");
+        let in_twelve_segments = probes(35, 1400, 0.008, 19.0, Algorithm::Bbr3);
+        assert!(in_twelve_segments < -50.0, "v3 probes more often with a small window");
         assert_eq!(of(0, 0, 0.1, Algorithm::Bbr), 0.0, "nothing was looked at");
         assert_eq!(of(0, 400, 0.1, Algorithm::Reno), 0.0);
     }

@@ -84,14 +84,19 @@ impl Format {
     ) -> io::Result<Step<'a>> {
         match self {
             Format::Pcap(pcap) => pcap.next(buffer, head),
-            Format::PcapNg(pcapng) => {
+            others => {
+                // In a variable of its own, so that the header of a pcap file's packet stays in
+                // registers.
                 let mut other = PacketHeader::EMPTY;
-                let step = pcapng.next(buffer, facts, &mut other);
+                let step = match others {
+                    Format::PcapNg(pcapng) => pcapng.next(buffer, facts, &mut other),
+                    Format::Snoop(snoop) => snoop.next(buffer, facts, &mut other),
+                    Format::Erf(erf) => erf.next(buffer, facts, &mut other),
+                    Format::Pcap(pcap) => pcap.next(buffer, &mut other),
+                };
                 *head = other;
                 step
             }
-            Format::Snoop(snoop) => snoop.next(buffer, facts, head),
-            Format::Erf(erf) => erf.next(buffer, facts, head),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! counts as a copy only in a flow whose segments have mostly been captured twice so far.
 
 use std::collections::VecDeque;
-use yuzuri_capture::{Flags, Segment};
+use yuzuri_capture::{End, Flags, Segment};
 
 /// The longest time between copies: the delay of a queue between two interfaces.
 const APART_NS: i64 = 2_000_000_000;
@@ -121,6 +121,7 @@ impl CopyDetector {
     }
 
     /// Remembers a segment that is not a copy.
+    #[inline(always)]
     fn note(&mut self, segment: &Segment) {
         let sent = &mut self.by_end[segment.from.index()];
         let known =
@@ -128,15 +129,23 @@ impl CopyDetector {
         if segment.options.timestamps.is_some() && is_later(known.fingerprint.timestamp, sent.newest) {
             sent.newest = Some(known.fingerprint.timestamp);
         }
-        if let Some(former) = sent.last.replace(known) {
+        if let Some(former) = &sent.last {
             let own = former.fingerprint.ip_id != 0 && segment.ip_id != former.fingerprint.ip_id;
             sent.numbers = Some(own && segment.ip_id != 0 || sent.numbers == Some(true));
         }
-        if !self.watching {
-            return;
+        sent.last = Some(known);
+        if self.watching {
+            self.remember_last(segment.from);
         }
+    }
+
+    /// Remembers an end's last segment until it is too old to have a copy.
+    #[cold]
+    fn remember_last(&mut self, from: End) {
+        let sent = &mut self.by_end[from.index()];
+        let Some(known) = sent.last else { return };
         while let Some(oldest) = sent.known.front()
-            && (segment.time_ns - oldest.at_ns > APART_NS || sent.known.len() >= REMEMBERED)
+            && (known.at_ns - oldest.at_ns > APART_NS || sent.known.len() >= REMEMBERED)
         {
             self.forgotten = (self.forgotten.0 + 1, self.forgotten.1 + u32::from(oldest.has_copy));
             sent.known.pop_front();
@@ -300,7 +309,7 @@ impl CopyCandidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use yuzuri_capture::{Checksum, Ecn, End, FlowSlot, TcpOptions};
+    use yuzuri_capture::{Checksum, Ecn, FlowSlot, TcpOptions};
 
     const US: i64 = 1000;
     const MS: i64 = 1_000_000;

@@ -45,6 +45,13 @@ struct Open {
     ran_out: bool,
 }
 
+impl Open {
+    /// A round that starts now, and ends when this position is acknowledged.
+    fn starting(start_ns: i64, until: u64) -> Open {
+        Open { round: Round { start_ns, ..Round::default() }, until, ..Open::default() }
+    }
+}
+
 /// A reduction in progress.
 #[derive(Clone, Copy, Debug)]
 struct Repair {

@@ -65,8 +65,9 @@ pub(super) struct Flow {
     copies: CopyDetector,
     /// By end: segments with a right checksum, and with a wrong one.
     sums: [(u64, u64); 2],
-    /// By end: segments with only the sum of their pseudo-header, and others.
-    partial: [(u32, u32); 2],
+    /// By end: segments with only the sum of their pseudo-header, and whether there were others.
+    partial: [u32; 2],
+    not_partial: [bool; 2],
     /// These show at which host the capture is.
     at_host: bool,
     /// By end: it sent data in a packet that is not ECN-capable.
@@ -123,13 +124,15 @@ impl Flow {
             last_ns: i64::MIN,
             copies: CopyDetector::default(),
             sums: [(0, 0); 2],
-            partial: [(0, 0); 2],
+            partial: [0; 2],
+            not_partial: [false; 2],
             at_host: false,
             data_without_ect: [false; 2],
             seen: Seen::default(),
         }
     }
 
+    #[inline(always)]
     pub(super) fn segment(&mut self, segment: &Segment) {
         let (from, to) = (segment.from.index(), segment.from.other().index());
         self.seen.segments += 1;
@@ -143,10 +146,13 @@ impl Flow {
             self.third(segment);
         }
         self.seen.timestamps |= segment.options.timestamps.is_some();
-        if segment.checksum == Checksum::Partial || self.partial[from].0 > 0 {
-            self.partial(segment);
-        } else {
-            self.partial[from].1 = self.partial[from].1.saturating_add(1);
+        let partial = segment.checksum == Checksum::Partial;
+        self.not_partial[from] |= !partial;
+        if partial {
+            self.partial[from] = self.partial[from].saturating_add(1);
+        }
+        if self.partial != [0; 2] && !self.at_host {
+            self.captured_at_host(from);
         }
         match segment.ecn {
             Ecn::NotEct => self.data_without_ect[from] |= segment.payload_bytes > 0,
@@ -161,23 +167,20 @@ impl Flow {
         if let Some(direction) = &mut self.directions[to] {
             direction.answer(segment);
         }
-        if segment.payload_bytes > 0 || segment.flags.contains(Flags::SYN) {
-            self.direction(from).data(segment);
-        } else if let Some(direction) = &mut self.directions[from] {
+        let begins = segment.payload_bytes > 0 || segment.flags.contains(Flags::SYN);
+        if let Some(direction) = &mut self.directions[from] {
             direction.data(segment);
+        } else if begins {
+            self.direction(from).data(segment);
         }
     }
 
     /// The network card fills in the checksums of what its own host sends: these were captured
     /// there. On one machine with both ends, no card does, and both ends' look alike.
     #[cold]
-    fn partial(&mut self, segment: &Segment) {
-        let from = segment.from.index();
-        let (partial, others) = &mut self.partial[from];
-        let count = if segment.checksum == Checksum::Partial { partial } else { others };
-        *count = count.saturating_add(1);
-        let (own, other) = (self.partial[from], self.partial[1 - from]);
-        if own.0 >= PARTIAL && own.1 == 0 && other.0 == 0 && other.1 > 0 && !self.at_host {
+    fn captured_at_host(&mut self, from: usize) {
+        let only_partial = self.partial[from] >= PARTIAL && !self.not_partial[from];
+        if only_partial && self.partial[1 - from] == 0 && self.not_partial[1 - from] {
             self.at_host = true;
             self.direction(from).captured_at(CapturePoint::Sender);
             self.direction(1 - from).captured_at(CapturePoint::Receiver);
@@ -198,17 +201,14 @@ impl Flow {
             odd.fragments += 1;
         }
         let (right, wrong) = &mut self.sums[segment.from.index()];
-        match segment.checksum {
-            Checksum::Valid => *right += 1,
-            Checksum::Invalid => {
-                *wrong += 1;
-                if *right >= DAMAGED * *wrong {
-                    odd.bad_checksums += 1;
-                    return false;
-                }
-                odd.believed_checksums += 1;
+        *right += u64::from(segment.checksum == Checksum::Valid);
+        if segment.checksum == Checksum::Invalid {
+            *wrong += 1;
+            if *right >= DAMAGED * *wrong {
+                odd.bad_checksums += 1;
+                return false;
             }
-            Checksum::Unknown | Checksum::Partial => {}
+            odd.believed_checksums += 1;
         }
         if self.copies.is_copy(segment) {
             odd.copies += 1;

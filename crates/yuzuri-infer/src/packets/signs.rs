@@ -237,6 +237,17 @@ impl Run {
     }
 }
 
+/// A packet of new data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentPacket {
+    /// At least 1.
+    pub(super) segments: u32,
+    /// Its last segment is not full.
+    pub(super) ran_out: bool,
+    /// The flight with it.
+    pub(super) flight_bytes: u64,
+}
+
 /// Observes a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SignObserver {
@@ -271,7 +282,7 @@ impl SignObserver {
     pub(super) fn sent(
         &mut self,
         segment: &Segment,
-        (mss, flight_bytes): (u32, u64),
+        sent: SentPacket,
         (acted_ns, pure): (i64, bool),
         handshake_ns: Option<i64>,
         point: CapturePoint,
@@ -335,16 +346,16 @@ impl SignObserver {
                 emptied: false,
                 ran_out: false,
                 segments: 0,
-                first_segments: segment.payload_bytes.div_ceil(mss.max(1)),
-                before_bytes: flight_bytes.saturating_sub(segment.payload_bytes.into()),
+                first_segments: sent.segments,
+                before_bytes: sent.flight_bytes.saturating_sub(segment.payload_bytes.into()),
                 after_bytes: 0,
             });
         }
         if let Some(run) = &mut self.run {
             run.last_ns = now;
-            run.segments += segment.payload_bytes.div_ceil(mss.max(1));
-            run.after_bytes = flight_bytes;
-            run.ran_out = !segment.payload_bytes.is_multiple_of(mss.max(1));
+            run.segments += sent.segments;
+            run.after_bytes = sent.flight_bytes;
+            run.ran_out = sent.ran_out;
             run.emptied = run.ran_out || (run.segments == 1 && segment.flags.contains(Flags::PSH));
         }
         if let Some(stamp) = stamp {
@@ -397,7 +408,8 @@ impl SignObserver {
     fn first_since(&self, since_ns: i64) -> Option<i64> {
         let oldest = self.recent.front()?;
         let all = *oldest <= since_ns || self.recent.len() < RECENT;
-        self.recent.iter().copied().find(|at| *at > since_ns).filter(|_| all)
+        let since = self.recent.iter().rev().take_while(|at| **at > since_ns);
+        since.last().copied().filter(|_| all)
     }
 
     /// The receiver's window opened without acknowledging anything.

@@ -41,10 +41,14 @@ impl Waiting {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Answer, Option<Blocks>)> {
-        let answer = self.answers.pop_front()?;
-        let blocks = if answer.blocks_used > 0 { self.blocks.pop_front() } else { None };
-        Some((answer, blocks))
+    /// The oldest. If it has blocks, [`Waiting::pop_blocks`] must follow.
+    pub(super) fn pop(&mut self) -> Option<Answer> {
+        self.answers.pop_front()
+    }
+
+    /// The blocks of the acknowledgement that was just taken.
+    pub(super) fn pop_blocks(&mut self) -> Blocks {
+        self.blocks.pop_front().unwrap_or_default()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -2,7 +2,7 @@
 //! and close rounds.
 
 use super::super::waiting::{Answer, Blocks};
-use super::{AT_ONCE_NS, AfterReduction, Direction, Repair};
+use super::{AT_ONCE_NS, AfterReduction, Direction, Open, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 use yuzuri_limits::significant_queue_us;
@@ -25,14 +25,13 @@ impl Direction {
             unseen.acknowledged(ack, segment.time_ns);
         }
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { self.scale.unwrap_or(14) };
-        if self.is_idle(segment) {
+        if self.is_idle(segment, ack) {
             // Nothing to acknowledge, as in most directions of most flows.
             let window_bytes = u64::from(segment.window) << scale.min(14);
             self.receiver_window(ack, ack.saturating_add(window_bytes), segment.window, ack > self.acted_to);
             return;
         }
         let sack = &segment.options.sack[..];
-        let blocks = (!sack.is_empty()).then(|| self.blocks(sack));
         let (timestamp, echo) = segment.options.timestamps.unwrap_or_default();
         let answer = Answer {
             at_ns: segment.time_ns,
@@ -50,14 +49,23 @@ impl Direction {
             self.signs.passed(timestamp, segment.time_ns);
         }
         if self.capture_point == CapturePoint::Sender || !answer.timed {
-            self.act(&answer, blocks.as_ref(), segment.time_ns, Some(0));
+            self.act(&answer, &self.blocks(sack)[..sack.len()], segment.time_ns, Some(0));
         } else {
-            if self.waiting.len() >= MAX_WAITING
-                && let Some((oldest, blocks)) = self.waiting.pop()
-            {
-                self.act(&oldest, blocks.as_ref(), segment.time_ns, None);
+            if self.waiting.len() >= MAX_WAITING {
+                self.act_oldest(segment.time_ns, None);
             }
-            self.waiting.push(answer, blocks);
+            self.waiting.push(answer, (!sack.is_empty()).then(|| self.blocks(sack)));
+        }
+    }
+
+    /// The acknowledgement that has waited longest takes effect.
+    fn act_oldest(&mut self, now: i64, stamp: Option<u32>) {
+        let Some(answer) = self.waiting.pop() else { return };
+        if answer.blocks_used == 0 {
+            self.act(&answer, &[], now, stamp);
+        } else {
+            let blocks = self.waiting.pop_blocks();
+            self.act(&answer, &blocks[..usize::from(answer.blocks_used)], now, stamp);
         }
     }
 
@@ -81,13 +89,13 @@ impl Direction {
     }
 
     /// Whether nothing is outstanding that this could acknowledge, now or once it is echoed.
-    fn is_idle(&self, segment: &Segment) -> bool {
+    fn is_idle(&self, segment: &Segment, ack: u64) -> bool {
         !self.board.holds()
             && self.waiting.is_empty()
             && self.capture_point != CapturePoint::Unknown
+            && ack <= self.board.una()
             && segment.options.sack.is_empty()
             && !segment.flags.contains(Flags::ECE)
-            && self.place(segment.ack) <= self.board.una()
     }
 
     /// Everything was acknowledged, and then the sender had nothing to send: data that comes so
@@ -103,11 +111,9 @@ impl Direction {
             return;
         }
         let back_ns = self.delays.least_back_ns().unwrap_or(0);
-        while let Some(answer) = self.waiting.front().filter(seen).copied()
-            && let Some((_, blocks)) = self.waiting.pop()
-        {
+        while let Some(answer) = self.waiting.front().filter(seen) {
             let acts_ns = answer.at_ns.saturating_add(back_ns).max(self.last_sent_ns.max(self.last_acted_ns));
-            self.act(&answer, blocks.as_ref(), acts_ns.min(now), None);
+            self.act_oldest(acts_ns.min(now), None);
         }
         self.settle();
     }
@@ -134,14 +140,13 @@ impl Direction {
             if (value.wrapping_sub(echo) as i32) > 0 {
                 break;
             }
-            let Some((answer, blocks)) = self.waiting.pop() else { break };
             // Of several acknowledgements within one tick, the first caused the first data that
             // echoes it.
             let exact = value == echo && std::mem::take(&mut first_of_echo);
             if exact {
-                self.delays.back(now - answer.at_ns);
+                self.delays.back(now - next.at_ns);
             }
-            self.act(&answer, blocks.as_ref(), now, exact.then_some(stamp));
+            self.act_oldest(now, exact.then_some(stamp));
         }
         self.settle();
     }
@@ -161,18 +166,35 @@ impl Direction {
     pub(super) fn settle_at(&mut self, capture_point: CapturePoint) {
         self.capture_point = capture_point;
         if self.capture_point == CapturePoint::Sender {
-            while let Some((answer, blocks)) = self.waiting.pop() {
-                self.act(&answer, blocks.as_ref(), self.last_sent_ns, None);
+            while !self.waiting.is_empty() {
+                self.act_oldest(self.last_sent_ns, None);
             }
         }
     }
 
     /// An acknowledgement takes effect on the sender. `stamp`: it does so now, and this is the
     /// sender's clock (away from the sender).
-    fn act(&mut self, answer: &Answer, blocks: Option<&Blocks>, now: i64, stamp: Option<u32>) {
-        let mss = u64::from(self.window_trace.mss_bytes.max(1));
-        let blocks = blocks.map_or(&[][..], |blocks| &blocks[..usize::from(answer.blocks_used)]);
+    #[inline]
+    fn act(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
         let una = self.board.una();
+        let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
+        if !self.board.holds() && answer.ack <= una && blocks.is_empty() && !answer.ece {
+            // Only its window counts, as of most acknowledgements to a receiver.
+            self.receiver_window(una, window_end, answer.window, answer.ack > self.acted_to);
+            if answer.ack > self.acted_to {
+                self.acted(answer, now);
+            }
+        } else {
+            self.act_on_data(answer, blocks, now, stamp);
+        }
+    }
+
+    /// The same with data outstanding, or with more than a window.
+    #[inline(never)]
+    fn act_on_data(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
+        let una = self.board.una();
+        let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
+        let mss = u64::from(self.window_trace.mss_bytes.max(1));
         if let Some((_, end)) = blocks.first()
             && *end <= answer.ack
         {
@@ -180,7 +202,6 @@ impl Direction {
         }
         self.selective |= !blocks.is_empty();
         let done = self.board.acknowledge(answer.ack, blocks, mss);
-        let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
         if blocks.is_empty() {
             self.receiver_window(una, window_end, answer.window, answer.ack > self.acted_to);
         } else {
@@ -201,9 +222,7 @@ impl Direction {
         }
         let new_bytes = self.delivered(done.bytes, duplicate, mss);
         if done.bytes > 0 || answer.ack > self.acted_to {
-            self.acted_to = self.acted_to.max(answer.ack);
-            self.last_acted_ns = now;
-            self.acted_passed = (answer.at_ns, answer.pure);
+            self.acted(answer, now);
         } else if !blocks.is_empty() {
             // It delivers data that was sent before the capture began.
             self.acted_passed = (answer.at_ns, answer.pure);
@@ -260,6 +279,13 @@ impl Direction {
         if self.board.una() >= self.open.until && self.window_trace.segments > 0 {
             self.close_round(now);
         }
+    }
+
+    /// An acknowledgement of something new took effect.
+    fn acted(&mut self, answer: &Answer, now: i64) {
+        self.acted_to = self.acted_to.max(answer.ack);
+        self.last_acted_ns = now;
+        self.acted_passed = (answer.at_ns, answer.pure);
     }
 
     /// Whether an acknowledgement came late: `there_ns` after the data passed the capture, which
@@ -372,8 +398,8 @@ impl Direction {
 
     pub(super) fn close_round(&mut self, now: i64) {
         let mss = self.window_trace.mss_bytes.max(1) as f32;
-        let open = std::mem::take(&mut self.open);
-        let mut round = open.round;
+        let open = &mut self.open;
+        let round = &mut open.round;
         if round.acks > 0 || round.sent > 0 {
             round.end_ns = now;
             round.window = open.flight_bytes as f32 / mss;
@@ -387,7 +413,7 @@ impl Direction {
             round.limits.application |= drains && self.ran_out;
             round.limits.receiver |= open.receiver_full && self.scale.is_some();
             round.limits.application |= open.ran_out || open.small * 5 > round.sent || self.fin;
-            let kept = self.window_trace.keep(round);
+            let kept = self.window_trace.keep(*round);
             if self.repair.is_some() {
                 self.signs.repairs(false);
             }
@@ -402,7 +428,6 @@ impl Direction {
                 self.clock.keep(open.ticks);
             }
         }
-        self.open.round.start_ns = now;
-        self.open.until = self.board.nxt() + 1;
+        self.open = Open::starting(now, self.board.nxt() + 1);
     }
 }

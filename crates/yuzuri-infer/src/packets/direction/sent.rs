@@ -1,6 +1,7 @@
 //! Data from the sender: segments, holes, repairs, and the flight that shows the window.
 
 use super::super::scoreboard::Kind;
+use super::super::signs::SentPacket;
 use super::super::unseen::Collector;
 use super::{AT_ONCE_NS, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
@@ -100,7 +101,9 @@ impl Direction {
             self.idle(now, stamp);
         }
         let before = self.board.nxt();
-        let reorder_ns = REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000);
+        // Only data below what was sent fills a hole.
+        let reorder_ns =
+            if end > before { 0 } else { REORDER_NS.min((self.srtt_us * 500.0) as i64).max(200_000) };
         let kind = self.board.send((start, end), (now, stamp), reorder_ns, u64::from(mss));
         if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
             && repair.until == from
@@ -132,7 +135,12 @@ impl Direction {
                 self.measure(before, bytes, mss);
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
-                self.signs.sent(segment, (mss, flight), self.acted_passed, handshake_ns, self.capture_point);
+                let sent = SentPacket {
+                    segments: count,
+                    ran_out: self.ran_out,
+                    flight_bytes: flight,
+                };
+                self.signs.sent(segment, sent, self.acted_passed, handshake_ns, self.capture_point);
                 let outstanding = self.board.nxt() - self.board.una();
                 if flight == outstanding {
                     // Behind a hole, received data waits for the missing segment, not for its
@@ -258,6 +266,9 @@ impl Direction {
             let options = if segment.options.timestamps.is_some() { 12 } else { 0 };
             let most = self.mss_bytes.saturating_sub(options).max(1);
             self.equal.add(seen, segment.flags.contains(Flags::PSH));
+            if seen == self.window_trace.mss_bytes && seen <= most {
+                return seen;
+            }
             let larger = seen > self.window_trace.mss_bytes && seen <= most;
             let smaller = seen < self.window_trace.mss_bytes && self.equal.are_full();
             let joined = if seen > most { self.sizes.joined(seen).filter(|size| *size < most) } else { None };
