@@ -1,4 +1,5 @@
-//! Sharing without privilege: programs bound their own connections, and a relay brings terminals together.
+//! Sharing without privilege: programs bound their own connections, and a relay brings terminals
+//! together.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
