@@ -33,6 +33,7 @@ mod owners;
 mod places;
 mod platform;
 mod poll;
+mod program_stats;
 mod reader;
 mod ring;
 mod sampled;
@@ -74,11 +75,12 @@ pub use diag::fuzz as fuzz_sock_diag;
 pub use features::with_log;
 #[doc(hidden)]
 pub use monitor::TableSizes;
-pub use monitor::{Monitor, MonitorError, Options, ProgramStats, time_programs};
+pub use monitor::{Monitor, MonitorError, Options};
 pub use netns::NamespaceError;
 pub use places::{Symbols, SymbolsError};
 pub use platform::kernel_version;
 pub use poll::Poller;
+pub use program_stats::{ProgramStats, time_programs};
 
 use std::sync::Arc;
 use std::time::Duration;

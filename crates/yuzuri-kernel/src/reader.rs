@@ -1,50 +1,24 @@
 //! Converts records to items: identities, owners, places.
 
+mod census;
+mod owners;
+
 use crate::abi::{self, RECORD_FLOW, Record, event_record};
-use crate::census::{Counted, HeldOpen};
 use crate::clock::KernelClock;
 use crate::owners::Owners;
 use crate::places::{Symbols, SymbolsError};
-use crate::{decode, netns, sampled};
+use crate::{decode, netns};
+use census::Awaited;
+use owners::{Search, Undecided};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Instant;
-use yuzuri_trace::{Event, Filter, Flow, FlowId, Item, Kind, Owner, Place};
 
-const TEND_NS: u64 = 100_000_000;
-/// After this long, a flow with events before its owner was known, and silent since, is shown.
-const PATIENCE_NS: u64 = 1_000_000_000;
-/// How often a flow's owner is searched for again, at growing intervals: about half a minute in
-/// all.
-const MAX_TRIES: u32 = 8;
+use yuzuri_trace::{Filter, Flow, FlowId, Item, Kind, Owner};
 
 /// Records held until the symbols are loaded, 8 MiB: a tenth of a second at the maximum rate of two
 /// CPUs.
 const MAX_HELD: usize = 64 * 1024;
-
-/// A flow whose owner user space is still searching for.
-struct Search {
-    tries: u32,
-    next_ns: u64,
-}
-
-/// The state of the census.
-#[derive(PartialEq, Eq)]
-enum Awaited {
-    No,
-    /// For the current filter.
-    First,
-    /// A second one, after the owners of some flows became known.
-    Again,
-}
-
-/// A flow whose owner the filter needs.
-struct Undecided {
-    flow: Flow,
-    /// Only the census reported it.
-    silent: bool,
-}
 
 /// Whether a stack gives the record's place.
 fn has_stack(record: &event_record) -> bool {
@@ -255,190 +229,9 @@ impl Reader {
         out.push(Item::Flow(flow));
     }
 
-    /// A census for the current filter begins.
-    pub(crate) fn expect_census(&mut self) {
-        self.census = Awaited::First;
-        self.closed.clear();
-    }
-
-    /// Records were lost before those processed from now on.
-    pub(crate) fn expect_losses(&mut self) {
-        self.lossy = true;
-    }
-
-    /// A census in progress covers everything that was lost.
-    pub(crate) fn expect_no_more_losses(&mut self) {
-        self.lossy = false;
-    }
-
-    /// Whether a census is in progress.
-    pub(crate) fn awaits_census(&self) -> bool {
-        self.census != Awaited::No
-    }
-
-    /// The flows held to be open.
-    pub(crate) fn held_open(&self) -> Vec<HeldOpen> {
-        let named = self.flows.values().map(|flow| (flow.id, Some(flow.netns)));
-        named.chain(self.unnamed.iter().map(|id| (*id, None))).collect()
-    }
-
-    /// Closes the flows that a census found closed, unless their close was read meanwhile.
-    fn close_gone(&mut self, gone: &[FlowId], mono_ns: u64, out: &mut Vec<Item>) -> u64 {
-        let place = Place::named(sampled::PLACE);
-        let mut records = 0;
-        for id in gone {
-            let was_open = self.flows.remove(id).is_some() | self.unnamed.remove(id);
-            if was_open {
-                self.searches.remove(id);
-                self.owners_known.remove(id);
-                self.unshown.remove(id);
-                out.push(Item::Event(Event::close_not_seen(*id, mono_ns, place)));
-                records += 1;
-            }
-        }
-        records
-    }
-
-    /// Whether another census is worthwhile because owners were found; it is expected from now on.
-    pub(crate) fn asks_for_census(&mut self, now_ns: u64) -> bool {
-        if self.unshown.is_empty() || self.census != Awaited::No || now_ns < self.show_due_ns {
-            return false;
-        }
-        // Flows that the census does not find have closed.
-        let unshown = std::mem::take(&mut self.unshown);
-        let asks = unshown.iter().any(|id| !self.flows.contains_key(id));
-        if asks {
-            self.census = Awaited::Again;
-        }
-        asks
-    }
-
-    /// Silent flows that the filter might have selected: their owners could not be found.
-    pub(crate) fn owners_missing(&self) -> u64 {
-        self.owners_missing
-    }
-
     /// Whether records wait for the symbols.
     pub(crate) fn is_holding(&self) -> bool {
         !self.held.is_empty()
-    }
-
-    /// Adds the flows that a census found and no hook has reported, as records of the time
-    /// `mono_ns`, up to which all hook records have been processed: so each flow's records stay in
-    /// order. Returns the number of records.
-    pub(crate) fn add_silent_flows(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
-        let needs_owner = self.by_owner.needs_owner();
-        let mut records = self.close_gone(&counted.gone, mono_ns, out);
-        for (mut flow, event) in counted.flows {
-            if self.flows.contains_key(&flow.id) || self.closed.contains(&flow.id) {
-                continue;
-            }
-            flow.owner = self.owners_known.remove(&flow.id);
-            // A second census does not find flows whose owner is still worth a search.
-            let searched = flow.owner.is_none() && flow.inode != 0 && self.census != Awaited::Again;
-            if searched {
-                self.searches.entry(flow.id).or_insert(Search { tries: 0, next_ns: 0 });
-            }
-            match &flow.owner {
-                None if needs_owner => {
-                    if searched {
-                        self.undecided.entry(flow.id).or_insert(Undecided { flow, silent: true });
-                    }
-                    continue;
-                }
-                Some(_) if !self.by_owner.matches(&flow, |_, _| true) => continue,
-                Some(owner) if needs_owner => self.found_owners.push((flow.id, owner.clone())),
-                _ => {}
-            }
-            let flow = Arc::new(flow);
-            self.unnamed.remove(&flow.id);
-            self.flows.insert(flow.id, flow.clone());
-            out.push(Item::Flow(flow));
-            out.push(Item::Event(Event { mono_ns, ..event }));
-            records += 2;
-        }
-        self.census = Awaited::No;
-        self.closed.clear();
-        records
-    }
-
-    /// The owners that the kernel's programs wait for, each returned once.
-    pub(crate) fn take_owners(&mut self) -> Vec<(FlowId, Owner)> {
-        std::mem::take(&mut self.found_owners)
-    }
-
-    /// Searches for owners that the kernel could not name.
-    pub(crate) fn search_owners(&mut self, now_ns: u64, out: &mut Vec<Item>) {
-        if let Some(found) = self.owners.take() {
-            self.name_owners(found, now_ns, out);
-        }
-        if !self.searches.is_empty() && now_ns >= self.tend_due_ns {
-            self.tend_due_ns = now_ns.saturating_add(TEND_NS);
-            self.look_for_owners(now_ns);
-        }
-    }
-
-    /// The end: one more search for all unknown owners, and its result if it arrives in time.
-    pub(crate) fn conclude(&mut self, until: Instant, out: &mut Vec<Item>) {
-        for last in [false, true] {
-            if last {
-                self.look_for_owners(u64::MAX);
-            }
-            if let Some(found) = self.owners.wait(until.saturating_duration_since(Instant::now())) {
-                self.name_owners(found, 0, out);
-            }
-        }
-        self.show_due_ns = 0;
-        let missing = self.undecided.drain().filter(|(_, undecided)| undecided.silent).count();
-        self.owners_missing += missing as u64;
-    }
-
-    fn look_for_owners(&mut self, now_ns: u64) {
-        let inode = |id: &FlowId| {
-            let known = self.flows.get(id).map(|flow| flow.inode);
-            known.or_else(|| Some(self.undecided.get(id)?.flow.inode))
-        };
-        // Flows that closed unseen, or are excluded, are not searched for.
-        self.searches.retain(|id, _| inode(id).is_some());
-        let due = self.searches.iter().filter(|(_, search)| search.next_ns <= now_ns);
-        self.owners.look_for(due.filter_map(|(id, _)| Some((*id, inode(id)?))));
-    }
-
-    fn name_owners(&mut self, found: Vec<(FlowId, Option<Owner>)>, now_ns: u64, out: &mut Vec<Item>) {
-        for (id, owner) in found {
-            // The flow closed meanwhile, or the filter changed.
-            let Some(search) = self.searches.get_mut(&id) else { continue };
-            let Some(owner) = owner else {
-                // The socket is between accept() and the process' next use, or its process is
-                // hidden from us.
-                search.tries += 1;
-                search.next_ns = now_ns.saturating_add(TEND_NS << search.tries.min(6));
-                if search.tries > MAX_TRIES {
-                    self.searches.remove(&id);
-                    let missing = self.undecided.remove(&id).is_some_and(|undecided| undecided.silent);
-                    self.owners_missing += u64::from(missing);
-                }
-                continue;
-            };
-            self.searches.remove(&id);
-            if let Some(flow) = self.flows.get_mut(&id) {
-                *flow = Arc::new(Flow { owner: Some(owner.clone()), ..flow.as_ref().clone() });
-                out.push(Item::Flow(flow.clone()));
-            }
-            if let Some(Undecided { mut flow, silent }) = self.undecided.remove(&id) {
-                self.found_owners.push((id, owner.clone()));
-                flow.owner = Some(owner.clone());
-                if self.by_owner.matches(&flow, |_, _| true) {
-                    // The census's information is old by now; if the flow has another event, a hook
-                    // reports it.
-                    let due_ns = if silent { 0 } else { now_ns.saturating_add(PATIENCE_NS) };
-                    self.show_due_ns =
-                        if self.unshown.is_empty() { due_ns } else { self.show_due_ns.min(due_ns) };
-                    self.owners_known.insert(id, owner);
-                    self.unshown.insert(id);
-                }
-            }
-        }
     }
 }
 
@@ -449,10 +242,14 @@ fn owner_terms(filter: &Filter) -> Filter {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::owners::TEND_NS;
     use super::*;
     use crate::abi::{event_record, flow_record};
+    use crate::census::Counted;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
+    use std::time::Instant;
+    use yuzuri_trace::Event;
 
     fn identity(cookie: u64) -> Record {
         Record { flow: flow_record { cookie, inode: 100 + cookie, kind: RECORD_FLOW, ..Default::default() } }

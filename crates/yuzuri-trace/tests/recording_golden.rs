@@ -16,10 +16,13 @@ use yuzuri_trace::{
     Reason, Sender, Setting, Snapshot,
 };
 
+/// Returns the items that a recording adds.
+type Added = fn() -> Vec<Item>;
+
 /// The committed recordings, oldest first: the name of its files, and the items that it has in
 /// addition to those of the recording before. The last one is today's format; the others are never
 /// written again, and always readable.
-const RECORDINGS: [(&str, fn() -> Vec<Item>); 5] = [
+const RECORDINGS: [(&str, Added); 5] = [
     // Without the end mark and the checksums.
     ("v1", first),
     ("v1-end", close_not_seen),

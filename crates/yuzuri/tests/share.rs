@@ -3,127 +3,26 @@
 
 #[path = "../../yuzuri-share/tests/cell/mod.rs"]
 mod cell;
+mod daemon;
 #[path = "../../yuzuri-share/tests/slow/mod.rs"]
 mod slow;
+use daemon::*;
 
 use cell::{Cell, Traffic, control_name};
-use parking_lot::Mutex;
 use serde_json::Value;
 use slow::{SlowClients, raise_open_files};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use yuzuri_testnet::eventually;
 
-const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 /// Within this time after the kill, a flow is free.
 const FREE_WITHIN: Duration = Duration::from_secs(2);
 /// Within this time, the window of a free flow exceeds the largest bound that the last tick may
 /// have set (a probe is 1.25 of a share).
 const TO_GROW: Duration = Duration::from_secs(1);
-
-fn yuzuri(words: &[&str]) -> Output {
-    Command::new(YUZURI).args(words).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// A daemon in a host's namespace with its own folders; killed when dropped.
-struct Daemon {
-    child: Child,
-    runtime: PathBuf,
-    said: Arc<Mutex<String>>,
-}
-
-impl Daemon {
-    fn spawn(cell: &Cell, host: u32, folder: &Path, words: &[&str]) -> Daemon {
-        let runtime = folder.join("run");
-        let mut command = cell.command(host, YUZURI);
-        command.args(["share", "--runtime"]).arg(&runtime).arg("--state").arg(folder.join("state"));
-        command.args(words).stderr(Stdio::piped()).stdout(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let said = Arc::new(Mutex::new(String::new()));
-        let (lines, into) = (BufReader::new(child.stderr.take().unwrap()), said.clone());
-        std::thread::spawn(move || {
-            for line in lines.lines().map_while(Result::ok) {
-                let mut said = into.lock();
-                said.push_str(&line);
-                said.push('\n');
-            }
-        });
-        Daemon { child, runtime, said }
-    }
-
-    /// As [`Daemon::spawn`], and waits until it shares. `None`, with a printed reason, if the
-    /// kernel does not allow struct_ops.
-    fn or_skip(test: &str, cell: &Cell, folder: &Path, words: &[&str]) -> Option<Daemon> {
-        let mut daemon = Daemon::spawn(cell, 1, folder, words);
-        let ended = |daemon: &mut Daemon| daemon.child.try_wait().unwrap().is_some();
-        assert!(eventually(|| daemon.said("sharing;") || ended(&mut daemon)), "{}", daemon.all());
-        if ended(&mut daemon) {
-            assert!(daemon.said("not permitted") || daemon.said("it needs struct_ops"), "{}", daemon.all());
-            println!("{test}: skipped: {}", daemon.all());
-            return None;
-        }
-        Some(daemon)
-    }
-
-    fn all(&self) -> String {
-        self.said.lock().clone()
-    }
-
-    fn said(&self, words: &str) -> bool {
-        self.said.lock().contains(words)
-    }
-
-    fn signal(&self, signal: nix::sys::signal::Signal) {
-        // `ip netns exec` becomes the program, so the child process is the daemon itself.
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    fn ask(&self, words: &[&str]) -> Output {
-        let runtime = self.runtime.to_str().unwrap();
-        let (verb, rest) = words.split_first().unwrap();
-        yuzuri(&[&["share", verb, "--runtime", runtime], rest].concat())
-    }
-
-    fn status(&self) -> Value {
-        let output = self.ask(&["status", "--json"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn flow(&self, traffic: &Traffic) -> Option<Value> {
-        let local = traffic.local().to_string();
-        let status = self.status();
-        let flows = status["interfaces"].as_array()?.iter().filter_map(|i| i["flows"].as_array()).flatten();
-        flows.into_iter().find(|flow| flow["local"] == local.as_str()).cloned()
-    }
-
-    fn until_rule(&self, traffic: &Traffic, rules: &[&str]) -> Value {
-        let mut found = None;
-        let is = |flow: &Value| rules.iter().any(|rule| flow["rule"] == *rule) && flow["obeys"] == true;
-        let seen = eventually(|| {
-            found = self.flow(traffic).filter(is);
-            found.is_some()
-        });
-        assert!(seen, "never {rules:?}: {:#}\n{}", self.status(), self.all());
-        found.unwrap()
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn a_daemon_from_its_start_to_its_end() {
@@ -439,128 +338,6 @@ fn usage_errors_and_bad_files_are_refused_with_reasons() {
     std::fs::write(&file, "abc").unwrap();
     let short = [&["--config", config, "--key-file", file.to_str().unwrap()], &here[..]].concat();
     says(&short, 1, &["it holds 3 bytes"]);
-}
-
-#[test]
-fn without_privilege_it_says_so_and_touches_nothing() {
-    const TEST: &str = "without_privilege_it_says_so_and_touches_nothing";
-    let Some(cell) = Cell::or_skip(TEST, 1) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let traffic = cell.traffic(1);
-    let before = traffic.control();
-    let mut command = cell.command(1, "setpriv");
-    command.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", YUZURI, "share", "--keyless"]);
-    command
-        .args(["--control", &control_name(), "--runtime"])
-        .arg(folder.path())
-        .arg("--state")
-        .arg(folder.path());
-    let output = match command.output() {
-        Ok(output) if !text(&output.stderr).contains("setpriv") => output,
-        other => {
-            println!("{TEST}: skipped: {other:?}");
-            return;
-        }
-    };
-    let error = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("not permitted") && error.contains("CAP_BPF"), "{error}");
-    assert_eq!(traffic.control(), before);
-}
-
-/// A process that ends with the test, however the test ends.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Runs `yuzuri send --share` without any privilege, at a host; returns its output.
-fn send_sharing(cell: &Cell, host: u32, words: &[&str]) -> Ended {
-    let mut command = cell.command(host, "setpriv");
-    command.args([
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "--bounding-set=-all",
-        "--inh-caps=-all",
-        YUZURI,
-    ]);
-    command.args(["send", "--share", "--share-keyless", "--time", "12s", "10.88.0.100"]).args(words);
-    Ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
-}
-
-#[test]
-fn programs_without_privilege_share_for_their_own_connections() {
-    const TEST: &str = "programs_without_privilege_share_for_their_own_connections";
-    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
-    for host in [1, 2] {
-        cell.shape(host, "eth0", 20);
-    }
-    let receiver = Ended(cell.command(0, YUZURI).arg("receive").stdout(Stdio::null()).spawn().unwrap());
-    let listens =
-        || TcpStream::connect_timeout(&([10, 88, 0, 100], 4950).into(), Duration::from_secs(1)).is_ok();
-    assert!(cell.inside(1, || eventually(listens)));
-    let senders = [1, 2].map(|host| send_sharing(&cell, host, &[]));
-    for mut sender in senders {
-        let mut said = String::new();
-        sender.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        let status = sender.0.wait().unwrap();
-        if said.contains("setpriv") {
-            println!("{TEST}: skipped: {said}");
-            return;
-        }
-        assert!(status.success(), "{said}");
-        let end = said.lines().find(|line| line.contains("shared on")).unwrap_or_else(|| panic!("{said}"));
-        assert!(end.contains("with 1 other device, "), "{said}");
-        assert!(!end.contains("bounded for 0.0 of") && !end.contains("; 0 of"), "{said}");
-    }
-    drop(receiver);
-    // Without a key it joins no group, and says so before sending a byte.
-    let none =
-        cell.command(1, YUZURI).args(["send", "--share", "--time", "1s", "10.88.0.100"]).output().unwrap();
-    assert_eq!(none.status.code(), Some(1));
-    assert!(text(&none.stderr).contains("key"), "{}", text(&none.stderr));
-}
-
-#[test]
-fn a_rendezvous_brings_those_together_who_do_not_hear_each_other() {
-    const TEST: &str = "a_rendezvous_brings_those_together_who_do_not_hear_each_other";
-    let Some(cell) = Cell::or_skip(TEST, 2) else { return };
-    // The access point isolates its clients.
-    for host in [1, 2] {
-        let words = format!("-n {} link set h{host}eth0 type bridge_slave isolated on", cell.name(0));
-        cell::ip(&words);
-    }
-    let mut command = cell.command(0, YUZURI);
-    command.args(["share", "rendezvous", "10.88.0.100:48771"]).stderr(Stdio::piped());
-    let mut relay = Ended(command.spawn().unwrap());
-    let mut lines = BufReader::new(relay.0.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains("rendezvous at 10.88.0.100:48771")));
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let names = [control_name(), control_name()];
-    let words =
-        |name| ["--keyless", "--group", "hall", "--rendezvous", "10.88.0.100:48771", "--control", name];
-    let Some(first) = Daemon::or_skip(TEST, &cell, folders[0].path(), &words(&names[0])) else { return };
-    let second = Daemon::spawn(&cell, 2, folders[1].path(), &words(&names[1]));
-    assert!(eventually(|| second.said("sharing;")), "{}", second.all());
-    let _traffic = [cell.traffic(1), cell.traffic(2)];
-    let met = eventually(|| {
-        let both = [first.status(), second.status()];
-        let leader = |status: &Value| status["interfaces"][0]["leader"].as_str().map(str::to_owned);
-        leader(&both[0]).is_some()
-            && leader(&both[0]) == leader(&both[1])
-            && both.iter().all(|status| status["interfaces"][0]["summary"]["senders"] == 2)
-    });
-    assert!(met, "{:#}\n{:#}", first.status(), second.status());
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(relay.0.id() as i32), nix::sys::signal::SIGTERM)
-        .unwrap();
-    let rest: Vec<String> = lines.collect();
-    assert_eq!(relay.0.wait().unwrap().code(), Some(0));
-    assert!(rest.iter().any(|line| line.contains("forwarded")), "{rest:?}");
 }
 
 #[test]

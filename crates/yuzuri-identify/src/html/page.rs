@@ -289,7 +289,7 @@ fn constants(text: &mut String, flow: &FlowReport) {
             rows.push((what, range));
         }
     };
-    measured("beta (window after a loss over window before)", constants.beta, 3);
+    measured("beta", constants.beta, 3);
     measured("C by least squares, segments/s³", constants.cubic_c, 3);
     measured("C by the paper's method, segments/s³", constants.cubic_c_paper, 3);
     measured("b by the paper's method, s³/segment", constants.cubic_b, 2);
@@ -297,10 +297,7 @@ fn constants(text: &mut String, flow: &FlowReport) {
     measured("flight while probing over flight while cruising", constants.probe_gain, 2);
     measured("time between bandwidth probes, s", constants.probe_interval_s, 2);
     if let Some(part) = constants.paced_part {
-        rows.push((
-            "segments paced by a timer, not sent in response to an ACK",
-            format!("{:.0} %", part * 100.0),
-        ));
+        rows.push(("segments paced by a timer", format!("{:.0} %", part * 100.0)));
     }
     if let Some(window) = constants.initial_window {
         rows.push(("initial window, segments", format!("{window:.0}")));

@@ -291,7 +291,7 @@ const AFTER: [Column; 32] = [
         Setting,
         "ns",
         "a sample at every ACK",
-        "minimum interval between a flow's samples",
+        "least distance of a flow's samples",
     ),
 ];
 

@@ -1,0 +1,117 @@
+//! Flows that only a census shows: silent ones, and those whose close was lost.
+
+use super::Reader;
+use super::owners::{Search, Undecided};
+use crate::census::{Counted, HeldOpen};
+use crate::sampled;
+use std::sync::Arc;
+use yuzuri_trace::{Event, FlowId, Item, Place};
+
+/// The state of the census.
+#[derive(PartialEq, Eq)]
+pub(super) enum Awaited {
+    No,
+    /// For the current filter.
+    First,
+    /// A second one, after the owners of some flows became known.
+    Again,
+}
+
+impl Reader {
+    /// A census for the current filter begins.
+    pub(crate) fn expect_census(&mut self) {
+        self.census = Awaited::First;
+        self.closed.clear();
+    }
+
+    /// Records were lost before those processed from now on.
+    pub(crate) fn expect_losses(&mut self) {
+        self.lossy = true;
+    }
+
+    /// A census in progress covers everything that was lost.
+    pub(crate) fn expect_no_more_losses(&mut self) {
+        self.lossy = false;
+    }
+
+    /// Whether a census is in progress.
+    pub(crate) fn awaits_census(&self) -> bool {
+        self.census != Awaited::No
+    }
+
+    /// The flows held to be open.
+    pub(crate) fn held_open(&self) -> Vec<HeldOpen> {
+        let named = self.flows.values().map(|flow| (flow.id, Some(flow.netns)));
+        named.chain(self.unnamed.iter().map(|id| (*id, None))).collect()
+    }
+
+    /// Closes the flows that a census found closed, unless their close was read meanwhile.
+    fn close_gone(&mut self, gone: &[FlowId], mono_ns: u64, out: &mut Vec<Item>) -> u64 {
+        let place = Place::named(sampled::PLACE);
+        let mut records = 0;
+        for id in gone {
+            let was_open = self.flows.remove(id).is_some() | self.unnamed.remove(id);
+            if was_open {
+                self.searches.remove(id);
+                self.owners_known.remove(id);
+                self.unshown.remove(id);
+                out.push(Item::Event(Event::close_not_seen(*id, mono_ns, place)));
+                records += 1;
+            }
+        }
+        records
+    }
+
+    /// Whether another census is worthwhile because owners were found; it is expected from now on.
+    pub(crate) fn asks_for_census(&mut self, now_ns: u64) -> bool {
+        if self.unshown.is_empty() || self.census != Awaited::No || now_ns < self.show_due_ns {
+            return false;
+        }
+        // Flows that the census does not find have closed.
+        let unshown = std::mem::take(&mut self.unshown);
+        let asks = unshown.iter().any(|id| !self.flows.contains_key(id));
+        if asks {
+            self.census = Awaited::Again;
+        }
+        asks
+    }
+
+    /// Adds the flows that a census found and no hook has reported, as records of the time
+    /// `mono_ns`, up to which all hook records have been processed: so each flow's records stay in
+    /// order. Returns the number of records.
+    pub(crate) fn add_silent_flows(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
+        let needs_owner = self.by_owner.needs_owner();
+        let mut records = self.close_gone(&counted.gone, mono_ns, out);
+        for (mut flow, event) in counted.flows {
+            if self.flows.contains_key(&flow.id) || self.closed.contains(&flow.id) {
+                continue;
+            }
+            flow.owner = self.owners_known.remove(&flow.id);
+            // A second census does not find flows whose owner is still worth a search.
+            let searched = flow.owner.is_none() && flow.inode != 0 && self.census != Awaited::Again;
+            if searched {
+                self.searches.entry(flow.id).or_insert(Search { tries: 0, next_ns: 0 });
+            }
+            match &flow.owner {
+                None if needs_owner => {
+                    if searched {
+                        self.undecided.entry(flow.id).or_insert(Undecided { flow, silent: true });
+                    }
+                    continue;
+                }
+                Some(_) if !self.by_owner.matches(&flow, |_, _| true) => continue,
+                Some(owner) if needs_owner => self.found_owners.push((flow.id, owner.clone())),
+                _ => {}
+            }
+            let flow = Arc::new(flow);
+            self.unnamed.remove(&flow.id);
+            self.flows.insert(flow.id, flow.clone());
+            out.push(Item::Flow(flow));
+            out.push(Item::Event(Event { mono_ns, ..event }));
+            records += 2;
+        }
+        self.census = Awaited::No;
+        self.closed.clear();
+        records
+    }
+}
