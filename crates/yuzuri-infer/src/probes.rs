@@ -84,7 +84,7 @@ impl Probes {
 
     /// The fewest. In a queue the flight is up to twice the target (`bbr_cwnd_gain`).
     fn least_rounds_v3(&self) -> f64 {
-        (f64::from(self.typical) / 2.0).min(MAX_WAIT_ROUNDS_V3).max(2.0 * MIN_CYCLE_RTTS)
+        (f64::from(self.typical) / 2.0).clamp(2.0 * MIN_CYCLE_RTTS, MAX_WAIT_ROUNDS_V3)
     }
 
     /// Their common properties, if there are enough.

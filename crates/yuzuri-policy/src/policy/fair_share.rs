@@ -17,14 +17,10 @@ const OF_AN_AGGREGATE: f64 = 0.75;
 /// form a queue themselves.
 const FOR_AN_AGGREGATE_S: f64 = 0.080;
 /// The lower bound is at most this multiple of the data delivered in the last round trip: it is
-/// reached by growth, never by a jump ...
+/// reached by growth, never by a jump.
 const FLOOR_GROWS: f64 = 3.0;
-/// ... and at least an initial window (RFC 6928).
-const FLOOR_FROM: f64 = 10.0;
 /// No lower bound while more than this fraction of segments is lost: then loss is the limit.
 const LOSS_ENDS_FLOOR: f64 = 0.03;
-/// The same while the group determines its capacity.
-const LOSS_ENDS_START: f64 = 0.06;
 /// While the group starts up, only flows that are still determining their rate have a lower bound:
 /// their delivery rate has risen by this factor within this many round trips and decisions (BBR's
 /// detection of a full pipe: draft-cardwell-iccrg-bbr-congestion-control).
@@ -204,7 +200,7 @@ impl FairShare {
         let contends = summary.phase == Phase::Contend;
         let round_trip_s = base_s + if contends { f64::from(summary.queue_us) / 1e6 } else { 0.0 };
         let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
-        let grown = (FLOOR_GROWS * delivered).max(FLOOR_FROM);
+        let grown = FLOOR_GROWS * delivered;
         let starts = summary.phase == Phase::StartUp;
         let before = self.flows.get(&flow.id).copied();
         let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
@@ -258,11 +254,10 @@ impl FairShare {
         let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
         // The kernel's buffers grow with the window: require only what the window has.
         let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
-        let max_lost = if starts { LOSS_ENDS_START } else { LOSS_ENDS_FLOOR };
         // A flow that keeps its window although its rate no longer rises takes capacity from
         // others.
         let finds_out = !starts || growth.continues(now, flow.srtt_us);
-        let lower = if fits && known.lost <= max_lost && finds_out { aim } else { 0.0 };
+        let lower = if fits && known.lost <= LOSS_ENDS_FLOOR && finds_out { aim } else { 0.0 };
         let decision = Decision {
             flow: flow.id,
             bound: Bound { lower: lower as u32, upper: upper.unwrap_or(0.0) as u32 },

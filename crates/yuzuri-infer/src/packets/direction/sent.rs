@@ -135,11 +135,7 @@ impl Direction {
                 self.measure(before, bytes, mss);
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
-                let sent = SentPacket {
-                    segments: count,
-                    ran_out: self.ran_out,
-                    flight_bytes: flight,
-                };
+                let sent = SentPacket { segments: count, ran_out: self.ran_out, flight_bytes: flight };
                 self.signs.sent(segment, sent, self.acted_passed, handshake_ns, self.capture_point);
                 let outstanding = self.board.nxt() - self.board.una();
                 if flight == outstanding {
