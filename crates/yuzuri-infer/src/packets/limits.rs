@@ -242,13 +242,13 @@ impl<'a> LimitRules<'a> {
         if signs.runs > 0 {
             self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.runs;
         }
-        self.follow(round, signs, flight, reduction.is_some() || signs.repair);
+        let receiver_full = self.receiver_full(signs, window_bytes);
+        self.follow(round, signs, flight, reduction.is_some() || signs.repair, receiver_full);
 
         // At most of the acknowledgements nothing was left to send.
         let (emptied_ms, others_ms) = signs.rests_ms;
         let emptied = signs.runs > 0 && emptied_ms > others_ms;
         let refills = self.refills(round, signs, emptied);
-        let receiver_full = self.receiver_full(signs, window_bytes);
         if signs.runs > 0 {
             self.ran_out = signs.last_ran_out && !receiver_full;
         }
@@ -379,7 +379,7 @@ impl<'a> LimitRules<'a> {
         rounds > 0.57 * flight + 2.0
     }
 
-    fn follow(&mut self, round: &Round, signs: &RoundSigns, flight: f64, reduced: bool) {
+    fn follow(&mut self, round: &Round, signs: &RoundSigns, flight: f64, reduced: bool, receiver_full: bool) {
         let grows = self.flight > 0.0 && flight >= self.flight * SLOW_START_GROWTH;
         if reduced || (self.flight > 0.0 && !grows) {
             self.slow_start_over = true;
@@ -407,7 +407,7 @@ impl<'a> LimitRules<'a> {
         self.repaired = reduced;
         self.flight = flight;
         self.rounds += 1;
-        self.runs.add(round, signs, std::mem::take(&mut self.rested));
+        self.runs.add(round, signs, std::mem::take(&mut self.rested), receiver_full);
         self.reader.add(signs.announced, signs.shrunk);
         self.answers.add(signs.announced, signs.late.min(signs.announced));
         self.waits.add(signs.announced, signs.waited.min(signs.announced));

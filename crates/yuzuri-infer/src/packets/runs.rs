@@ -115,14 +115,20 @@ pub(super) struct Runs {
 
 impl Runs {
     /// `rested`: before the round nothing was outstanding, though there was more to send.
-    pub(super) fn add(&mut self, round: &Round, signs: &RoundSigns, rested: bool) {
+    /// `receiver_full`: the receiver's window was full, so that its updates caused the runs. They
+    /// show nothing of the program's rhythm or of pacing.
+    pub(super) fn add(&mut self, round: &Round, signs: &RoundSigns, rested: bool, receiver_full: bool) {
         self.rounds += 1;
         self.forgets = (f64::from(signs.runs) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
         // A mean from the first round on.
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         let by = |forgets: f64| move |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
         let (mean, slow) = (by(self.forgets), by(slowly));
-        let woken = [signs.woken, signs.woken_at_once, signs.runs];
+        let (woken, clocked) = if receiver_full {
+            Default::default()
+        } else {
+            ([signs.woken, signs.woken_at_once, signs.runs], signs.clocked)
+        };
         self.woken.iter_mut().zip(woken).for_each(|(mean, value)| slow(mean, value.into()));
         slow(&mut self.acks.0, round.acks.into());
         slow(&mut self.acks.1, round.seconds() * 1e3);
@@ -136,8 +142,8 @@ impl Runs {
         slow(&mut self.rested, f64::from(u8::from(rested)));
         mean(&mut self.gaps.0, signs.gaps_ms);
         mean(&mut self.gaps.1, signs.gaps_ms2);
-        self.by_last.add(signs.clocked.by_last);
-        self.by_first.add(signs.clocked.by_first);
+        self.by_last.add(clocked.by_last);
+        self.by_first.add(clocked.by_first);
         self.clocked = self.by_clock();
     }
 
