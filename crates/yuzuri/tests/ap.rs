@@ -410,7 +410,7 @@ fn it_ends_when_its_device_is_gone() {
         let mut why = String::new();
         daemon.0.stderr.take().unwrap().read_to_string(&mut why).unwrap();
         assert_eq!(daemon.0.wait().unwrap().code(), Some(1));
-        assert!(why.contains("device s5 is gone or was recreated"), "{why}");
+        assert!(why.contains("device s5 was removed or recreated"), "{why}");
     }
 }
 
