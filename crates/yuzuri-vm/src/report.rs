@@ -155,7 +155,7 @@ mod tests {
             _ => "",
         };
         assert!(why(3).starts_with("thread 'bad' panicked") && !why(3).contains("test result"));
-        assert!(why(5).contains("two") && why(6).contains("libx") && why(7).contains("under way"));
+        assert!(why(5).contains("two") && why(6).contains("libx") && why(7).contains("running when"));
     }
 
     #[test]
