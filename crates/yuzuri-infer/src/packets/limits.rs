@@ -449,6 +449,9 @@ impl<'a> LimitRules<'a> {
         // data: otherwise a regular writer looks the same.
         let is_distinct = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
         let woken = if is_distinct { self.runs.woken() } else { self.runs.may_be_woken() };
+        // Away from the sender, the time from an acknowledgement to data is an estimate. If the
+        // intervals show that acknowledgements caused the runs, it does not refute that.
+        let woken = woken.filter(|woken| *woken || near || clocked != Some(false));
         if woken == Some(false) {
             return Some(false);
         }
