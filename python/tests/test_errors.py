@@ -38,7 +38,7 @@ def test_a_folder_is_no_file(folder: Path) -> None:
 
 def test_a_text_is_no_capture(folder: Path) -> None:
     for call in (yuzuri.identify, yuzuri.table):
-        with pytest.raises(yuzuri.NotACapture, match=r"notes\.txt is not a packet capture.*Readable are pcap") as caught:
+        with pytest.raises(yuzuri.NotACapture, match=r"notes\.txt is not a packet capture.*Yuzuri reads pcap") as caught:
             call(folder / "notes.txt")
         assert isinstance(caught.value, ValueError)
 
