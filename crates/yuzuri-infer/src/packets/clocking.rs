@@ -5,6 +5,7 @@ const BLURS_MS: f64 = 0.01;
 /// How many times the blur an interval must differ from one of its causes' to tell them apart (95
 /// %). All others match both, and would only hide the few that do.
 const SHOWS_BLURS: f64 = 2.0;
+const SHOWS_MS2: f64 = (SHOWS_BLURS * SHOWS_BLURS + 1.0) * BLURS_MS * BLURS_MS;
 /// The largest logarithm.
 const AT_MOST: f64 = 4.0;
 
@@ -36,7 +37,7 @@ impl AckClocking {
         let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
             let Some((of, before)) = acks else { return };
             let (off_acks, off_mean) = (off((of - before) as f64 / 1e6), off(mean_ms));
-            if off_acks.max(off_mean) < off(gap_ms - SHOWS_BLURS * BLURS_MS) {
+            if off_acks.max(off_mean) < SHOWS_MS2 {
                 return;
             }
             // The limit for a single run, which may come from a stalling host.

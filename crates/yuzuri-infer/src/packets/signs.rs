@@ -308,17 +308,18 @@ impl SignObserver {
             let seen = self.echoed.filter(|seen| seen.count == 1 && Some(seen.stamp) == echo);
             let after_ns = now - acted_ns;
             let least_after = |least_ns: Option<i64>| least_ns.map_or(after_ns, |least| least.min(after_ns));
-            self.least_back_ns = Some(least_after(self.least_back_ns));
             let seen_least_ns = least_after(self.least_back_ns);
-            if seen.is_some() {
-                self.least_known_back_ns = Some(least_after(self.least_known_back_ns));
-            }
+            self.least_back_ns = Some(seen_least_ns);
+            let known_least_ns = if seen.is_some() {
+                *self.least_known_back_ns.insert(least_after(self.least_known_back_ns))
+            } else {
+                seen_least_ns
+            };
             // A program with its own rhythm never follows them. The handshake's segments are small:
             // one with data takes the path's time for its bytes longer.
             let takes_ns = f64::from(segment.payload_bytes) * self.spacing.0 / self.spacing.1.max(1.0);
             let expected_ns = handshake_ns.map(|ns| ns + takes_ns as i64);
-            let known_ns = if seen.is_some() { self.least_known_back_ns } else { self.least_back_ns };
-            let least_ns = expected_ns.map_or(least_after(known_ns), |ns| ns.min(least_after(known_ns)));
+            let least_ns = expected_ns.map_or(known_least_ns, |ns| ns.min(known_least_ns));
             let least_ns = if near { 0 } else { least_ns };
             // Of several acknowledgements in a tick, the echo does not tell which one was the last:
             // a tick is lost, and a fraction of one in the rest of that tick.
