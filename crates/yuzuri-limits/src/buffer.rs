@@ -36,9 +36,8 @@ pub(crate) struct SendBuffer {
     was: PreviousState,
     since_us: u64,
     observations: u32,
-    /// Observations of a full buffer, of how many they are up to the last one, and how many came
-    /// after it. While a waiting writer's data is in flight, most polls find the buffer partly
-    /// empty.
+    /// Observations of a full buffer, all observations up to the last of these, and those after it.
+    /// While a waiting writer's data is in flight, most polls find the buffer partly empty.
     full: u64,
     until_full: u64,
     since_full: u64,
@@ -101,7 +100,8 @@ impl SendBuffer {
             full => may_go_on(full, self.until_full, self.since_full).then_some(true),
         };
         match self.was {
-            // Between both states for longer than a waiting writer leaves it there.
+            // The buffer has been between both states for longer than a waiting writer leaves it
+            // there.
             _ if long => fills,
             PreviousState::Full => Some(true),
             PreviousState::Woken => fills,

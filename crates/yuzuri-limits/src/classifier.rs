@@ -270,8 +270,8 @@ impl Classifier {
             return Limit::Unknown;
         }
         if seen.cca == Some(CcaKind::Model) {
-            // Its window is a multiple of its estimate of the path's; it has no slow start
-            // threshold.
+            // A rate-based algorithm's window is a multiple of its estimate of the bandwidth-delay
+            // product; it has no slow start threshold.
             return Limit::Unknown;
         }
         if seen.ssthresh_segments.is_none_or(|ssthresh| seen.cwnd_segments < ssthresh) {
@@ -305,9 +305,9 @@ impl Classifier {
         let by_windows = self.reader.at_once().filter(|at_once| !at_once && seen.window_updates.is_none());
         let reads_at_once = seen.reads_at_once.or(by_windows);
         let late = reads_at_once == Some(false);
-        // The overhead of other segments than at first explains half of a window. From then on only
-        // unread data makes it smaller: more than the acknowledged segments, which the program may
-        // not have read yet, and than rounding.
+        // Until full segments have arrived, a change of segment size, and so of overhead, can halve
+        // the window. From then on only unread data makes it smaller by more than rounding and the
+        // acknowledged segments, which the program may not have read yet.
         let unread_bytes = self.settled_window_bytes.saturating_sub(window_bytes);
         let acknowledged_bytes = ACKNOWLEDGED_SEGMENTS * u64::from(seen.mss_bytes);
         let unread = unread_bytes > window_bytes / SAME_WINDOW + acknowledged_bytes;
@@ -399,7 +399,7 @@ fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
 fn is_gap(last: &Observation, now: &Observation, rto_us: Option<u64>) -> bool {
     let waits = last.unsent_bytes != Some(0) && now.receive_window_bytes != Some(0);
     let possible_us = TIMERS_US + 2 * rto_us.unwrap_or_else(|| rto(now));
-    // Data that is acknowledged so late would have been sent again.
+    // Data that is acknowledged so late would have been retransmitted.
     let across = u64::from(now.srtt_us.unwrap_or(0)) > possible_us;
     let passed_us = now.time_us - last.time_us;
     (waits || across) && passed_us > possible_us

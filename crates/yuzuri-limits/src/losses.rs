@@ -2,8 +2,8 @@
 
 use crate::{Observation, Reduction};
 
-/// If losses at their previous rate would have admitted the data sent since with less than this
-/// probability, they no longer hold the window.
+/// If the data sent since the last loss would have passed without a further loss with less than
+/// this probability at the previous loss rate, losses no longer limit the window.
 const UNLIKELY: f64 = 0.01;
 
 /// Whether a reduction holds the window.

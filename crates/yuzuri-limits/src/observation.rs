@@ -1,4 +1,4 @@
-//! The knowledge about a sender at one moment.
+//! What an observer knows about a sender at one moment.
 
 use yuzuri_cca::{CaState, CcaKind};
 
@@ -25,13 +25,14 @@ pub enum Reduction {
     Path,
     /// The queue of the sender's own device refused a segment.
     OwnDevice,
-    /// One of these without a loss (CWR); the observer does not know which.
+    /// CWR without a loss: ECN or the device's own queue. The observer does not know which.
     Cwr,
     /// A reduction was undone.
     Undone,
 }
 
-/// The knowledge about a sender at one moment. `None`: the observer does not know the value.
+/// What an observer knows about a sender at one moment. `None`: the observer does not know the
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Observation {
     /// The time, microseconds of any clock that does not jump.

@@ -7,10 +7,11 @@ use crate::Observation;
 const TOLERANCE: f64 = 0.1;
 /// The rates are compared over at least this time, microseconds, and over at most twice this time.
 const SPAN_US: u64 = 100_000;
-/// And over this many intervals between observations: the time of a poll is uncertain by one
-/// interval.
+/// They are also compared over at least this many intervals between observations, because the time
+/// of a poll is uncertain by one interval.
 const SPAN_OBSERVATIONS: u64 = 30;
-/// And over at least this many segments: with fewer, one segment makes too much of a difference.
+/// They are also compared over at least this many segments: with fewer, a single segment changes
+/// the rate too much.
 const SPAN_SEGMENTS: u64 = 20;
 
 #[derive(Clone, Copy, Debug)]

@@ -44,7 +44,7 @@ fn an_idle_application_is_distinguished_from_a_full_send_buffer() {
     assert_eq!(classified(&polled[..300]).0.share(Limit::SendBuffer), 1.0);
     let later = classified(&polled).0;
     assert!(later.share(Limit::Unknown) > 0.7, "{:?}", later.ranked());
-    // It is the application's once the writer was woken and did not write.
+    // Once the writer was woken and did not write, the application limits.
     let idle = |n: u64| Observation {
         moment: Moment::Polled,
         ..sent(Some(20_000), Some(87_040))((2000 + n) * 10_000)
@@ -56,7 +56,8 @@ fn an_idle_application_is_distinguished_from_a_full_send_buffer() {
     assert_eq!(steady(sent(None, Some(87_040))), Limit::Unknown);
     let mut observations = vec![roomy(0)];
     observations.extend((1..=100).map(|n| sent(Some(20_000), None)(n * 1000)));
-    // But it was larger than its present content.
+    // The buffer is known to have been larger than its present content, so no writer waits for
+    // room.
     assert_eq!(classified(&observations).0.share(Limit::Application), 1.0);
 }
 
@@ -333,7 +334,7 @@ proptest! {
         prop_assert!(times.total_us() == 0 || (sum - 1.0).abs() < 1e-9, "{sum}");
     }
 
-    /// Missing knowledge never turns one limit into another: the answer becomes unknown, or stays.
+    /// Missing knowledge never turns one limit into another: the answer stays or becomes unknown.
     #[test]
     fn knowing_less_never_names_another_application_or_buffer(o in any_observation()) {
         let known = Observation { moment: Moment::Arrival, state: CaState::Open, reduction: None, time_us: 0, ..o };

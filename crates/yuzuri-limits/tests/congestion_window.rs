@@ -54,7 +54,8 @@ fn a_full_congestion_window_is_classified_by_its_cause() {
 }
 
 /// A window that has grown back after losses at a steady distance: they count as continuing as long
-/// as the next one is expected within 99 %, which is further away the fewer they were.
+/// as the next one may still come with a probability of 1 %. The fewer losses there were, the
+/// longer this takes.
 #[test]
 fn few_losses_predict_the_next_one_less_than_many() {
     const DISTANCE: u64 = 1_000_000;

@@ -35,8 +35,8 @@ fn a_full_receivers_window_with_late_acks_is_the_path_only_if_it_was_never_large
         ..roomy(t)
     };
     assert_eq!(steady(late), Limit::Path);
-    // Observed from its middle it may be a reader that reads at intervals, however many ACKs
-    // advertise the same window: Linux sends an ACK only once that is so.
+    // In a flow observed from its middle, the program may read at intervals even if all ACKs
+    // advertise the same window: Linux delays the ACK until that window is available again.
     let middle = |varies_us| {
         let of = |n: u64| Observation {
             moment: Moment::Polled,
