@@ -15,8 +15,8 @@ pub enum LossReason {
     NoMemory,
     /// The recording could not be written (disk full) or did not keep up.
     Recording,
-    /// A user interface (page, screen) did not keep up. Only in older recordings: what an interface
-    /// does not show is now counted outside the account, which is the same for all.
+    /// A user interface (page, screen) did not keep up. Only in older recordings: records that an
+    /// interface does not show are now counted separately, because all consumers share one account.
     #[serde(rename = "face")]
     UserInterface,
     /// The filter asks for a process, and the flow's owner was unknown, or not known yet. Records

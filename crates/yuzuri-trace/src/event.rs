@@ -65,8 +65,8 @@ words! {
         DupAck = 1 "dup-ack",
         /// The other end echoed Congestion Experienced (ECE).
         Ecn = 2 "ecn",
-        /// The device's own queue refused a packet (`net_xmit` error in `__tcp_transmit_skb`): the
-        /// papers' *local device congestion*.
+        /// The device's own queue refused a packet (`net_xmit` error in `__tcp_transmit_skb`).
+        /// Papers call this *local device congestion*.
         LocalCongestion = 3 "local-congestion",
         /// Loss was inferred from duplicate ACKs, SACKs or RACK: fast retransmission.
         FastRetransmit = 4 "fast-retransmit",
@@ -136,10 +136,10 @@ impl Marks {
     /// The marks that belong to [`crate::Sender`]: they are invalid if [`crate::Sender::has_marks`]
     /// is false.
     pub const OF_SENDER: Marks = Marks(128 | 256 | 512);
-    /// The upper bound of the window control holds the congestion window. Only valid with
-    /// [`Marks::REPORTS_BOUND`].
+    /// The congestion window is at the upper bound that the window control enforces. Only valid
+    /// with [`Marks::REPORTS_BOUND`].
     pub const AT_BOUND: Marks = Marks(1024);
-    /// The flow's window control reports whether its bound holds the window. This mark has no word:
+    /// The flow's window control reports whether the window is at its bound. This mark has no word:
     /// without it, [`Marks::AT_BOUND`] is unknown.
     pub const REPORTS_BOUND: Marks = Marks(2048);
     /// Every mark with its word, in the order of their bits.
@@ -162,8 +162,8 @@ impl Marks {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the upper bound of the window control holds the congestion window, if the control
-    /// reports it.
+    /// Whether the congestion window is at the window control's upper bound; `None` if the control
+    /// does not report it.
     pub fn at_bound(self) -> Option<bool> {
         self.contains(Marks::REPORTS_BOUND).then(|| self.contains(Marks::AT_BOUND))
     }

@@ -145,7 +145,7 @@ pub enum FilterProblem {
     /// A kind that does not exist.
     #[error("unknown kind '{0}'")]
     UnknownKind(String),
-    /// More terms of one kind than the kernel side has room for.
+    /// More terms of one kind than the BPF filter has room for.
     #[error("more than {} terms of this kind", Filter::MAX_TERMS)]
     TooMany,
     /// Not a number, or out of range.
@@ -179,9 +179,9 @@ pub enum FilterProblem {
 impl Filter {
     /// The syntax in short, for help texts and errors.
     pub const SYNTAX: &'static str = "[port:]N, [addr:]ADDRESS[/BITS], pid:N, name:PROCESS, cgroup:PATH, netns:NAME; lport, rport, laddr, raddr for one end";
-    /// Terms of one kind at most (the limit of the kernel side).
+    /// Maximum number of terms of one kind: the BPF filter has room for no more.
     pub const MAX_TERMS: usize = 8;
-    /// The longest text of a filter, bytes.
+    /// Maximum length of a filter's text, bytes.
     pub const LONGEST: usize = 2048;
 
     /// Whether every flow is selected.
@@ -307,7 +307,8 @@ impl Filter {
             "pid" => push(&mut self.pids, number("a process id", u32::MAX)?),
             "name" if value.len() > 15 => Err(FilterProblem::ProcessName),
             "name" => push(&mut self.names, value.to_owned()),
-            // A process that users of the page may query looks these up.
+            // A privileged process looks these paths up on behalf of the page's users, so none may
+            // leave its folder.
             "cgroup" if value.contains('\0') || value.split('/').any(|part| matches!(part, "." | "..")) => {
                 Err(FilterProblem::Cgroup)
             }

@@ -24,7 +24,7 @@ fn table() -> &'static RwLock<Table> {
 impl Place {
     /// The place is unknown.
     pub const UNKNOWN: Place = Place(0);
-    /// How many names are kept.
+    /// Maximum number of names kept.
     pub const MAX: usize = 4096;
     /// The longest name kept, in bytes (the kernel's own limit is 512, its TCP functions stay below
     /// 64).

@@ -149,7 +149,7 @@ fn kill_9_loses_at_most_the_last_second() {
     // By the writer's clock: a row waits this long, and is written by the first write after it.
     let waiting = (FLUSH_AFTER.as_millis() / STEP.as_millis()) as u64;
     for (victim, number) in victims.into_iter().zip(0..) {
-        // Each at another moment of its second, and all after a first commit.
+        // Each writer is killed at another moment of its second, and always after a first commit.
         victim.wait_for_writes(waiting * 3 / 2 + number * waiting / 4);
         let path = victim.1.clone();
         let events = victim.kill();

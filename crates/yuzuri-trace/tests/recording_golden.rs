@@ -160,7 +160,7 @@ fn limits_of_the_sender() -> Vec<Item> {
     marks.map(event).map(Item::Event).collect()
 }
 
-/// Whether a bound holds the window.
+/// Whether the window is at a bound.
 fn bounds() -> Vec<Item> {
     let marks = [Marks::REPORTS_BOUND.0, Marks::REPORTS_BOUND.0 | Marks::AT_BOUND.0].into_iter().enumerate();
     let event = |(n, marks)| Event {

@@ -37,7 +37,7 @@ fn read_ending(path: &Path, tail: Tail) -> (Session, Vec<Item>) {
     (reader.session().clone(), items)
 }
 
-/// Extreme numbers, and any other.
+/// Extreme numbers and arbitrary ones.
 fn u32s() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(u32::MAX), Just(Snapshot::SSTHRESH_INFINITE), any::<u32>()]
 }
@@ -233,7 +233,7 @@ fn a_file_that_is_there_is_not_overwritten_unasked() {
     assert!(matches!(refused, RecordError::Exists { .. }), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     let writer = Writer::create(&path, &common::session(), true).unwrap();
-    // Nor is a recording replaced that is being written, even on request.
+    // A recording that is being written is not replaced, even on request.
     let refused = Writer::create(&path, &common::session(), true).err().unwrap();
     assert!(matches!(refused, RecordError::Busy { .. }), "{refused}");
     writer.finish();
