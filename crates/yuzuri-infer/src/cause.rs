@@ -1,13 +1,13 @@
-//! What limited a flow that names no algorithm, as text.
+//! Describes what limited a flow for which no algorithm is named.
 
 use crate::evidence;
 use crate::name::Ranked;
 use crate::window_trace::{Round, WindowTrace};
 use yuzuri_limits::{Limit, LimitTimes};
 
-/// Why a flow does not name an algorithm with a window if something else limited it: in most of the
-/// rounds that could be evidence, or in all but `enough`. Pacing does not count against an
-/// algorithm that works by rate, because it paces itself.
+/// Why no window-based algorithm is named if something else limited the flow: in most of the rounds
+/// that could be evidence, or in all but `enough`. Pacing does not count against an algorithm that
+/// works by rate, because it paces itself.
 pub(crate) fn limited_elsewhere(
     window_trace: &WindowTrace,
     predicted: &[f32],
@@ -92,7 +92,8 @@ pub(crate) fn held_by(window_trace: &WindowTrace) -> Option<String> {
         let (limit, share) = (limited_by(*limit), share * 100.0);
         return Some(format!("limited by {limit} at {rate_mbps:.1} Mbit/s, {share:.0} % of the time"));
     }
-    // If the path is full as well, the receiver's window determines the queue, not the rate.
+    // If the path is full as well, the receiver's window determines the length of the queue, not
+    // the rate.
     let full = rounds.iter().filter(|round| round.limits.receiver).count();
     if full * 2 > rounds.len() {
         return Some(format!(

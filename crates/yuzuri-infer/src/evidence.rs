@@ -148,7 +148,8 @@ fn constants_of(name: &str) -> &'static [CubicConstants] {
 
 fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranked, Replay)>) -> Vec<String> {
     let mut words = Vec::new();
-    // Its window follows the rate: growth per round and reductions are no constants of it.
+    // A rate-based algorithm's window follows its rate, so growth per round and reductions are not
+    // constants of the algorithm.
     let by_rate = best.is_some_and(|(ranked, _)| is_by_rate(ranked));
     if let Some(beta) = constants.beta.filter(|_| !by_rate) {
         let losses = if beta.count == 1 { "loss" } else { "losses" };

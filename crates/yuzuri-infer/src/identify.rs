@@ -25,10 +25,11 @@ const MIN_LOSSES: usize = 3;
 /// An algorithm with at least this fraction of the best one's probability is not distinguished from
 /// it.
 const INDISTINGUISHABLE: f64 = 0.1;
-/// Nor is one with at least this fraction of its likelihood: how common an algorithm is does not
-/// hide another that explains the observations about as well.
+/// Nor is one with at least this fraction of its likelihood: a high prior must not hide another
+/// algorithm that explains the observations about as well.
 const AS_LIKELY: f64 = 0.5;
-/// The same for a flight that follows no algorithm, whose prior is that of the less common ones.
+/// The same for a flight that follows no algorithm; its prior is that of the less common
+/// algorithms.
 const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// The flight must have followed at least one in this many decisions of an algorithm that may hold
 /// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.

@@ -16,7 +16,7 @@ pub struct Ranked {
     pub name: String,
     /// Probability, 0 to 1.
     pub probability: f64,
-    /// Its agreement.
+    /// How well its replay agrees with the flow.
     pub score: Score,
 }
 
@@ -31,7 +31,7 @@ pub struct NoneOfThese {
     pub step: f64,
     /// The fraction of the window that remains after a loss.
     pub beta: f64,
-    /// Its agreement.
+    /// How well its replay agrees with the flow.
     pub score: Score,
 }
 
@@ -52,7 +52,8 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let paced_part = paced_part(window_trace);
     let temperature = temperature(window_trace);
     let rtt_s = f64::from(window_trace.min_rtt_us) / 1e6;
-    // A rate-based algorithm predicts no window at a loss: it is covered by none of the others.
+    // A rate-based algorithm predicts no window at a loss, so it is not a candidate here: "none of
+    // these" covers it.
     let foresees =
         |candidate: &&Algorithm| window_trace.unseen.is_none() || candidate.facts().kind != CcaKind::Model;
     let mut ranked: Vec<(Ranked, Replay)> = candidates
@@ -96,8 +97,8 @@ struct Fitted {
     score: Score,
     /// Constants fitted to the flow in addition to the algorithm's own forms.
     constants: f64,
-    /// The log-likelihood of each value that was tried, evenly over all that it may be, relative to
-    /// that of the best.
+    /// The log-likelihood of each tried value relative to the best one. The values are spread
+    /// evenly over their range.
     tried: Vec<f64>,
     /// The same for each of its forms.
     forms: Vec<f64>,
@@ -332,10 +333,10 @@ mod tests {
     fn a_value_that_does_not_matter_costs_nothing() {
         assert_eq!(averaged(&[], 1.0), 0.0);
         assert!(averaged(&[0.0; 8], 1.0).abs() < 1e-9);
-        // Of eight values one alone explains the windows.
+        // Only one of eight values explains the windows.
         let one = [0.0, -87.0, -87.0, -87.0, -87.0, -87.0, -87.0, -87.0];
         assert!((averaged(&one, 1.0) - 8.0_f64.ln()).abs() < 1e-9);
-        // None of them does: the criterion is less.
+        // No value does: the criterion costs less.
         assert!(averaged(&[-87.0; 8], 1.0) > 80.0);
     }
 

@@ -198,10 +198,10 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A reduction upon a reduction shows what it left, and not the window before it. That is the
-    /// replay's own, but for the flight at the first reduction, which was less than the window if
-    /// more is left than the replay leaves. What an algorithm remembers of its window (CUBIC, BIC)
-    /// is then that of the window that leaves this much.
+    /// A reduction during another reduction shows the window that it left, but not the window
+    /// before it: the replay's own window stands for that. If more is left than the replay leaves,
+    /// the flight at the first reduction was less than the window. The state that an algorithm
+    /// keeps of its window (CUBIC, BIC) is then that of the window that leaves this much.
     fn larger_before(&mut self, after: f32) {
         let own = self.window.cwnd;
         let left = self.reduced_from(own as f32);
@@ -309,7 +309,7 @@ impl<'a> Player<'a> {
         } else {
             cwnd
         };
-        // That the window was larger is what the reduction shows, not what the replay foretells.
+        // The reduction shows that the window was larger; the replay does not predict it.
         let predicted = predicted - self.more_left as f32;
         let window = &mut self.window;
         if reduction.undone {

@@ -71,7 +71,7 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// How many.
+    /// The number of probes.
     pub(crate) fn count(&self) -> usize {
         self.gains.len()
     }
@@ -82,7 +82,8 @@ impl Probes {
         f64::from(self.typical).min(MAX_WAIT_ROUNDS_V3) + PHASES_V3
     }
 
-    /// The fewest. In a queue the flight is up to twice the target (`bbr_cwnd_gain`).
+    /// The fewest round trips from one probe of BBR v3 to the next. In a queue the flight is up to
+    /// twice the target (`bbr_cwnd_gain`).
     fn least_rounds_v3(&self) -> f64 {
         (f64::from(self.typical) / 2.0).clamp(2.0 * MIN_CYCLE_RTTS, MAX_WAIT_ROUNDS_V3)
     }

@@ -28,9 +28,9 @@ const WHOLE_INFERENCE: usize = 2;
 /// what it yielded without a loss. LP does not grow for three round trips, and the others grow by
 /// less than a tenth in a round.
 const HELD_UP: usize = 2;
-/// By this factor.
+/// Growth of a round in congestion avoidance, as a factor.
 const GROWS: f32 = 1.1;
-/// In slow start.
+/// Growth of a round in slow start, as a factor.
 const DOUBLES: f32 = 2.0;
 /// Growth of a round in which an algorithm regains in slow start what it yielded.
 const TAKING_BACK: f32 = 1.15;

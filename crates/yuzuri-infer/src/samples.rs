@@ -12,7 +12,7 @@ use yuzuri_stats::upper_median_by;
 /// Without the state: consecutive duplicate acknowledgements, or retransmissions, that make a
 /// falling window a reduction.
 const SIGNS: u32 = 2;
-/// The smallest retransmission timeout (`TCP_RTO_MIN`: 200 ms), less the blur of clocks.
+/// The smallest retransmission timeout (`TCP_RTO_MIN`: 200 ms), less the uncertainty of clocks.
 const MIN_SILENCE_NS: i64 = 180_000_000;
 /// The longest round: more is a clock that jumped.
 const LONGEST_ROUND_NS: i64 = 3_600_000_000_000;
@@ -20,7 +20,7 @@ const LONGEST_ROUND_NS: i64 = 3_600_000_000_000;
 const FULL: f32 = 0.9;
 /// The largest segment, bytes.
 const MAX_SIZE: u32 = 65_535;
-/// A pacing sender fills no less than one over this of its window.
+/// A pacing sender fills at least the reciprocal of this of its window.
 const MAX_PARTS: u32 = 8;
 /// The segment size if nothing shows it: Ethernet's with timestamps.
 const USUAL_MSS: u32 = 1448;
@@ -252,8 +252,8 @@ impl Rounds {
         self.guess_size(sample);
         self.fold(sample);
         let size = u64::from(self.size());
-        // The least that was measured of data so far is no longer than their smoothed mean. What
-        // was acknowledged of less than a segment is an opening message, before the data.
+        // The minimum RTT of data so far is at most the smoothed RTT. Less than a segment
+        // acknowledged is an opening message before the data.
         if sample.srtt_us > 0 && sample.sent_bytes.is_none() && sample.acked_bytes > size {
             self.open.rtts.add(sample.srtt_us, &mut self.open.round, &mut self.window_trace.min_rtt_us);
         }

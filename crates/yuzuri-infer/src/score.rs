@@ -114,9 +114,9 @@ const PACED_BY_OTHERS: f64 = -3.0;
 /// For a sender that does not pace although its algorithm requires it.
 const NOT_PACED: f64 = -10.0;
 
-/// The part of all captures that experiments make, which run each algorithm of Linux equally often.
-/// With it, answers between Reno and LP, which most paths do not distinguish, state what occurred:
-/// for random captures, logs and the laboratory, 76 of 82 are Reno.
+/// The fraction of captures that come from experiments, which run each algorithm of Linux equally
+/// often. It is calibrated by answers between Reno and LP, which most paths do not distinguish: of
+/// random captures, logs and the laboratory, 76 of 82 are Reno.
 const OF_EXPERIMENTS: f64 = 1.0 / 8.0;
 /// The algorithms of Linux.
 const OF_LINUX: f64 = 17.0;
@@ -168,7 +168,7 @@ const PROBES_COUNT: f64 = 6.0;
 pub fn probes(count: usize, rounds: usize, rtt_s: f64, most_rounds_v3: f64, algorithm: Algorithm) -> f64 {
     let rounds = rounds as f64;
     let (least, most) = match algorithm {
-        // One of eight round trips (`bbr_cycle_len`), which rounds lengthen.
+        // One probe in eight round trips (`bbr_cycle_len`); rounds are longer than round trips.
         Algorithm::Bbr => (rounds / 10.0, f64::INFINITY),
         // After 2 to 3 s, or after as many round trips as Reno takes to grow back
         // (`bbr_bw_probe_*`).
@@ -177,7 +177,7 @@ pub fn probes(count: usize, rounds: usize, rtt_s: f64, most_rounds_v3: f64, algo
         }
         _ => return 0.0,
     };
-    // From the nearer end.
+    // The deviance from the nearer end of the range.
     let count = count as f64;
     let off = |expected: f64| PROBES_COUNT * deviance(count, expected);
     if count < least {
@@ -338,7 +338,7 @@ impl Cruise {
 const CDG_BETA: f32 = 717.0 / 1024.0;
 /// The fraction that LP keeps at the first sign of congestion (`tcp_lp_pkts_acked`).
 const LP_BETA: f32 = 0.5;
-/// And at a further one soon after.
+/// The window that LP keeps at a further sign soon after, segments.
 const MIN_LP_WINDOW: f32 = 1.0;
 /// The log-probability that LP falls in a round in which its replay does not: mostly it is blind.
 const LP_FALLS: f64 = -3.0;

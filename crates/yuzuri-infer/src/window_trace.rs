@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use yuzuri_limits::Limit;
 
-/// What held a sender back in a round, other than its congestion window.
+/// What limited a sender in a round, other than its congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The application had no more to send.

@@ -18,7 +18,7 @@ const RTT: i64 = 100 * MS;
 fn flow(from_sender: i64, bytes: u32) -> Ended {
     let (near, far) = (End::Lower, End::Higher);
     let mut tracker = Tracker::new();
-    // Time at the sender, or at the receiver; sender; what.
+    // Each entry: time at the sender or at the receiver, sender, content.
     let at =
         |time: i64, from: End| if from == near { time + from_sender } else { time + RTT / 2 - from_sender };
     tracker.segment(&segment(at(0, near), near, SYN, 99, 0, 0));

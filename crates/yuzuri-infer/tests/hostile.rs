@@ -1,4 +1,4 @@
-//! Segments that no host would send: no panic, no endless work, and no claim in the answer.
+//! Segments that no host would send: no panic, bounded work, and no named algorithm.
 
 use proptest::prelude::*;
 use yuzuri_capture::{Checksum, Ecn, End, Flags, FlowSlot, SackBlocks, Segment, TcpOptions};

@@ -433,7 +433,7 @@ fn writes_that_never_come_at_once_after_an_acknowledgement_were_not_woken_by_it(
 }
 
 /// Pairs each 8 ms with a round trip of 19 ms, seen at their sender: no interval deviates from any
-/// other one, and no acknowledgement draws a pair.
+/// other one, and no acknowledgement triggers a pair.
 #[test]
 fn pairs_that_no_acknowledgement_draws_are_paced_however_even_they_are() {
     let mut segments = Vec::new();

@@ -199,6 +199,6 @@ fn veno_is_identified_where_the_last_ack_before_a_loss_shows_a_queue() {
     }
     let verdict = made.verdict();
     let veno = |verdict: &Verdict| verdict.ranked.iter().find(|r| r.name == "veno").map(|r| r.score.backoff);
-    // Four fifths would cost six each.
+    // Keeping four fifths each time would cost six per reduction.
     assert!(veno(&verdict) > Some(-16.0), "{:?}", veno(&verdict));
 }

@@ -18,7 +18,7 @@ fn paced_part(by_clock: bool) -> Option<f64> {
     tracker.segment(&segment(0, near, SYN, 99, 0, 0));
     tracker.segment(&segment(100 * MS, far, SYN | ACK, 499, 100, 0));
     tracker.segment(&segment(100 * MS + 20_000, near, ACK, 100, 500, 0));
-    // Time, sender, place of its first or of the next byte.
+    // Each entry: time, sender, position of its first or of the next byte.
     let mut passing: Vec<(i64, End, u32)> = Vec::new();
     for pair in 0..200_i64 {
         let place = 100 + 2000 * pair as u32;

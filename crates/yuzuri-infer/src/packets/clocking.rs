@@ -1,12 +1,12 @@
 //! What determined when a sender's runs left: acknowledgements, or a clock.
 
-/// The blur of hosts' and captures' clocks, milliseconds.
+/// Uncertainty of the hosts' and the capture's clocks, milliseconds.
 const BLURS_MS: f64 = 0.01;
-/// How many times the blur an interval must differ from one of its causes' to tell them apart (95
-/// %). All others match both, and would only hide the few that do.
+/// The two possible causes of an interval must differ by this many times the uncertainty to be
+/// distinguished (95 %). Intervals that match both causes would only dilute the evidence.
 const SHOWS_BLURS: f64 = 2.0;
 const SHOWS_MS2: f64 = (SHOWS_BLURS * SHOWS_BLURS + 1.0) * BLURS_MS * BLURS_MS;
-/// The largest logarithm.
+/// The logarithm of one run's ratio is limited to this absolute value.
 const AT_MOST: f64 = 4.0;
 
 /// How well the intervals between runs match those between acknowledgements, relative to how well
@@ -29,7 +29,7 @@ impl AckClocking {
         if gap_ms <= 0.0 {
             return;
         }
-        // The mean costs more than the rest.
+        // Only if there is something to compare: the mean is the most expensive step.
         let mean_ms = last.or(first).and_then(|_| gaps.mean_ms());
         gaps.add(gap_ms);
         let Some(mean_ms) = mean_ms else { return };
@@ -70,7 +70,7 @@ impl Gaps {
         if self.count < self.last.len() {
             return None;
         }
-        // Each is a number: comparing costs less than `f64::min`.
+        // No value is NaN, so a comparison suffices; it costs less than `f64::min`.
         let less = |a: f64, b: f64| if a < b { a } else { b };
         let more = |a: f64, b: f64| if a > b { a } else { b };
         let (mut least, mut largest, mut sum) = ([f64::MAX; 2], [f64::MIN; 2], 0.0);

@@ -214,7 +214,7 @@ impl SentSegments {
     fn holds_copy_of(&mut self, segment: &Segment, twice: bool) -> bool {
         let fingerprint = Fingerprint::of(segment);
         if segment.options.timestamps.is_some() && is_later(fingerprint.timestamp, self.newest) {
-            // Copies carry the same time: none of those before is one.
+            // Copies carry the same timestamp, so no earlier segment is the original.
             return false;
         }
         let end = segment.seq.wrapping_add(segment.payload_bytes);

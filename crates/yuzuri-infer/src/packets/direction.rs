@@ -31,7 +31,7 @@ struct Open {
     round: Round,
     flight_bytes: u64,
     acked_bytes: u64,
-    /// Of these, in order.
+    /// Bytes of these that were acknowledged in order.
     advanced_bytes: u64,
     /// The number of acknowledgements for them.
     advances: u32,
@@ -65,11 +65,12 @@ struct Repair {
 #[derive(Clone, Copy, Debug)]
 struct AfterReduction {
     reduction: usize,
-    /// Place up to which it was read without being sure, and the flight then.
+    /// Position up to which the window was measured provisionally, and the flight size then.
     from: u64,
     from_flight_bytes: u64,
     flight_bytes: u64,
-    /// An acknowledgement came since: what was sent at once is all out.
+    /// An acknowledgement has arrived since: everything that could be sent immediately has been
+    /// sent.
     acted: bool,
     /// Acknowledgements since data was last sent.
     drew_nothing: u32,

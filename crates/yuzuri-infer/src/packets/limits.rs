@@ -9,7 +9,7 @@ use yuzuri_cca::CaState;
 use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reader, Reduction, Stretch};
 
 /// Segments held longer than this are held by the sender's own device: longer than TCP small queues
-/// allow (1 ms of the pacing rate), and than the blur of a timestamp's millisecond.
+/// allow (1 ms of the pacing rate), and than the granularity of a millisecond timestamp.
 const HELD_US: i64 = 2_000;
 /// The resolution of the sender's clock, microseconds.
 const TICK_US: i64 = 1_000;
@@ -36,7 +36,8 @@ const MIN_REFILL: f64 = 3.0;
 /// A run smaller than this fraction of the flight does not come from a send buffer.
 const MAY_REFILL: f64 = 0.2;
 const ALL: f64 = 0.99;
-/// Mean runs of a round from which on there are two: a mean nears its value from below.
+/// If a round has more runs than this on average, there are at least two: the running mean
+/// approaches its value from below.
 const MORE_THAN_ONE: f64 = 1.5;
 /// Rounds after which means are meaningful.
 const STEADY_ROUNDS: u32 = 5;
@@ -148,9 +149,9 @@ struct LimitRules<'a> {
     flat: (i64, f64),
     /// The last observation of a round in which something was sent.
     last: Observation,
-    /// When it last sent, its queue was not empty afterwards.
+    /// After its last transmission, the sender's queue was not empty.
     left_more: bool,
-    /// So it was in the time just before this round, in which nothing was outstanding: it waited
+    /// The same held just before this round, while nothing was outstanding: the sender waited
     /// neither for data nor for a window.
     rested: bool,
     /// Its last segment was not full, and no window had cut it.
@@ -324,10 +325,10 @@ impl<'a> LimitRules<'a> {
         point != CapturePoint::Receiver && self.runs.spread()
     }
 
-    /// Whether the runs leave at a rate of the sender's own. Away from the sender, runs that are
-    /// too even for their intervals to show it show it by their phase: those that a window admits
-    /// arrive a handshake's round trip after an acknowledgement, while a queue that delays them
-    /// varies.
+    /// Whether the runs leave at a rate of the sender's own. Away from the sender, runs may be too
+    /// evenly spaced for their intervals to be conclusive. Then their phase decides: runs that a
+    /// window admits arrive one handshake RTT after an acknowledgement, whereas the delay of a
+    /// queue varies.
     fn has_own_rate(&self, near: bool, queue: bool) -> bool {
         let from_begin = self.trace.handshake_rtt_us.is_some();
         self.runs.has_own_rate(near) || (!near && from_begin && !queue && self.runs.has_own_phase())

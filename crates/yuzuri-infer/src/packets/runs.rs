@@ -22,8 +22,8 @@ const SURE_ERRORS: f64 = 2.0;
 /// If segments within runs are closer than segments are on average, by this factor, the path can
 /// carry more than is sent. On a full path they are as close as possible.
 const PATH_CARRIES_MORE: f64 = 0.8;
-/// The fraction of runs without an acknowledgement in between from which on none caused them: one
-/// is occasionally counted twice.
+/// If at least this fraction of runs has no acknowledgement in between, acknowledgements do not
+/// cause the runs. It is not 0 because a run is occasionally counted twice.
 const UNDRAWN: f64 = 0.1;
 /// Runs not caused by an acknowledgement: the fraction from which on a clock of the sender's own
 /// causes some, and from which on it causes most.
@@ -35,7 +35,7 @@ const NEARLY_ALL: f64 = 0.7;
 const NEARLY_NONE: f64 = 0.1;
 /// The number of runs in a round trip above which their spacing shows whether they come in a block.
 const SHOWS_SPREAD: f64 = 2.5;
-/// How fast means over rounds decay; those of values that a busy host blurs for several rounds
+/// How fast means over rounds decay; means of values that a busy host disturbs for several rounds
 /// decay more slowly.
 const FORGETS: f64 = 0.25;
 const FORGETS_SLOWLY: f64 = 0.05;
@@ -170,8 +170,8 @@ impl Runs {
         }
         match mean.exp() {
             part if part <= DRAWN_BY_ACKS => Some(false),
-            // Of a writer that a later acknowledgement wakes, the first ones match as little as of
-            // a clock.
+            // If a later acknowledgement wakes the writer, the first ones match the runs as poorly
+            // as they match a clock's.
             part if part >= DRAWN_BY_CLOCK && by_last.is_some() => Some(true),
             _ => None,
         }

@@ -48,7 +48,7 @@ pub struct RoundSigns {
     /// Segments of all runs, and those after each run's first packet. (Several in one packet were
     /// joined by a host: they show no time between them.)
     pub segments: u32,
-    /// The latter.
+    /// Segments after each run's first packet.
     pub further: u32,
     /// Time from the start of each run to the start of the next, milliseconds: the sum, and the sum
     /// of the squares.
@@ -172,7 +172,7 @@ impl RoundSigns {
         let gap_ms = run.gap_ms(before);
         self.gaps_ms += gap_ms;
         self.gaps_ms2 += gap_ms * gap_ms;
-        // A pause of the program says nothing of the path.
+        // A pause of the program says nothing about the path.
         let paused = before.ran_out && run.before_bytes == 0;
         if !paused {
             self.busy.0 += gap_ms;

@@ -35,7 +35,7 @@ struct Open {
     cause: Cause,
 }
 
-/// Collects it.
+/// Collects the visible parts of a window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Collector {
     unseen: Unseen,
@@ -105,7 +105,7 @@ impl Collector {
                 }
             } else if hole.until == 0 {
                 let Some(lost_ns) = hole.lost_ns else {
-                    // It was only overtaken.
+                    // The segment was only reordered.
                     *open = None;
                     return;
                 };

@@ -63,7 +63,7 @@ impl Waiting {
         self.answers.front()
     }
 
-    /// In their order.
+    /// The waiting acknowledgements, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Answer> {
         self.answers.iter()
     }

@@ -1,11 +1,11 @@
 //! The segment size of a flow whose SYNs were not captured, or whose path accepts less than they
 //! do.
 
-/// A smaller common divisor is chance.
+/// Smaller common divisors arise by chance.
 const MIN_DIVISOR: u32 = 512;
 /// The largest packet of Ethernet, bytes.
 const ETHERNET: u32 = 1500;
-/// The largest of jumbo frames.
+/// The largest jumbo frame, bytes.
 const JUMBO: u32 = 9216;
 /// Headers of IPv4 or IPv6 and TCP, with timestamps (RFC 7323) and without.
 const HEADERS: [u32; 4] = [52, 72, 40, 60];

@@ -7,8 +7,8 @@ use super::{AT_ONCE_NS, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
 
-/// The smallest retransmission timeout of senders (`TCP_RTO_MIN`: 200 ms), less the blur of clocks
-/// and captures.
+/// The smallest retransmission timeout of senders (`TCP_RTO_MIN`: 200 ms), less the uncertainty of
+/// clocks and captures.
 const MIN_SILENCE_NS: i64 = 180_000_000;
 /// A hole that fills within this time was only reordered.
 const REORDER_NS: i64 = 3_000_000;
