@@ -30,7 +30,7 @@ pub struct FlowSeen {
     pub lost: u64,
     /// Segments retransmitted (`total_retrans`).
     pub retransmitted: u64,
-    /// Whether the application, not the window, is the limit (`app_limited`).
+    /// Whether the application, not the window, limits the flow (`app_limited`).
     pub app_limited: bool,
     /// Payload that the send buffer and the receive window admit, bytes; 0: unknown.
     pub window_bytes: u64,

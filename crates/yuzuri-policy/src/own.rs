@@ -161,7 +161,8 @@ mod tests {
             let mut moments = VecDeque::new();
             for tick in 0..30 + left_out_for {
                 now = now + TICK;
-                // It sends at first, then is inactive, and is left out after ten such observations.
+                // The flow sends at first, then is inactive, and is left out after ten inactive
+                // observations.
                 if tick < 20 {
                     flow.delivered += 100;
                 }

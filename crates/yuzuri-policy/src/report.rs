@@ -53,7 +53,7 @@ pub struct Report {
     /// Flows that send.
     pub flows: u16,
     /// Whether it would send more if its windows allowed: neither its applications nor its buffers
-    /// hold it back.
+    /// limit it.
     pub elastic: bool,
     /// Its round-trip time above the minimum, µs.
     pub queue_us: u32,

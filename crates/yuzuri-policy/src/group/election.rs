@@ -61,7 +61,7 @@ pub(super) struct Following {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Leading {
-    /// The time and contents of the last summary.
+    /// The time and content of the last summary.
     sent: Option<(Moment, Summary)>,
     report_interval_ds: u8,
     deputy: Option<NodeId>,

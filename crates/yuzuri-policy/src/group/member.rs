@@ -193,7 +193,8 @@ impl Member {
     }
 
     /// Takes this terminal's report of the tick; `None`: no flow sends. A few ticks without a
-    /// report count as a pause. An access point has none: it calls [`lead`](Member::lead).
+    /// report count as a pause, not as the end of sending. An access point has none: it calls
+    /// [`lead`](Member::lead).
     pub fn report(&mut self, now: Moment, report: Option<Report>) {
         let now = self.advance(now);
         match report.filter(|_| !self.access_point) {

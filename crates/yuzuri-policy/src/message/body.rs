@@ -141,7 +141,7 @@ pub(super) fn check(message: &Message) -> Result<(), Refusal> {
     }
 }
 
-/// The largest share: a probe hands out at most twice the known capacity.
+/// The largest valid share: a probe assigns at most twice the known capacity.
 fn max_share_bps(capacity_bps: u64) -> u64 {
     capacity_bps.saturating_mul(2).min(MAX_BPS)
 }

@@ -94,7 +94,7 @@ fn terminals_elect_a_leader_when_the_access_point_dies_or_leaves() {
             let elected =
                 net.run_while(end, |net| !(net.leaders(0) == 1 && (0..4).all(|place| net.is_counted(place))));
             assert!(elected.is_some(), "seed {seed}, leaves {leaves}: {:?}", net.agreed(0));
-            // And it is there again, with the same id and another session.
+            // It returns with the same id and another session.
             let config = MemberConfig { access_point: true, ..net.config(9_000) };
             net.restart(place, config);
             net.terminals[place].cell = Some(0);

@@ -4,7 +4,7 @@ use crate::net::{Net, at, ms};
 use std::time::Duration;
 use yuzuri_policy::{GroupId, Kind, Moment, NodeId};
 
-/// Senders with ids 1 to n that begin within a second of each other.
+/// Members with ids 1 to n that begin to send within a second of each other.
 fn senders(seed: u64, n: u64, loss: f64) -> Net {
     let mut net = Net::new(seed);
     net.loss = loss;

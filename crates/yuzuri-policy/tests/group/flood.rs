@@ -33,7 +33,7 @@ fn garbage_in_a_members_name_affects_no_other_message() {
     let since = net.now;
     let before = net.member(follower).counts().accepted(Kind::Summary);
     let refused = net.member(follower).counts().refused(Refusal::RateLimited);
-    // 20,000 a second at each, in steps of a millisecond.
+    // 20,000 datagrams a second to each member, in steps of a millisecond.
     for step in 0..10_000_u64 {
         net.run_for(ms(1));
         for number in 0..20 {
@@ -159,8 +159,8 @@ fn garbage_over_a_rendezvous_excludes_no_member() {
     for step in 0..5000_u64 {
         net.run_for(ms(1));
         for number in 0..20 {
-            // In the rendezvous' name to a member; in the members' names to the rendezvous, for
-            // which they have no cookies.
+            // Forged as the rendezvous towards a member, and as members without cookies towards the
+            // rendezvous.
             net.inject(follower, relay, &garbage(step * 20 + number));
             let (now, mut out) = (net.now, Vec::new());
             let rendezvous = &mut net.rendezvous.as_mut().unwrap().1;

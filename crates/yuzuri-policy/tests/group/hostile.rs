@@ -1,4 +1,4 @@
-//! Strangers, recordings and mistakes.
+//! Strangers, replayed messages and mistakes.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -192,7 +192,7 @@ fn a_restart_with_a_clock_in_1970_is_admitted_and_its_old_session_is_not() {
         }
         let kept: Vec<Sent> = net.sent_since(cut).filter(|sent| sent.from == other).cloned().collect();
         assert!(!kept.is_empty());
-        // It restarts with its clock at the epoch.
+        // It restarts with its clock at the Unix epoch.
         let node = net.member(other).node();
         let config =
             MemberConfig::new(node, group(), Some(key()), yuzuri_policy::epoch(Duration::ZERO, 77), seed);

@@ -234,7 +234,7 @@ fn challenges_of_an_excluded_member_are_answered_rarely_and_with_nothing_useful(
 
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
-/// Replaces the system's generator: the test knows its values.
+/// Replaces the system's random number generator: the test knows its values.
 fn draw() -> u64 {
     let number = DRAWN.fetch_add(1, Ordering::Relaxed);
     (0xabcd_0000 + number) << 32 | number

@@ -44,7 +44,7 @@ fn all_obey(judged: &[Verdict]) -> bool {
 fn it_observes_first_and_obeys_a_fair_share() {
     let mut trust = Trust::default();
     let judged = verdicts(&mut trust, 0.0, 60.0, |_| fair());
-    // Until then at least half of its rate.
+    // Until then, the terminal keeps at least half of its rate.
     assert!(judged[..3].iter().all(|verdict| *verdict == Verdict::Undecided(0.5 * fair().rate_bps)));
     assert!(all_obey(&judged[3..]));
 }
@@ -81,8 +81,8 @@ fn more_senders_are_a_reason_for_less() {
     let alone = Claim { rate_bps: 40e6, share_bps: 40e6, senders: 1, claimed: 1, ..fair() };
     verdicts(&mut trust, 0.0, 10.0, |_| alone);
     assert!(all_obey(&verdicts(&mut trust, 10.0, 30.0, |_| fair())));
-    // So is the case in which members that had little to send have more now, as long as the group
-    // carries as much.
+    // A smaller share is also explained if members that had little to send have more now, as long
+    // as the group carries as much.
     let mut trust = Trust::default();
     verdicts(&mut trust, 0.0, 20.0, |_| Claim { rate_bps: 36e6, share_bps: 36e6, ..fair() });
     let changed = |_: f64| Claim { rate_bps: 36e6, ..fair() };
@@ -154,7 +154,7 @@ fn small_shares_are_neither_obeyed_nor_refuted_while_members_arrive() {
         verdicts(&mut trust, 0.0, 8.0, coming).iter().all(|verdict| matches!(verdict, Verdict::Undecided(_)))
     );
     assert!(all_obey(&verdicts(&mut trust, 8.0, 30.0, |_| fair())));
-    // If the number of members stays, the leader is judged.
+    // If the number of members stays the same, the leader is judged.
     let later = verdicts(&mut trust, 30.0, 35.0, |_| Claim { heard: 4, ..small });
     assert_eq!(later.last(), Some(&Verdict::Mistrust));
 }
@@ -209,7 +209,7 @@ fn a_leader_that_is_refuted_again_is_not_followed_for_twice_as_long() {
     };
     let mut times_s = Vec::new();
     for _ in 0..4 {
-        // It lies until it is refuted, and is honest until it is followed again.
+        // The leader lies until it is refuted, and is honest until it is followed again.
         while judge(Claim { share_bps: 1e5, ..fair() }) != Verdict::Mistrust {}
         let mut ticks = 1;
         while judge(fair()) == Verdict::Mistrust {
@@ -264,7 +264,7 @@ proptest! {
 /// The first one's share of the air or of the wire, and the total: the level up to which each may
 /// fill its share, when those that want less leave the rest.
 fn honest_share(wire_bps: f64, efficiency: f64, senders: &[Sender]) -> (f64, f64) {
-    // By bisection: the highest level at which no more is taken than available.
+    // By bisection: the highest level that takes no more than is available.
     let level = |amount: f64, taken: &dyn Fn(f64) -> f64| {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..100 {
@@ -273,7 +273,7 @@ fn honest_share(wire_bps: f64, efficiency: f64, senders: &[Sender]) -> (f64, f64
         }
         low
     };
-    // Of the air each takes its rate over its rate alone.
+    // Each takes its rate over its rate alone of the air.
     let of_air = level(efficiency, &|level| senders.iter().map(|s| s.1.min(level * s.0) / s.0).sum());
     let by_air: f64 = senders.iter().map(|s| s.1.min(of_air * s.0)).sum();
     if by_air <= wire_bps {
