@@ -31,7 +31,7 @@ pub enum Event {
         /// This terminal is the leader.
         own: bool,
     },
-    /// Flows are no longer bounded, or never were.
+    /// Flows are no longer bounded, or never were bounded.
     StoodDown {
         /// The reason.
         why: String,

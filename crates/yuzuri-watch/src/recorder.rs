@@ -7,7 +7,7 @@ use std::time::Instant;
 use yuzuri_trace::recording::{RecordError, Writer};
 use yuzuri_trace::{Account, Item, Session};
 
-/// Learns what happens to a recording, and informs the user.
+/// Is notified of failures and of the end of a recording, and informs the user.
 pub trait RecordingObserver: Send + 'static {
     /// The recording cannot be written. Missing records are counted, and the recorder retries.
     fn write_failed(&mut self, error: &RecordError);

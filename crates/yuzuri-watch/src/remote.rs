@@ -1,4 +1,4 @@
-//! Requests of user interfaces to the source, carried to the thread that reads it.
+//! Passes requests of user interfaces to the thread that reads the source.
 
 use parking_lot::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};

@@ -62,7 +62,7 @@ const MAX_WAITING: usize = 64 * 1024;
 pub enum SinkPurpose {
     /// Writes a recording. Records that it cannot accept are lost, and counted in the account.
     Recording,
-    /// Shows; with its name.
+    /// A user interface, by its name.
     View(&'static str),
 }
 
@@ -141,7 +141,7 @@ impl Sinks {
             } else {
                 batch.clone()
             };
-            // `failed` notices a sink that has ended.
+            // An error means that the sink has ended, which `failed` reports.
             let _ = worker.queue.send(Job::Items(batch));
         }
     }
@@ -297,7 +297,7 @@ mod tests {
             gates.push(go);
             all.push(taken);
         }
-        // The quick one never waits.
+        // The fast sink never waits.
         drop(gates.pop());
         let events: Batch = Arc::new(vec![Item::Event(Event::default()); MAX_WAITING / 2 + 1]);
         for given in 1..=4 {

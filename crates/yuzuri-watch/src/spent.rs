@@ -1,6 +1,6 @@
-//! Batches that every sink has read: their memory takes the next items. Memory of this size that is
-//! freed goes back to the system (the command's `memory.rs` explains why), and new memory costs a
-//! page fault and the clearing of a page for each 14 records.
+//! Reuses the memory of batches that every sink has read. Memory of this size that is freed goes
+//! back to the system (the command's `memory.rs` explains why), and new memory costs a page fault
+//! and the clearing of a page for each 14 records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ pub(crate) struct Spent {
     given: VecDeque<Batch>,
 }
 
-/// Batches that are remembered: with more of them waiting, a sink is slow, and memory is not what
-/// it waits for.
+/// Maximum number of batches remembered. If more are waiting, a sink is slow for other reasons than
+/// memory.
 const MAX_GIVEN: usize = 8;
 /// A buffer that has more than this many times the room of the last batch is freed: bursts are
 /// rare.

@@ -1,4 +1,4 @@
-//! Memory of a watch over a long time: what flows took is given back once they have closed.
+//! Memory of a watch over a long time: it frees the memory of flows that have closed.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::net::{SocketAddr, TcpListener};
@@ -12,13 +12,13 @@ use yuzuri_view::{Limits, LiveModel, Totals};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Connections of a round; both of their ends are watched.
+/// Connections per round; both ends of each are watched.
 const CONNECTIONS: usize = 300;
 const ROUNDS: usize = 8;
 /// Flows that the table and the totals keep: far fewer than close in a round.
 const KEPT: usize = 50;
 
-/// A watch with what the command keeps of it: the live model and the totals.
+/// A watch with the command's state: the live model and the totals.
 struct Watched {
     monitor: Monitor,
     model: LiveModel,
@@ -54,7 +54,7 @@ impl Watched {
     }
 }
 
-/// Connections that come, transfer, and go. The same number at each call.
+/// Opens connections, transfers data and closes them; the same number at each call.
 fn connections_come_and_go(net: &Net) {
     let to = SocketAddr::new(net.v4(Side::B), 0);
     let listener = net.inside(Side::B, || TcpListener::bind(to).unwrap());

@@ -15,7 +15,7 @@ use yuzuri_watch::{
     Ended, Live, Pump, Recorder, RecordingObserver, Remote, SinkPurpose, Sinks, model, source,
 };
 
-/// Keeps how the recording ended.
+/// Passes on how the recording ended.
 struct EndSender(mpsc::Sender<Ended>);
 
 impl RecordingObserver for EndSender {

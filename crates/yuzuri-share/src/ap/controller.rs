@@ -232,7 +232,7 @@ impl Controller {
             station.is_thinned = radio.is_some_and(|radio| {
                 self.rules.thin_acks.iter().any(|slow| slow.aggregation() == radio.aggregation)
             });
-            // In the order in which they began, like a kernel walk.
+            // In order of age, like a kernel walk.
             station.rows.sort_by_key(|row| row.seen.id);
         }
         self.stations.retain(|_, station| station.silent < GONE_AFTER);
@@ -421,7 +421,7 @@ fn most_in_flight(bps: f64, seen: &[FlowSeen]) -> u32 {
 
 /// The queue on a connection's path.
 fn queue_of(summary: &Summary, flow: &FlowSeen) -> Queue {
-    // A latecomer's minimum RTT includes other senders' queues.
+    // The minimum RTT of a connection that begins late includes other senders' queues.
     let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
     let queued_us = flow.srtt_us.saturating_sub(group_us.min(flow.min_rtt_us));
     Queue { queued_s: f64::from(queued_us) / 1e6, may_hold_s: f64::from(summary.queue_us) / 1e6 }

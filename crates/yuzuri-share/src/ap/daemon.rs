@@ -41,7 +41,7 @@ pub struct ApConfig {
     pub devices: Devices,
     /// The policy.
     pub policy: PolicyConfig,
-    /// Only report what would be done.
+    /// Report what would be done, without bounding anything.
     pub dry_run: bool,
     /// Weights, limits and exemptions of stations, and the user's other choices.
     pub rules: Rules,

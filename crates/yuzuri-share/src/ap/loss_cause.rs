@@ -153,7 +153,7 @@ mod tests {
         // The queue drains, and lost segments are retransmitted.
         assert!((0..SETTLES).all(|_| path.observe(Buckets::Hold, 20) == 0));
         assert!((0..200).all(|n| path.observe(Buckets::Hold, n % 2) == 0), "chance is none");
-        // Another start.
+        // Another sender starts.
         assert!((0..4).all(|_| path.observe(Buckets::Ready, 30) == 0));
         assert!((0..20).all(|n| path.observe(Buckets::Hold, if n < 4 { 9 } else { 0 }) == 0));
     }

@@ -209,7 +209,7 @@ impl UnwindowedSender {
 /// The queue on the path of such traffic.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Queue {
-    /// The queue's delay, seconds.
+    /// Current queuing delay, seconds.
     pub(super) queued_s: f64,
     /// The delay that windows may cause.
     pub(super) may_hold_s: f64,
@@ -316,7 +316,7 @@ mod tests {
         }
         assert!(sender.other.is_left_alone());
         assert_eq!(sender.limit_to(Some(5e6)), None);
-        // A sender that responds in between is not.
+        // A sender that responds in between is not left alone.
         let mut sender = Sender::new();
         (0..5 * TICKS).for_each(|n| sender.send(10e6, if n % 10 == 0 { 0.05 } else { 0.5 }));
         assert!(!sender.other.is_left_alone());
@@ -354,7 +354,7 @@ mod tests {
             caught += 1;
             assert!(caught < 20);
         }
-        // Two seconds of its share at most.
+        // It catches up on at most two seconds of its share.
         assert!(caught >= 4, "{caught}");
         assert_eq!(sender.limit_to(None), None);
         assert_eq!(sender.limit_to(Some(5e6)), Some(share));

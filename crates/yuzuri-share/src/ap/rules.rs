@@ -21,7 +21,7 @@ impl fmt::Display for StationId {
     }
 }
 
-/// A text that is not a hardware address.
+/// A string that is not a hardware address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a hardware address: write it as 02:00:5e:10:00:01")]
 pub struct ParseStationError(String);
@@ -83,7 +83,7 @@ impl Rules {
 pub struct ApFile {
     /// The devices towards the stations.
     pub interface: Vec<String>,
-    /// Only report what would be done.
+    /// Report what would be done, without bounding anything.
     pub dry_run: bool,
     /// The objective of the policy.
     pub objective: Option<Objective>,

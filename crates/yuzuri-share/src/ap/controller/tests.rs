@@ -263,7 +263,8 @@ fn an_application_limited_station_leaves_its_rest_to_the_others() {
 fn exempt_and_untouched_connections_are_not_bounded_but_new_ones_are() {
     let mut wire = Wire::new(50.0, 20.0, 4);
     wire.flows[1].state = ConnectionState::Foreign;
-    // They must not fill the queue: behind a standing one, new connections get no share in advance.
+    // These uploads must not fill the queue: behind a standing queue, new connections get no share
+    // in advance.
     wire.application_bps[..2].fill(Some(2e6));
     let exempt = StationId([2, 0, 0, 0, 0, 0]);
     let left_alone = StationRule { exempt: true, ..StationRule::default() };
@@ -306,7 +307,7 @@ fn bounds_are_released_step_by_step_until_a_loss() {
     let now: HashMap<FlowKey, u32> =
         release_all.flows.iter().map(|(key, bound)| (*key, bound.bytes)).collect();
     assert!(now[&first] > before[&first] && now[&first] < 2 * before[&first]);
-    // One loses a segment, and so has left slow start.
+    // One upload loses a segment, and so leaves slow start.
     wire.flows[0].repeated_segments += 1;
     let release_all = controller.release_all(&wire.flows);
     assert_eq!(release_all.free, [first]);

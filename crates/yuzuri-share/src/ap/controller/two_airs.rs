@@ -16,7 +16,7 @@ const N: RadioConfig = RadioConfig { rate_mbps: 65.0, aggregation: Aggregation::
 const AC: RadioConfig = RadioConfig { rate_mbps: 390.0, aggregation: Aggregation::Vht };
 const G: RadioConfig = RadioConfig { rate_mbps: 54.0, aggregation: Aggregation::None };
 
-/// A station with one upload.
+/// A station with a single upload.
 struct One {
     radio: RadioConfig,
     channel: Channel,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// hostapd answers immediately, or not at all.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(300);
-/// Its own limit of an answer, bytes.
+/// hostapd's own limit for an answer, bytes.
 const MAX_ANSWER: usize = 4096;
 /// The maximum number of stations on one radio in hostapd (`max_num_sta`).
 const MAX_STATIONS: usize = 2007;

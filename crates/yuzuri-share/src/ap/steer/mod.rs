@@ -1,5 +1,5 @@
-//! Moves stations between an access point's radios if all gain: [`plan`] decides, [`hostapd`] sends
-//! the request.
+//! Moves stations between an access point's radios if no station loses: [`plan`] decides,
+//! [`hostapd`] sends the request.
 
 #[cfg(any(fuzzing, debug_assertions))]
 mod fuzz;

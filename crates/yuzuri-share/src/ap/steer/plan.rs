@@ -21,7 +21,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 const JUDGED: Duration = Duration::from_secs(60);
 /// A decrease of the sum by this much contradicts the forecast.
 const CONTRADICTED: f64 = 0.05;
-/// How long after a refusal a station is asked again; twice as long after each further one.
+/// Time until a station that refused is asked again; doubled by each further refusal.
 const REFUSED: Duration = Duration::from_secs(3600);
 const LONGEST_REFUSED: u32 = 24;
 /// Weight of a tick in the mean of a station's rate.

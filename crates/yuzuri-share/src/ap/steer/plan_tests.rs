@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 const TICK: Duration = Duration::from_secs(2);
 
-/// Stations that follow requests, and have the forecast rate times a factor of each radio.
+/// Stations that follow requests. On each radio, their rate is the forecast times the radio's
+/// factor.
 struct Cell {
     now: Duration,
     stations: Vec<Candidate>,
