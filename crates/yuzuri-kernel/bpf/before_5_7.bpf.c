@@ -433,7 +433,7 @@ void BPF_PROG(yeah_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	} else if (ca->as_reno) {
 		tcp_cong_avoid_ai(tp, tp->snd_cwnd, 1);
 	} else {
-		/* Segments, of whose count the rest is forgotten at each step. */
+		/* Counts segments; each step drops the remainder. */
 		u32 count = tp->snd_cwnd_cnt + ca->acked;
 
 		if (count > (tp->snd_cwnd < YEAH_ACKED ? tp->snd_cwnd : YEAH_ACKED)) {

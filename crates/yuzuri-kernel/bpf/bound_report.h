@@ -9,6 +9,6 @@
 
 #define BOUND_REPORT 12 /* index in the words of icsk_ca_priv */
 #define BOUND_REPORT_BY_CONTROL 0x79757a75bd02e100ull
-#define BOUND_REPORT_AT_BOUND 1 /* the upper bound holds the window, since the last ACK */
+#define BOUND_REPORT_AT_BOUND 1 /* the window was at its upper bound at the last ACK */
 
 #endif

@@ -117,8 +117,9 @@ static __always_inline bool in_slow_start(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
-/* Reports to the monitor whether the upper bound holds the window. A bound that every flow has does
- * not come from a sharing group, and the monitor would name it so: it is not reported. */
+/* Reports to the monitor whether the window is at its upper bound. A bound that every flow has is
+ * not reported: it does not come from a sharing group, and the monitor would attribute it to
+ * one. */
 static __always_inline void report_bound(struct cubic *ca, bool at_bound)
 {
 	if (upper_always)
@@ -262,13 +263,13 @@ static __always_inline void look_at_curve(struct cubic *ca, u32 cwnd, u32 acked)
 		ca->count = cnt;
 	}
 	if (reno_friendly) {
-		/* alpha = 3 (1 - keep) / (1 + keep) segments per round trip (RFC 9438 section 4.3),
+		/* alpha = 3 (1 - beta) / (1 + beta) segments per round trip (RFC 9438 section 4.3),
 		 * in eighths.
 		 */
 		u32 scale = 8 * (1024 + beta_1024) / 3 / (1024 - beta_1024);
 		u32 per_segment = cwnd * scale >> 3;
 		if (per_segment && ca->ack_count > per_segment) {
-			/* In a loop that subtracts per_segment while more is left. */
+			/* Equivalent to a loop that subtracts per_segment while more is left. */
 			u32 times = (ca->ack_count - 1) / per_segment;
 			ca->ack_count -= times * per_segment;
 			ca->reno_cwnd += times;

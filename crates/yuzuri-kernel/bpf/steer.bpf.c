@@ -138,7 +138,7 @@ static __always_inline bool in_scope(const u32 *local)
 
 /* ---- a flow's control state ----------------------------------------------------------------------- */
 
-/* Not whether it was refused, which is stored. */
+/* Never returns CONTROL_REFUSED, which is stored instead. */
 static __always_inline u8 control_state_of(struct tcp_sock *tp, u64 cookie, bool migrated)
 {
 	struct inet_connection_sock *icsk = &tp->inet_conn;

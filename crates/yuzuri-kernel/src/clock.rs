@@ -2,7 +2,7 @@
 //!
 //! Every time in this workspace is in the process's own `CLOCK_MONOTONIC`. The kernel's programs
 //! write and compare the machine's (`bpf_ktime_get_ns`). The two differ in a time namespace, so a
-//! [`KernelClock`] converts every time stamp that crosses.
+//! [`KernelClock`] converts every timestamp that crosses.
 
 use crate::MonitorError;
 use crate::features::with_log;
@@ -84,12 +84,12 @@ impl KernelClock {
         Ok(KernelClock { ahead_ns })
     }
 
-    /// Converts a kernel time stamp to our time, nanoseconds.
+    /// Converts a kernel timestamp to our time, nanoseconds.
     pub fn ours(self, kernel_ns: u64) -> u64 {
         kernel_ns.saturating_add_signed(self.ahead_ns.saturating_neg())
     }
 
-    /// Converts our time to a kernel time stamp, nanoseconds; saturates.
+    /// Converts our time to a kernel timestamp, nanoseconds; saturates.
     pub fn kernels(self, mono_ns: u64) -> u64 {
         if mono_ns == u64::MAX { u64::MAX } else { mono_ns.saturating_add_signed(self.ahead_ns) }
     }

@@ -33,7 +33,7 @@ use yuzuri_trace::Owner;
 
 static HELPERS: OnceLock<Helpers> = OnceLock::new();
 
-/// Most namespaces in an answer.
+/// Maximum number of namespaces in an answer.
 const MAX_SPACES: u32 = 1 << 16;
 /// How often a waiting client checks whether the answer is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -244,7 +244,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(bytes);
 }
 
-/// Most sockets in a request: as many as the kernel's table of owners ever holds.
+/// Maximum number of sockets in a request: as many as the kernel's table of owners ever holds.
 const MAX_ASKED: usize = 1 << 20;
 
 fn serve_owners(mut stream: UnixStream) -> io::Result<()> {

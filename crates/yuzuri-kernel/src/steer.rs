@@ -79,7 +79,7 @@ pub struct SteerOptions {
 impl SteerOptions {
     /// The largest initial window, segments.
     pub const MAX_INITIAL: u32 = 100;
-    /// Most flows in `migrated_before`: each takes about 100 bytes of kernel memory.
+    /// Maximum number of flows in `migrated_before`: each takes about 100 bytes of kernel memory.
     pub const MAX_MIGRATED_BEFORE: usize = 1 << 18;
 }
 
@@ -146,7 +146,7 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Most consecutive walks that may be skipped.
+    /// Maximum number of consecutive walks that may be skipped.
     pub const MAX_NOT_WALKED: u32 = 3;
 
     /// Registers the control and sets up the walk in the calling thread's network namespace. No

@@ -15,13 +15,13 @@ use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{Account, Density, FlowId, Item, LossReason, Marks};
 
 const CONNECTIONS: &str = "YUZURI_TEST_LOAD";
-/// Most files that a test process has open besides its sockets.
+/// Maximum number of files that a test process has open besides its sockets.
 const OTHER_FILES: u64 = 100;
 /// Runs of our programs that the kernel may skip on a busy machine.
 const LEFT_OUT: usize = 50;
 
-/// Not a test: a process named `load` that holds both ends of many connections over loopback, and
-/// makes each end send once on request.
+/// Not a test: a process named `load` that holds both ends of many connections over loopback. On
+/// request, each end sends once.
 #[test]
 fn hold_many_flows() {
     let Ok(connections) = std::env::var(CONNECTIONS) else { return };
@@ -95,7 +95,7 @@ impl Load {
         Some(Load(holders))
     }
 
-    /// Each flow sends and receives a byte.
+    /// Makes each flow send and receive a byte.
     fn speak(&mut self) {
         self.0.iter_mut().for_each(|holder| writeln!(holder.orders, "speak").unwrap());
         self.0.iter_mut().for_each(|holder| assert_eq!(holder.answers.next().unwrap().unwrap(), "spoken"));

@@ -19,7 +19,7 @@ fn bounded() -> Steered {
     Steered { bound: Bound { lower: 0, upper: UPPER }, ..Steered::default() }
 }
 
-/// Whether the kernel shows that a flow is held by its bound: a free flow's window grows beyond it.
+/// Whether the kernel enforces a flow's bound: the window of a free flow grows beyond it.
 fn is_held(steering: &mut Steering, pair: &Pair) -> bool {
     // A window above its bound shrinks meanwhile.
     pair.send(300_000);
@@ -46,7 +46,7 @@ fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
         |steering: &mut Steering| -> Vec<bool> { pairs.iter().map(|pair| is_held(steering, pair)).collect() };
     assert_eq!(steering.steer_all(&bounds(&[0, 1, 2, 3]), LASTS).unwrap(), 2);
     assert_eq!(held(&mut steering), [true, true, false, false]);
-    // Others need it more: a flow that was bounded is free.
+    // Other flows have priority now, so a flow that was bounded becomes free.
     assert_eq!(steering.steer_all(&bounds(&[3, 1, 0, 2]), LASTS).unwrap(), 2);
     let error = steering.bound(ids[0], bounded().bound, LASTS).unwrap_err().to_string();
     assert!(error.contains("the kernel map holds 2 flows"), "{error}");

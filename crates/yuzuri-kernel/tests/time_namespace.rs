@@ -1,4 +1,4 @@
-//! A monitor in a time namespace: the kernel's time stamps are in the machine's monotonic clock,
+//! A monitor in a time namespace: the kernel's timestamps are in the machine's monotonic clock,
 //! its own clock differs.
 #![allow(clippy::unwrap_used, missing_docs)]
 

@@ -10,9 +10,9 @@ use std::io::Write;
 use yuzuri_testnet::{Net, Relay, Side, Verdict};
 use yuzuri_trace::{Density, Event, Kind, Marks, Snapshot};
 
-/// The record caused by one byte from the far end, and `TCP_INFO` from before it: the record is
-/// taken before the segment is processed, so the two must be equal. Repeated if a timer or another
-/// segment came between.
+/// Returns the record caused by one byte from the far end, and `TCP_INFO` from before it. The
+/// record is taken before the segment is processed, so the two must be equal. Repeats this if a
+/// timer or another segment came in between.
 fn record_and_info<T>(watched: &mut Watched, pair: &Pair, read: impl Fn() -> T) -> (Event, TcpInfo, T) {
     let local = pair.near_addr();
     let own = |items: &[yuzuri_trace::Item]| -> Vec<Event> {

@@ -41,7 +41,7 @@ impl Prefix {
 pub struct Scope(pub Vec<Prefix>);
 
 impl Scope {
-    /// Most prefixes.
+    /// Maximum number of prefixes.
     pub const MAX: usize = 64;
 
     pub(super) fn words(&self) -> Result<types::scope, ControlError> {
