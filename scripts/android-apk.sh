@@ -40,7 +40,7 @@ cp "$(starter aarch64)" $out/package/lib/arm64-v8a/libstarter.so
 cp "$engine" $out/package/lib/arm64-v8a/libyuzuri.so
 aarch64-linux-gnu-strip $out/package/lib/arm64-v8a/libyuzuri.so 2>/dev/null || strip $out/package/lib/arm64-v8a/libyuzuri.so
 cp $out/base.apk $out/package.apk
-# Set the time stamps to the commit time, so that the same tree gives the same package.
+# Set the timestamps to the commit time, so that the same tree gives the same package.
 find $out/package -exec touch -h -d "@$(git log -1 --format=%ct 2>/dev/null || echo 315532800)" {} +
 (cd $out/package && TZ=UTC zip -q -9 -X ../package.apk classes.dex lib/arm64-v8a/libstarter.so lib/arm64-v8a/libyuzuri.so)
 zipalign -f -p 4 $out/package.apk $out/aligned.apk

@@ -226,7 +226,7 @@ impl<R: Read> Capture<R> {
         self.sorter.key(flow)
     }
 
-    /// The time stamps of the flow in a slot; `None` for a slot that was never used.
+    /// The timestamps of the flow in a slot; `None` for a slot that was never used.
     pub fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
         self.sorter.clock(flow)
     }
@@ -273,7 +273,7 @@ fn recognise<R: Read>(
 }
 
 impl Sorter {
-    /// Counts a packet and takes its time stamp.
+    /// Counts a packet and takes its timestamp.
     #[inline(always)]
     fn note(&mut self, captured: &[u8], head: &PacketHeader) {
         let facts = &mut self.facts;
@@ -413,7 +413,7 @@ impl Flows<'_> {
         self.sorter.key(flow)
     }
 
-    /// The time stamps of the flow in a slot; `None` for a slot that was never used.
+    /// The timestamps of the flow in a slot; `None` for a slot that was never used.
     pub fn clock(&self, flow: FlowSlot) -> Option<FlowClock> {
         self.sorter.clock(flow)
     }

@@ -35,7 +35,7 @@ pub struct FileFacts {
     pub tunnels: Tunnels,
     /// Flows.
     pub flows: FlowCounts,
-    /// Time stamps.
+    /// Timestamps.
     pub clock: Clock,
     /// Interfaces described in the file (all sections); 1 for formats that describe none.
     pub interfaces: u64,
@@ -68,9 +68,9 @@ impl FileFacts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// pcap with time stamps in microseconds.
+    /// pcap with timestamps in microseconds.
     PcapMicro,
-    /// pcap with time stamps in nanoseconds.
+    /// pcap with timestamps in nanoseconds.
     PcapNano,
     /// pcap with longer packet headers, as once patched into libpcap (`a1b2cd34`).
     PcapModified,
@@ -207,7 +207,7 @@ pub struct FlowCounts {
     pub stray_syns: u64,
 }
 
-/// Time stamps of a capture.
+/// Timestamps of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Clock {
     /// Of the first packet, ns since 1970-01-01 UTC.
@@ -218,7 +218,7 @@ pub struct Clock {
     pub steps_back: u64,
     /// The largest such step, ns.
     pub largest_step_back_ns: u64,
-    /// Packets without a time stamp of their own (pcapng Simple Packet Blocks): they get the
+    /// Packets without a timestamp of their own (pcapng Simple Packet Blocks): they get the
     /// previous packet's.
     pub unstamped: u64,
 }

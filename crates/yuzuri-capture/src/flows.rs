@@ -47,7 +47,7 @@ impl std::fmt::Display for FlowKey {
     }
 }
 
-/// The time stamps of one flow.
+/// The timestamps of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowClock {
     /// Of the last segment, ns since 1970-01-01 UTC.
@@ -228,7 +228,7 @@ impl Table {
         Place::Known(FlowSlot(slot))
     }
 
-    /// The same for a packet with SYN, FIN or RST, or with an earlier time stamp.
+    /// The same for a packet with SYN, FIN or RST, or with an earlier timestamp.
     #[cold]
     #[inline(never)]
     fn place_rare(&mut self, slot: u32, segment: &Segment, packet: u64, counts: &mut FlowCounts) -> Place {

@@ -3,7 +3,7 @@
 use crate::checksum;
 use crate::facts::Skip;
 
-/// Extension headers of one IPv6 packet that are followed at most.
+/// Maximum number of extension headers followed in one IPv6 packet.
 const MAX_EXTENSIONS: usize = 16;
 
 const TCP: u8 = 6;

@@ -3,9 +3,9 @@
 use crate::facts::Skip;
 use crate::file::erf;
 
-/// VLAN tags of one frame that are followed at most.
+/// Maximum number of VLAN tags followed in one frame.
 const MAX_TAGS: usize = 8;
-/// MPLS labels of one frame that are followed at most.
+/// Maximum number of MPLS labels followed in one frame.
 const MAX_LABELS: usize = 16;
 
 /// `LINKTYPE_ERF`: Endace's records, each with its own link layer.

@@ -1,4 +1,4 @@
-//! Guesses what a file is that is not a capture.
+//! Guesses the type of a file that is not a capture.
 
 /// The beginnings of other files that users pass by mistake.
 const KNOWN: [(&[u8], &str); 21] = [

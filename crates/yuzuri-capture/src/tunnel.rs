@@ -8,9 +8,9 @@ use crate::facts::{Skip, Tunnels};
 use crate::ip::{self, IpPacket};
 use crate::link::ether_type;
 
-/// Nested tunnels that are followed at most.
+/// Maximum depth of nested tunnels that is followed.
 const MAX_DEPTH: usize = 4;
-/// Extension headers of a GTP-U packet that are followed at most.
+/// Maximum number of extension headers followed in a GTP-U packet.
 const MAX_GTP_EXTENSIONS: usize = 8;
 
 const IPV4: u8 = 4;

@@ -24,7 +24,7 @@ impl Framing {
     }
 }
 
-/// Writes a pcap file with time stamps in nanoseconds, little endian.
+/// Writes a pcap file with timestamps in nanoseconds, little endian.
 pub struct PcapWriter<W> {
     out: W,
     snaplen_bytes: u32,

@@ -153,7 +153,7 @@ fn each_flow_has_a_clock() {
     assert_eq!((capture.live_flows(), capture.key(yuzuri_capture::FlowSlot(2))), (2, None));
 }
 
-/// The table's behaviour in the simplest way: a list, the least recently seen flow first.
+/// A reference model of the table: a list, the least recently seen flow first.
 #[derive(Default)]
 struct Model {
     flows: Vec<(u16, u32)>,

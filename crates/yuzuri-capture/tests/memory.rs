@@ -62,7 +62,7 @@ fn flows_are_bounded() {
     assert_eq!((facts.flows.seen, facts.flows.evicted), (200_000, 190_000));
     // The cost of a flow. Tables double, and the old one is freed once the new one is filled.
     assert!((most - least) / 10_000 < 300, "{} bytes for each flow", (most - least) / 10_000);
-    // The buffer alone.
+    // Only the buffer is allocated.
     assert!(least < MIB, "{least}");
     yuzuri_testnet::attack(
         "capture of made-up flows",

@@ -66,7 +66,7 @@ fn describe(facts: &FileFacts, payload_bytes: u32) -> String {
     text
 }
 
-/// Files that are no captures have only what they look like.
+/// For files that are not captures, only what they look like.
 const EXPECTED: [(&str, &str); 47] = [
     ("plain.pcap", "10 packets, 10 segments of 1 flows, 400 B"),
     ("big-endian-microseconds.pcap", "10 packets, 10 segments of 1 flows, 400 B"),

@@ -14,7 +14,7 @@ pub enum CaState {
     Disorder = 1,
     /// 2: the window is being reduced, by ECN or because the device's own queue refused a packet.
     Cwr = 2,
-    /// 3: fast retransmission is under way.
+    /// 3: fast retransmit and fast recovery.
     Recovery = 3,
     /// 4: a retransmission timeout (or SACK reneging) happened.
     Loss = 4,

@@ -113,8 +113,8 @@ pub trait CongestionControl: CloneControl + Send {
     /// Called when the connection is established (`init`).
     fn init(&mut self, _window: &mut Window) {}
 
-    /// Called after [`init`](CongestionControl::init) for a flow that is met in its middle:
-    /// what the algorithm had estimated of a competing flow's window until then, segments (YeAH).
+    /// Called after [`init`](CongestionControl::init) for a flow that is observed from its middle:
+    /// sets the algorithm's earlier estimate of a competing flow's window, segments (YeAH).
     fn met_competitor(&mut self, _cwnd: u32) {}
 
     /// Returns the slow start threshold after a loss (`ssthresh`).

@@ -43,7 +43,7 @@ impl CcaKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prevalence {
     /// Systems include it, and hosts run it by default (CUBIC of Linux, Apple and Windows, NewReno
-    /// of the BSDs, BBR of large operators): so many servers of a thousand.
+    /// of the BSDs, BBR of large operators). The number is that of servers per thousand.
     Usual(u16),
     /// A system includes it, but somebody must select it. Studies of servers find it.
     Chosen,
@@ -55,10 +55,10 @@ pub enum Prevalence {
 }
 
 impl Prevalence {
-    /// The part of all servers that run such an algorithm. Of 20,000 in 2019, CUBIC 36 % and BBR 18
-    /// % (Mishra et al., "The Great Internet TCP Congestion Control Census"); of 30,000 in 2011,
-    /// NewReno 3 to 14 % (Yang et al., "TCP Congestion Avoidance Algorithm Identification"). Of
-    /// those that somebody selected, few each.
+    /// The fraction of all servers that run such an algorithm. Of 20,000 in 2019, CUBIC 36 % and
+    /// BBR 18 % (Mishra et al., "The Great Internet TCP Congestion Control Census"); of 30,000 in
+    /// 2011, NewReno 3 to 14 % (Yang et al., "TCP Congestion Avoidance Algorithm Identification").
+    /// Each algorithm that must be selected runs on few servers.
     pub fn servers(self) -> f64 {
         match self {
             Prevalence::Usual(permille) => f64::from(permille) / 1000.0,

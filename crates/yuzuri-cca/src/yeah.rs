@@ -231,7 +231,7 @@ mod tests {
             window.cwnd - 50
         };
         assert_eq!((grown(Yeah::default(), 1), grown(Yeah::counting_acks(), 1)), (3, 1));
-        // In fast mode both count segments; the older one forgets what is left over.
+        // In fast mode both count segments; the older one drops the remainder.
         assert_eq!((grown(Yeah::default(), 0), grown(Yeah::counting_acks(), 0)), (3, 3));
     }
 }

@@ -17,7 +17,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-#define TC_ACT_UNSPEC -1 /* other programs and filters decide */
+#define TC_ACT_UNSPEC -1 /* leave the decision to other programs and filters */
 #define TC_ACT_SHOT 2
 #define WINDOW_AT 14 /* in the TCP header */
 #define SUM_AT 16

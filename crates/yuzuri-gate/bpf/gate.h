@@ -25,18 +25,18 @@ struct flow_key {
 /* The bound on a connection's flight. Only user space writes it: the programs keep no state in
  * entries that user space writes. */
 struct bound {
-	u64 until_ns; /* of the kernel's monotonic clock; expired: as if there were none */
-	u32 bytes;    /* 0: not bounded, and no default looked for */
-	u32 thin;     /* ACKs of fewer bytes than this may be dropped; 0: none is */
+	u64 until_ns; /* kernel's monotonic clock; an expired bound has no effect */
+	u32 bytes;    /* 0: not bounded, not even by a default */
+	u32 thin;     /* ACKs of fewer bytes may be dropped; 0: none */
 };
 
 #define FLOW_STATION_SYN 1 /* the station's SYN was seen */
-#define FLOW_SERVER_SYN 2  /* the server's was */
+#define FLOW_SERVER_SYN 2  /* the server's SYN was seen */
 #define FLOW_KNOWN 4       /* the SYN-ACK was seen, too: the window's scale is known */
-#define FLOW_FOREIGN 8     /* never touched: MPTCP, a signed header, or a handshake that is not clear */
+#define FLOW_FOREIGN 8     /* never modified: MPTCP, a signed header, or an ambiguous handshake */
 #define FLOW_CLOSED 16     /* a RST was seen */
-#define FLOW_DATA 32       /* up_end holds */
-#define FLOW_STAMPS 64     /* RFC 7323 time stamps were seen */
+#define FLOW_DATA 32       /* up_end is valid */
+#define FLOW_STAMPS 64     /* RFC 7323 timestamps were seen */
 
 /* The state of a connection. */
 struct flow {
@@ -46,52 +46,50 @@ struct flow {
 	u64 first_ns;
 	u64 last_ns;
 	u64 acked_bytes;       /* acknowledged to the station since the handshake */
-	u64 up_bytes;          /* payload that came up, repetitions included */
-	u64 up_segments;       /* packets with payload that came up, as the kernel merged them */
-	u64 repeated_segments; /* of these, such with nothing new */
+	u64 up_bytes;          /* payload from the station, with retransmissions */
+	u64 up_segments;       /* packets with payload from the station, as merged by GRO */
+	u64 repeated_segments; /* of these, packets without new data */
 	u64 lowered;           /* ACKs whose window the gate lowered */
-	u64 passed;            /* ACKs whose window it left */
-	u64 thinned;           /* ACKs that it left out */
-	u64 wire_sum_us;       /* round-trip times between here and the server */
-	u64 air_sum_us;        /* between here and the station, its own queue included */
-	u64 quiet_sum_ns;      /* between an ACK of all that had come up and the next data */
-	u64 quiet_ns;          /* since when that lasts; 0: data is in flight */
+	u64 passed;            /* ACKs whose window the gate left unchanged */
+	u64 thinned;           /* ACKs that the gate dropped */
+	u64 wire_sum_us;       /* sum of round-trip times between gate and server */
+	u64 air_sum_us;        /* between gate and station, with the station's queue */
+	u64 quiet_sum_ns;      /* time from an ACK of everything to the next data */
+	u64 quiet_ns;          /* start of the current such pause; 0: data is in flight */
 	u64 wire_sent_ns;      /* 0: nothing is being timed */
 	u64 air_sent_ns;
-	u64 ack_ns;     /* when an ACK went down last */
-	u64 recover;    /* what had come up at the last sign of a loss (RFC 6675's RecoveryPoint), and
-			   RECOVERS; 0: all of it is acknowledged */
-	u64 wire_other; /* what had passed up that no window bounds, when what is being timed passed, bytes */
-	u64 arrived_other; /* the part of it that had arrived when the last measurement ended, ... */
-	u64 arrived_ns;    /* which was then; 0: none did */
+	u64 ack_ns;     /* time of the last ACK to the station */
+	u64 recover;    /* RecoveryPoint (RFC 6675): up_end at the last sign of a loss, and RECOVERS; 0: none */
+	u64 wire_other; /* traffic without a window that passed before the timed segment, bytes */
+	u64 arrived_other; /* the part of it that had arrived at arrived_ns */
+	u64 arrived_ns;    /* end of the last measurement; 0: none ended */
 	u32 wire_samples;
 	u32 wire_min_us;
 	u32 air_samples;
 	u32 air_min_us;
 	u32 wire_end;   /* the ACK that ends the measurement acknowledges this */
-	u32 air_mark;   /* the time stamp that the segment which ends it echoes; without stamps the edge beyond
-			   which it goes */
-	u32 stamp;      /* the server's last time stamp */
-	u32 ack;        /* the highest that came from the server */
-	u32 ack_down;   /* the highest that went down */
-	u32 up_end;     /* the highest sequence number that came up */
-	u32 advertised; /* the window that went down last, bytes */
-	u32 offered;    /* the window that the server sent */
+	u32 air_mark;   /* timestamp that the ending segment echoes, or the edge that it exceeds */
+	u32 stamp;      /* the server's last timestamp */
+	u32 ack;        /* highest acknowledgement from the server */
+	u32 ack_down;   /* highest acknowledgement to the station */
+	u32 up_end;     /* highest sequence number from the station */
+	u32 advertised; /* last window to the station, bytes */
+	u32 offered;    /* the server's window in that segment */
 	u32 quiets;     /* intervals in quiet_sum_ns */
-	/* The least that the station left unused of its window, bytes, in this period and in the
-	 * one before. */
+	/* Minimum unused part of the station's window, bytes, in this period and in the previous
+	 * one. */
 	u32 room;
 	u32 room_before;
 	u32 room_period;
 	u32 iss;      /* the initial sequence number of the side that opened */
-	u32 syn_ack;  /* that of the other */
+	u32 syn_ack;  /* that of the other side */
 	u16 syn_data; /* bytes in the SYN (TCP Fast Open) */
-	u16 mss;      /* what the server accepts, bytes; 0: not announced */
+	u16 mss;      /* the server's MSS, bytes; 0: not announced */
 	u8 flags;     /* FLOW_ */
-	u8 scale;     /* of the windows that go down */
+	u8 scale;     /* of windows to the station */
 	u8 opener_scale;
 	u8 answer_scale;
-	u8 mac[6]; /* the station's, or of what stands before it */
+	u8 mac[6]; /* the station's, or that of a device in front of it */
 	u16 unused;
 };
 
@@ -101,7 +99,7 @@ struct flow {
 #define EDGE_KNOWN (1ULL << 32)
 #define RECOVERS (1ULL << 32)
 
-/* A station with traffic that no window bounds (QUIC and other UDP, tunnels), by its hardware
+/* A station with traffic without a window (QUIC and other UDP, tunnels), by its hardware
  * address. */
 struct mac {
 	u8 address[6];
@@ -110,7 +108,7 @@ struct mac {
 
 /* The rate limit for that traffic. Written only by user space. */
 struct rate {
-	u64 until_ns;    /* expired: as much as it wants */
+	u64 until_ns;    /* expired: unlimited */
 	u64 bytes_per_s; /* IP packets, headers included */
 };
 
@@ -121,9 +119,9 @@ struct bucket {
 	u64 last_ns; /* the last packet */
 	u64 bytes;
 	u64 packets;
-	u64 marked; /* packets that passed with a mark of congestion */
+	u64 marked; /* packets that passed with a congestion mark (CE) */
 	u64 dropped;
-	u64 all_passed; /* what had passed of all stations after its last packet that did, bytes */
+	u64 all_passed; /* bytes of all stations just after its last packet passed */
 };
 
 /* The programs' counters; indices into `counts`. */
@@ -131,14 +129,14 @@ enum count {
 	COUNT_DOWN,     /* TCP segments towards stations */
 	COUNT_UP,       /* from stations */
 	COUNT_LOWERED,  /* windows lowered */
-	COUNT_STRANGER, /* segments down of connections whose beginning was not seen */
-	COUNT_FOREIGN,  /* segments down of connections that are never touched */
-	COUNT_FAILED,   /* windows that could not be written: the packet went on as it was */
-	COUNT_THINNED,  /* ACKs left out */
-	COUNT_OTHER,    /* packets from stations that no window bounds */
+	COUNT_STRANGER, /* segments to stations of connections whose handshake was not seen */
+	COUNT_FOREIGN,  /* segments to stations of connections that are never modified */
+	COUNT_FAILED,   /* windows that could not be written: the packet passed unchanged */
+	COUNT_THINNED,  /* ACKs dropped as redundant */
+	COUNT_OTHER,    /* packets from stations without a TCP window */
 	COUNT_MARKED,   /* of these, marked */
 	COUNT_DROPPED,  /* dropped */
-	COUNT_BYTES,    /* all that came from stations, frames, bytes */
+	COUNT_BYTES,    /* all frames from stations, bytes */
 	COUNTS,
 };
 

@@ -11,7 +11,7 @@
 
 static const struct flow EMPTY_FLOW;
 
-/* A SYN without ACK: a connection begins, or the SYN is repeated. */
+/* A SYN without ACK: a connection begins, or the SYN is retransmitted. */
 static __always_inline void on_syn(struct flow *f, struct segment *s, struct offer *offer, u8 who, u64 now)
 {
 	if (f && (f->flags & who) && f->iss == s->seq) {

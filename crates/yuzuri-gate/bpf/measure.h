@@ -37,7 +37,7 @@ static __always_inline void air_sample(struct flow *f, u64 now)
 		f->air_min_us = us;
 }
 
-/* Before the window of a segment towards the station is evaluated. */
+/* Call this before the window of a segment towards the station is evaluated. */
 static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 now)
 {
 	if (after(s->ack, f->ack)) {
@@ -56,8 +56,8 @@ static __always_inline void measure_ack(struct flow *f, struct segment *s, u64 n
 static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64 now)
 {
 	if (s->has_stamps) {
-		/* The first segment with a stamp; and only while the station has data in flight,
-		 * because otherwise its silence would be measured. */
+		/* Time the first segment with a timestamp, and only while the station has data in
+		 * flight: otherwise its silence would be measured. */
 		if (s->stamp != f->stamp && !f->air_sent_ns && (f->flags & FLOW_DATA) &&
 		    after(f->up_end, f->ack)) {
 			f->air_mark = s->stamp;
@@ -68,8 +68,8 @@ static __always_inline void measure_stamp(struct flow *f, struct segment *s, u64
 	}
 }
 
-/* After it: `before` is the right edge that the station knew before. A station without time stamps
- * that fills its window answers an edge that moves with a segment beyond the old one. */
+/* Call this after it. `before`: the right edge that the station knew before. A station without time
+ * stamps that fills its window answers an edge that moves with a segment beyond the old one. */
 static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 {
 	u32 edge = before;
@@ -82,8 +82,8 @@ static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 	}
 }
 
-/* How much of its window the station leaves unused: a station limited by its window leaves hardly
- * more than the ACKs in transit to it will open. */
+/* Measures how much of its window the station leaves unused. A station limited by its window leaves
+ * hardly more than the ACKs in transit to it will open. */
 static __always_inline void measure_room(struct flow *f, u32 end, u64 now)
 {
 	u32 period = now >> PERIOD_SHIFT, room = ROOM_UNKNOWN;

@@ -53,7 +53,7 @@ _Static_assert(__builtin_offsetof(struct __sk_buff, gso_size) == 176, "as in uap
 
 #define TCP_HEADER 20
 #define MAX_TCP_OPTIONS 40 /* bytes */
-#define STAMPS 12          /* time stamps, with two NOPs, bytes */
+#define STAMPS 12          /* timestamps with two NOPs, bytes */
 #define MAX_OPTION_COUNT 24
 /* Ethernet, two tags, PPPoE, IPv4 with options, TCP with options. */
 #define MAX_HEADERS (ETH_HEADER + 4 * MAX_TAGS + 8 + 60 + TCP_HEADER + MAX_TCP_OPTIONS)
@@ -113,24 +113,22 @@ struct segment {
 	u32 stamp;
 	u32 echo;
 	u16 window; /* not scaled */
-	u16 at;     /* where the TCP header begins */
-	u16 ip;     /* where the IP header does */
-	u16 first; /* the IP header's first two bytes, with the marks of congestion (RFC 3168), in network order
-		    */
+	u16 at;     /* offset of the TCP header */
+	u16 ip;     /* offset of the IP header */
+	u16 first;  /* first two bytes of the IP header, with the ECN field; network order
+		     */
 	u8 version;
 	u16 header; /* its length, bytes */
 	u8 flags;
 	bool has_stamps;
-	bool is_plain; /* an ACK that says nothing but how much arrived: no data, mark, flag or option but time
-			  stamps */
-	bool has_more; /* options besides time stamps, as SACK's */
+	bool is_plain; /* a pure ACK: no data, mark, other flag, or option but timestamps */
+	bool has_more; /* options other than timestamps, such as SACK */
 	u8 mac[6];     /* the station's */
 };
 
 enum parsed {
 	PARSED,
-	PARSED_OTHER, /* what carries data and has no window that we know: only the addresses, ports and length
-			 hold */
+	PARSED_OTHER, /* data without a known window: only addresses, ports and length are valid */
 	PARSED_NOT_OURS,
 	PARSED_SHORT, /* the headers are not all in the packet's linear part */
 };
@@ -336,11 +334,11 @@ struct offer {
 /* Hides a value's range from the compiler, so that it does not make a branch of it. */
 #define opaque(x) asm volatile("" : "+r"(x))
 
-/* Of each kind below 32 the place, plus one, of its last option. Without a branch for each kind:
- * the verifier would follow every sequence of kinds. */
+/* For each option kind below 32: the position of its last occurrence, plus one. There is no branch
+ * for each kind, because the verifier would follow every sequence of kinds. */
 static __always_inline void read_offer(struct __sk_buff *skb, struct segment *s, struct offer *offer)
 {
-	u8 options[64 + 4] = {}; /* any place of 6 bits, and what follows it, is inside */
+	u8 options[64 + 4] = {}; /* any 6-bit position and the bytes after it are inside */
 	u8 places[32] = {};
 	u32 length = s->header - TCP_HEADER, beyond_one = length - 1, p = 0;
 

@@ -12,8 +12,8 @@
 /* The longest time without an ACK for the station, whose pacing and RTT samples depend on ACKs. */
 #define THIN_GAP_NS 10000000ULL
 
-/* Signs of a loss in a segment towards the station; `before`: the highest previous ACK. Recovery
- * needs every ACK until all is acknowledged that had come up before (RFC 6675). */
+/* Notes signs of a loss in a segment towards the station; `before`: the highest previous ACK.
+ * Recovery needs every ACK until everything sent before is acknowledged (RFC 6675). */
 static __always_inline void note_loss(struct flow *f, struct segment *s, u32 before)
 {
 	bool is_duplicate = !s->payload && s->ack == before &&
@@ -35,7 +35,7 @@ static __always_inline bool is_needless(struct flow *f, struct segment *s, struc
 
 	if (!thin || thin > MAX_BOUND || !s->is_plain || !s->window || !f->advertised)
 		return false;
-	/* A duplicate, or older than the last ACK that went down; or it acknowledges too much to be
+	/* A duplicate, older than the last ACK sent to the station, or an ACK of too much to be
 	 * dropped. */
 	if (!after(s->ack, before) || (s32)step <= 0 || step >= thin)
 		return false;

@@ -83,7 +83,8 @@ pub struct Flow {
     pub thinned: u64,
     /// The largest segment that the server accepts, bytes; 0: not announced.
     pub mss: u16,
-    /// What had come up at the last sign of a loss, until that is acknowledged.
+    /// RecoveryPoint (RFC 6675): the highest sequence number from the station at the last sign of a
+    /// loss, until it is acknowledged.
     recover: Option<u32>,
     opener: Option<Direction>,
     iss: u32,

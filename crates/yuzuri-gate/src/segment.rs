@@ -21,7 +21,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) payload: u32,
     /// Where the TCP header begins in the frame.
     pub(crate) at: usize,
-    /// Options besides time stamps at their usual place.
+    /// Options besides timestamps at their usual place.
     pub(crate) has_more: bool,
     /// An ACK without any information but the acknowledgement number and the window.
     pub(crate) is_plain: bool,

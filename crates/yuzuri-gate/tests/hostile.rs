@@ -30,7 +30,7 @@ struct SimulatedConnection {
     server_next: u32,
     clock: u32,
     stamps: bool,
-    /// Frames of its handshake that were made.
+    /// The number of frames of its handshake generated so far.
     opened: u8,
     /// Its station opened it.
     by_station: bool,
@@ -138,8 +138,8 @@ impl FrameSource {
                     c.sent = c.sent.wrapping_add(1400);
                     (Direction::Up, tcp)
                 } else {
-                    // Now and then one that must not be left out: the last, a duplicate, one of an
-                    // opening window, a mark, SACK.
+                    // Now and then an ACK that must not be dropped: the last one, a duplicate, or
+                    // one that opens the window or has a mark or SACK blocks.
                     let by = if rng.one_in(8) {
                         under_way
                     } else {
@@ -159,7 +159,8 @@ impl FrameSource {
             6..=655 => {
                 let by = if rng.one_in(1000) { rng.next() } else { rng.below(6) * 1448 };
                 c.acked = c.acked.wrapping_add(by as u32);
-                // At times all that the station may send was sent, and is acknowledged.
+                // At times the station has sent everything that its window admits, and everything
+                // is acknowledged.
                 if let Some(edge) = edge.filter(|_| rng.one_in(5)) {
                     c.acked = edge.wrapping_sub(rng.below(5000) as u32);
                 }

@@ -222,8 +222,8 @@ fn only_selected_stations_acks_are_thinned() {
     }
 }
 
-/// A station that waits for ACKs which it did not get sends again: it was not its application that
-/// paused. The gate cannot know more than what passes it.
+/// A station that retransmits after a silence waited for ACKs; its application did not pause. The
+/// gate knows only what passes it.
 #[test]
 fn a_silence_that_ends_with_a_repetition_is_no_pause() {
     let Some(mut bench) = bench("a_silence_that_ends_with_a_repetition_is_no_pause") else { return };

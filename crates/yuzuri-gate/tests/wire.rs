@@ -17,7 +17,7 @@ const STATION: Host = Host::Station(0);
 /// The wire: 20 Mbit/s, and a queue of 120 ms at that rate.
 const RATE_MBIT: u32 = 20;
 const QUEUE_BYTES: u32 = 300_000;
-/// 16 ms of the wire.
+/// The data of 16 ms at the wire's rate, bytes.
 const BOUND: u32 = 40_000;
 /// More than any bound of these tests allows, and less than the queue takes.
 const PLAIN: u32 = 120_000;
@@ -29,7 +29,7 @@ fn advertised(socket: &TcpStream) -> u32 {
     u32::from_ne_bytes(info[228..232].try_into().unwrap())
 }
 
-/// An endless upload of the station.
+/// An unlimited upload of the station.
 struct Upload {
     near: TcpStream,
     far: TcpStream,

@@ -10,7 +10,7 @@ pub enum IdentifyError {
     /// It could not be opened, or its beginning could not be read.
     #[error("opening {name}: {source}; {}", open_hint(source))]
     Open {
-        /// Which (`standard input` for `-`).
+        /// The file's name (`standard input` for `-`).
         name: String,
         /// Why.
         source: io::Error,
@@ -18,7 +18,7 @@ pub enum IdentifyError {
     /// A folder could not be read.
     #[error("reading the folder {name}: {source}; check that it exists and is readable")]
     Folder {
-        /// Which.
+        /// The file or folder.
         name: String,
         /// Why.
         source: io::Error,
@@ -29,7 +29,7 @@ pub enum IdentifyError {
          `yuzuri watch --record`, the tracepoint tcp_probe or `ss -ti`"
     )]
     EmptyFolder {
-        /// Which.
+        /// The file or folder.
         name: String,
         /// Files of other kinds in it.
         others: u64,
@@ -48,7 +48,7 @@ pub enum IdentifyError {
     /// A log could not be read to its end.
     #[error("reading the log {name}: {source} (after {rows} rows); everything before that was read")]
     Log {
-        /// Which.
+        /// The file or folder.
         name: String,
         /// Rows that had been read.
         rows: u64,
@@ -61,7 +61,7 @@ pub enum IdentifyError {
          `while sleep 0.1; do date +%s.%N; ss -tin; done`"
     )]
     NoTimes {
-        /// Which.
+        /// The file or folder.
         name: String,
     },
     /// An internal error.
@@ -69,7 +69,7 @@ pub enum IdentifyError {
         "analysing {name} failed because of a bug in yuzuri (the lines above show where); please report it, with the file if you can share it"
     )]
     Fault {
-        /// Which.
+        /// The file or folder.
         name: String,
     },
     /// Flows could not be written to the temporary file.
@@ -95,7 +95,7 @@ pub enum IdentifyError {
     /// An output could not be written.
     #[error("writing {name}: {why}; check free space and permissions")]
     Write {
-        /// Which.
+        /// The file or folder.
         name: String,
         /// Why.
         why: String,

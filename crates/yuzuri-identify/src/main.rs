@@ -160,7 +160,7 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
         threads: jobs / plan.entries.len().clamp(1, jobs),
         live: args.live.then(|| listener(args.json, args.quiet)),
     };
-    // A bar and lines would tear each other apart.
+    // A progress bar and printed lines would overwrite each other.
     let screen = Screen::new(&plan, args.quiet || args.live);
     let mut table = Table::default();
     let out = BufWriter::new(std::io::stdout());

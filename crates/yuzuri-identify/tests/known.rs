@@ -99,7 +99,7 @@ fn window_traces_agree() {
         assert!((acked - 1.0).abs() < 0.02, "{kind:?}: acked {acked}");
         let beta = flow.verdict.constants.beta.unwrap().median;
         assert!((beta - 0.7).abs() < 0.02, "{kind:?}: kept {beta}");
-        // Every byte is acknowledged in one round.
+        // Every byte is acknowledged in exactly one round.
         let rounds: f32 = window_trace.rounds.iter().map(|round| round.acked).sum();
         let all = window_trace.acked_bytes as f32 / window_trace.mss_bytes as f32;
         assert!((rounds / all - 1.0).abs() < 0.02, "{kind:?}: {rounds} of {all}");

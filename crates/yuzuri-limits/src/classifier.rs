@@ -1,4 +1,4 @@
-//! Divides a sender's time into stretches, each with the one limit that held the sender.
+//! Divides a sender's time into stretches, each with the one limit that limited the sender.
 
 use crate::bound::{Bound, BoundPresence};
 use crate::buffer::{SendBuffer, wakes_writer_below};
@@ -15,7 +15,7 @@ pub struct Stretch {
     pub from_us: u64,
     /// When it ended, microseconds.
     pub to_us: u64,
-    /// What held the sender.
+    /// What limited the sender.
     pub limit: Limit,
 }
 
@@ -65,7 +65,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// What held the sender in the last stretch.
+    /// What limited the sender in the last stretch.
     pub fn limit(&self) -> Limit {
         self.limit.unwrap_or(Limit::Unknown)
     }
@@ -140,7 +140,7 @@ impl Classifier {
         self.last = Some(*now);
     }
 
-    /// What held the sender between two observations.
+    /// What limited the sender between two observations.
     fn between(&self, last: &Observation, now: &Observation) -> Limit {
         match now.moment {
             Moment::Timeout => Limit::Timeout,

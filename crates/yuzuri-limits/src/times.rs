@@ -9,7 +9,7 @@ pub struct LimitTimes {
 }
 
 impl LimitTimes {
-    /// Adds a stretch of `time_us` microseconds in which `limit` held the sender.
+    /// Adds a stretch of `time_us` microseconds in which `limit` limited the sender.
     pub fn add(&mut self, limit: Limit, time_us: u64) {
         let sum = &mut self.time_us[limit as usize];
         *sum = sum.saturating_add(time_us);
@@ -20,7 +20,7 @@ impl LimitTimes {
         Limit::ALL.iter().for_each(|&limit| self.add(limit, other.time_us(limit)));
     }
 
-    /// Microseconds in which `limit` held the sender.
+    /// Microseconds in which `limit` limited the sender.
     pub fn time_us(&self, limit: Limit) -> u64 {
         self.time_us[limit as usize]
     }
@@ -30,7 +30,7 @@ impl LimitTimes {
         self.time_us.iter().fold(0, |sum, time| sum.saturating_add(*time))
     }
 
-    /// The share of the time in which `limit` held the sender, 0 to 1; 0 if there is no time.
+    /// The share of the time in which `limit` limited the sender, 0 to 1; 0 if there is no time.
     pub fn share(&self, limit: Limit) -> f64 {
         match self.total_us() {
             0 => 0.0,

@@ -1,18 +1,18 @@
-//! Axes: round ends, short numbers, grid and words.
+//! Axes: rounded limits, short numbers, grid and labels.
 
 use crate::svg::Drawn;
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-/// Words and axes.
+/// Colour of text and axes.
 pub const INK: RGBColor = RGBColor(90, 90, 90);
-/// Lines behind everything.
+/// Colour of the grid.
 pub const GRID: RGBColor = RGBColor(225, 225, 225);
-/// The family of all words.
+/// Font family of all text.
 pub const FONT: &str = "sans-serif";
 
-/// A round number at or above, for the end of an axis.
+/// A round number that is at least `value`, for the end of an axis.
 pub fn ceiling(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
@@ -22,7 +22,7 @@ pub fn ceiling(value: f64) -> f64 {
     steps.into_iter().map(|s| s * power).find(|s| *s >= value * 1.02).unwrap_or(12.0 * power)
 }
 
-/// The finite value nearest to the place of a quantile, for the end of an axis. Not for figures
+/// The finite value nearest to the position of a quantile, for the end of an axis. Not for figures
 /// that people read: `yuzuri-stats` has those.
 pub fn axis_quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
     values.retain(|value| value.is_finite());
@@ -37,7 +37,7 @@ pub fn ceiling_without_spikes(values: Vec<f64>) -> f64 {
     ceiling(axis_quantile(values, 0.99).map_or(greatest, |high| greatest.min(high * 2.0)))
 }
 
-/// A number of an axis, no longer than it needs to be.
+/// Formats a number of an axis without superfluous digits.
 pub fn short(value: &f64) -> String {
     match value.abs() {
         v if v >= 100.0 || (v - v.round()).abs() < 1e-9 => format!("{:.0}", value + 0.0),

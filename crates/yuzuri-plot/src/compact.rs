@@ -137,7 +137,7 @@ impl Group {
     fn points(&mut self, points: impl IntoIterator<Item = (i64, i64)>) {
         for (place, (x, y)) in points.into_iter().enumerate() {
             let (right, down) = (x - self.pen.0, y - self.pen.1);
-            // The first of a path is from the origin in any case.
+            // The first point of a path is always relative to the origin.
             let pen = match place {
                 0 => "m",
                 1 => "l",

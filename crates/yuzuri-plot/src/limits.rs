@@ -8,10 +8,11 @@ use yuzuri_limits::Limit;
 
 /// Height of the lane.
 pub const LANE: u32 = 16;
-/// The most stretches side by side in a lane: shorter ones are drawn wide enough to be visible.
+/// Maximum number of stretches side by side in a lane: shorter ones are drawn wide enough to be
+/// visible.
 const ACROSS: f64 = 900.0;
 
-/// A limit's colour, and the same in the dark.
+/// A limit's colour, and its counterpart on a dark page.
 fn colours(limit: Limit) -> (RGBColor, &'static str) {
     match limit {
         Limit::Application => (RGBColor(0x7b, 0x87, 0x94), "#8b98a8"),
@@ -43,15 +44,15 @@ pub fn dark() -> impl Iterator<Item = (RGBColor, &'static str)> {
     Limit::ALL.into_iter().map(colours)
 }
 
-/// Time in which something limited a sender, or a part of all senders: from and to in seconds, and
-/// from below to above in parts of the lane's height.
+/// Time in which something limited a sender, or a part of all senders: from its start to its end in
+/// seconds, and from bottom to top as fractions of the lane's height.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Piece {
     /// When it begins.
     pub from_s: f64,
     /// When it ends.
     pub to_s: f64,
-    /// Of the lane's height, 0 to 1.
+    /// From bottom to top, as fractions of the lane's height.
     pub part: (f64, f64),
     /// The limit.
     pub limit: Limit,

@@ -1,4 +1,4 @@
-//! A picture from its first element to its last.
+//! Creates an SVG picture.
 
 use crate::compact::compact;
 use plotters::coord::Shift;
@@ -12,8 +12,8 @@ pub type DrawError = DrawingAreaErrorKind<std::io::Error>;
 /// The result of drawing.
 pub type Drawn = Result<(), DrawError>;
 
-/// Draws into an SVG of this size. `words`: what is read aloud instead of the picture. `ground`:
-/// its colour; `None`: that of the page. The page's style gives the font.
+/// Draws into an SVG of this size. `words`: the description for screen readers. `ground`: the
+/// background colour; `None`: that of the page. The page's style gives the font.
 ///
 /// # Errors
 /// If an element could not be drawn.
@@ -32,7 +32,7 @@ pub fn svg(
         draw(&area)?;
         area.present()?;
     }
-    // So that it fits its place and is read aloud.
+    // Lets the picture fit its container, and gives screen readers a description.
     let words = escaped(words);
     Ok(compact(&text).replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{words}\" "), 1))
 }

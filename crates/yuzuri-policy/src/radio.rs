@@ -72,7 +72,7 @@ pub struct RadioHint {
     pub aggregate_segments: u32,
 }
 
-/// Payload of a segment of 1500 bytes with time stamps, bits.
+/// Payload of a segment of 1500 bytes with timestamps, bits.
 const PAYLOAD_BITS: f64 = 1448.0 * 8.0;
 /// The same segment on the air: MAC header, FCS, delimiter and padding, security; and an
 /// acknowledgement.

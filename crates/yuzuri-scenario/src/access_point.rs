@@ -1,5 +1,5 @@
-//! The access point in an experiment: what forwards, and whether it shares for terminals that run
-//! nothing.
+//! The access point in an experiment: what forwards packets, and whether it shares on behalf of
+//! terminals without Yuzuri.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ impl ApForwarding {
     }
 }
 
-/// `[gate]`: the access point shares for terminals that run nothing (`yuzuri ap`).
+/// `[gate]`: the access point shares on behalf of terminals without Yuzuri (`yuzuri ap`).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GateSpec {
@@ -31,16 +31,16 @@ pub struct GateSpec {
     pub objective: Objective,
     /// When it begins to bound, seconds; before that, it only measures. 0: before the flows start.
     pub starts_s: f64,
-    /// On which radios ACKs that later ones make redundant are dropped: g, n. Default: none.
+    /// The radios on which ACKs that a later one makes redundant are dropped: g, n. Default: none.
     pub thin_acks: Vec<SlowRadio>,
-    /// Whether what no window bounds (UDP, QUIC, tunnels) is left alone; default: it is kept to a
-    /// share.
+    /// Whether what no window bounds (UDP, QUIC, tunnels) is left alone; default: it is limited to
+    /// a share.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_police: bool,
     /// Weights of terminals by the name of their kind; default: 1.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub weight: BTreeMap<String, f64>,
-    /// The most that uploads of a terminal may take, Mbit/s, by the name of its kind; default: no
+    /// Maximum rate of all uploads of a terminal, Mbit/s, by the name of its kind; default: no
     /// limit.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub max_mbps: BTreeMap<String, f64>,
@@ -61,7 +61,7 @@ pub enum Qdisc {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShaperSpec {
-    /// Which.
+    /// The queueing discipline.
     pub qdisc: Qdisc,
     /// Its rate, Mbit/s, with the headers of Ethernet.
     pub rate_mbps: f64,

@@ -108,10 +108,11 @@ pub struct Scenario {
     /// Sharing; absent: terminals do not share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ShareSpec>,
-    /// Sharing by the access point for terminals that run nothing; absent: it does not.
+    /// Sharing by the access point on behalf of terminals without Yuzuri; absent: it does not
+    /// share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateSpec>,
-    /// A queueing discipline before the wire; absent: the device's own, which never waits.
+    /// A queueing discipline before the wire; absent: the device's own, which never builds a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shaper: Option<ShaperSpec>,
     /// The default workload of terminals; default: bulk upload.
@@ -241,7 +242,7 @@ fn is_first(cell: &u8) -> bool {
     *cell == first()
 }
 
-// As long as a move took on mac80211_hwsim (70 to 80 ms).
+// The duration of a move on mac80211_hwsim (70 to 80 ms).
 fn eighty_ms() -> f64 {
     80.0
 }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "u32", into = "u32")]
 pub struct Mips(u32);
 
-/// Why a speed is none.
+/// Why a speed is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MipsError {
-    /// The guest's clock cannot have it.
+    /// The guest's clock does not support it.
     #[error("{0} is not supported: choose 125, 250, 500, 1000, 2000, 4000 or 8000")]
     Impossible(u32),
-    /// It is no number.
+    /// It is not a number.
     #[error("'{0}' is not an integer")]
     NoNumber(String),
 }

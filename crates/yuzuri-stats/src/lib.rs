@@ -1,6 +1,6 @@
 //! Medians and quantiles of values, each definition once.
 //!
-//! There is more than one, because what a figure is for decides what it may be:
+//! There are several definitions, because figures serve different purposes:
 //!
 //! - [`median`] and [`quantile`] interpolate. They are for figures that people compare: the median
 //!   of an even number of values is the mean of the two in the middle.
@@ -13,8 +13,8 @@
 
 use std::cmp::Ordering;
 
-/// The median: the value in the middle, or the mean of the two in the middle. `None` of no values.
-/// Sorts the values.
+/// The median: the value in the middle, or the mean of the two in the middle. `None` if there are
+/// no values. Sorts the values.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     median_of_sorted(values)
@@ -26,8 +26,8 @@ pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     Some((sorted[last / 2] + sorted[sorted.len() / 2]) / 2.0)
 }
 
-/// The value in the middle, of an even number of values the upper of the two, in linear time.
-/// `None` of no values. Changes the order of the values.
+/// The value in the middle, or of an even number of values the upper of the two in the middle, in
+/// linear time. `None` if there are no values. Changes the order of the values.
 pub fn upper_median_by<T: Copy>(values: &mut [T], compare: impl FnMut(&T, &T) -> Ordering) -> Option<T> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, compare).1)
@@ -39,7 +39,7 @@ pub fn upper_median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
 }
 
 /// The quantile, interpolated linearly between the two values next to it (type 7 of Hyndman and
-/// Fan, 1996; the default of R and NumPy). NaN of no values.
+/// Fan, 1996; the default of R and NumPy). NaN if there are no values.
 pub fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -50,15 +50,15 @@ pub fn quantile(values: &[f64], part: f64) -> f64 {
     sorted[low] + (sorted[high] - sorted[low]) * (place - low as f64)
 }
 
-/// The greatest value at or below the place of [`quantile`], without interpolation. `None` of no
-/// values.
+/// The greatest value at or below the position of [`quantile`], without interpolation. `None` if
+/// there are no values.
 pub fn lower_quantile<T: Copy>(sorted: &[T], part: f64) -> Option<T> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * part) as usize).copied()
 }
 
 /// The nearest rank: the smallest value that at least this part of all values does not exceed.
-/// `None` of no values.
+/// `None` if there are no values.
 pub fn nearest_rank<T: Copy>(sorted: &[T], part: f64) -> Option<T> {
     let rank = (part * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()

@@ -1,5 +1,5 @@
-//! The limit that held a flow: over a stretch of time that can be merged with others, and over the
-//! last seconds.
+//! What limited a flow for most of the time: over a stretch, which can be merged with others, and
+//! over the last seconds.
 
 use crate::limited::FlowLimits;
 use serde::Serialize;
@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use yuzuri_limits::{Limit, LimitTimes, Stretch};
 use yuzuri_trace::Event;
 
-/// The limit that held a flow for more than half of a time, if there is one; otherwise one of those
-/// that held it. This is Boyer and Moore's majority vote, weighted by time: it needs two numbers,
-/// and two votes can be merged without the stretches that they were made of.
+/// What limited a flow for more than half of a time, if there is one such limit; otherwise one of
+/// those that applied. This is Boyer and Moore's majority vote, weighted by time: it needs two
+/// numbers, and two votes can be merged without the stretches that they were made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DominantLimit {
     /// The limit.
@@ -23,7 +23,7 @@ impl DominantLimit {
     /// Nothing is known yet.
     pub const NOTHING: DominantLimit = DominantLimit { limit: Limit::Unknown, lead_us: 0 };
 
-    /// Adds time in which `limit` held the flow.
+    /// Adds time in which `limit` applied.
     pub fn add(&mut self, limit: Limit, time_us: u64) {
         let time_us = u32::try_from(time_us).unwrap_or(u32::MAX);
         if limit == self.limit {
@@ -146,8 +146,8 @@ impl LimitMeter {
         }
     }
 
-    /// The limit that held the flow longest within the known part of the last two seconds, and its
-    /// share of that part.
+    /// The limit that applied longest within the known part of the last two seconds, and its share
+    /// of that part.
     pub(crate) fn most(&self, now_us: u64) -> Option<(Limit, f64)> {
         let oldest = (now_us / SLOT_US).saturating_sub(SLOTS);
         let mut times = LimitTimes::default();
@@ -206,7 +206,7 @@ mod tests {
         assert!(share < 0.9, "{share}");
         meter.add(at(60_400_000, 63_000_000, Limit::Path));
         assert_eq!(meter.most(63_000_000), Some((Limit::Path, 1.0)));
-        // What held it since is unknown.
+        // What has limited it since is unknown.
         assert_eq!(meter.most(66_000_000), None);
         assert!(meter.slots.len() as u64 <= SLOTS + 1);
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use yuzuri_limits::{Limit, Stretch};
 use yuzuri_trace::{Event, Kind, Marks};
 
-/// What happened to a flow in one stretch of time. Extremes survive every merge.
+/// What happened to a flow in one interval. Extremes survive every merge.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bucket {
     /// Start of the stretch, `CLOCK_MONOTONIC`, nanoseconds.
@@ -48,9 +48,10 @@ pub struct Bucket {
     pub kinds: u16,
     /// Segments retransmitted (counted from `Kind::Retransmit` events).
     pub retransmits: u32,
-    /// What held the flow from the bucket's start to its last event, as far as it is known.
+    /// What limited the flow from the bucket's start to its last event, as far as it is known.
     pub limit: DominantLimit,
-    /// What held it from the previous event until the bucket's start; `None` where that is unknown.
+    /// What limited it from the previous event until the bucket's start; `None` where that is
+    /// unknown.
     #[serde(skip)]
     pub limit_before: Option<Limit>,
 }
@@ -159,7 +160,7 @@ impl Level {
         &self.buckets
     }
 
-    /// Adds an event and what held the flow since the previous one. An event older than the last
+    /// Adds an event and what limited the flow since the previous one. An event older than the last
     /// bucket counts in the last bucket.
     pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
         let start = event.mono_ns - event.mono_ns % self.width_ns;
@@ -204,7 +205,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds an event and what held the flow since the previous one.
+    /// Adds an event and what limited the flow since the previous one.
     pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
         for level in &mut self.levels {
             level.push(event, limits);

@@ -6,7 +6,7 @@ use yuzuri_cca::CcaKind;
 use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, Stretch};
 use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Sender, Snapshot};
 
-/// Means over the time for which a limit held the flow.
+/// Means over the time for which a limit applied.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Figures {
     /// The time, microseconds.
@@ -264,7 +264,7 @@ impl FlowLimits {
         times
     }
 
-    /// Means over the time for which a limit held the flow.
+    /// Means over the time for which a limit applied.
     pub fn figures(&self, limit: Limit) -> Figures {
         self.figures.iter().find(|(of, _)| *of == limit).map(|(_, figures)| *figures).unwrap_or_default()
     }

@@ -17,7 +17,7 @@ impl LimitedBy {
     pub const SOURCE: &str =
         "what kept the sender from sending until this record, by the rules of `yuzuri why`";
 
-    /// What held the sender until this record. `None` if the item is not a record of a sending
+    /// What limited the sender until this record. `None` if the item is not a record of a sending
     /// flow, or if the record says nothing about the limit.
     pub fn limit_of(&mut self, item: &Item) -> Option<Limit> {
         match item {

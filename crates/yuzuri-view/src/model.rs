@@ -13,11 +13,12 @@ use yuzuri_trace::{Account, Event, Filter, Flow, FlowId, Item, Kind, Marks, Reas
 /// How much a model remembers.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Flows at most. Beyond it, closed flows are dropped first, then those silent for longest.
+    /// Maximum number of flows. Beyond it, closed flows are dropped first, then those silent for
+    /// longest.
     pub flows: usize,
     /// How long a closed flow stays, nanoseconds.
     pub closed_ns: u64,
-    /// Notable events at most.
+    /// Maximum number of notable events.
     pub log: usize,
 }
 

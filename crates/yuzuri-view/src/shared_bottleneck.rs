@@ -21,7 +21,8 @@ const MIN_CHANGES: usize = 40;
 const LAGS: i64 = 1;
 /// The smallest shift that shows chance, cells: a change takes several.
 const MIN_MOVE: usize = 8;
-/// The least queuing delay that counts as waiting, microseconds: hosts and links blur by as much.
+/// The least queuing delay that counts as waiting, microseconds: delays of hosts and links vary by
+/// as much.
 const MIN_QUEUE_US: f64 = 2_000.0;
 /// The probability, over all pairs, below which a correlation is not chance.
 const BY_CHANCE: f64 = 1e-3;
@@ -30,7 +31,7 @@ const MIN_CORRELATION: f64 = 0.5;
 /// Changes are clipped at this multiple of the median change: a stalling host delays all its flows
 /// at the same time.
 const CLIPPED: f64 = 3.0;
-/// Flows compared with each other at most.
+/// Maximum number of flows compared with each other.
 pub const MAX_FLOWS: usize = 64;
 
 /// The round-trip times of a flow on the grid.

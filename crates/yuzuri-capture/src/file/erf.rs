@@ -7,7 +7,7 @@ use crate::facts::{Damage, Ending, FileFacts};
 use crate::link::LINK_ERF;
 use std::io::{self, Read};
 
-/// Time stamp, type, flags, length of the record, losses or colour, length on the wire.
+/// Timestamp, type, flags, length of the record, losses or colour, length on the wire.
 pub(crate) const RECORD_BYTES: usize = 16;
 /// The earliest plausible time: seconds since 1970 at the beginning of 1990.
 const MIN_SECONDS: u32 = 631_152_000;

@@ -16,7 +16,7 @@ const MAX_LINK_TYPES: usize = 64;
 /// A packet's header in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PacketHeader {
-    /// ns since 1970-01-01 UTC; `None` if the packet has no time stamp.
+    /// ns since 1970-01-01 UTC; `None` if the packet has no timestamp.
     pub time_ns: Option<i64>,
     /// Length of the whole frame, without its check sequence.
     pub on_wire: u32,

@@ -199,7 +199,7 @@ fn every_link_type() -> Vec<u8> {
         (127, &[&radiotap[..], &wlan].concat()),
         (228, &[]),
         (276, &cooked_2),
-        // USB.
+        // A USB link type.
         (220, &[0; 64]),
     ];
     let mut file = PcapNg::new(false);

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((again.total_mbps, again.queue_ms), (gate.total_mbps, gate.queue_ms));
     }
 
-    /// One slow station that was ahead at the start used to keep it so, behind a full queue.
+    /// A slow station that is ahead at the start must not keep its lead behind a full queue.
     #[test]
     fn different_radios_share_a_wire_of_the_slow_ones_rate() {
         for contender in [Contender::Daemon, Contender::Gate] {

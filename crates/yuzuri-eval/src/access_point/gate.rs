@@ -31,16 +31,17 @@ struct Flow {
     ack_down: u32,
     ack_down_ns: u64,
     offered: u32,
-    /// What had come up at the last sign of a loss, until that is acknowledged.
+    /// RecoveryPoint (RFC 6675): the highest sequence number from the station at the last sign of a
+    /// loss, until it is acknowledged.
     recover: Option<u32>,
-    /// The measurements in progress: the end of a segment up, and a time stamp down, ms; with the
+    /// The measurements in progress: the end of a segment up, and a timestamp down, ms; with the
     /// times when they passed.
     wire_timed: Option<(u32, u64)>,
     /// The bytes of traffic without a window that had passed at that time.
     wire_other: u64,
     air_timed: Option<(u64, u64)>,
     stamp_ms: u64,
-    /// The least room of a period, and of the one before.
+    /// Minimum unused part of the window: the period, its minimum, and that of the previous period.
     room: (u64, Option<u32>, Option<u32>),
 }
 

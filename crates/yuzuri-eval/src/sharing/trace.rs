@@ -5,7 +5,7 @@ use yuzuri_netmodel::Time;
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{Observation, Sharing, Steer};
 
-/// Prints what a policy observes and decides.
+/// Wraps a policy, and prints what it observes and decides.
 pub struct Traced {
     sharing: Sharing,
     delivered: Vec<u64>,

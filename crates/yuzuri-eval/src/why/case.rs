@@ -57,8 +57,8 @@ pub const KINDS: [&str; 13] = [
     "sharing",
 ];
 
-/// How a program reads or writes: the bytes each time, and the interval. An `every` of zero means
-/// without a pause.
+/// How a program reads or writes: the bytes per call, and the interval between calls. An `every` of
+/// zero means without a pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IoPattern {
     pub bytes: usize,
@@ -244,7 +244,7 @@ impl Case {
                 Phase::of(&[Limit::Sharing])
             }
             "two-limits" => {
-                // With more, the receive buffer would be the limit of each part.
+                // At a higher rate, the receive buffer would limit each part.
                 let slow = (rate * part).min(case.half_of(100_000.0));
                 let of = |which: &str| match which {
                     "application" => {

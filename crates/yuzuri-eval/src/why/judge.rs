@@ -44,7 +44,7 @@ impl Phase {
         (self.to_us - self.from_us) as f64
     }
 
-    /// Whether one of these limits was made.
+    /// Whether the case produces one of these limits.
     pub fn is_right(&self, limits: &[Limit]) -> bool {
         limits.iter().any(|limit| self.right.iter().any(|right| right == limit.name()))
     }

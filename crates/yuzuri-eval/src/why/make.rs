@@ -20,7 +20,7 @@ const JUDGED: Duration = Duration::from_secs(6);
 /// remain for a while.
 const CHANGES: Duration = Duration::from_secs(2);
 
-/// For how long they observe beyond the part that is judged.
+/// How long the observers continue after the judged part.
 const SEEN_LATER: Duration = Duration::from_secs(2);
 
 /// Microseconds of a clock.
@@ -58,7 +58,7 @@ impl Running {
         let ready = said.by_ref().any(|line| line.contains(word));
         self.0.push(child);
         assert!(ready, "{command:?} did not print {word}");
-        // A program that can no longer write would exit.
+        // Read its output to the end: a program that can no longer write would exit.
         std::thread::spawn(move || said.for_each(drop));
     }
 

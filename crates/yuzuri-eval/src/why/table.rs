@@ -1,13 +1,14 @@
-//! The figures as tables: flows seen from their beginning, and flows seen from their middle. Of the
-//! latter, records and packets often do not show the limit: there `unknown` is the right answer,
-//! and what counts is that no other answer is wrong.
+//! The figures as tables: flows seen from their beginning, and flows seen from their middle. For
+//! the latter, records and packets often do not show the limit: then `unknown` is the right answer,
+//! and only a wrong limit counts against the program.
 
 use super::case::KINDS;
 use super::judge::{Phase, SEEN_BY};
 use std::collections::BTreeMap;
 use yuzuri_limits::{Limit, LimitTimes};
 
-/// For each observer, the part of the time for which the word shall be right in every case.
+/// For each observer, the fraction of the time for which the reported limit must be right in every
+/// case.
 const WANTED: [f64; SEEN_BY.len()] = [0.95, 0.90, 0.85, 0.90, 0.80];
 
 /// Limits that leave open which of two others it is.
@@ -41,7 +42,7 @@ impl Score {
         let (mut right, mut wrong) = (0.0, 0.0);
         for limit in Limit::ALL {
             let time_us = classified.time_us(limit) as f64;
-            // What is true of two limits is less precise than the right one, but not wrong.
+            // An answer that covers two limits is less precise than the right one, but not wrong.
             let of_both = OF_BOTH.iter().any(|(both, two)| *both == limit && phase.is_right(two));
             match limit {
                 _ if right_words.contains(&limit.name()) => right += time_us,
@@ -90,14 +91,14 @@ pub struct Tables {
 struct Seen {
     scores: BTreeMap<(usize, usize), Score>,
     cases: BTreeMap<usize, usize>,
-    /// Parts of cases with the right word for the wanted part of the time, and all parts.
+    /// Parts of cases with the right limit for the required fraction of the time, and all parts.
     reached: BTreeMap<(usize, usize), (usize, usize)>,
-    /// Those without.
+    /// Parts of cases that did not reach it.
     short: Vec<String>,
 }
 
 impl Tables {
-    /// Counts a case.
+    /// Counts a case of this kind.
     pub fn count(&mut self, kind: usize, begins: bool) {
         *self.seen_from[usize::from(begins)].cases.entry(kind).or_default() += 1;
     }

@@ -226,7 +226,7 @@ pub fn syn_options(scale: Option<u8>) -> Vec<u8> {
     options
 }
 
-/// Time stamps at their usual place.
+/// Timestamps at their usual place.
 pub fn stamps(value: u32, echo: u32) -> Vec<u8> {
     let mut options = vec![1, 1, 8, 10];
     options.extend(value.to_be_bytes());

@@ -17,7 +17,7 @@ pub(super) const LOSS: RGBColor = RGBColor(204, 51, 17);
 pub(super) const REPAIR: RGBColor = RGBColor(245, 214, 190);
 pub(super) const LIMITED: RGBColor = RGBColor(222, 226, 232);
 
-/// The colours above in the dark: as the page's style replaces them in pictures.
+/// The colours above on a dark page, as the page's style replaces them in pictures.
 pub(super) const DARK: [(RGBColor, &str); 9] = [
     (SEEN, "#56b4e9"),
     (REPLAYED, "#ff9248"),

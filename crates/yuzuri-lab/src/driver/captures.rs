@@ -1,5 +1,5 @@
 //! Packet captures at both ends: every frame that a terminal or the server sends or receives, with
-//! the driver's time stamps.
+//! the driver's timestamps.
 
 use super::{Frame, Port};
 use crate::LabError;

@@ -9,7 +9,7 @@ use yuzuri_policy::FlowSeen;
 /// Payload of a full segment if the server did not announce its MSS, bytes (Ethernet, IPv4, time
 /// stamps).
 const USUAL_MSS: u32 = 1448;
-/// Time stamps in each segment, bytes.
+/// Timestamps in each segment, bytes.
 const STAMPS: u32 = 12;
 /// If fewer than this many segments of the window are unused, beyond those that ACKs in transit
 /// admit, the window limits the station.

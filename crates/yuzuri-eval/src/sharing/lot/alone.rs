@@ -45,7 +45,7 @@ impl Alone<'_> {
                 self.alone_s[number] += bits / self.rates.alone_bps[number].min(self.rates.wire_bps).max(1.0);
             }
         }
-        // What was delivered until now was delivered before a change at this moment.
+        // Data delivered until now counts at the rates before a change at this moment.
         self.rates.advance(now);
     }
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use yuzuri_sim::{Change, ChangeKind, NoSteer, run};
 
-    /// Who delivers what it can deliver alone needs as long for it as it had.
+    /// A terminal that delivers at its rate alone would need exactly the elapsed time alone.
     #[test]
     fn what_is_delivered_counts_by_the_rate_of_its_time() {
         let mut drawn = (0..).map(|number| draw::setting(5, number)).find(|d| d.phys.len() > 2).unwrap();

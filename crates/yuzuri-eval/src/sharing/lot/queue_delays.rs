@@ -79,7 +79,8 @@ impl Sums {
             let round_trip_ms = seen.srtt_us as f64 / 1e3;
             let queue_ms = (round_trip_ms - base_ms).max(0.0);
             let there_ms = above_ms.clamp(0.0, queue_ms);
-            // Little's law: the same fraction of the flight is there as of the round-trip time.
+            // Little's law: the fraction of the flight in the interface's queue is the fraction of
+            // the round-trip time spent there.
             let in_interface = f64::from(seen.local_segments) / f64::from(seen.in_flight);
             let interface_ms = (round_trip_ms * in_interface).min(there_ms);
             self.sum.interface_ms += interface_ms;

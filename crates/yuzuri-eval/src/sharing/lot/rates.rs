@@ -10,7 +10,7 @@ pub struct Rates {
     pub alone_bps: Vec<f64>,
     /// The wire's rate, bit/s.
     pub wire_bps: f64,
-    /// What is still to come, the next last.
+    /// Pending changes, the next one last.
     changes: Vec<Change>,
 }
 

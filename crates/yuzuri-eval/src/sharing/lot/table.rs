@@ -59,8 +59,8 @@ pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Jain's index on what each could have alone at each moment. The index of the other tables takes
-/// the radio and the wire of the beginning.
+/// Jain's index of each rate relative to the rate alone at each moment. The index of the other
+/// tables uses the radio and the wire of the beginning.
 fn at_each_moment(outcomes: &[Outcome]) -> String {
     let mut text = String::from(
         "\nJain's index on rate over rate alone at each moment, by what each radio and the wire carry then (CUBIC, oracle):\n\n\
