@@ -31,7 +31,7 @@ impl UsageError {
 }
 
 /// Prints a line to standard error like `eprintln!`, but without a panic if its reader has stopped
-/// (`yuzuri watch --record FILE 2>&1 | head`): what the program does goes on.
+/// (`yuzuri watch --record FILE 2>&1 | head`): the program continues.
 #[macro_export]
 macro_rules! note {
     ($($text:tt)*) => {{

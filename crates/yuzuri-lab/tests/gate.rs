@@ -39,7 +39,7 @@ fn uploads_of_terminals_that_run_nothing_are_bounded() {
     assert_eq!((gate.senders, gate.failed, gate.stranger), (3, 0, 0), "{gate:?}");
     assert!(gate.lowered > 0 && gate.bound_mean_bytes.is_some() && gate.capacity_mbps > 0.0, "{gate:?}");
     assert!(record.terminals.iter().all(|t| t.throughput_mbps > 0.0 && t.share.is_none()));
-    // A terminal runs the kernel's own control, and nothing else.
+    // A terminal runs the kernel's own congestion control, and no program of ours.
     assert!(record.terminals.iter().all(|t| t.control == "cubic"));
     let text = std::fs::read_to_string(folder.path().join(GATE_FILE)).unwrap();
     let columns = text.lines().next().unwrap().split(',').count();
@@ -109,7 +109,7 @@ fn a_gate_that_begins_later_only_measures_before() {
     let gate = record.gate.as_ref().unwrap();
     assert_eq!((gate.senders, gate.lowered), (3, 0), "{gate:?}");
     assert!(gate.capacity_mbps > 0.0);
-    // Without one, the access point's kernel just forwards.
+    // Without a gate, the access point's kernel only forwards.
     let folder = tempfile::tempdir().unwrap();
     let plain = run_text(&THREE.replace("duration_s = 12", "duration_s = 3"), folder.path())
         .unwrap_or_else(|e| panic!("{e}"));
@@ -151,7 +151,8 @@ fn a_station_moves_to_the_other_radio_with_its_connection() {
     let mbps: Vec<f64> = record.terminals.iter().map(|t| t.throughput_mbps).collect();
     println!("{mbps:.2?} {:?} {:?} {:?}", record.busy, record.busy_second, record.gate);
     assert!(record.busy > 0.5 && record.busy_second.unwrap() > 0.5, "both channels are used");
-    // Alone on its channel and twice as fast, its rate is several times that of each of the others.
+    // The station is alone on its channel and twice as fast, so its rate is several times that of
+    // each of the others.
     assert!(mbps[2] > 2.0 * mbps[0] && mbps[2] > 2.0 * mbps[1], "{mbps:?}");
     // One connection each, from beginning to end.
     assert!(record.terminals.iter().all(|t| t.flows == 1), "{:#?}", record.terminals);

@@ -103,7 +103,7 @@ fn the_report_shows_what_limited_each_terminal() {
     let folder = out.path().join("base/seed-1");
     std::fs::create_dir_all(&folder).unwrap();
     let mut record = run(document.base(), &task(), &folder, &AtomicBool::new(false), &mut |_| {}).unwrap();
-    // This also holds for a run in which this machine was late.
+    // These checks are valid even if this machine was late during the run.
     record.valid = true;
     let file = folder.join("run.json");
     std::fs::write(&file, serde_json::to_string(&record).unwrap()).unwrap();
@@ -117,7 +117,7 @@ fn the_report_shows_what_limited_each_terminal() {
         after.map_or(0.0, |after| after.split(" %").next().unwrap().parse().unwrap())
     };
     assert!(percent("full", "application") < 20.0 && percent("asks", "application") > 20.0, "{legend}");
-    // What the server sends to a terminal counts as the terminal's.
+    // Data that the server sends to a terminal counts as the terminal's.
     assert!(of("down").contains("class=\"key "), "{legend}");
     // The lane itself, in the colours of the legend.
     let colour = page.split(".key.application{--key:").nth(1).unwrap().split('}').next().unwrap();

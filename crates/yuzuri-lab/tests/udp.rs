@@ -75,7 +75,7 @@ fn a_gate_keeps_quic_to_its_share_and_spares_the_call() {
     let gate = record.gate.as_ref().unwrap();
     assert!(gate.dropped > 0 && gate.lowered > 0, "{gate:?}");
     let call = record.calls().next().unwrap();
-    // The wire's queue drops frames of the call, too, where QUIC's slow start fills it. The gate
+    // The wire's queue also drops frames of the call when QUIC's slow start fills it. The gate
     // drops none.
     assert!(call.up.lost + call.down.lost <= record.totals.drops, "{call:?}, {:?}", record.totals);
     let unpoliced = recorded(&format!("gate = {{ no_police = true }}\n{MIXED}"));

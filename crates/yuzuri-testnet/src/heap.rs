@@ -69,8 +69,8 @@ pub fn calls_of_this_thread() -> usize {
     CALLS.get()
 }
 
-/// Runs `f`. Returns the most bytes that the process held meanwhile beyond what it held before,
-/// and the result.
+/// Runs `f`. Returns the maximum number of bytes that the process allocated in addition during the
+/// call, and the result.
 pub fn max_bytes_during<T>(f: impl FnOnce() -> T) -> (usize, T) {
     let before = in_use_bytes();
     MAX_BYTES.store(before, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! A path between the two namespaces with a rate, a delay, a queue and random losses, in user
-//! space: kernels without netem have none other.
+//! A path between the two namespaces with a rate, a delay, a queue and random losses. It is
+//! implemented in user space, for kernels without netem.
 
 #![expect(unsafe_code, reason = "a system call that no library here wraps")]
 
@@ -17,16 +17,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use yuzuri_capture::checksum;
 
-/// What a direction of the path does.
+/// The properties of one direction of the path.
 #[derive(Debug, Clone, Copy)]
 pub struct PathDirection {
     /// Bits per second.
     pub rate_bps: u64,
     /// Propagation delay.
     pub delay: Duration,
-    /// Bytes that wait for the line at most; what does not fit is dropped.
+    /// Maximum number of queued bytes; packets that do not fit are dropped.
     pub queue_bytes: u64,
-    /// The part of the packets that is lost, 0 to 1.
+    /// Loss probability of a packet, 0 to 1.
     pub loss: f64,
 }
 
@@ -54,8 +54,8 @@ impl Path {
         Path::between(net, there, back, seed, false)
     }
 
-    /// The same behind network cards that fill in checksums, as nearly all do: in captures on their
-    /// hosts they are incomplete.
+    /// The same behind network cards that fill in checksums, as nearly all do: captures on their
+    /// hosts have incomplete checksums.
     ///
     /// # Errors
     /// As [`Path::new`].
@@ -104,12 +104,12 @@ impl Drop for Path {
     }
 }
 
-/// A direction in operation.
+/// The state of one direction.
 struct Line {
     way: PathDirection,
-    /// When the line has sent all that waits for it.
+    /// When the line will have sent everything that is queued.
     free_at: Instant,
-    /// Packets on their way, in order.
+    /// Packets in flight, in order.
     flying: VecDeque<(Instant, Vec<u8>)>,
 }
 

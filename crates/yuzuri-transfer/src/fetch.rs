@@ -53,9 +53,9 @@ pub enum FetchEvent {
     ReverseSummary(FetchSummary),
     /// The transfer did not take place or ended early.
     Failed {
-        /// For programs.
+        /// Kind of the failure, for programs.
         kind: FailureKind,
-        /// For people.
+        /// The error message, in one line, for people.
         message: String,
     },
 }

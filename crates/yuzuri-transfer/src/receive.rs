@@ -31,7 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
 /// The purpose of a connection.
 enum Role {
-    /// Not known yet: it began like a request to send.
+    /// Not known yet: its first bytes look like a request to send.
     Begins(Vec<u8>),
     Receives,
     /// It asked for buffers: how many bytes are left, and until when.

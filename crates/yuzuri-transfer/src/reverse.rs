@@ -1,19 +1,19 @@
-//! The request of one end that the other one send, and its answer: [`fetch`](crate::fetch) and a
+//! The request that the other end send, and the answer to it: [`fetch`](crate::fetch) and a
 //! receiver that [may send](crate::ReceiveOptions::reverse).
 //!
 //! A connection begins with a line, after which the requester closes its direction. A receiver that
-//! does not know the line discards it, sees the end and closes: so the lack of an answer is
-//! detected immediately, without a timeout.
+//! does not know the line discards it, sees the end of the stream and closes. The lack of an answer
+//! is therefore detected immediately, without a timeout.
 
 use std::time::Duration;
 
 /// The beginning of a request, up to its version.
 const REQUEST: &str = "yuzuri-reverse ";
-/// The version that is spoken here.
+/// The protocol version of this code.
 const VERSION: &str = "1";
-/// The answer to a request that is met. The buffers follow it.
+/// The answer to an accepted request. The buffers follow it.
 pub(crate) const ANSWER: &str = "yuzuri-reverse 1 sends\n";
-/// A longer line is no request.
+/// Maximum length of a request, bytes; a longer line is not a request.
 pub(crate) const MAX_REQUEST_BYTES: usize = 128;
 
 /// A request to send. Both limits apply; without any, the transfer continues until the requester
@@ -29,7 +29,7 @@ pub(crate) struct Request {
 pub(crate) enum Beginning {
     /// Buffers, of which these are the first bytes.
     Data,
-    /// Of a request, as far as it goes.
+    /// The beginning of a request.
     Part,
     Request(Request),
     /// A request of another version, or with something unknown in it.
@@ -66,7 +66,7 @@ impl Request {
 }
 
 impl Beginning {
-    /// Of the first bytes of a connection.
+    /// Classifies the first bytes of a connection.
     pub(crate) fn of(bytes: &[u8]) -> Beginning {
         let known = bytes.len().min(REQUEST.len());
         if bytes[..known] != REQUEST.as_bytes()[..known] {
@@ -92,7 +92,7 @@ mod tests {
             let line = request.line();
             prop_assert!(line.len() < MAX_REQUEST_BYTES);
             prop_assert_eq!(Beginning::of(line.as_bytes()), Beginning::Request(request));
-            // However it is cut, it is waited for the rest.
+            // Wherever the line is cut, the receiver waits for the rest.
             prop_assert_eq!(Beginning::of(&line.as_bytes()[..cut.index(line.len())]), Beginning::Part);
         }
 

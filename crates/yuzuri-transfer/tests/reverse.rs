@@ -78,7 +78,7 @@ fn the_bytes_are_the_buffers_and_the_limits_of_the_receiver_hold() {
     let receiving =
         Receiving::start(ReceiveOptions { max_bytes: Some(400_000), once: true, ..reverse_options() });
     let mut stream = TcpStream::connect(at_v4(&receiving)).unwrap();
-    // However it is cut.
+    // Wherever the data is cut.
     for part in [&b"yuzuri-"[..], b"reverse 1 bytes=1000000", b"\n"] {
         stream.write_all(part).unwrap();
     }

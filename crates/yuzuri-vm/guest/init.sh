@@ -1,6 +1,7 @@
 #!/bin/sh
-# First process of a guest. It prepares what a distribution would, runs /yuzuri/run, copies /results out and powers off.
-# It speaks to the machine around it on the console, in frames that no text contains: 0x1e WORD VALUE 0x1f.
+# First process of a guest. It prepares what a distribution would, runs /yuzuri/run, copies /results
+# out and powers off. It reports to the host on the console, in frames that cannot occur in text:
+# 0x1e WORD VALUE 0x1f.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8
 say() { printf '\036%s\037' "$*"; }
 
@@ -17,7 +18,7 @@ mount -t bpf bpf /sys/fs/bpf
 ln -sf /proc/self/fd /dev/fd
 mkdir -p /run/netns /run/lock
 ip link set lo up
-# A tun device is there before its module: opening it brings the module.
+# The device node exists before its module: opening the node loads the module.
 [ -c /dev/net/tun ] || mknod /dev/net/tun c 10 200
 read -r up _ < /proc/uptime
 say "booted $up"
@@ -27,7 +28,7 @@ while sleep 1; do
 done &
 heart=$!
 
-# As systemd has it.
+# systemd's default.
 ulimit -H -n 524288
 cd /root
 sh /yuzuri/run < /dev/null

@@ -1,7 +1,8 @@
 #!/bin/sh
-# transfer.sh RATE_MBIT RTT_MS LIMIT_PACKETS SECONDS [NETEM WORDS]: one CUBIC flow S -> R -> D with iperf3, every ACK by
-# tcp_probe into /results/probe (time snd_nxt snd_una snd_cwnd ssthresh srtt). Rate and queue are on the data's way,
-# the whole delay is on the ACKs' way: netem's limit counts what is under way, too.
+# transfer.sh RATE_MBIT RTT_MS LIMIT_PACKETS SECONDS [NETEM WORDS]: one CUBIC flow S -> R -> D with
+# iperf3, every ACK by tcp_probe into /results/probe (time snd_nxt snd_una snd_cwnd ssthresh srtt).
+# The data path has the rate and the queue; the ACK path has the whole delay, because netem's limit
+# also counts packets in flight.
 set -e
 rate=$1 rtt=$2 limit=$3 seconds=$4
 shift 4

@@ -46,7 +46,7 @@ impl Arch {
     }
 }
 
-/// A name that is not among those that there are.
+/// An unknown name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {what} '{given}': {choices}")]
 pub struct UnknownName {

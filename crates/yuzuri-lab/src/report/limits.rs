@@ -83,7 +83,7 @@ impl Lanes {
                 }
             }
         }
-        // The records do not show it, as in recordings of the simulator.
+        // The records do not show the limit, as in recordings of the simulator.
         if pieces.iter().all(|piece| piece.limit == Limit::Unknown) {
             pieces.clear();
         }
@@ -152,7 +152,7 @@ mod tests {
         let mut lanes = Lanes::new(5_000_000_000, 3.0);
         (1..=3).for_each(|id| lanes.flow(&flow(id), usize::from(id == 3)));
         for ms in (0..=3000).step_by(10) {
-            // One has its window full, the other nothing to send in the first half.
+            // One flow's window is full; the other flow has nothing to send in the first half.
             lanes.event(&event(1, ms, 50_000, 10));
             lanes.event(&event(2, ms, if ms > 1500 { 50_000 } else { 0 }, if ms > 1500 { 10 } else { 2 }));
             lanes.event(&Event {

@@ -143,7 +143,7 @@ pub(crate) struct RunOutcome {
     account: Account,
     /// The daemons' results.
     pub(crate) shared: Shared,
-    /// Those of the access point's daemon.
+    /// The results of the access point's daemon.
     gated: Option<Gated>,
 }
 

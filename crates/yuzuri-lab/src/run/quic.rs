@@ -13,7 +13,7 @@ use yuzuri_scenario::Scenario;
 #[cfg(not(feature = "quic"))]
 use yuzuri_scenario::WorkloadSpec;
 
-/// For windows in segments.
+/// Converts QUIC's windows to segments, bytes.
 const SEGMENT_BYTES: u64 = 1448;
 
 /// The state of the sender, and the bytes received, at one moment.

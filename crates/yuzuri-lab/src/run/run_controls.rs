@@ -10,7 +10,7 @@ use yuzuri_scenario::Scenario;
 pub struct RunControls {
     /// By kind of terminal.
     controls: Vec<Option<Control>>,
-    /// Former congestion controls, which flows choose by name.
+    /// Congestion controls of older kernels, which flows choose by name.
     _former: Option<Before57>,
 }
 

@@ -45,7 +45,7 @@ impl Server<'_> {
         }
     }
 
-    /// Meets a request, if that is allowed.
+    /// Serves a request, if that is allowed.
     fn answer(&mut self, at: usize, request: &Request) -> Option<End> {
         let options = &self.listener.options;
         let most = options.max_bytes.unwrap_or(u64::MAX);
