@@ -146,9 +146,9 @@ pub(crate) fn sort_name(key: SortKey) -> &'static str {
 const SORT_EVERY: Duration = Duration::from_secs(1);
 
 impl App {
-    /// Between two points of the graph of the sum, nanoseconds of the model's time.
+    /// Interval between two points of the graph of the sum, nanoseconds of the model's time.
     pub(crate) const SUM_NS: u64 = 500_000_000;
-    /// Points of that graph: more than any terminal has columns.
+    /// Maximum number of points of that graph: more than any terminal has columns.
     const SUM_POINTS: usize = 1000;
 
     pub(crate) fn new(theme: Theme, clock: Clock) -> App {

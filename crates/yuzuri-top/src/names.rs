@@ -1,4 +1,4 @@
-//! Host names of addresses, asked for on a thread of their own: an answer may take seconds.
+//! Looks up host names on a separate thread, because an answer may take seconds.
 
 #![expect(unsafe_code, reason = "the standard library looks up addresses of names only")]
 
@@ -8,19 +8,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-/// Addresses that are remembered; later ones keep their numbers.
+/// Maximum number of addresses looked up; further ones are shown as numbers.
 const MAX: usize = 4096;
 
 /// Looks names up, each once.
 #[derive(Debug)]
 pub(crate) struct Names {
     ask: Sender<IpAddr>,
-    /// `None`: asked for, or without a name.
+    /// `None`: requested but not known yet, or without a name.
     known: Arc<Mutex<HashMap<IpAddr, Option<Arc<str>>>>>,
 }
 
 impl Names {
-    /// Starts the thread; it ends with the last question.
+    /// Starts the thread, which ends when the sender of requests is dropped.
     pub(crate) fn start(look_up: impl Fn(IpAddr) -> Option<String> + Send + 'static) -> Names {
         let (ask, asked) = channel();
         let known: Arc<Mutex<HashMap<IpAddr, Option<Arc<str>>>>> = Arc::default();
@@ -35,7 +35,7 @@ impl Names {
         Names { ask, known }
     }
 
-    /// The name, if it is known by now; otherwise it is asked for.
+    /// The name, if it is known by now; otherwise it is requested.
     pub(crate) fn of(&self, ip: IpAddr) -> Option<Arc<str>> {
         let ip = ip.to_canonical();
         let mut known = self.known.lock();

@@ -12,7 +12,7 @@ use yuzuri_trace::CaState;
 /// Which colours the user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ThemeChoice {
-    /// As the environment and the terminal's background have it.
+    /// According to the environment and the terminal's background.
     #[default]
     Auto,
     /// For a dark background.
@@ -39,9 +39,9 @@ impl Theme {
     #[cfg(test)]
     pub(crate) const PLAIN_ASCII: Theme = Theme { colour: false, light: false, ascii: true };
 
-    /// As chosen, and else from the environment: `NO_COLOR` (<https://no-color.org>, which a choice
-    /// overrides); `COLORFGBG` for a light background. ASCII if the locale is not UTF-8 or the
-    /// terminal is the Linux console, whose font has no Braille.
+    /// As chosen, otherwise from the environment: `NO_COLOR` (<https://no-color.org>, which a
+    /// choice overrides); `COLORFGBG` for a light background. ASCII if the locale is not UTF-8 or
+    /// the terminal is the Linux console, whose font has no Braille.
     pub(crate) fn from_env(choice: ThemeChoice) -> Theme {
         Theme::from_vars(choice, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }

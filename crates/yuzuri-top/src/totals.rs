@@ -18,7 +18,7 @@ pub(crate) enum By {
 }
 
 impl By {
-    /// The next one, after none and before none.
+    /// The next grouping; the cycle includes `None`.
     pub(crate) fn after(by: Option<By>) -> Option<By> {
         match by {
             None => Some(By::Process),
@@ -28,7 +28,7 @@ impl By {
         }
     }
 
-    /// In words.
+    /// The name shown to users.
     pub(crate) fn words(self) -> &'static str {
         match self {
             By::Process => "process",
@@ -91,8 +91,7 @@ pub(crate) fn sum<'a>(name: String, lines: impl Iterator<Item = &'a Line>) -> To
     total
 }
 
-/// The groups of lines; those in `order` as they are there, the others behind them, the fastest
-/// first.
+/// The groups of lines: first those in `order`, in that order, then the others, fastest first.
 pub(crate) fn totals<'a>(lines: impl Iterator<Item = &'a Line>, by: By, order: &[String]) -> Vec<Total> {
     let mut groups: HashMap<String, Vec<&Line>> = HashMap::new();
     for line in lines {

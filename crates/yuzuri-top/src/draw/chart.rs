@@ -289,7 +289,7 @@ fn states(parts: &Parts, area: Rect, buffer: &mut Buffer, app: &App, series: &Se
     }
 }
 
-/// Each limit as its word, as far as it fits, and a line for as long as it held.
+/// Draws each limit as a word, if it fits, and a line for its duration.
 fn limits(row: Rect, buffer: &mut Buffer, app: &App, series: &Series) {
     let mut column = 0;
     for run in series.limit.chunk_by(|a, b| a == b) {

@@ -82,7 +82,7 @@ const STEPS: [(Column, u16); 25] = [
 const LONG_STEPS: [(Column, u16); 4] =
     [(Column::Remote, 33), (Column::Local, 33), (Column::Remote, 47), (Column::Local, 47)];
 
-/// Most rows of the graph of the sum.
+/// Maximum number of rows of the graph of the sum.
 const GRAPH_MAX: u16 = 14;
 
 /// Space for the row marker before the first column.
