@@ -210,7 +210,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 "device {device} was removed or recreated, and the gate with it: connections are not bounded; restart the daemon (a service manager does this)"
             );
         }
-        // Each problem once, until it is another.
+        // Report each problem once, and again only after it has changed.
         if ap.status().problems != reported {
             reported.clone_from(&ap.status().problems);
             reported.iter().for_each(|problem| say(problem));

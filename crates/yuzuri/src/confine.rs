@@ -2,11 +2,11 @@
 
 use yuzuri_confine::{Identity, SystemCalls};
 
-/// Of `--user`.
+/// Help of `--user`.
 pub const USER_HELP: &str =
     "If started by root, switch to this user after setup [default: an unused user id]";
 
-/// Drops privileges, and all system calls but these.
+/// Drops all privileges and permits only these system calls.
 ///
 /// # Errors
 /// If privileges remain.

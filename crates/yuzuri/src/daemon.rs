@@ -20,7 +20,7 @@ pub struct Tasks<Run: Args, Other: Subcommand> {
     run: Run,
 }
 
-/// A task that was named.
+/// A task named on the command line.
 #[derive(Debug, Subcommand)]
 pub enum Task<Run: Args, Other: Subcommand> {
     /// Run the daemon until it receives a signal (the default command)
@@ -30,7 +30,7 @@ pub enum Task<Run: Args, Other: Subcommand> {
 }
 
 impl<Run: Args, Other: Subcommand> Tasks<Run, Other> {
-    /// The task that was named, or that of running the daemon.
+    /// The named task, or else that of running the daemon.
     pub fn chosen(self) -> Task<Run, Other> {
         self.task.unwrap_or_else(|| Task::Run(Box::new(self.run)))
     }
@@ -38,20 +38,20 @@ impl<Run: Args, Other: Subcommand> Tasks<Run, Other> {
 
 /// Signals to stop and to reload.
 pub struct Signals {
-    /// SIGINT or SIGTERM came.
+    /// Set by SIGINT and SIGTERM.
     pub stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Takes the signals over.
+    /// Installs the signal handlers.
     ///
     /// # Errors
     /// If the kernel refuses a handler.
     pub fn take() -> std::io::Result<Signals> {
         let signals = Signals { stop: Arc::default(), reload: Arc::default() };
         for signal in [SIGINT, SIGTERM] {
-            // A second one ends the process immediately; bounds then expire.
+            // A second signal ends the process immediately; the bounds then expire.
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, signals.stop.clone())?;
             signal_hook::flag::register(signal, signals.stop.clone())?;
         }
@@ -59,12 +59,12 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether the daemon shall stop.
+    /// Whether a signal asked the daemon to stop.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether SIGHUP came since this was last asked.
+    /// Whether SIGHUP arrived since the previous call.
     pub fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }
@@ -72,12 +72,12 @@ impl Signals {
 
 /// Notifies the service manager, if there is one.
 pub fn notify(states: &[NotifyState]) {
-    // Without a service manager there is nothing to do; one that does not listen notices the state
-    // itself.
+    // An error is harmless: without a service manager there is nothing to notify, and one that does
+    // not listen sees the state itself.
     let _ = sd_notify::notify(states);
 }
 
-/// The service manager's watchdog, if it wants one.
+/// The service manager's watchdog, if it requests one.
 pub struct Watchdog {
     each: Option<Duration>,
     fed: Instant,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use yuzuri_exit::UsageError;
 use yuzuri_manual::ManualError;
 
-/// Commands that are programs of their own, with pages of their own.
+/// Commands that are separate programs, with their own pages.
 const PROGRAMS: [&str; 2] = ["identify", "lab"];
 
 /// Prints the script that completes this command line.

@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code, reason = "mallopt(3), which no library here wraps; only glibc has it")]
 
-/// Allocations of this size and more get pages of their own, which go back to the system when they
-/// are freed. It is glibc's initial value of `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD`.
+/// Allocations of at least this size get their own pages, which return to the system when they are
+/// freed. This is glibc's initial value of `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD`.
 #[cfg(target_env = "gnu")]
 const OWN_PAGES_BYTES: libc::c_int = 128 * 1024;
 

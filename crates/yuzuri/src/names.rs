@@ -11,12 +11,12 @@ pub fn without_libraries() {
     unsafe extern "C" {
         fn __nss_configure_lookup(database: *const c_char, sources: *const c_char) -> c_int;
     }
-    // SAFETY: both strings end with a zero byte and live for ever; nothing has been looked up yet,
-    // and no other thread runs.
+    // SAFETY: both strings end with a zero byte and are static; nothing has been looked up yet, and
+    // no other thread runs.
     let failed = unsafe { __nss_configure_lookup(c"hosts".as_ptr(), c"files dns".as_ptr()) } != 0;
     assert!(!failed, "the C library knows its own sources of names");
 }
 
-/// The system's own C library knows the sources of names that belong to it.
+/// A dynamic program uses the system's own C library, whose name sources match it.
 #[cfg(not(all(target_env = "gnu", target_feature = "crt-static")))]
 pub fn without_libraries() {}

@@ -16,8 +16,8 @@ use yuzuri_transfer::{Shown, WarningKind};
 use yuzuri_view::text;
 use yuzuri_watch::{Ended, Pump, Recorder, RecordingObserver, SinkPurpose, Sinks};
 
-/// The interval at which records are passed on: waking another thread at each poll costs more than
-/// the poll.
+/// The interval at which records are passed to the writer: waking another thread at each poll costs
+/// more than the poll.
 const BATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A recording made during a transfer.
@@ -51,7 +51,7 @@ impl OwnRecord {
         Ok(OwnRecord { own, stop, thread })
     }
 
-    /// Takes each connection in.
+    /// Adds each connection to the recording.
     pub fn shown(&self) -> Shown {
         let own = self.own.clone();
         Shown::new(move |connection| own.add(connection.socket))
@@ -81,7 +81,8 @@ impl RecordingObserver for FileReports {
 
     fn ended(&mut self, ended: Ended) -> anyhow::Result<()> {
         let Ended { path, rows, bytes, lacks, failed, .. } = ended;
-        // The last rows are written at the end: they may be the first that find no room.
+        // The last rows are written at the end, and may be the first for which the disk has no
+        // room.
         if let (Some(error), false) = (&failed, self.failed) {
             self.voice.warn(WarningKind::Recording, &error.to_string());
         }

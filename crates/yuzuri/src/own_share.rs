@@ -62,16 +62,16 @@ pub struct OwnShare {
 
 /// The result of a request to share.
 pub enum Sharing {
-    /// It was not asked for, or the device's daemon does it.
+    /// It was not requested, or the device's daemon shares already.
     None,
     /// This system does not support it; that has been reported, and the transfer continues without.
     Impossible,
-    /// It is in progress.
+    /// Sharing is in progress.
     AtWork(OwnShare),
 }
 
 impl Sharing {
-    /// The one in progress.
+    /// The sharing in progress, if any.
     pub fn at_work(self) -> Option<OwnShare> {
         if let Sharing::AtWork(share) = self { Some(share) } else { None }
     }
@@ -80,8 +80,8 @@ impl Sharing {
 /// Interval between two polls of the sharing status.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Half seconds, and those in which a connection was bounded; by interface the most other devices
-/// that there were at a time: at the end some may have left before us.
+/// Number of half-second ticks, and of those with a bounded connection; for each interface the
+/// maximum number of other devices at a time, since some may leave before this one.
 #[derive(Default)]
 struct Ticks {
     all: u64,
@@ -147,7 +147,7 @@ impl OwnShare {
             Event::StoodDown { why } => {
                 voice.warn(WarningKind::Sharing, &format!("sharing ended: {why}"));
             }
-            // How many flows were moved back is the daemon's matter: these end with their
+            // Only a daemon reports how many flows it moved back: these flows end with their
             // connections.
             Event::Left { .. } => {}
             _ => voice.say(&format!("sharing: {event}")),
@@ -179,12 +179,13 @@ impl OwnShare {
         Ok(Sharing::AtWork(OwnShare { sockets, stop, thread }))
     }
 
-    /// Takes each connection in.
+    /// Lets each connection take part.
     pub fn shown(&self) -> Shown {
         self.sockets.shown()
     }
 
-    /// Leaves the group, and reports with whom it shared; returns whether it did to the end.
+    /// Leaves the group, and reports with whom the program shared; returns whether sharing lasted
+    /// to the end.
     pub fn finish(self, voice: EventReporter) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {

@@ -22,7 +22,7 @@ struct Latency {
     #[serde(rename = "type")]
     kind: &'static str,
     handshakes: usize,
-    /// Without an answer within [`PATIENCE`].
+    /// Handshakes without an answer within [`PATIENCE`].
     unanswered: usize,
     min_us: Option<u64>,
     median_us: Option<u64>,
@@ -31,7 +31,7 @@ struct Latency {
 }
 
 impl Latency {
-    /// Of the times that were measured; `None`: no answer.
+    /// Summarises measured times, in microseconds; `None`: no answer.
     fn of(times_us: &[Option<u64>]) -> Latency {
         let mut answered: Vec<u64> = times_us.iter().flatten().copied().collect();
         answered.sort_unstable();
@@ -113,7 +113,8 @@ fn measure(peer: SocketAddr, stop: &AtomicBool) -> Vec<Option<u64>> {
         let time_us = u64::try_from(now.elapsed().as_micros()).unwrap_or(u64::MAX);
         match answer {
             Ok(_) => times_us.push(Some(time_us)),
-            // A refusal comes from the kernel there, too.
+            // A refusal, too, comes from the receiver's kernel, and measures the path as well as an
+            // answer.
             Err(error)
                 if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) =>
             {

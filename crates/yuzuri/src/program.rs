@@ -11,11 +11,11 @@ use std::process::{Child, Command, ExitCode};
 
 /// The program that identifies congestion controls.
 pub const IDENTIFY: &str = "yuzuri-identify";
-/// Its name in errors.
+/// The program's name in errors.
 pub const IDENTIFY_IS: &str = "identification";
 /// The laboratory's program.
 pub const LAB: &str = "yuzuri-lab";
-/// Its name in errors.
+/// The program's name in errors.
 pub const LAB_IS: &str = "the laboratory";
 
 /// The arguments of such a program, passed on unchanged.
@@ -27,7 +27,7 @@ pub struct ProgramArgs {
 }
 
 impl ProgramArgs {
-    /// Words that were not typed.
+    /// Arguments that do not come from the command line.
     pub fn of<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Self {
         Self { words: words.into_iter().map(Into::into).collect() }
     }

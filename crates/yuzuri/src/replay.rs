@@ -22,7 +22,7 @@ use yuzuri_view::{Control, Ingest, Refused, Replay};
 use yuzuri_watch::{Live, Sink, model};
 use yuzuri_web::{Bound, Page};
 
-/// How often the replay moves on.
+/// The interval at which the replay advances.
 const BEAT: Duration = Duration::from_millis(20);
 
 /// Shows a recording in a browser, on the terminal screen, or as lines of JSON.
@@ -106,11 +106,11 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
 
 /// An instruction for the views of the replay.
 enum Step<'a> {
-    /// These items came.
+    /// Show these items.
     Items(&'a [Item]),
-    /// Discard everything: it starts over.
+    /// Discard everything: the replay starts over.
     Anew,
-    /// A beat without items.
+    /// Nothing was due in this interval.
     Beat,
 }
 
@@ -159,7 +159,7 @@ struct RecordingPlayback {
     ahead: std::vec::IntoIter<Item>,
     next: Option<Item>,
     ended: bool,
-    /// Why it could not be read to its end.
+    /// The error that stopped reading before the end.
     broke: Option<String>,
 }
 
@@ -244,7 +244,7 @@ fn play(
     ends: bool,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<Ended>> {
-    /// The most items shown in one go, so that a fast replay stays responsive.
+    /// Maximum number of items shown at a time, so that a fast replay stays responsive.
     const AT_ONCE: usize = 50_000;
     let mut items = Vec::new();
     while !stopped(stop) {
@@ -280,7 +280,7 @@ fn play(
 fn measure(recording: Recording, player: Arc<Player>, stop: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         let Ok(mut reader) = recording.read() else { return };
-        // A damaged recording is as long as it can be read.
+        // The length of a damaged recording is that of its readable part.
         while let Ok(Some(batch)) = reader.next_batch() {
             if let Some(last) = batch.iter().filter_map(time_of).max() {
                 player.reaches(last);
@@ -299,7 +299,7 @@ struct State {
     position_ns: u64,
     since: Instant,
     length_ns: u64,
-    /// The position is before what was shown: it starts over.
+    /// The position is before items already shown: the replay starts over.
     rewind: bool,
     /// Whether the recording's end was reported.
     said_ending: bool,
@@ -308,7 +308,7 @@ struct State {
 /// The replay's state, and the requests of the user interfaces.
 struct Player {
     start_ns: u64,
-    /// The recording's time as the faces see it.
+    /// The recording's current time, for the user interfaces.
     now: Arc<AtomicU64>,
     state: Mutex<State>,
     name: String,

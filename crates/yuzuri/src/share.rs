@@ -340,14 +340,14 @@ fn work(args: &RunArgs, share: &mut ControlLoop, signals: &Signals) -> anyhow::R
     Ok(())
 }
 
-/// The id that was kept, or a new one.
+/// The node id from the state folder, or a new one.
 fn node(state: Option<&Path>) -> anyhow::Result<NodeId> {
     if let Some(node) = yuzuri_share::stored_node(state) {
         return Ok(node);
     }
     let node = yuzuri_share::new_node()?;
     if let Err(error) = yuzuri_share::store_node(state, node) {
-        // It works with a new one each time.
+        // Without a stored id, each start has a new one, and sharing works.
         say(&error.to_string());
     }
     Ok(node)
@@ -382,7 +382,7 @@ fn policy(args: &PolicyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long a daemon is waited for: it does nothing that takes longer than a passphrase.
+/// Timeout for the daemon's answer: deriving a key from a passphrase is its slowest task.
 const RELOADED_WITHIN: Duration = Duration::from_secs(5);
 
 fn reload(args: &ReloadArgs) -> anyhow::Result<ExitCode> {

@@ -14,7 +14,7 @@ use yuzuri_transfer::{
     ReceiveOptions, ReceiveText, Report, SendError, SendEvent, SendOptions, SendText, WarningKind,
 };
 
-/// The exit code if the transfer succeeded, and a requested recording or sharing failed, or was
+/// The exit code if the transfer succeeded, but a requested recording or sharing failed or was
 /// incomplete.
 const BESIDE_FAILED: u8 = 3;
 
@@ -27,18 +27,18 @@ pub struct EventReporter {
 }
 
 impl EventReporter {
-    /// For people alone.
+    /// Prints text only for people.
     pub fn say(self, what: &str) {
         yuzuri_exit::note!("yuzuri: {what}");
     }
 
-    /// Something does not work, and the transfer continues.
+    /// Reports a problem that does not stop the transfer.
     pub fn warn(self, kind: WarningKind, message: &str) {
         self.say(message);
         self.emit(&SendEvent::Warning { kind, message: message.to_owned() });
     }
 
-    /// For programs alone.
+    /// Prints an event only for programs.
     pub fn emit(self, event: &SendEvent) {
         if self.json {
             // If the reader is gone, the transfer finds that out itself.
@@ -89,14 +89,14 @@ pub fn send(args: SendArgs) -> anyhow::Result<ExitCode> {
     };
     let sent = if args.two_way { both_ways(&options, args.json, &stop, send) } else { send() };
     probe.finish(args.json);
-    // Each is ended, regardless of the others' results.
+    // End each of them, whatever the others return.
     complete &= record.is_none_or(|record| record.finish(voice));
     complete &= share.is_none_or(|share| share.finish(voice));
     sent?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(BESIDE_FAILED) })
 }
 
-/// Has the other end send.
+/// Receives: asks the other end to send.
 fn fetch(options: &SendOptions, json: bool, stop: &AtomicBool) -> Result<(), SendError> {
     let mut lines = JsonLines(std::io::stdout());
     let mut text = FetchText::standard();
@@ -104,7 +104,8 @@ fn fetch(options: &SendOptions, json: bool, stop: &AtomicBool) -> Result<(), Sen
     yuzuri_transfer::fetch(options, report, stop).map(drop)
 }
 
-/// Sends, while the other end does on other connections. If one of both fails, the other ends, too.
+/// Sends, while the other end sends on other connections. If one direction fails, the other ends,
+/// too.
 fn both_ways<T>(
     options: &SendOptions,
     json: bool,
@@ -117,7 +118,7 @@ fn both_ways<T>(
     std::thread::scope(|scope| {
         let fetching = scope.spawn(|| {
             let mut lines = JsonLines(std::io::stdout());
-            // There is one progress line, that of the sending side.
+            // The terminal has one progress line: that of the sending direction.
             let mut text = FetchText::new(std::io::stdout(), None::<std::io::Sink>);
             let report: &mut dyn Report<FetchEvent> = if json { &mut lines } else { &mut text };
             let fetched = yuzuri_transfer::fetch(&options, report, stop);
@@ -128,7 +129,7 @@ fn both_ways<T>(
         stop.fetch_or(sent.is_err(), Ordering::Relaxed);
         let fetched = fetching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match (sent, fetched) {
-            // It was stopped because of the other.
+            // One direction was stopped because the other failed.
             (Err(SendError::Stopped), Err(error)) | (Ok(_), Err(error)) => Err(error),
             (sent, _) => sent,
         }

@@ -8,17 +8,17 @@ use yuzuri_trace::Density;
 /// A value on the command line that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// It is something else.
+    /// The text is not of the expected kind.
     #[error("'{text}' is not {what}: write {write}")]
     Not {
         /// The text as written.
         text: String,
-        /// What it should be.
+        /// The expected kind.
         what: &'static str,
         /// The allowed forms.
         write: &'static str,
     },
-    /// A time whose unit would be guessed.
+    /// A time without a unit, where any default would be a guess.
     #[error("'{0}' has no unit: write {0}ms or {0}s, or ack for every ACK")]
     NoUnit(String),
 }
@@ -47,7 +47,7 @@ pub fn duration(text: &str) -> Result<Duration, ValueError> {
     Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())
 }
 
-/// As [`bytes`], at least one.
+/// As [`bytes`], but at least 1 byte.
 pub fn some_bytes(text: &str) -> Result<u64, ValueError> {
     match bytes(text)? {
         0 => Err(ValueError::not(text, "a number of bytes above 0", "1000000, 64k, 10MB or 1GiB")),
@@ -55,7 +55,7 @@ pub fn some_bytes(text: &str) -> Result<u64, ValueError> {
     }
 }
 
-/// As [`bytes`]: at least a page. A smaller number most likely lacks its unit.
+/// As [`bytes`], but at least one page. A smaller number most likely lacks its unit.
 pub fn ring_bytes(text: &str) -> Result<u64, ValueError> {
     let bytes = bytes(text)?;
     if bytes < 4096 {
@@ -106,8 +106,8 @@ fn maximum(text: &str, parse: impl Fn(&str) -> Result<u64, ValueError>) -> Resul
     if text == "none" { Ok(Maximum(None)) } else { parse(text).map(|limit| Maximum(Some(limit))) }
 }
 
-/// `ack`, or the least time between two samples of a flow. A number without a unit could be
-/// milliseconds or seconds: only 0 is the same of both.
+/// `ack`, or the minimum time between two samples of a flow. A number without a unit could mean
+/// milliseconds or seconds, so only 0 is accepted.
 pub fn density(text: &str) -> Result<Density, ValueError> {
     if text == "ack" {
         return Ok(Density::EveryAck);

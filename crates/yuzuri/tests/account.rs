@@ -151,7 +151,7 @@ impl Sums {
         Sums { seen: number("seen"), kept: number("kept"), lost: number("lost") }
     }
 
-    /// Parses `1204 = kept 1200 + lost 4 (...)`, the text after `seen `.
+    /// Parses the text after `seen `, `1204 = kept 1200 + lost 4 (...)`.
     fn of_words(words: &str) -> Sums {
         let numbers: Vec<u64> = words.split([' ', ';']).filter_map(|word| word.parse().ok()).collect();
         Sums { seen: numbers[0], kept: numbers[1], lost: numbers[2] }
@@ -319,8 +319,8 @@ fn a_limit_on_file_sizes() {
     assert!(ended.lost_to_recording > 0, "{}", ended.said);
 }
 
-/// Writes to a frozen file system block: the recorder's queue fills while reading and printing
-/// continue.
+/// Writes to a frozen file system block: the recorder's queue fills while the program continues to
+/// read and print.
 #[test]
 fn a_disk_that_stands_still_for_a_while() {
     let Some(net) = Net::or_skip("a_disk_that_stands_still") else { return };

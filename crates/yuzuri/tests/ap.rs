@@ -73,7 +73,7 @@ fn uploads_to<T>(
         })
         .collect();
     let stop = AtomicBool::new(false);
-    // Also when an assertion fails: the scope waits for its threads.
+    // Stops the threads also if an assertion fails: the scope waits for them.
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -250,7 +250,7 @@ fn what_cannot_be_bounded_has_its_share_and_a_call_loses_nothing() {
         });
         let listener = scope.spawn(|| {
             let mut heard = 0u32;
-            // Until half a second after the last packet.
+            // Read until half a second has passed without a packet.
             while ear.recv(&mut [0; 300]).is_ok() {
                 heard += 1;
             }
@@ -364,8 +364,8 @@ fn settings_come_from_a_file_and_are_read_again() {
             reported().stations.iter().flat_map(|s| &s.flows).all(|f| f.bound_bytes == Some(4 * 1460));
         assert!(least, "{:?}", reported().stations);
     });
-    // On a path without delay no window is small enough for 2 Mbit/s: each flow has the smallest
-    // one, of four segments.
+    // On a path without delay no window is small enough for 2 Mbit/s: each flow has the minimum
+    // window of four segments.
     println!("{test}: {:.2?} Mbit/s, {:.1} ms", figures.mbps, figures.rtt_ms);
     assert!(figures.rtt_ms < 30.0, "{figures:?}");
 

@@ -235,7 +235,8 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
     .unwrap();
     assert!(text.contains("leads group") && text.contains("(member: bounds itself)"), "{text}");
 
-    // All have about the same. Members have two uploads each, one of which began before the gate.
+    // All stations have about the same rate. Members have two uploads each, one of which began
+    // before the gate.
     let count = |of: &[&Upload]| of.iter().map(|u| u.received.load(Ordering::Relaxed)).sum::<u64>();
     let each =
         || (0..STATIONS.into()).map(|n| count(&[&uploads[n]]) + _before.get(n).map_or(0, |u| count(&[u])));
@@ -260,8 +261,8 @@ fn an_access_point_leads_its_members_and_bounds_only_the_others() {
     lead_themselves(&members);
 }
 
-/// A member that used to carry everything learns about two more stations only from the access
-/// point: they send it no messages.
+/// A member that used the whole link learns about two more stations only from the access point:
+/// they send it no messages.
 #[test]
 fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     let test = "a_member_believes_its_access_point_of_stations_that_say_nothing";
@@ -290,7 +291,7 @@ fn a_member_believes_its_access_point_of_stations_that_say_nothing() {
     }
     println!("{test}: {rules:?}");
     assert!(!rules.contains_key("mistrust") && !rules.contains_key("doubt"), "{rules:?}");
-    // What it carries then depends on how late a busy machine lets packets wait; its bounds do not.
+    // Its rate then depends on how long a busy machine delays packets; its bounds do not.
     member.until("a share among three", |state| {
         state["summary"]["senders"] == 3 && Share::is_shared(state, upload.address())
     });
@@ -413,7 +414,7 @@ fn who_has_no_key_of_theirs_cannot_claim_to_be_the_access_point() {
     }
     lead_themselves(&members);
     assert_eq!(members[0].state()["leader"], before);
-    // To that daemon they are stations without yuzuri.
+    // To that daemon the members are stations without yuzuri.
     let status = ap.until("it leads nobody", |s| s.groups.len() == 1);
     assert!(status.groups[0].members.is_empty(), "{status:#?}");
     assert!(status.stations.iter().all(|s| s.membership == MembershipState::None), "{status:#?}");

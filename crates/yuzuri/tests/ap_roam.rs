@@ -21,8 +21,8 @@ fn ip(words: &str) {
     assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// A second device of the access point, `t0`, and one of the station behind it with the same
-/// hardware address: what another radio is to it.
+/// Creates a second device of the access point, `t0`, and a device of the station behind it with
+/// the same hardware address. To the station this is another radio of the access point.
 fn second_way(net: &AccessPoint) {
     let [ap, station] = [Host::AccessPoint, STATION].map(|host| net.name(host));
     let mac = net.inside(STATION, || std::fs::read_to_string("/sys/class/net/eth0/address").unwrap());
@@ -57,7 +57,7 @@ fn status(runtime: &Path) -> Option<ApStatus> {
     asked.status.success().then(|| serde_json::from_slice(&asked.stdout).unwrap())
 }
 
-/// `yuzuri ap` at these devices, with a limit for everybody, which holds from the first tick on;
+/// Starts `yuzuri ap` at these devices, with a limit for every station from the first tick on;
 /// `None` if this machine does not support the gate.
 fn daemon(net: &AccessPoint, runtime: &Path, devices: &[&str]) -> Option<Daemon> {
     let file = runtime.join("ap.toml");
@@ -78,7 +78,7 @@ fn daemon(net: &AccessPoint, runtime: &Path, devices: &[&str]) -> Option<Daemon>
     None
 }
 
-/// Uploads while `during` runs, which is told how many bytes arrived so far.
+/// Uploads while `during` runs; its argument counts the bytes received so far.
 fn upload(net: &AccessPoint, during: impl FnOnce(&AtomicU64)) {
     let listener = net.inside(Host::Server, || TcpListener::bind("0.0.0.0:0").unwrap());
     let to = SocketAddr::new(net.v4(Host::Server), listener.local_addr().unwrap().port());
@@ -86,7 +86,7 @@ fn upload(net: &AccessPoint, during: impl FnOnce(&AtomicU64)) {
     // Independent of the host's default.
     socket2::SockRef::from(&near).set_tcp_congestion(b"cubic").unwrap();
     let (mut far, received) = (listener.accept().unwrap().0, AtomicU64::new(0));
-    // Also when an assertion fails: the scope waits for its threads.
+    // Closes the socket also if an assertion fails: the scope waits for its threads.
     struct Close<'a>(&'a TcpStream);
     impl Drop for Close<'_> {
         fn drop(&mut self) {

@@ -181,7 +181,7 @@ fn without_privilege_it_steps_down_and_says_so() {
     if !is_root("without_privilege_it_steps_down") {
         return;
     }
-    // A user who may not read this folder needs the program elsewhere.
+    // Copy the program: that user may not be allowed to read this folder.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let program = folder.path().join("yuzuri");

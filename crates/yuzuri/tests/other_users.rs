@@ -1,5 +1,5 @@
-//! What other users of this machine may do to processes that root runs: `nobody`, with real user
-//! ids, against the real page, relay and receiver; and which privileges those processes keep.
+//! What the user `nobody` can do to the page, the relay and the receiver of root, with real user
+//! ids, and which privileges these processes keep.
 
 #![expect(unsafe_code, reason = "system calls of the test")]
 #![allow(clippy::unwrap_used, missing_docs)]

@@ -15,7 +15,7 @@ use yuzuri_testnet::eventually;
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/yuzuri-share.service");
 const AP_UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/yuzuri-ap.service");
-/// A user without privileges; any user but root does.
+/// An unprivileged user; any user but root would do.
 const NOBODY: u32 = 65534;
 
 fn text(bytes: &[u8]) -> String {
@@ -138,7 +138,7 @@ fn watch_needs_three_capabilities_and_not_root() {
     assert!(of("sample") > 10, "{} samples: {said}", of("sample"));
     // CAP_SYSLOG: places are named after functions of the kernel.
     assert!(!said.contains("kallsyms"), "{said}");
-    // Fewer capabilities are not enough, and that is reported.
+    // With fewer capabilities the program fails, and reports which are missing.
     let Some(copy) = copy_with(TEST, folder.path(), "cap_bpf") else { return };
     let watch =
         as_nobody(&cell, 1, &copy).args(["watch", &filter, "--json", "--for", "1s"]).output().unwrap();
@@ -165,7 +165,8 @@ fn status(runtime: &Path) -> Option<Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Shares as nobody, lacks nothing, and leaves behind only files owned by nobody.
+/// Asserts that the daemon shares as nobody without a missing privilege, and that nobody owns all
+/// files that it leaves.
 fn shares_as_nobody(test: &str, cell: &Cell, folder: &Path, command: Command) {
     let traffic = cell.traffic(1);
     let (mut daemon, runtime) = daemon(folder, command);

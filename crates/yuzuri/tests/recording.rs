@@ -57,7 +57,7 @@ fn what_is_watched_is_recorded_replayed_and_converted() {
         let errors = text(&unread.stderr);
         assert!(!errors.contains("cannot"), "a reader that stops is no failure: {errors}");
     }
-    // A note that nobody reads ends nothing.
+    // A note on a closed standard error does not end the program.
     let unnoted = |args: &[&str]| Command::new(YUZURI).args(args).stderr(unread()).output().unwrap();
     assert_eq!(unnoted(&["why", recording]).status.code(), Some(0));
     assert_eq!(unnoted(&["why", recording, "lport:1"]).status.code(), Some(3));

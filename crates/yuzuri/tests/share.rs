@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use yuzuri_testnet::eventually;
 
-/// Within this time after the kill, a flow is free.
+/// Time after the kill within which a flow is no longer bounded.
 const FREE_WITHIN: Duration = Duration::from_secs(2);
 /// Within this time, the window of a free flow exceeds the largest bound that the last tick may
 /// have set (a probe is 1.25 of a share).
@@ -195,7 +195,8 @@ fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
             "round {round}: the flow stands still"
         );
     }
-    // Nothing of it remains once its last flow has ended and another one has come and gone.
+    // Its congestion control is unregistered after its last flow has ended and another daemon has
+    // started and stopped.
     let Some(mut last) = Daemon::or_skip(TEST, &cell, folder.path(), &words) else { return };
     last.signal(nix::sys::signal::SIGTERM);
     assert_eq!(last.child.wait().unwrap().code(), Some(0));
@@ -241,8 +242,8 @@ fn who_was_suspended_begins_anew() {
     first.signal(nix::sys::signal::Signal::SIGCONT);
     let follows = || leader(&first).is_some() && leader(&first) == leader(&second);
     assert!(eventually(follows), "{:#}", first.status());
-    // Its flow was unbounded meanwhile. To the group that was traffic that takes no part, which
-    // keeps windows wide for 30 s.
+    // Its flow was unbounded meanwhile. The group saw that as traffic of a non-member, which keeps
+    // windows wide for 30 s.
     first.until_rule(&traffic, &["start-up", "share", "probe", "contend"]);
     assert!(first.status()["late_ticks"].as_u64().unwrap() >= 1);
 }

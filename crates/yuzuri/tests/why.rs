@@ -125,7 +125,7 @@ fn a_small_send_buffer_is_the_send_buffer() {
     let test = "a_small_send_buffer";
     let Some((answer, late)) = answer_and_delay(test, Fault::SendBuffer(4_608), false, &[]) else { return };
     // A writer that waits for a processor is an application that does not write, and a reader that
-    // waits for one reads slowly: for that share of the time, these answers are right.
+    // waits for one is a slow reader: for that share of the time, these answers are right.
     if late > 0.2 {
         println!(
             "{test}: skipped: its programs waited for a processor for {:.0} % of the time",
@@ -204,7 +204,7 @@ fn a_recording_agrees_with_the_kernels_chronograph() {
         "{}",
         text(&words.stdout)
     );
-    // A truncated recording is explained as far as it goes, and reported as incomplete.
+    // A truncated recording is explained up to its end, and reported as incomplete.
     let bytes = std::fs::read(file).unwrap();
     let cut = folder.path().join("cut.arrows");
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
@@ -290,7 +290,7 @@ fn no_answer_has_its_own_exit_code() {
     assert!(text(&nothing.stderr).contains("no flow of lport:1 sent anything"));
 }
 
-/// A reader that closes the pipe early ends it, too, silently.
+/// If the reader of standard output closes the pipe early, the program ends without a message.
 #[test]
 fn a_reader_that_is_gone_is_no_error() {
     let Some(net) = Net::or_skip("a_reader_that_is_gone") else { return };

@@ -92,7 +92,7 @@ fn a_capture_that_ends_early_is_reported() {
 #[test]
 fn a_clock_that_jumps_is_no_limit() {
     let folder = tempfile::tempdir().unwrap();
-    // An hour forwards within a flight, and back.
+    // The clock steps an hour forwards within a flight, and back.
     let hour = 3_600_000_000;
     let mut flights = transfer(|n| 1_000_000 + u64::from(n) * 21 * MS + if n > 60 { hour } else { 0 });
     let [_, _, ack] = &mut flights[60];

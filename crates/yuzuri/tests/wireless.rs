@@ -56,7 +56,7 @@ fn stations_share_by_bssid_and_rate_and_roam() {
     assert_eq!((two["alone_bps"].as_u64(), three["alone_bps"].as_u64()), (Some(at_65), Some(at_26)));
     assert_eq!((members("together 2"), members("together 3")), (2, 2));
 
-    // Over these radios as over any network: one member leads, and both have its summary.
+    // As over any network, one member leads, and both have its summary.
     let [two, three] = ["sending 2", "sending 3"].map(&link);
     assert_eq!(two["leader"], three["leader"]);
     assert_ne!(two["leads"], three["leads"]);
@@ -111,8 +111,8 @@ fn an_access_point_leads_the_group_of_its_radio() {
         let led = ap["groups"].as_array().unwrap().iter().find(|led| led["group"] == *group).unwrap();
         assert_eq!((&led["leads"], &led["node"]), (&true.into(), &link["leader"]), "{device}");
         assert_eq!(link["summary"]["senders"], 2);
-        // Its rate and the other station's are those of their radios. The wire limits, so both
-        // stations have the same rate.
+        // Each station's radio rate is known. The wire is the bottleneck, so both stations have the
+        // same throughput.
         let station = |address: &str| {
             let mut stations = ap["stations"].as_array().unwrap().iter();
             stations.find(|s| s["addresses"].as_array().unwrap().contains(&address.into())).unwrap()

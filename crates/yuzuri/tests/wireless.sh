@@ -1,6 +1,7 @@
 #!/bin/sh
-# Two access points and two stations, of the kernel's own mac80211 over radios that hear each other; what `yuzuri share` makes of them. Runs in a guest with radios;
-# prints lines "STEP STATION JSON" for the test to judge.
+# Two access points and two stations of the kernel's mac80211, over radios that hear each other.
+# Runs `yuzuri share` on the stations, in a guest with radios, and prints lines "STEP STATION JSON",
+# which the test checks.
 set -e
 # hostapd NAME SSID CHANNEL STANDARD
 access_point() {
@@ -8,7 +9,7 @@ access_point() {
     hostapd -B /tmp/$1.conf > /tmp/$1.log || { cat /tmp/$1.log; exit 1; }
 }
 in_s() { s=$1; shift; ip netns exec s$s "$@"; }
-# until_ WORDS: waits for what must come; the guest's clock is the only one.
+# until_ COMMAND: waits until COMMAND succeeds. The test's timeout limits the wait.
 until_() {
     n=0
     until "$@" > /tmp/until 2>&1; do
@@ -44,26 +45,26 @@ for s in 2 3; do
 done
 joins 2 with-n 10.9.0.12 10.9.0.1
 joins 3 with-n 10.9.0.13 10.9.0.1
-# Single rates, so that it is known what is to be seen: 65 and 26 Mbit/s.
+# One bit rate per station, so that the expected rates are known: 65 and 26 Mbit/s.
 in_s 2 iw dev wlan2 set bitrates ht-mcs-2.4 7
 in_s 3 iw dev wlan3 set bitrates ht-mcs-2.4 3
 for s in 2 3; do
     in_s $s yuzuri share --interface wlan$s --keyless --runtime /run/share-$s --state /run/state-$s > /tmp/share-$s.log 2>&1 &
-    # Frames whose rate is to be seen.
+    # Send frames: the kernel reports a rate only for stations that send.
     in_s $s ping -i 0.1 10.9.0.1 > /dev/null &
     eval ping_$s=$!
     until_ status $s
 done
 know_each_other() { for s in 2 3; do [ "$(status $s | grep -o '"proved"' | wc -l)" = 2 ] || return 1; done; }
 until_ know_each_other
-# The rate is the median of five looks, two a second.
+# The daemon reports the median of five samples, two a second.
 rate_is() { status $1 | grep -q "\"alone_bps\":$2,"; }
 until_ rate_is 2 "$ALONE_AT_65"
 until_ rate_is 3 "$ALONE_AT_26"
 tell together 2
 tell together 3
 
-# Both send: one leads, the other reports to it, and both have what it says.
+# Both send: one leads, the other reports to it, and both have its summary.
 iperf3 -s -D -p 5202
 iperf3 -s -D -p 5203
 for s in 2 3; do in_s $s iperf3 -c 10.9.0.1 -p 520$s -b 4M -t 10 > /tmp/iperf3-$s.log 2>&1 & done
@@ -72,7 +73,7 @@ until_ steered
 tell sending 2
 tell sending 3
 
-# To the other access point, which has no 802.11n: another group, and soon another rate.
+# Roam to the other access point, which has no 802.11n: another group, and soon another rate.
 kill $ping_2 $ping_3
 in_s 3 iw dev wlan3 disconnect
 in_s 3 iw dev wlan3 set bitrates legacy-2.4 54
@@ -82,13 +83,13 @@ ping_3=$!
 until_ rate_is 3 "$ALONE_AT_54_G"
 tell roamed 3
 kill $ping_3
-# It could not say goodbye: who is not heard for a minute is forgotten.
+# The member could not announce that it left. The others remove a member after a minute of silence.
 sleep 55
 alone() { [ "$(status $1 | grep -o '"proved"' | wc -l)" = 1 ]; }
 until_ alone 2
 tell left 2
 
-# Without an access point a station is none: the group is then by the gateway, or there is none.
+# Without an access point the group is derived from the gateway, or there is none.
 in_s 2 iw dev wlan2 disconnect
 without() { ! status $1 | grep -q '"group_from":"bssid"'; }
 until_ without 2

@@ -1,10 +1,12 @@
 #!/bin/sh
-# An access point of the kernel's own mac80211 with two stations, over radios that hear each other, before a slow wire. `yuzuri ap` runs at $DEVICE: at the radio's
-# device (wlan0), or at a bridge (br0) whose hardware address is not the BSSID. One station runs `yuzuri share`, the other runs nothing. Runs in a guest with
-# radios; prints lines "STEP JSON" for the test to judge.
+# An access point of the kernel's mac80211 with two stations, over radios that hear each other, and
+# with a slow wire as its uplink. `yuzuri ap` runs at $DEVICE: at the radio's device (wlan0), or at
+# a bridge (br0) whose hardware address is not the BSSID. One station runs `yuzuri share`, the other
+# does not run yuzuri. Runs in a guest with radios, and prints lines "STEP JSON", which the test
+# checks.
 set -e
 in_() { host=$1; shift; ip netns exec $host "$@"; }
-# until_ WORDS: waits for what must come; the guest's clock is the only one.
+# until_ COMMAND: waits until COMMAND succeeds. The test's timeout limits the wait.
 until_() {
     n=0
     until "$@" > /tmp/until 2>&1; do
@@ -30,7 +32,7 @@ fi
 hostapd -B /tmp/hostapd.conf > /tmp/hostapd.log || { cat /tmp/hostapd.log; exit 1; }
 ip addr add 10.9.0.1/24 dev $DEVICE
 echo 1 > /proc/sys/net/ipv4/ip_forward
-# The wire: 4 Mbit/s with a deep queue, and 20 ms.
+# The wire: 4 Mbit/s, a deep queue, and a delay of 20 ms.
 ip netns add server
 ip link add wire type veth peer name far netns server
 ip addr add 10.8.0.1/24 dev wire
@@ -54,7 +56,7 @@ for s in 2 3; do
     in_ s$s ip route add default via 10.9.0.1
     until_ in_ s$s ping -c 1 -W 1 10.8.0.2
 done
-# Single rates, so that it is known what is to be seen: 65 and 26 Mbit/s.
+# One bit rate per station, so that the expected rates are known: 65 and 26 Mbit/s.
 in_ s2 iw dev wlan2 set bitrates ht-mcs-2.4 7
 in_ s3 iw dev wlan3 set bitrates ht-mcs-2.4 3
 
@@ -73,7 +75,8 @@ obeys() { member_status > /tmp/member.json && grep -q '"senders":2' /tmp/member.
 until_ obeys
 bounds() { ap_status | grep -q '"bounded":1'; }
 until_ bounds
-# What is seen of the radios is the median of five looks, one each two seconds; and nobody doubts in the meantime.
+# The daemon takes the median of five samples of each radio, one each two seconds. No station may be
+# mistrusted meanwhile.
 n=0
 while [ $n -lt 24 ]; do
     member_status > /tmp/member.json

@@ -1,5 +1,5 @@
-//! Verdicts while watching: `yuzuri-identify` reads the same stream that a recording is, from a
-//! pipe.
+//! Verdicts while watching: `yuzuri-identify` reads from a pipe the stream that a recording would
+//! contain.
 
 use crate::program;
 use anyhow::Context;
@@ -15,14 +15,14 @@ use yuzuri_watch::Sink;
 /// Feeds the program that identifies congestion controls.
 pub struct Identify {
     child: Child,
-    /// `None`: the program is gone, and that was reported.
+    /// `None`: the program has ended, which was reported.
     pipe: Option<PipeWriter<ChildStdin>>,
     printing: JoinHandle<()>,
 }
 
 impl Identify {
-    /// Starts the program: verdicts as lines of JSON, or as text and a table at the end; of these
-    /// only the table if `quiet`.
+    /// Starts the program. It prints verdicts as lines of JSON, or as text and a table at the end;
+    /// with `quiet` only the table.
     pub fn start(session: &Session, json: bool, quiet: bool) -> anyhow::Result<Identify> {
         let mut child = program::spawn(program::IDENTIFY, program::IDENTIFY_IS, |command| {
             command.args(["--live", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -32,8 +32,8 @@ impl Identify {
             if quiet {
                 command.stderr(Stdio::null());
             }
-            // Ctrl-C is for this program, whose end closes the pipe: then the other one prints its
-            // last lines.
+            // Only this program receives Ctrl-C. Its end closes the pipe, and the identifying
+            // program then prints its last lines.
             command.process_group(0);
         })?;
         let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).context("opening its pipes")?;
@@ -49,7 +49,7 @@ impl Identify {
         Ok(identify)
     }
 
-    /// Identification that ends is no reason to end watching.
+    /// Watching continues if identification fails.
     fn note(&mut self, result: std::io::Result<()>) {
         if let Err(error) = result {
             self.pipe = None;
@@ -61,7 +61,7 @@ impl Identify {
     }
 }
 
-/// Passes on complete lines, so that they do not interrupt those of the printer.
+/// Copies complete lines to standard output, so that they do not interrupt those of the printer.
 fn print(stdout: ChildStdout) {
     let mut lines = BufReader::new(stdout);
     let mut line = Vec::new();
@@ -98,7 +98,7 @@ impl Sink for Identify {
         }
         let status = self.child.wait().with_context(|| format!("waiting for {}", program::IDENTIFY))?;
         self.printing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // 3: nothing could be named, which the table shows.
+        // Exit code 3: nothing could be identified, which the table shows.
         anyhow::ensure!(
             status.success() || status.code() == Some(3),
             "{} ended with {status}; its messages are above",

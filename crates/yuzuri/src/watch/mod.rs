@@ -33,10 +33,10 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     let filter = args.source.filter("watch");
     let identity =
         args.web.web.and_then(|_| Identity::chosen(args.web.user.as_deref()).transpose()).transpose()?;
-    // As the daemon chooses it: by the network namespace.
+    // The network namespace determines the path, as in the daemon.
     let share_socket = args.share_socket.unwrap_or_else(sharing_socket);
     if args.web.web.is_some() {
-        // Before any other thread is started.
+        // The helper forks: no other thread may exist yet.
         helper::start(Some(share_socket.clone()), identity.is_some())
             .context("starting the processes that keep privileges")?;
     }
@@ -52,7 +52,8 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     let page = page.transpose()?;
     let identify = args.identify.then(|| Identify::start(&session, args.json, args.quiet)).transpose()?;
     if page.is_some() {
-        // All is open, attached and started: from here on strangers may be heard.
+        // Everything is open, attached and started. Drop privileges before the first connection is
+        // accepted.
         confine::to(identity, &SystemCalls::of_a_page())?;
     }
     let mut sinks = Sinks::default();
@@ -149,7 +150,7 @@ fn recorder(args: &SourceArgs, session: &Session) -> anyhow::Result<Option<recor
     Ok(recorder.transpose()?)
 }
 
-/// Serves a page with a model of its own, which becomes one of the sinks.
+/// Serves a page with its own model, which becomes one of the sinks.
 fn serve(
     sinks: &mut Sinks,
     session: &Arc<Session>,
@@ -163,7 +164,7 @@ fn serve(
     Ok(server)
 }
 
-/// Reports what is not as good as possible.
+/// Reports the limitations of this session.
 pub fn announce(session: &Session) {
     if session.source == Source::Sampled {
         yuzuri_exit::note!(
@@ -177,8 +178,8 @@ pub fn announce(session: &Session) {
     }
 }
 
-/// Reads the source and feeds the sinks until stopped, the time is over, or a sink fails. `status`:
-/// the last line of the terminal shows the account so far.
+/// Reads the source and feeds the sinks until it is stopped, the time is over, or a sink fails.
+/// `status`: the last line of the terminal shows the account so far.
 fn pump(
     watch: Box<dyn Watch>,
     sinks: &Sinks,

@@ -19,18 +19,18 @@ pub enum Style {
     Json,
 }
 
-/// Bytes of lines that are printed together.
+/// Maximum number of bytes that are collected for one write.
 const MAX_HELD: usize = 1 << 16;
 
 /// Prints to standard output.
 pub struct Printer {
     style: Style,
-    /// Whole lines: others print to standard output as well.
+    /// Complete lines only: other threads write to standard output, too.
     out: Vec<u8>,
     rows: Rows,
     limited: LimitedBy,
     wall_offset_ns: i64,
-    /// Events that it never got.
+    /// Events that never reached the printer.
     missed: u64,
 }
 
@@ -49,7 +49,7 @@ impl Printer {
             wall_offset_ns: session.wall_offset_ns(),
             missed: 0,
         };
-        // A stream without items is still one of a session.
+        // A stream without items still has the header of its session.
         printer.print()?;
         Ok(printer)
     }
@@ -104,8 +104,7 @@ pub fn or_all(filter: &str) -> &str {
     if filter.is_empty() { "all flows" } else { filter }
 }
 
-/// An event under the names that the columns of a converted recording have
-/// (docs/recording-format.md).
+/// An event with the column names of a converted recording as keys (docs/recording-format.md).
 fn event_json(event: &Event, limited_by: Option<&str>, wall_offset_ns: i64) -> Value {
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -136,7 +135,7 @@ fn event_json(event: &Event, limited_by: Option<&str>, wall_offset_ns: i64) -> V
 }
 
 impl Printer {
-    /// Prints a line of JSON of another kind.
+    /// Prints a line of JSON that is not an item.
     pub fn value(&mut self, value: &Value) -> anyhow::Result<()> {
         writeln!(self.out, "{value}")?;
         self.print()

@@ -11,7 +11,8 @@ use yuzuri_view::{short, text};
 
 /// How long an event waits for others like it.
 const WAIT: Duration = Duration::from_millis(100);
-/// From this width on, rows include columns for which a narrow terminal has no room.
+/// Number of terminal columns from which rows include the columns that a narrow terminal has no
+/// room for.
 const WIDE: usize = 140;
 const WHAT_COLUMNS: usize = 18;
 
@@ -25,7 +26,7 @@ pub struct RowStyle {
 }
 
 impl RowStyle {
-    /// Of standard output: colours only on a terminal, and not with `NO_COLOR`
+    /// The style for standard output: colours only on a terminal, and not with `NO_COLOR`
     /// (<https://no-color.org>).
     pub fn of_stdout() -> RowStyle {
         let is_terminal = std::io::stdout().is_terminal();
@@ -46,7 +47,7 @@ struct PrintedFlow {
 
 /// A row that waits for events to be shown with it.
 struct Waiting {
-    /// The first of them.
+    /// Time of the first of these events.
     first_ns: u64,
     last: Event,
     count: u64,
@@ -65,7 +66,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Nothing yet.
+    /// An empty state.
     pub fn new(look: RowStyle, started_mono_ns: u64) -> Rows {
         Rows {
             look,
@@ -77,7 +78,7 @@ impl Rows {
         }
     }
 
-    /// A flow's identity.
+    /// Adds a flow's identity.
     pub fn flow(&mut self, flow: &Arc<Flow>, out: &mut impl Write) -> std::io::Result<()> {
         if let Some(known) = self.flows.get_mut(&flow.id) {
             known.limits.controlled_by(&flow.congestion_control);
@@ -95,7 +96,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Takes a record in; `shows`: it has a row. With `folds` it waits for others like it.
+    /// Adds a record; `shows`: it gets a row; `folds`: the row waits for similar events.
     pub fn event(
         &mut self,
         event: &Event,
@@ -137,7 +138,7 @@ impl Rows {
         if folds { Ok(()) } else { self.flush(out) }
     }
 
-    /// Prints rows that have waited for long enough.
+    /// Prints rows that have waited for [`WAIT`].
     pub fn tick(&mut self, out: &mut impl Write) -> std::io::Result<()> {
         if self.waiting.is_empty() || self.since.elapsed() < WAIT { Ok(()) } else { self.flush(out) }
     }
@@ -198,7 +199,7 @@ impl Rows {
     }
 }
 
-/// Whether two events of a flow are one thing that happens again.
+/// Whether two events of a flow may share a row: they differ only in their numbers.
 fn is_alike(a: &Event, b: &Event) -> bool {
     (a.kind, a.reason, a.ca_state) == (b.kind, b.reason, b.ca_state) && a.has_snapshot() && b.has_snapshot()
 }
@@ -209,7 +210,7 @@ fn ends(flow: &Flow) -> String {
     let remote = if remote.len() <= 21 {
         remote
     } else {
-        // An IPv6 address: both of its ends say more than its middle.
+        // An IPv6 address: its middle is the least informative part.
         format!("{}…{}", &remote[..8], &remote[remote.len() - 12..])
     };
     format!("{:>6} {remote:<21}", format!(":{}", flow.local.port()))

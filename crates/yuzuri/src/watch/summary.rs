@@ -6,13 +6,12 @@ use yuzuri_view::why::percent;
 use yuzuri_view::{FlowTotals, Totals, text};
 use yuzuri_watch::Sink;
 
-/// Flows that the table has room for; beyond it the ones that moved the least are left out, and
-/// counted.
+/// Maximum number of rows. The flows that moved the least data are omitted, and counted.
 const MAX_ROWS: usize = 20;
-/// Flows that are followed; later ones are only counted.
+/// Maximum number of flows that are followed; later flows are only counted.
 const MAX_FLOWS: usize = 10_000;
 
-/// What limited it for most of the time; `-` if it sent nothing.
+/// What limited the flow for most of the time; `-` if it sent nothing.
 fn limited_by(totals: &FlowTotals) -> String {
     match totals.limits.times().ranked().first() {
         Some((limit, share)) if totals.limits.sends() => format!("{} {limit}", percent(*share)),
@@ -33,7 +32,7 @@ fn row(totals: &FlowTotals) -> [String; COLUMNS] {
         if seconds > 0.0 { text::rate(bytes * 8.0 / seconds) } else { "-".into() },
         format!("{:.0}", totals.mean_cwnd_segments()),
         text::time_us(totals.mean_srtt_us()),
-        // As the kernel counts: segments, of which one event may cover several.
+        // The kernel counts segments; one event may cover several.
         text::count(totals.limits.retransmitted().into()),
         text::count(recoveries + totals.tally.local_congestion),
         text::count(totals.tally.timeouts),
@@ -41,7 +40,7 @@ fn row(totals: &FlowTotals) -> [String; COLUMNS] {
     ]
 }
 
-/// A name that others chose, in a line.
+/// A name chosen by others, safe to print within a line.
 fn shown(name: &str) -> String {
     visible(name).replace('\n', "?")
 }
@@ -62,10 +61,9 @@ const HEAD: [&str; COLUMNS] = [
     "limited by",
 ];
 
-/// Columns for which a narrow terminal may have no room, by their place in [`HEAD`]: the least
-/// important first.
+/// Columns that a narrow terminal omits, as indices into [`HEAD`], the least important first.
 const DROPPED_FIRST: [usize; 8] = [10, 9, 6, 1, 2, 7, 8, 3];
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
 /// Follows the flows and prints the table at the end, on standard error.
@@ -80,8 +78,8 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// `room`: the columns of the terminal; `None`: it need not fit. The flow, what it moved, its
-    /// rate and its limit are never left out.
+    /// `room`: the columns of the terminal; `None`: no limit. The columns flow, bytes, rate and
+    /// limit are never omitted.
     fn table(&self, room: Option<usize>) -> String {
         let mut flows: Vec<_> = self.totals.flows().collect();
         flows.sort_by_key(|(id, totals)| (std::cmp::Reverse(totals.moved_bytes()), *id));
@@ -100,7 +98,7 @@ impl Summary {
         }
         let mut out = String::new();
         for row in &rows {
-            // Words to the left, numbers to the right.
+            // Text is left-aligned, numbers are right-aligned.
             let cells = shown.iter().map(|&column| {
                 let (cell, width) = (&row[column], widths[column]);
                 if column < 3 || column == COLUMNS - 1 {
@@ -142,7 +140,7 @@ mod tests {
     use std::sync::Arc;
     use yuzuri_trace::{Event, Flow, FlowId, Snapshot};
 
-    /// A process may have any name: the terminal obeys none.
+    /// A process name may contain escape sequences, which must not reach the terminal.
     #[test]
     fn names_that_a_terminal_would_obey_are_only_shown() {
         let mut summary = Summary::default();
@@ -177,7 +175,8 @@ mod tests {
             .unwrap();
         let table = summary.table(None);
         let row = table.lines().nth(1).unwrap();
-        // What is never left out takes 62 columns here; everything takes more than 100.
+        // The columns that are never omitted take 62 characters here; all of them take more
+        // than 100.
         let narrow = summary.table(Some(70));
         let head = narrow.lines().next().unwrap();
         assert!(table.lines().any(|line| line.chars().count() > 70), "{table}");

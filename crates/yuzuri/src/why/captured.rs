@@ -22,12 +22,12 @@ pub fn is_recording(path: &Path) -> bool {
     read.is_err() || beginning == [0xff; 4]
 }
 
-/// What was read of a capture.
+/// The result of reading a capture.
 pub struct Captured {
     pub flows: Flows,
-    /// What ended it early.
+    /// The error that ended reading early.
     pub broke: Option<String>,
-    /// How its clock stepped back: times are not known better than by these steps.
+    /// The clock's backward steps, as text: they bound the accuracy of all times.
     pub steps: Option<String>,
 }
 
@@ -96,7 +96,7 @@ fn early_end(ending: Ending) -> Option<String> {
     }
 }
 
-/// Takes both directions of a flow in.
+/// Adds both directions of a flow.
 fn take(flows: &mut Flows, ended: &Ended, key: FlowKey, number: &mut u64) {
     if ended.seen.by_end.contains(&0) {
         let flow = Flow { local: key.end(End::Lower), remote: key.end(End::Higher), ..Flow::default() };

@@ -11,10 +11,10 @@ use yuzuri_view::shared_bottleneck::{
 };
 use yuzuri_watch::Sink;
 
-/// Flows that are followed; later ones are only counted.
+/// Maximum number of flows that are followed; later flows are only counted.
 pub const MAX_FLOWS: usize = 65_536;
 
-/// Flows whose round-trip times are remembered; of these the largest are compared.
+/// Maximum number of flows whose round-trip times are stored; the largest of these are compared.
 const MAX_TIMED: usize = 16 * MAX_COMPARED;
 
 /// A flow and its limit.
@@ -24,7 +24,7 @@ pub struct LimitedFlow {
     pub flow: Option<Arc<Flow>>,
     /// Its limit.
     pub limits: FlowLimits,
-    /// Its round-trip times, of the first that send.
+    /// Its round-trip times; only for the first [`MAX_TIMED`] flows that send.
     delays: Option<Box<Delays>>,
 }
 
@@ -44,13 +44,13 @@ pub struct Flows {
 const WITHOUT_DATA: u64 = 2;
 
 impl LimitedFlow {
-    /// Whether it carried data in either direction, or tried to send some.
+    /// Whether the flow carried data in either direction, or tried to send some.
     pub fn carries(&self) -> bool {
         self.limits.sends() || self.limits.acked_bytes().max(self.limits.received_bytes()) > WITHOUT_DATA
     }
 
-    /// Remembers a round-trip time of a flow that sends, unless too many others' are remembered.
-    /// Returns whether it is the first one.
+    /// Stores a round-trip time of a flow that sends, unless [`MAX_TIMED`] other flows have some.
+    /// Returns whether it is the flow's first.
     fn time(&mut self, now_us: u64, rtt_us: Option<u32>, others: usize) -> bool {
         let begins = self.delays.is_none();
         if let Some(rtt_us) = rtt_us.filter(|_| self.limits.sends() && (!begins || others < MAX_TIMED)) {
@@ -61,12 +61,12 @@ impl LimitedFlow {
 }
 
 impl Flows {
-    /// Flows of a recording, of which the filter chooses.
+    /// For the flows of a recording that match the filter.
     pub fn chosen_by(filter: Filter) -> Flows {
         Flows { filter, ..Flows::default() }
     }
 
-    /// Takes records in.
+    /// Adds records.
     pub fn take(&mut self, items: &[Item]) {
         for item in items {
             match item {
@@ -91,8 +91,8 @@ impl Flows {
         }
     }
 
-    /// What the kernel's chronographs had reached in a poll before the first record; those of a
-    /// flow that was not there then begin at zero.
+    /// Sets the initial values of the kernel's chronographs from a poll before the first record.
+    /// Those of a flow that did not exist then begin at zero.
     pub fn begin_chronographs(&mut self, earlier: &[Item]) {
         let before: HashMap<FlowId, Chronographs> = earlier
             .iter()
@@ -108,7 +108,7 @@ impl Flows {
         }
     }
 
-    /// Takes a later poll of known flows; others are not of this run.
+    /// Adds a later poll of known flows, and ignores unknown ones.
     pub fn look_again(&mut self, items: &[Item]) {
         for item in items {
             if let Item::Event(event) = item
@@ -149,7 +149,7 @@ impl Flows {
         share_a_bottleneck(&delays).into_iter().map(of).collect()
     }
 
-    /// A connection of which a capture has one direction only.
+    /// Counts a connection of which a capture has only one direction.
     pub fn leave_out_one_way(&mut self, flow: &Flow) {
         let chosen = self.filter.is_empty() || self.filter.matches(flow, |_, _| false);
         self.one_way += u64::from(chosen);
@@ -160,7 +160,7 @@ impl Flows {
         self.one_way
     }
 
-    /// A flow beyond those that are followed.
+    /// Counts a flow beyond [`MAX_FLOWS`].
     pub fn leave_out(&mut self) {
         self.beyond += 1;
     }
@@ -178,8 +178,8 @@ impl Flows {
             || answer.flow.as_ref().is_some_and(|flow| self.filter.matches(flow, |_, _| false))
     }
 
-    /// The chosen flows that were seen for some time: those that send first, and among them those
-    /// that moved the most.
+    /// The chosen flows that were observed for more than an instant, ordered by whether they send,
+    /// and then by the data that they moved.
     pub fn ranked(&self) -> Vec<&LimitedFlow> {
         let seen = |answer: &&LimitedFlow| answer.limits.times().total_us() > 0 && self.is_chosen(answer);
         let mut ranked: Vec<&LimitedFlow> = self.flows.values().filter(seen).collect();
@@ -191,20 +191,20 @@ impl Flows {
         ranked
     }
 
-    /// How many flows were seen for some time.
+    /// Number of flows that were observed for more than an instant.
     pub fn len(&self) -> usize {
         self.ranked().len()
     }
 
-    /// How many of these only received, and how many carried no data.
+    /// How many of these flows only received, and how many carried no data.
     pub fn silent(&self) -> (usize, usize) {
         let ranked = self.ranked();
         let receive = ranked.iter().filter(|answer| answer.carries() && !answer.limits.sends()).count();
         (receive, ranked.iter().filter(|answer| !answer.carries()).count())
     }
 
-    /// Records of flows beyond those that are followed, and records that came too fast to be looked
-    /// at.
+    /// Number of records of flows beyond [`MAX_FLOWS`], and of records that arrived faster than
+    /// they could be processed.
     pub fn left_out(&self) -> (u64, u64) {
         (self.beyond, self.missed)
     }

@@ -19,7 +19,7 @@ use yuzuri_trace::{Account, Filter, Item};
 use yuzuri_view::text;
 use yuzuri_watch::{Pump, SinkPurpose, Sinks, source};
 
-/// No flow that sends was seen.
+/// The exit code if no flow sent anything.
 const NOTHING_SENT: u8 = 3;
 
 /// Observes for a while, or reads a recording, and prints the answer.
@@ -85,7 +85,7 @@ fn nothing_of(filter: &str) -> String {
 /// open, since a flow that fell silent has no record of its silence. `None` if that is not
 /// possible; then a flow is described up to its latest record.
 fn watch_flows(filter: &Filter, args: &WhyArgs) -> Option<Vec<Item>> {
-    // The monitor knows which flows these are; their processes need not be looked for here.
+    // The monitor has already selected flows by their processes.
     let everyone = Filter { pids: Vec::new(), names: Vec::new(), ..filter.clone() };
     let mut poller = Poller::start(&everyone, args.density, "one look").ok()?;
     let mut items = Vec::new();

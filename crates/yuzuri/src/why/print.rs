@@ -11,11 +11,11 @@ use yuzuri_trace::{Account, visible};
 use yuzuri_view::text;
 use yuzuri_view::why::{Why, percent};
 
-/// Flows that are shown without `--all`.
+/// Maximum number of flows shown without `--all`.
 const MAX_FLOWS: usize = 20;
-/// The initial window (RFC 6928), bytes, as the remark on small flows names it.
+/// The initial window (RFC 6928), bytes, rounded as in the remark on small flows.
 const INITIAL_WINDOW_BYTES: u64 = 14_000;
-/// Limits of a flow that are named in its line of shares.
+/// Maximum number of limits in a flow's line of shares.
 const MAX_SHARES: usize = 4;
 
 /// Prints every answer. Returns the number of flows that send.
@@ -24,19 +24,19 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
     let ranked = flows.ranked();
     let senders = ranked.iter().filter(|answer| answer.limits.sends()).count();
     let everyone = args.all || args.json;
-    // Handshakes without data have nothing to be limited.
+    // Connections without data have no limit to explain.
     let (mut carry, empty): (Vec<_>, Vec<_>) =
         ranked.into_iter().partition(|answer| everyone || answer.carries());
     if !everyone {
-        // With both ends on one host, the sender's says it all.
+        // If both ends are on this host, the sender's answer suffices.
         let ends = |answer: &LimitedFlow| answer.flow.as_ref().map(|flow| (flow.local, flow.remote));
         let senders: HashSet<_> =
             carry.iter().filter(|answer| answer.limits.sends()).filter_map(|answer| ends(answer)).collect();
         let answered = |(local, remote)| senders.contains(&(remote, local));
         carry.retain(|answer| answer.limits.sends() || !ends(answer).is_some_and(answered));
     }
-    // The control connection of a transfer, and requests of a download: nobody asks why these are
-    // slow while a transfer is there.
+    // Omit a transfer's control connection and a download's requests while there is a transfer to
+    // explain.
     let mut small = 0;
     if !everyone && carry.iter().any(|answer| !is_small(answer)) {
         small = carry.iter().filter(|answer| is_small(answer)).count();
@@ -97,7 +97,7 @@ fn is_small(answer: &LimitedFlow) -> bool {
     moved_bytes < INITIAL_WINDOW_BYTES && ranked.first().is_none_or(|(limit, _)| *limit == Limit::Application)
 }
 
-/// A number of connections.
+/// The number of connections, as text.
 pub fn connections(count: usize) -> String {
     if count == 1 { "1 connection".to_owned() } else { format!("{} connections", text::count(count as u64)) }
 }
@@ -162,7 +162,7 @@ fn name(answer: &LimitedFlow) -> String {
 
 fn words(answer: &LimitedFlow, why: &Why) -> String {
     let control = answer.flow.as_ref().map_or("", |flow| &flow.congestion_control);
-    // Packets do not name it.
+    // Packets do not show the name of the congestion control.
     let control = if control.is_empty() { String::new() } else { format!("  {control}") };
     let seconds = answer.limits.times().total_us() as f64 / 1e6;
     let head =
