@@ -23,9 +23,9 @@ use yuzuri_view::{Control, Refused};
 
 /// Largest request body, bytes.
 const MAX_BODY: usize = 16 * 1024;
-/// How long a request may take until its response begins.
+/// Timeout of a request until its response begins.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Most points of a history.
+/// Maximum number of points of a history.
 const MAX_POINTS: usize = 4096;
 
 /// The handlers' state.
@@ -33,7 +33,7 @@ const MAX_POINTS: usize = 4096;
 pub(crate) struct App {
     pub(crate) shared: Arc<Shared>,
     pub(crate) guard: Arc<Guard>,
-    /// Notified when a browser connects, so that it need not wait for the next turn.
+    /// Notified when a browser connects, so that its first update need not wait for the next turn.
     pub(crate) came: Arc<Notify>,
     pub(crate) share: Arc<DaemonStatus>,
 }

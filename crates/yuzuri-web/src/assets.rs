@@ -15,7 +15,7 @@ pub(crate) fn has(path: &str) -> bool {
     name(path).is_some_and(|(name, _)| packed(name).is_some())
 }
 
-/// A file as it is embedded: compressed by gzip.
+/// A file as embedded: compressed by gzip.
 fn packed(name: &str) -> Option<EmbeddedFile> {
     Dist::get(&format!("{name}.gz"))
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use yuzuri_trace::FlowId;
 
-/// Most messages waiting for a browser: about three seconds' worth.
+/// Maximum number of messages queued for a browser: those of about three seconds.
 const QUEUE: usize = 64;
 /// How long a full queue is tolerated.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ impl Client {
         }
     }
 
-    /// Whether it is gone or has not read for too long.
+    /// Whether the browser has disconnected, or its queue has been full for [`PATIENCE`].
     pub(crate) fn is_lost(&self) -> bool {
         self.queue.is_closed() || self.full_since.is_some_and(|since| since.elapsed() > PATIENCE)
     }

@@ -1,7 +1,7 @@
-//! Limits connections. Connections that have not shown the token are cheap to lose: there are few
-//! of them, each has little time, and a new one displaces the oldest. So a client that opens
-//! thousands displaces its own, while a client with the token needs a place only until its first
-//! request has arrived; from then on it counts against a limit of its own.
+//! Limits connections. Connections that have not shown the token are limited in number and time,
+//! and a new one displaces the oldest. So a client that opens thousands displaces its own
+//! connections. A client with the token needs such a place only until its first request has
+//! arrived; from then on it counts against a separate limit.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -12,18 +12,19 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Connections that have shown the token; further ones are answered with 503.
+/// Maximum number of connections that have shown the token; the server answers further ones
+/// with 503.
 pub(crate) const MAX_PROVED: usize = 128;
-/// Connections that have not.
+/// Maximum number of connections that have not shown it.
 const MAX_UNPROVED: usize = 512;
-/// Of these, connections from one address.
+/// Maximum number of these from one source.
 const MAX_OF_ONE_SOURCE: usize = MAX_UNPROVED / 4;
 /// Descriptors reserved for the rest of this process.
 const RESERVED_DESCRIPTORS: usize = 256;
-/// How long a connection without the token may take for a complete request head.
+/// Time within which a connection without the token must send a complete request head.
 pub(crate) const HEAD_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The owner of an address, as far as it shows: the owner of one IPv6 address has its whole /64.
+/// The presumed owner of an address: the owner of one IPv6 address has its whole /64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Source(IpAddr);
 
@@ -48,7 +49,7 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct Unproved {
     number: u64,
-    /// By age: numbers only grow.
+    /// By number; numbers increase, so the first slot is the oldest.
     slots: BTreeMap<u64, (Source, Arc<Notify>)>,
     of_source: HashMap<Source, usize>,
 }
@@ -177,7 +178,7 @@ impl ConnectionSlot {
             tokio::select! {
                 () = self.evicted.notified() => {}
                 () = tokio::time::sleep_until(until) => {
-                    // A request came or was answered meanwhile: another time counts.
+                    // A request arrived or was answered meanwhile: the timeout starts again.
                     if *self.waiting_since.lock() != since || since.is_none() {
                         continue;
                     }
@@ -205,7 +206,7 @@ impl Drop for ConnectionSlot {
 pub(crate) fn raise_descriptor_limit() -> u64 {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
-    // If that fails, there is less room.
+    // If that fails, the limit stays lower.
     if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
 }
 

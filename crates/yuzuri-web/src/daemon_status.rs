@@ -11,22 +11,22 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long the daemon may take from the first to the last byte.
+/// Timeout for the whole exchange with the daemon.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Most bytes of its answer: some thousand flows.
+/// Maximum size of its answer, bytes: some thousand flows.
 const MAX: u64 = 1024 * 1024;
 /// An answer is reused for this long. The daemon works every half second and answers one client at
 /// a time: many browsers must not keep others from it.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// What is known about the daemon.
+/// The result of a status request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DaemonAnswer {
     /// Its status, a JSON object.
     Status(Arc<str>),
     /// No daemon answers: the reason, and the command that may help.
     Nobody { why: String, help: Option<String> },
-    /// The answer is not understood.
+    /// The answer is not a status; the text says why.
     Unclear(String),
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct DaemonStatus {
 }
 
 impl DaemonStatus {
-    /// With a socket; `None` if what is shown is not of this host and this time, so that no daemon
-    /// belongs to it.
+    /// For the daemon at this socket; `None` if the page does not show this host live, so that no
+    /// daemon belongs to it.
     pub(crate) fn at(socket: Option<PathBuf>, reach: Option<DaemonConnector>) -> DaemonStatus {
         DaemonStatus { socket, reach, last: Mutex::new(None) }
     }

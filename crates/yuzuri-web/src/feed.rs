@@ -10,7 +10,7 @@ pub(crate) const FINE_NS: u64 = 4_000_000;
 /// Fine buckets kept per flow until they are sent: 16 s, or a tenth of a second of a replay at 160
 /// times.
 const MAX_FINE: usize = 4096;
-/// Most buckets of a flow in one message; more (a fast replay) are merged.
+/// Maximum number of buckets of a flow in one message; more (a fast replay) are merged.
 const MAX_MESSAGE_BUCKETS: usize = 256;
 
 /// A subscribed flow.
@@ -18,7 +18,7 @@ const MAX_MESSAGE_BUCKETS: usize = 256;
 struct SubscribedFlow {
     users: u32,
     level: Level,
-    /// Its limits: the model's state from before the subscription, updated since.
+    /// The flow's limits: the model's state at the subscription, updated since.
     limits: FlowLimits,
 }
 
@@ -64,7 +64,7 @@ impl Feed {
 
     pub(crate) fn push(&mut self, items: &[Item]) {
         for item in items {
-            // A close that was not seen has nothing to draw.
+            // The time of an unobserved close is unknown, so there is nothing to draw.
             if let Item::Event(event) = item
                 && event.has_snapshot()
             {

@@ -18,8 +18,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Turns without a pending request after which the other end closes: by then the answers have been
-/// written.
+/// Number of polls without a pending request after which the peer closes: by then all answers have
+/// been written.
 const QUIET_TURNS: u32 = 8;
 
 /// A page that answers any input.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use subtle::ConstantTimeEq as _;
 
-/// A secret of 128 random bits that lets a browser in.
+/// A secret of 128 random bits that admits a browser.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 

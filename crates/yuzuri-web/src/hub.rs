@@ -12,16 +12,16 @@ use tokio::sync::mpsc;
 use yuzuri_trace::{Flow, FlowId};
 use yuzuri_view::{LiveModel, Logged};
 
-/// Most browsers.
+/// Maximum number of browsers.
 pub(crate) const MAX_BROWSERS: usize = 32;
-/// Most flows that one browser may watch closely.
+/// Maximum number of flows to which one browser may subscribe.
 pub(crate) const MAX_FLOWS: usize = 16;
-/// Events per message of flows that a browser does not watch closely.
+/// Maximum number of events per message of flows to which a browser is not subscribed.
 const OTHER_EVENTS: usize = 100;
 /// Events of different CPUs may be out of order by this much; buckets are sent once it has passed.
 const SETTLE_NS: u64 = 10_000_000;
 
-/// The browsers, and what they were sent last.
+/// The browsers, and the state that they were sent last.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     clients: Vec<Client>,

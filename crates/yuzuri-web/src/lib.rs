@@ -1,8 +1,8 @@
 //! The live page: HTTP, server-sent events, and the page itself.
 //!
 //! A [`Page`] reads a [`yuzuri_view::LiveModel`] that another thread fills; [`serve()`] serves it
-//! on a port. The page makes changes through a [`Control`]. It costs next to nothing while no
-//! browser is connected.
+//! on a port. The page changes settings through a [`Control`]. While no browser is connected it
+//! costs almost no CPU time.
 //!
 //! ```no_run
 //! use parking_lot::Mutex;
@@ -19,7 +19,7 @@
 //! # Ok::<(), yuzuri_web::ServeError>(())
 //! ```
 //!
-//! See also: `README.md` beside this crate for the requests and messages.
+//! See also: the crate's `README.md` describes requests and messages.
 
 mod api;
 mod assets;

@@ -20,7 +20,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-/// Established connections waiting to be accepted; the kernel limits it to `net.core.somaxconn`.
+/// Maximum number of established connections waiting for accept; the kernel limits it to
+/// `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 /// How long a connection with the token may lack a complete request head, and how long a write may
 /// block.
@@ -31,7 +32,7 @@ const CHART_TURN: Duration = Duration::from_millis(100);
 const ROWS_TURN: Duration = Duration::from_millis(250);
 const STATUS_TURN: Duration = Duration::from_millis(500);
 
-/// Where to serve, and for whom.
+/// The server's address and access control.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The address to listen at; port 0 chooses a free one.
@@ -250,7 +251,7 @@ async fn run(listener: TcpListener, app: App, connections: Arc<Connections>, sto
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, or the other end is gone already: neither ends the server.
+                // Out of descriptors, or the peer has already closed: the server continues.
                 if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) {
                     connections.make_way();
                     tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,6 +1,6 @@
-//! Connections without the token that request nothing, or never complete a request: clients with
-//! the token are answered nevertheless. Runs in its own process, since it needs thousands of
-//! descriptors.
+//! Connections without the token that send nothing, or never complete a request, do not keep the
+//! server from answering clients with the token. Runs in its own process, since it needs thousands
+//! of descriptors.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ const HELD: usize = 10_000;
 /// New connections each 10 ms while waiting for answers. Without a limit this would measure whether
 /// the test or the server gets more CPU time.
 const NEW_AT_ONCE: usize = 5;
-/// Descriptors of the server and of the test itself besides those.
+/// Descriptors that the server and the test need besides these connections.
 const OTHERS: u64 = 2_000;
 
 fn open(ip: impl Into<std::net::IpAddr>) -> (Server, String) {

@@ -106,7 +106,7 @@ fn without_a_daemon_that_is_said_with_the_command_that_starts_one() {
     drop(UnixListener::bind(fixture.socket()).unwrap());
     let (status, answer) = fixture.json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
-    // A view that is not live has no daemon, and nothing to start.
+    // A page that is not live has no daemon, and suggests no command to start one.
     let (status, answer) = fixture_at([127, 0, 0, 1], |_| None).json();
     assert_eq!((status, &answer["running"]), (200, &serde_json::json!(false)));
     assert!(answer["help"].is_null());

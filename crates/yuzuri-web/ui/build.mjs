@@ -1,5 +1,5 @@
-// Builds the page into dist/ and what makes reports zoom into dist-report/ (or, with --tests, the tests of their logic into dist-test/), and
-// prints their sizes.
+// Builds the page into dist/ and the script of reports into dist-report/ (or, with --tests, the
+// tests of their logic into dist-test/), and prints the sizes.
 import * as esbuild from "esbuild";
 import { readFileSync, writeFileSync, mkdirSync, rmSync, readdirSync, copyFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
@@ -10,7 +10,7 @@ if (process.argv.includes("--tests")) {
   await esbuild.build({ entryPoints, bundle: true, platform: "node", format: "esm", outdir: "dist-test", outExtension: { ".js": ".mjs" }, logLevel: "warning" });
 } else {
   const limit = 150_000;
-  // A report is one file, in which these are plain.
+  // A report is one file that contains the script uncompressed.
   const reportLimit = 80_000;
   for (const [outdir, entryPoints, format] of [["dist", { app: "src/main.ts" }, "esm"], ["dist-report", { report: "src/report.ts" }, "iife"]]) {
     rmSync(outdir, { recursive: true, force: true });
@@ -32,7 +32,7 @@ if (process.argv.includes("--tests")) {
   for (const name of readdirSync("dist").sort()) {
     const plain = readFileSync(`dist/${name}`);
     const packed = gzipSync(plain, { level: 9 });
-    // Only the packed file becomes part of the program.
+    // The program embeds only the compressed file.
     writeFileSync(`dist/${name}.gz`, packed);
     rmSync(`dist/${name}`);
     total += packed.length;

@@ -6,7 +6,8 @@
 # checks.
 set -e
 in_() { host=$1; shift; ip netns exec $host "$@"; }
-# until_ COMMAND: waits until COMMAND succeeds. The test's timeout limits the wait.
+# until_ COMMAND: waits until COMMAND succeeds; fails after 300 attempts, 0.1 s apart by the guest's
+# clock.
 until_() {
     n=0
     until "$@" > /tmp/until 2>&1; do

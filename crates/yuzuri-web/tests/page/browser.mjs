@@ -1,4 +1,4 @@
-// Real Chromium, the made-up feed, and what every look at the page needs.
+// Starts Chromium and the artificial feed; helpers shared by all tests of the page.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ const ARGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "
 export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGS });
 
 const feeds = [];
-/** Starts a made-up feed (FEED=path of its binary); its process and address. */
+/** Starts an artificial feed (FEED=path of its binary); returns its process and address. */
 export async function feed(...flags) {
   const target = process.env.CARGO_TARGET_DIR ?? fileURLToPath(new URL("../../../../target", import.meta.url));
   const binary = process.env.FEED ?? [`${target}/release/examples/feed`, `${target}/debug/examples/feed`].find(existsSync);
@@ -27,16 +27,16 @@ export function endFeeds() {
   for (const child of feeds) child.kill();
 }
 
-/** What pages complained of: errors and warnings on the console, exceptions. */
+/** Errors and warnings on the consoles of all pages, and exceptions. */
 export const problems = [];
-/** Opens a page; `expected`: messages of the browser that are no problem, from the first request on. */
+/** Opens a page; `expected` matches console messages that are not counted as problems. */
 export async function open(browser, url, { expected, ...options } = {}, prepare = undefined) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: "dark", acceptDownloads: true, ...options });
   const page = await context.newPage();
   page.expected = expected;
   if (prepare) await page.addInitScript(prepare);
   page.on("console", (m) => {
-    // The lost connection of the test of it is told by the browser too.
+    // The browser, too, reports the connection that a test interrupts.
     if (["error", "warning"].includes(m.type()) && !page.expected?.test(m.text())) problems.push(`${m.type()}: ${m.text()}`);
   });
   page.on("pageerror", (e) => problems.push(`exception: ${e.stack}`));
@@ -45,9 +45,10 @@ export async function open(browser, url, { expected, ...options } = {}, prepare 
 }
 
 export const ready = (page) => page.waitForFunction(() => document.querySelectorAll("tr.flow").length > 0 && document.querySelector(".lanes canvas") !== null);
-/** Waits until `hold` of the page gives something true. */
+/** Waits until `hold`, evaluated in the page, returns a true value. */
 export const until = (page, hold, arg) => page.waitForFunction(hold, arg, { timeout: 20_000, polling: 50 });
-/** Asks again until what `ask` gives, which `hold` is told, holds; fails with it after 20 s. */
+/** Calls `ask` until `hold` returns true for its result, and returns that result; fails with the
+ * last result after 20 s. */
 export async function eventually(page, ask, hold) {
   for (const end = Date.now() + 20_000; ; await page.waitForTimeout(50)) {
     const now = await ask();
@@ -55,22 +56,23 @@ export async function eventually(page, ask, hold) {
     if (Date.now() > end) throw new Error(`${hold} does not come to hold: ${JSON.stringify(now)}`);
   }
 }
-/** Waits until the page has drawn anew: what was asked of it before stands in it then. */
+/** Waits until the page has been redrawn, so that it shows the effects of earlier input. */
 export const drawn = (page) =>
   page.evaluate(async () => {
     for (let n = 0; n < 3; n += 1) await new Promise((resolve) => requestAnimationFrame(resolve));
   });
-/** Waits until new figures came from the server since now. */
+/** Waits until the server has sent new figures. */
 export async function news(page) {
   const before = await text(page, "#account");
   await until(page, (old) => document.querySelector("#account").textContent !== old, before);
 }
 export const text = (page, selector) => page.locator(selector).first().textContent();
 
-/** What lives in the page once all garbage is collected: bytes of the heap, nodes (also those in no document), listeners. */
+/** Live objects of the page after garbage collection: bytes of the heap, nodes (including detached
+ * ones), listeners. */
 export async function living(page) {
   page.cdp ??= await page.context().newCDPSession(page);
-  // What a first collection finalises is gone after the second.
+  // Objects that the first collection finalises are freed by the second.
   for (let n = 0; n < 2; n += 1) await page.cdp.send("HeapProfiler.collectGarbage");
   const { usedSize } = await page.cdp.send("Runtime.getHeapUsage");
   const { nodes, jsEventListeners } = await page.cdp.send("Memory.getDOMCounters");

@@ -8,7 +8,8 @@ import { test } from "./session.mjs";
 export const program = process.env.YUZURI;
 export const run = (words) => execFileSync(words.split(" ")[0], words.split(" ").slice(1), { stdio: ["ignore", "pipe", "pipe"] }).toString();
 
-/** A process with all that it says; `until` waits for words of it and gives false where it ends before. */
+/** Starts a process and collects its output; `until` waits for text in the output, and returns
+ * false if the process ends first. */
 export function start(command, words, children) {
   const child = spawn(command, words, { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
@@ -30,8 +31,9 @@ export function start(command, words, children) {
 }
 
 /**
- * A test in a folder of its own. `check(folder, children)` makes the namespaces and starts processes, and gives why it was skipped, else "".
- * They end in reverse order, so that the daemons are last: they take their control out of the kernel.
+ * A test in its own folder. `check(folder, children)` creates the namespaces, starts processes, and
+ * returns why it was skipped, or "". Processes are ended in reverse order, the daemons last: they
+ * unregister their congestion control, which must be unused.
  */
 export function live(name, namespaces, check) {
   const skip = program === undefined ? "YUZURI does not name the program" : process.getuid() !== 0 ? "network namespaces need root" : "";
@@ -51,7 +53,7 @@ export function live(name, namespaces, check) {
         try {
           run(`ip netns del ${namespace}`);
         } catch {
-          // It was not made.
+          // The namespace was not created.
         }
       }
       rmSync(folder, { recursive: true });

@@ -1,26 +1,30 @@
-// Whether the page stays smooth and small: 200 flows at 1000 samples/s, one of them in the chart.
+// Measures frame times and memory of the page with 200 flows at 1000 samples/s, one of them in the
+// chart.
 //
-//   node load.mjs [URL]           without a URL it starts the made-up feed itself (FEED=path of its binary)
+//   node load.mjs [URL]           without a URL it starts the artificial feed (FEED=path of its binary)
 //
-// MINUTES=n is how long it looks (default 2), SPEED=x lets the made-up time run faster. It fails if the heap, the nodes or
-// the listeners grow; it prints the frames, which depend on the machine.
+// MINUTES=n is the duration (default 2), SPEED=x speeds up the feed's time. It fails if the heap,
+// the nodes or the listeners grow; it prints the frame times, which depend on the machine.
 import { endFeeds, feed, launch, living, open, problems, ready, text } from "./browser.mjs";
 
 const given = process.argv.slice(2).find((arg) => arg.startsWith("http"));
 const minutes = Number(process.env.MINUTES ?? 2);
 if (!(minutes > 0)) throw new Error(`MINUTES=${process.env.MINUTES}: not a number of minutes`);
-/** A look of a quarter of an hour or more judges what comes after five minutes, when the lists are full; a shorter one, after a third, sees them fill. */
+/** A run of a quarter of an hour or more checks growth after the first five minutes, when the lists
+ * are full; a shorter run checks after a third of its time, while they still fill. */
 const long = minutes >= 15;
 const settledMs = Math.min(5, minutes / 3) * 60_000;
 const pauseMs = long ? 60_000 : 10_000;
 /**
- * What each may grow by between then and the end, taken from the median of all slopes (Theil and Sen): one late collection
- * or one busy moment does not decide. The page keeps at most 5000 events of a charted flow and 2500 of all; that the former
- * come only within the hour is in the bound of the heap. It lists 150 of them, at 16 nodes each.
+ * Maximum growth from then to the end, computed from the median of all slopes (the Theil-Sen
+ * estimator), so that one late collection or one busy moment does not decide. The page keeps at
+ * most 5000 events of a charted flow and 2500 of all flows; the heap's bound allows for the former,
+ * which take up to an hour to arrive. It lists 150 of them, at 16 nodes each.
  */
 const BOUNDS = long ? { heapBytes: 2_000_000, nodes: 100, listeners: 10 } : { heapBytes: 4_000_000, nodes: 150 * 16 + 100, listeners: 20 };
 
-/** Runs in the page before its own script: counts what the stream brings and how long frames take, in memory of fixed size. */
+/** Runs in the page before the page's script: counts the stream's messages and measures frame
+ * times, in memory of fixed size. */
 function watch() {
   const counts = { rows: 0, chart: 0, events: 0, status: 0, gap: 0, bytes: 0, samples: 0 };
   const ask = window.fetch;
@@ -39,7 +43,7 @@ function watch() {
           if (!(name in counts)) continue;
           counts[name] += 1;
           counts.bytes += data.length;
-          // Buckets of 26 numbers (`STRIDE`); the third says how many samples are in it.
+          // Buckets of 26 numbers (`STRIDE`); the third is the number of samples.
           if (name === "chart") for (const list of Object.values(JSON.parse(data).flows)) for (let n = 2; n < list.length; n += 26) counts.samples += list[n];
         }
       },
@@ -75,7 +79,8 @@ async function measure(browser, url) {
   const page = await open(browser, url, {}, watch);
   await ready(page);
   const cdp = await page.context().newCDPSession(page);
-  // Time that the main thread computed, not time that passed: the figure of a busy machine means something too.
+  // CPU time of the main thread, not elapsed time, so that the figure is meaningful on a busy
+  // machine, too.
   await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
   const busy = async () => (await cdp.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
   const start = performance.now();

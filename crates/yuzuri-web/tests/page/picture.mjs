@@ -1,4 +1,4 @@
-// A picture of a page: node picture.mjs ADDRESS SECONDS FILE, so many seconds after it was opened.
+// Saves a screenshot of a page, SECONDS after opening it: node picture.mjs ADDRESS SECONDS FILE.
 import { launch } from "./browser.mjs";
 
 const [address, seconds, file] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-// A report of `yuzuri identify --html` in real Chromium: its pictures over time zoom together.
+// Tests a report of `yuzuri identify --html` in Chromium: its charts zoom together.
 //
 //   node report.mjs FILE.html
 import assert from "node:assert/strict";
@@ -8,7 +8,7 @@ import { drawn, eventually, launch, open, problems } from "./browser.mjs";
 const url = pathToFileURL(process.argv[2]).href;
 const browser = await launch();
 try {
-  // Without scripts the pictures are there, still.
+  // Without scripts the report shows still pictures.
   const still = await open(browser, url, { javaScriptEnabled: false });
   for (const kind of ["window", "rates", "sequence"]) assert.equal(await still.locator(`section:first-of-type figure[data-lanes=${kind}] svg`).count(), 1, kind);
   assert.equal(await still.locator(".lanes").count(), 0);
@@ -29,7 +29,7 @@ try {
     await drawn(page);
   };
   const all = () => becomes((now) => now === whole[1]);
-  // What each canvas shows, so that a change of one can be told.
+  // The content of each canvas, to detect changes.
   const pictures = () => section.evaluate((root) => [...root.querySelectorAll(".lanes canvas")].map((canvas) => canvas.toDataURL()));
   const at = async (kind, part, high = 0.5) => {
     await lanes(kind).scrollIntoViewIfNeeded();
@@ -47,7 +47,7 @@ try {
   const [from, to] = await view();
   assert.ok(Math.abs((from + to) / 2 - whole[1] / 2) < whole[1] * 0.02, "around the pointer");
 
-  // A drag chooses a stretch, in whichever lane.
+  // A drag in any lane selects a time range.
   await page.mouse.dblclick(...(await at("sequence", 0.5)));
   await all();
   await page.mouse.move(...(await at("rates", 0.25)));
@@ -58,7 +58,7 @@ try {
   await becomes((now) => Math.abs(now - whole[1] / 4) < whole[1] * 0.01);
   assert.ok(Math.abs((await view())[0] - whole[1] / 4) < whole[1] * 0.01, `${await view()}`);
 
-  // With shift it moves, and stops at the flow's beginning.
+  // With shift a drag moves the view, which stops at the flow's beginning.
   const [start] = await view();
   await page.keyboard.down("Shift");
   await page.mouse.move(...(await at("window", 0.3)));
@@ -78,7 +78,7 @@ try {
   await page.keyboard.press("]");
   await eventually(page, view, ([now]) => now > left);
 
-  // Close up, single segments are told apart: strokes with columns between them.
+  // Zoomed in, single segments are distinguishable: there are empty columns between their strokes.
   const columns = () =>
     lanes("sequence").evaluate((root) => {
       const probe = document.createElement("i");
@@ -104,7 +104,7 @@ try {
   await all();
   await page.context().close();
 
-  // On a phone: two fingers zoom, and nothing is wider than the page.
+  // On a phone, two fingers zoom, and no element is wider than the page.
   const phone = await open(browser, url, { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
   const own = phone.locator("section").first();
   await eventually(phone, () => own.getAttribute("data-view"), (now) => now !== null);

@@ -1,8 +1,9 @@
-// The page in real Chromium against a real server.
+// Tests the page in Chromium with a real server.
 //
-//   node run.mjs [URL]            without a URL it starts the made-up feed itself (FEED=path of its binary)
+//   node run.mjs [URL]            without a URL it starts the artificial feed (FEED=path of its binary)
 //
-// SHOTS=folder keeps screenshots. ONLY=words runs the checks whose name holds them. load.mjs looks at frames and memory.
+// SHOTS=folder saves screenshots. ONLY=words runs the checks whose names contain these words.
+// load.mjs measures frame times and memory.
 import assert from "node:assert/strict";
 import { endFeeds, feed, problems } from "./browser.mjs";
 import "./shown.mjs";

@@ -1,4 +1,4 @@
-// What passes between the page and the server: wishes, a lost connection, a replay.
+// The page and the server: requests, a lost connection, a replay.
 import assert from "node:assert/strict";
 import { feed, ready, text, until } from "./browser.mjs";
 import { line, open, shots, test } from "./session.mjs";
@@ -36,15 +36,15 @@ test("nothing yet, losses, sampled, lost connection and its return", async () =>
   await until(page, () => document.querySelector("#link").textContent === "lost" && !document.querySelector("#banner").hidden);
   if (shots) await page.screenshot({ path: `${shots}/lost.png` });
   const back = await feed("--flows", "4", "--past", "20", "--port", new URL(url).port);
-  // It is another server with another token, and the page says so instead of trying for ever.
+  // Another server has another token: the page reports that and stops retrying.
   await until(page, () => document.querySelector("#banner-why").textContent.includes("open the address that yuzuri printed"));
   assert.equal(await text(page, "#banner-again"), "");
-  // The same page, since nothing but the fragment differs: the browser does not load it anew.
+  // Only the fragment differs, so the browser does not reload the page.
   await page.evaluate(() => (window.sameDocument = true));
   await page.goto(back.url);
   assert.ok(await page.evaluate(() => window.sameDocument));
   await until(page, () => document.querySelector("#link").textContent === "live" && document.querySelector("#banner").hidden);
-  // It draws again.
+  // The chart is drawn again.
   await line(page, "--cwnd", 100);
   await page.context().close();
   back.child.kill();
@@ -71,7 +71,7 @@ test("the token leaves the address bar, is in no cookie, and lasts for the tab",
   }
   assert.ok(asked.some((request) => request.url().includes("/api/live")));
   await page.context().close();
-  // The address of older versions, with the token in its query.
+  // Older versions had the token in the address's query.
   const older = await open(`${origin}/?token=${token}`);
   await ready(older);
   assert.equal(await older.evaluate(() => location.href), `${origin}/`);
@@ -97,7 +97,7 @@ test("an address that asks for it begins with all flows in one chart, their sum,
     const [rate, jain, rtt] = [...document.querySelectorAll(".tiles dd:not(.past)")].map((value) => value.textContent);
     return /^[\d.]+ .?bit\/s$/.test(rate) && Number(jain) > 0.125 && Number(jain) <= 1 && / m?s$/.test(rtt);
   });
-  // No two are called the same, and none lies over the table or the chart.
+  // Names are unique, and no element overlaps the table or the chart.
   const names = await page.locator(".readout .rows tbody td:first-child span:last-child").allTextContents();
   assert.equal(new Set(names).size, 8, names.join(", "));
   const [readout, chart] = [await page.locator("#readout").boundingBox(), await page.locator("#chart").boundingBox()];
@@ -114,7 +114,7 @@ test("a replay can be halted, sped up and moved", async () => {
   const page = await open(url);
   await ready(page);
   await until(page, () => !document.querySelector("#replay").hidden);
-  // Nothing of it is live, and one button halts it.
+  // The page shows no live state, and has one button for pausing.
   assert.equal(await text(page, "#link"), "replay");
   assert.equal(await page.locator("#pause").isVisible(), false);
   await page.click("#replay-play");
@@ -125,7 +125,7 @@ test("a replay can be halted, sped up and moved", async () => {
     input.dispatchEvent(new Event("change"));
   });
   await until(page, () => document.querySelector("#replay-time").textContent.startsWith("1:00 / 2:00"));
-  // The past before the new place is drawn.
+  // Data before the new position is drawn.
   await line(page, "--cwnd", 100);
   if (shots) await page.screenshot({ path: `${shots}/replay.png` });
   await page.click("#replay-play");

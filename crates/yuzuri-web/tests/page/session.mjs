@@ -1,22 +1,22 @@
-// What all checks share: one browser, the folder for screenshots, and what they read in the page.
+// Shared by all checks: one browser, the folder for screenshots, and helpers that read the page.
 import { mkdirSync } from "node:fs";
 import { eventually, launch, open as openIn } from "./browser.mjs";
 
 export const browser = await launch();
 export const open = (url, options) => openIn(browser, url, options);
 
-/** Folder for screenshots, if any are wanted. */
+/** Folder for screenshots, if requested. */
 export const shots = process.env.SHOTS;
 if (shots) mkdirSync(shots, { recursive: true });
 
-/** Checks in order; `only` is "own" where a check starts feeds of its own and needs no address. */
+/** Checks in order; `only` is "own" for a check that starts its own feeds and needs no address. */
 export const tests = [];
 export const test = (name, run, only) => tests.push({ name, run, only });
 
-/** A value of the line above the chart. */
+/** A value from the line above the chart. */
 export const value = (page, key) => page.locator(`[data-value="${key}"]`).textContent();
 
-/** How many pixels of the chart's first canvas are near a colour. */
+/** Number of pixels of the chart's first canvas that are close to a colour. */
 export function near(page, name) {
   return page.evaluate((property) => {
     const probe = document.createElement("i");
@@ -39,5 +39,5 @@ export function near(page, name) {
   }, name);
 }
 
-/** Waits until a line of a colour is drawn: at least so many of its pixels. */
+/** Waits until a line of a colour is drawn: more than `pixels` pixels of it. */
 export const line = (page, name, pixels = 150) => eventually(page, () => near(page, name), (found) => found > pixels);

@@ -1,5 +1,5 @@
-// The view of sharing with real daemons: two terminals at one link, each in a network namespace, that send to a third
-// (YUZURI=path of the program; needs root and struct_ops).
+// The sharing view with real daemons: two terminals on one link, each in its network namespace,
+// send to a server (YUZURI=path of the program; needs root and struct_ops).
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { chmodSync } from "node:fs";
@@ -12,7 +12,7 @@ const NAME = "sharing: with real daemons, the group and the bounds of a real flo
 const base = `yzp${process.pid}`;
 const host = (n) => `${base}h${n}`;
 
-/** A server (0) with a bridge, and hosts at it whose link carries 20 Mbit/s with a queue of 60 ms. */
+/** A server (0) with a bridge, and hosts on it behind a link of 20 Mbit/s with a queue of 60 ms. */
 function cell(hosts) {
   for (let n = 0; n <= hosts; n += 1) {
     run(`ip netns add ${host(n)}`);
@@ -34,7 +34,8 @@ async function check(folder, children) {
   cell(2);
   const inside = (n, ...words) => start("ip", ["netns", "exec", host(n), program, ...words], children);
   const places = (n) => ["--runtime", join(folder, `run${n}`), "--state", join(folder, `state${n}`)];
-  // In the middle of a change of keys: each signs with its own and accepts the other's. One is open to every user.
+  // Each terminal signs with its own key and accepts the other's, as during a change of keys. One
+  // key file is readable for every user.
   const key = (n) => join(folder, `key${n}`);
   for (const n of [1, 2]) execFileSync(program, ["share", "key", key(n)]);
   chmodSync(key(1), 0o644);
@@ -67,7 +68,8 @@ async function check(folder, children) {
   assert.equal(await text(page, "#share-warnings"), warnings[0]);
   await until(page, () => [...document.querySelectorAll("#share-interfaces .key")].map((each) => each.textContent).join() === ",other key");
   assert.match(await text(page, "#share-remarks"), /eth0: 1 member still signs with the other key/);
-  // The same flow here and there, by the cookie; then its bounds, in the chart and as the daemon says them.
+  // The page and the daemon identify the flow by its cookie. Then its bounds in the chart equal
+  // those of the daemon.
   const flow = page.locator("#share-interfaces button:enabled").first();
   await flow.click();
   const id = status().interfaces[0].flows.find((each) => each.obeys).id.toString(16);
@@ -80,11 +82,11 @@ async function check(folder, children) {
     ([{ lower, upper }, cell]) => upper > 0 && cell === (lower > 0 ? `${lower} to ${upper} seg` : `up to ${upper} seg`),
   );
   if (shots) {
-    // Some steps of it.
+    // Wait for some steps of the bound.
     await page.waitForTimeout(15_000);
     await page.screenshot({ path: `${shots}/sharing-live.png` });
   }
-  // It ends, and the view says that.
+  // The daemon ends, and the view reports that.
   await children[0].end();
   await until(page, () => !document.querySelector("#share-absent").hidden);
   await page.context().close();

@@ -1,4 +1,4 @@
-// The view of sharing: what a daemon says, by a unix socket that gives a document of its form.
+// The sharing view, with a unix socket that answers with a daemon's status document.
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -9,7 +9,7 @@ import { line, open, shots, test, value } from "./session.mjs";
 
 const golden = () => JSON.parse(readFileSync(new URL("../data/share-status.json", import.meta.url), "utf8"));
 
-/** Answers with what `status` holds, as the daemon does, and counts. */
+/** Answers with `status` as the daemon does, and counts requests. */
 function daemon(path, status) {
   const answer = { status, asked: 0 };
   const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -24,7 +24,7 @@ function daemon(path, status) {
   return { answer, up, close: () => server.close() };
 }
 
-/** A feed whose page asks at a socket of its own; the socket is of nobody yet. */
+/** A feed whose page requests the status at its own socket; nobody listens on the socket yet. */
 async function startPage() {
   const folder = mkdtempSync(join(tmpdir(), "yuzuri-page-"));
   const socket = join(folder, "share.sock");
@@ -36,7 +36,7 @@ async function startPage() {
   return { socket, url, close };
 }
 
-/** The flow that the golden document bounds. */
+/** Focuses the flow that is bounded in the golden document. */
 const look = async (page) => {
   await page.locator('[data-flow="1000"]').click();
   await until(page, () => document.querySelector('tr.flow[data-id="1000"]').getAttribute("aria-selected") === "true");
@@ -74,22 +74,23 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   assert.deepEqual(flows.map(([name, lower, upper]) => [name, lower, upper]), [["192.0.2.10:5201", "28", "84"], ["192.0.2.11:443", "–", "–"], ["[2001:db8:ffff::1]:443", "–", "–"]]);
   assert.deepEqual(flows.map((row) => row[4].split(":")[0]), ["its share", "starting up", "left alone"]);
   assert.match(await page.locator("#share-interfaces td.rule").first().getAttribute("title"), /share of the capacity/);
-  // The window is the page's own figure by the socket's cookie, which moves; the last flow, whose cookie no number here holds, by addresses.
+  // The page finds a flow's window, which changes, by the socket's cookie, and that of the last
+  // flow by its addresses, since its cookie exceeds the exact range of numbers.
   await eventually(page, () => cells("This terminal's flows"), (now) => now[0][3] !== flows[0][3]);
   assert.equal(await page.locator("#share-interfaces button:enabled").count(), 3);
 
-  // The bounds in the chart: both lines, what the cursor reads, the legend.
+  // The bounds in the chart: both lines, the values at the cursor, the legend.
   await look(page);
   await until(page, () => document.querySelector('[data-value="bounds"]').textContent === "28 to 84 seg");
   await line(page, "--bound", 8);
-  // No daemon answered before: where bounds begin there is a line.
+  // No daemon answered before, so a line marks where bounds begin.
   await until(page, () => [...document.querySelectorAll(".begins-line")].some((each) => !each.hidden && each.textContent === "sharing begins"));
   answer.status.interfaces[0].flows[0].bound = { lower: 0, upper: 60 };
   await until(page, () => document.querySelector('[data-value="bounds"]').textContent === "up to 60 seg");
   assert.match(await text(page, "#help-lines"), /upper bound of the window by sharing/);
   await until(page, () => document.querySelector("#chart-text").textContent.includes("bounds up to 60 seg"));
 
-  // What it warns of, and a member that signs with the other key while keys are being changed.
+  // The daemon's warnings, and a member that signs with the other key during a change of keys.
   assert.ok(!(await page.locator("#share-warned").isVisible()), "no warning yet");
   const warning = "key file /etc/yuzuri/share.key: its mode 0644 lets every user of this machine read or change the key; set it to 0600 or 0640";
   answer.status.warnings = [warning];
@@ -106,7 +107,7 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   await until(page, () => !document.querySelector("#share-warned").checkVisibility());
   await until(page, () => !document.querySelector("#share-remarks").textContent.includes("other key"));
 
-  // Whatever it says is text.
+  // The daemon's texts are never interpreted as HTML.
   const bad = '<img src=x onerror="window.hurt=1"><b>x</b>';
   Object.assign(answer.status, { steers: false, why_not: bad, problems: [bad], warnings: [bad] });
   Object.assign(answer.status.interfaces[0], { name: bad, group: bad, group_from: bad });
@@ -117,7 +118,8 @@ test("sharing: without a daemon it says so and how to start one, with one it sho
   await until(page, () => document.querySelector("#share-interfaces h3").textContent.startsWith("<img"));
   assert.equal(await page.locator("#side-sharing img, #side-sharing b").count(), 0);
   assert.equal(await page.evaluate(() => window.hurt), undefined);
-  // A daemon of another version, and an answer that is not a JSON object: the page reports it, and what was there stays.
+  // The page reports a daemon of another version and an answer that is not a JSON object, and keeps
+  // the earlier content.
   answer.status = { interfaces: [{ name: "eth9", members: [{}], flows: [{}] }], policy: {} };
   await until(page, () => document.querySelector("#share-trouble").textContent.includes("another version"));
   answer.status = golden();
@@ -141,11 +143,11 @@ test("sharing: asked for once a second, and only while the page is seen", async 
   await ready(page);
   const from = performance.now();
   const first = answer.asked;
-  // For the bounds in the charts, though nobody has opened the view.
+  // The page polls for the bounds in the charts although the view is closed.
   await eventually(page, () => answer.asked, (asked) => asked >= first + 4);
   assert.ok(performance.now() - from >= 2950, "a pause of a second after each of the first three");
   const still = async (what) => {
-    // One may be under way.
+    // One request may be in progress.
     await page.waitForTimeout(1100);
     const before = answer.asked;
     await page.waitForTimeout(2500);
@@ -189,7 +191,7 @@ test("sharing: dark and light, wide and narrow, nothing jumps, all has names", a
       }));
     if (shots) await page.screenshot({ path: `${shots}/sharing-${name}.png`, fullPage: name === "phone" });
     const before = await places();
-    // Other values, as they come and go.
+    // Other values, including fields that appear and disappear.
     const each = answer.status.interfaces[0];
     Object.assign(each.summary, { phase: "probe", capacity_bps: 1_234_567_890, share_bps: 617_000_000, paced: true });
     each.members[2].age_s = 47;
@@ -236,7 +238,7 @@ test("sharing: on an access point its stations, who bounds them, and what they h
     ["10.0.0.14", "0.9", "12.5", "33.0", "0/1", "nobody"],
   ]);
   if (shots) await page.screenshot({ path: `${shots}/stations.png` });
-  // A station goes, another one carries more; then a terminal's daemon answers instead.
+  // A station leaves, and another one sends more; then a terminal's daemon answers instead.
   answer.status = { ...status, dry_run: true, stations: [status.stations[0], { ...status.stations[3], rate_bps: 20e6 }] };
   await eventually(page, async () => (await rows()).map((row) => row[0]).join(), (now) => now === "10.0.0.14,10.0.0.11");
   assert.match(await text(page, "#share-policy"), /dry run: nothing is bounded/);

@@ -1,11 +1,11 @@
-// What the page shows: lines, the list, values, files, on wide and narrow screens.
+// The page's content on wide and narrow screens: lines, the list, values, saved files.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { inflateSync } from "node:zlib";
 import { drawn, ready, text, until } from "./browser.mjs";
 import { line, open, shots, test, value } from "./session.mjs";
 
-/** A PNG's size and how many different colours are in it (8 bit RGB or RGBA, not interlaced). */
+/** A PNG's size and number of different colours (8 bit RGB or RGBA, not interlaced). */
 function png(file) {
   assert.equal(file.readUInt32BE(0), 0x89504e47);
   const [width, height, kind] = [file.readUInt32BE(16), file.readUInt32BE(20), file[25]];
@@ -45,7 +45,7 @@ test("lines of both colours are drawn, in both themes with enough contrast", asy
   for (const colorScheme of ["dark", "light"]) {
     const page = await open(url, { colorScheme });
     await ready(page);
-    // Light blue, and pink.
+    // The window is light blue, the throughput is pink.
     await line(page, "--cwnd");
     await line(page, "--rate");
     for (const name of ["--cwnd", "--rate", "--rtt", "--ssthresh", "--bound", "--disorder", "--cwr", "--recovery", "--loss"]) {
@@ -64,7 +64,7 @@ test("lines of both colours are drawn, in both themes with enough contrast", asy
 test("the list is sorted and found in", async (url) => {
   const page = await open(url);
   await ready(page);
-  // Values move on between two sortings; the ends do not change places.
+  // Values change between two sortings, so only the first and last line are compared.
   const sorted = (order) =>
     until(page, (sort) => {
       const head = document.querySelector(`th[aria-sort="${sort}"]`);
@@ -79,7 +79,7 @@ test("the list is sorted and found in", async (url) => {
   const name = await page.locator("tr.flow .name").first().textContent();
   const all = await page.locator("tr.flow").count();
   await page.fill("#find", name);
-  // The flow of that name, and no flow that lacks a word of it.
+  // The filter shows the flow of that name, and no flow that lacks a word of it.
   await until(page, ([wanted, before]) => {
     const rows = [...document.querySelectorAll("tr.flow")];
     const names = rows.map((row) => row.querySelector(".name"));
@@ -100,7 +100,7 @@ test("flows are grouped, folded and summed", async (url) => {
   assert.equal(await text(page, "tfoot .more"), `${flows} flows`);
   await page.selectOption("#group", "process");
   await until(page, () => document.querySelectorAll("tr.group").length > 1);
-  // Each group's line stands above its flows, and says how many they are.
+  // Each group's line is above its flows, and shows their number.
   const reported = await page.evaluate(() => {
     const groups = [];
     for (const row of document.querySelectorAll(".list tbody tr")) {
@@ -114,7 +114,7 @@ test("flows are grouped, folded and summed", async (url) => {
   await page.locator("tr.group").first().click();
   await until(page, (left) => document.querySelectorAll("tr.flow").length === left, flows - reported[0][1]);
   assert.equal(await page.locator("tr.group .fold").first().getAttribute("aria-expanded"), "false");
-  // What is folded is still in the sum.
+  // The total includes folded flows.
   assert.equal(await text(page, "tfoot .more"), `${flows} flows`);
   await page.selectOption("#group", "");
   await until(page, (all) => document.querySelectorAll("tr.group").length === 0 && document.querySelectorAll("tr.flow").length === all, flows);
@@ -171,7 +171,7 @@ test("what limits a flow stands in the list, above the chart, in its lane and in
   await until(page, () => document.querySelector('tr.flow[aria-selected="true"] .limit-cell').title !== "");
   const [name, part] = (await cell.getAttribute("title")).match(/^([a-z-]+): .*; (\d+) % of/).slice(1);
   assert.ok(limits.includes(name) && Number(part) > 0 && Number(part) <= 100, `${name} ${part}`);
-  // The lane and the reading at the cursor say the same.
+  // The lane and the values at the cursor agree.
   await page.focus("#chart");
   await page.keyboard.press(" ");
   await page.keyboard.press("Shift+ArrowLeft");

@@ -1,5 +1,5 @@
-// The view of sharing on an access point with the real daemon: two stations that run nothing upload through it (YUZURI=path of the
-// program; needs root and BPF).
+// The sharing view on an access point with the real daemon: two stations without yuzuri upload
+// through it (YUZURI=path of the program; needs root and BPF).
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ const base = `yza${process.pid}`;
 const hosts = ["ap", "srv", "s1", "s2"];
 const host = (name) => `${base}${name}`;
 
-/** Stations at a bridge, and a wire of 20 Mbit/s with a queue of 200 ms to a server. */
+/** Stations on a bridge, and a wire of 20 Mbit/s with a queue of 200 ms to a server. */
 function network() {
   for (const name of hosts) {
     run(`ip netns add ${host(name)}`);
@@ -64,7 +64,7 @@ async function check(folder, children) {
   await eventually(page, () => text(page, '[data-share="shared"]'), (words) => /Mbit\/s, RTT .* ms, fairness/.test(words));
   assert.equal(await text(page, '[data-share="plain"]'), "–");
   if (shots) await page.screenshot({ path: `${shots}/stations-live.png` });
-  // It ends, and the view says that.
+  // The daemon ends, and the view reports that.
   await children[0].end();
   await until(page, () => !document.querySelector("#share-absent").hidden);
   await page.context().close();

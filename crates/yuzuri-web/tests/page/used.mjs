@@ -1,4 +1,4 @@
-// What can be done with it: by mouse, keyboard and finger, and without seeing it.
+// Using the page by mouse, keyboard, touch and screen reader.
 import assert from "node:assert/strict";
 import { drawn, eventually, living, news, ready, text, until } from "./browser.mjs";
 import { line, open, shots, test, value } from "./session.mjs";
@@ -9,7 +9,7 @@ test("pause freezes, zoom and drag choose, double click goes live", async (url) 
   await line(page, "--cwnd");
   const box = await page.locator(".lanes").boundingBox();
   const at = (part, high = 0.3) => [box.x + 60 + (box.width - 120) * part, box.y + box.height * high];
-  // Live, what a resting pointer reads stays below it while time goes on.
+  // In the live view, a resting pointer keeps the cursor below it while time advances.
   await page.mouse.move(...at(0.5));
   await until(page, () => !document.querySelector(".cursor-line").hidden && /\d:/.test(document.querySelector('[data-value="time"]').textContent));
   const cursor = async () => (await page.locator(".cursor-line").boundingBox()).x;
@@ -75,7 +75,7 @@ test("all can be done by keyboard", async (url) => {
   if (shots) await page.screenshot({ path: `${shots}/small-multiples.png` });
   await key("4");
   await until(page, () => document.querySelectorAll(".panel-seq canvas").length === 3);
-  // Near enough, what was sent lies above what is acknowledged.
+  // Zoomed in, the line of sent bytes is above that of acknowledged bytes.
   for (let n = 0; n < 16; n += 1) await key("+");
   await line(page, "--cwnd");
   await line(page, "--rate");
@@ -100,7 +100,7 @@ test("all can be done by keyboard", async (url) => {
   await key("Escape");
   await key("n");
   assert.ok((await text(page, "#say")).length > 0);
-  // Whatever has the focus shows it.
+  // Each focused element shows that it has the focus.
   for (let n = 0; n < 30; n += 1) {
     await key("Tab");
     const outline = await page.evaluate(() => {
@@ -117,7 +117,7 @@ test("fingers move and zoom", async (url) => {
   await ready(page);
   await until(page, () => document.querySelector("#chart-text").textContent.includes("following live"));
   const cdp = await page.context().newCDPSession(page);
-  // The list comes first: a tap on a flow brings its chart into sight.
+  // On a narrow page the list comes first, and a tap on a flow scrolls to its chart.
   await page.locator("tr.flow .name").nth(1).tap();
   await until(page, () => document.querySelector("#chart").getBoundingClientRect().bottom <= window.innerHeight + 1);
   const box = await page.locator(".lanes").boundingBox();
@@ -130,23 +130,23 @@ test("fingers move and zoom", async (url) => {
     for (let n = 1; n <= 6; n += 1) await touch("touchMove", ...from.map((x, i) => x + ((to[i] - x) * n) / 6));
     await touch("touchEnd");
   };
-  // The chart's words begin with the stretch that is seen.
+  // The chart's description begins with the visible time range.
   const seen = async () => {
     const [from, to] = [...(await text(page, "#chart-text")).matchAll(/(\d+):(\d+):([\d.]+)/g)].slice(0, 2).map(([, h, m, s]) => h * 3600 + m * 60 + Number(s));
     return { from, to, wide: to - from };
   };
   const settled = (hold) => eventually(page, seen, hold);
   await settled(({ wide }) => Math.abs(wide - 30) < 0.1);
-  // Live, two fingers change the span and the view goes on following.
+  // In the live view, two fingers change the span, and the view continues to follow.
   await move([middle - 40, middle + 40], [middle - 80, middle + 80]);
   await settled(({ wide }) => Math.abs(wide - 15) < 1.5);
   assert.equal(await text(page, "#pause"), "Pause");
-  // One finger moves the view, and freezes it.
+  // One finger moves the view, which freezes.
   const live = await seen();
   await move([middle - 60], [middle + 60]);
   assert.equal(await text(page, "#pause"), "Go live");
   const moved = await settled(({ to }) => to < live.to - 3);
-  // Frozen, what lies between two fingers stays between them.
+  // In the frozen view, the range between two fingers stays between them.
   await move([middle - 80, middle + 80], [middle - 40, middle + 40]);
   const out = await settled(({ wide }) => wide > moved.wide * 1.8);
   assert.ok(Math.abs((out.from + out.to) / 2 - (moved.from + moved.to) / 2) < moved.wide * 0.1, `${JSON.stringify(moved)} to ${JSON.stringify(out)}`);
@@ -170,7 +170,7 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   }
   await page.keyboard.press("Escape");
   await page.keyboard.press("1");
-  // The words are taken up by the tree a moment after they stand in the page.
+  // The accessibility tree follows the page with a short delay.
   const described = async (hold) => {
     let nodes;
     const words = async () => {
@@ -195,7 +195,7 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   await described((words) => /At \d+:\d+:\d+\.\d+: cwnd/.test(words));
   await page.keyboard.press("l");
   await page.keyboard.press("Escape");
-  // Live regions speak of what the reader did and of what went wrong, not of each number that changes.
+  // Live regions announce the user's actions and errors, not each changed number.
   const spoken = await page.evaluate(async () => {
     const announced = [];
     const watcher = new MutationObserver((changes) => announced.push(...changes.map(({ target }) => (target.parentElement ?? target).id)));
@@ -209,14 +209,14 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   });
   assert.ok(spoken.moved, "the numbers did change meanwhile");
   assert.deepEqual(spoken.announced, []);
-  // In the list, arrows go from line to line and take the focus along, also when lines are sorted anew.
+  // In the list, arrow keys move the focus from line to line, also after lines are sorted again.
   await page.focus('tr.flow[aria-selected="true"]');
   await page.keyboard.press("ArrowUp");
   await until(page, () => document.activeElement.matches('tr.flow[aria-selected="true"]'));
   const held = await page.evaluate(() => document.activeElement.dataset.id);
   await page.getByRole("button", { name: "srtt" }).evaluate((button) => button.click());
   await until(page, () => document.querySelector('th[aria-sort="descending"]').textContent === "srtt");
-  // Sorted anew with what came since.
+  // Sort again with newer values.
   await news(page);
   assert.equal(await page.evaluate(() => document.activeElement.dataset.id), held);
   await page.context().close();
@@ -239,7 +239,8 @@ test("what is taken down is gone", async (url) => {
       while (walker.nextNode()) count += 1;
       return count;
     });
-    // The two counts are taken one after the other: they belong together if the page drew nothing large in between.
+    // The two counts are read one after the other, so retry until the page has drawn nothing large
+    // in between.
     for (let tries = 0; tries < 50; tries += 1) {
       const before = await inDocument();
       const { nodes, listeners } = await living(page);
@@ -250,7 +251,7 @@ test("what is taken down is gone", async (url) => {
   };
   const few = await use(3);
   const many = await use(15);
-  // Each turn makes more than a hundred nodes and some listeners: were they kept, there would be thousands.
+  // Each turn creates more than a hundred nodes and some listeners; a leak would keep thousands.
   assert.ok(many.outside - few.outside < 300, `${few.outside} nodes in no document, later ${many.outside}`);
   assert.ok(many.listeners - few.listeners < 20, `${few.listeners} listeners, later ${many.listeners}`);
   await page.context().close();

@@ -9,7 +9,7 @@ export const HOLD_US = 1_500_000;
 const MAX_STEPS = 2048;
 
 export interface Bound {
-  /** Segments; 0 is none. */
+  /** Segments; 0: no bound. */
   lower: number;
   upper: number;
 }
@@ -39,7 +39,7 @@ export class Bounds {
     if (this.steps.length > MAX_STEPS) this.steps.splice(0, MAX_STEPS / 4);
   }
 
-  /** The bound at a time, if it is known. */
+  /** The bound at a time, if known. */
   at(time: number): Bound | undefined {
     const step = this.steps[this.upTo(time) - 1];
     return step !== undefined && time < step.until ? step : undefined;

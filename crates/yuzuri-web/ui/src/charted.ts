@@ -5,7 +5,8 @@ import { endedAt } from "./flows";
 import { BEHIND_US, now } from "./time";
 import { R } from "./wire";
 
-/** Most flows in the overlay or the multiples: the server sends no more of them closely. */
+/** Maximum number of flows in the overlay or the multiples: the server's limit of subscribed
+ * flows. */
 export const MAX_CHOSEN = 16;
 
 /** Ids of the flows in the chart. */

@@ -120,7 +120,7 @@ export function step(by: number): void {
 export function setMode(next: PanelKind): void {
   state.mode = next;
   if (!isSingle(next) && state.chosen.size < 2 && !choosesAll) {
-    // A useful start: the focus and the fastest.
+    // Start with the focused and the fastest flows.
     const some = new Set([...state.chosen, ...(state.focus === undefined ? [] : [state.focus]), ...fastest()]);
     state.chosen = new Set([...some].slice(0, next === "over" ? 3 : 6));
   }

@@ -14,7 +14,7 @@ export interface Drawn {
   mss: number;
   /** Its window's bounds, if the sharing daemon reported any. */
   bounds: Bounds | undefined;
-  /** After this time nothing is known. */
+  /** End of the known data, microseconds since the session's start. */
   end: number;
 }
 

@@ -6,7 +6,8 @@ import { E, Kind, Mark, STATES, type EventData, type Session } from "./wire";
 
 const MAX_KEPT = 2000;
 const MAX_SHOWN = 150;
-/** Newest events considered for the list: most of them may repeat each other. */
+/** Number of newest events considered for the list, since many of them may be folded into one
+ * row. */
 const MAX_FOLDED = 1000;
 
 /** An event as text. */
@@ -61,8 +62,8 @@ export class EventList {
   private readonly body = document.createElement("tbody");
   private readonly note = document.createElement("div");
   private readonly table = document.createElement("table");
-  /** Rows by content. A row stays with its event, and is reused for a newer one once that has left:
-   * the cost is that of new events, not of the list. */
+  /** Rows by content. A row stays with its event, and is reused once that event has left the list.
+   * So an update costs time in proportion to the new events, not to the list. */
   private rows = new Map<string, HTMLTableRowElement>();
 
   /** Called when an event is chosen. */

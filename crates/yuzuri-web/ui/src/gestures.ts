@@ -2,7 +2,7 @@
 // a finger; two fingers and the wheel zoom. Charts of the live page and of reports share it.
 import type { View } from "./drawn";
 
-/** What a pointer can be on: lanes of lines over time. */
+/** A target for pointers: lanes of lines over time. */
 export interface Lanes {
   readonly lanes: HTMLElement;
   /** Left edge and width of the lines, CSS pixels within `lanes`. */
@@ -12,7 +12,7 @@ export interface Lanes {
   select(from: number | undefined, to: number): void;
 }
 
-/** What gestures do to the view. */
+/** The effects of gestures on the view. */
 export interface Hands<P extends Lanes> {
   panelOf(target: EventTarget | null): P | undefined;
   view(): View;

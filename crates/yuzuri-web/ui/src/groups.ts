@@ -28,10 +28,10 @@ export interface Sum {
   rate: number;
   /** Segments, of those that are open and watched. */
   cwnd: number;
-  /** The median of the measured ones, microseconds; 0: none is measured. */
+  /** Median of the measured values, microseconds; 0: none is measured. */
   srtt: number;
   resent: number;
-  /** The limit of most of them, index into `LIMITS`; below 0: unknown. */
+  /** The most frequent limit of these flows, index into `LIMITS`; below 0: unknown. */
   limit: number;
 }
 

@@ -24,7 +24,7 @@ const COLORS: Record<(typeof LIMITS)[number][0], string> = {
   "unknown": "--limit-unknown",
 };
 
-/** In a few words, for the legend. */
+/** Short explanations for the legend. */
 const MEANINGS: Record<(typeof LIMITS)[number][0], string> = {
   "application": "the application has no more data to send",
   "send-buffer": "the send buffer is full",
@@ -51,7 +51,8 @@ export const shortOf = (name: string): string => LIMITS.find(([long]) => long ==
 export const limitColor = (limit: number): string => COLORS[LIMITS[limit as 0][0]];
 export const limitMeaning = (limit: number): string => MEANINGS[LIMITS[limit as 0][0]];
 
-/** Adds time to a vote at `held` (the limit) and `held + 1` (its lead), as `Held::add` of `yuzuri-view` does. */
+/** Adds time to a vote at `held` (the limit) and `held + 1` (its lead), as `DominantLimit::add` of
+ * `yuzuri-view` does. */
 export function vote(votes: Float64Array, held: number, limit: number, us: number): void {
   if (votes[held] === limit) votes[held + 1] += us;
   else if (us > votes[held + 1]) {

@@ -32,7 +32,7 @@ async function refusal(response: Response): Promise<Refusal> {
     const body: unknown = await response.json();
     if (typeof body === "object" && body !== null && "error" in body) why = String(body.error);
   } catch {
-    // The answer is not ours: its status suffices.
+    // The answer does not come from this server: the status suffices.
   }
   return new Refusal(why, response.status);
 }
@@ -157,7 +157,7 @@ class Live {
         this.listener?.gap();
         break;
       default:
-      // From a newer server.
+      // A newer server may send messages of unknown kinds.
     }
   }
 
@@ -173,7 +173,7 @@ class Live {
     if (again) this.timer = window.setTimeout(() => this.open(), pause);
   }
 
-  /** Sets the flows to watch closely. */
+  /** Subscribes to these flows. */
   choose(flows: string[]): void {
     this.flows = flows;
     if (this.client === undefined) return;

@@ -15,8 +15,8 @@ import { takeToken, viewIn } from "./token";
 import { goTo } from "./view";
 import "./requests";
 
-/** Pauses between two drawings, ms: one chart each frame, several a dozen times a second; the lists
- * five times. */
+/** Pauses between two drawings, ms: one chart is drawn each frame, several charts a dozen times a
+ * second, the lists five times a second. */
 const MANY_PAUSE_MS = 80;
 const LISTS_PAUSE_MS = 200;
 

@@ -71,7 +71,7 @@ export function glyphsOfKinds(kinds: number): Glyph[] {
   return found;
 }
 
-/** A shape's outline around a point, as data of a path, for canvas and SVG; `r` is the size of its middle. */
+/** A shape's outline around a point as path data, for canvas and SVG; `r` is its nominal radius. */
 export function outline(shape: Shape, x: number, y: number, r: number): string {
   const round = (n: number): string => String(Math.round(n * 100) / 100);
   const closed = (...points: [number, number][]): string => `M${points.map(([dx, dy]) => `${round(x + dx * r)} ${round(y + dy * r)}`).join("L")}Z`;

@@ -1,7 +1,7 @@
 // Names flows by what distinguishes them: eight flows of one server are not named after the server.
 import type { Flow } from "./flows";
 
-/** Longest part of a name, characters; longer parts lose their middle. */
+/** Maximum length of a part of a name, characters; longer parts lose their middle. */
 const MAX_PART = 26;
 
 /** Keeps both ends of a long text: differences are mostly there. */
@@ -11,7 +11,8 @@ export function shorten(text: string, max: number): string {
   return `${text.slice(0, head)}…${text.slice(text.length - (max - 1 - head))}`;
 }
 
-/** Length of the common prefix of all texts, up to its last separator; each keeps a rest. */
+/** Length of the common prefix of all texts, up to its last separator; no text becomes empty
+ * without it. */
 export function commonPrefix(texts: readonly string[]): number {
   if (texts.length < 2) return 0;
   let length = 0;

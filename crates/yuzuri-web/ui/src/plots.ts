@@ -21,7 +21,7 @@ export type Quantity = "cwnd" | "rate" | "rtt";
 /** What axes read from their panel while drawing. */
 export interface Axes {
   readonly width: number;
-  /** Room for the labels left of the lines, and right of them, CSS pixels. */
+  /** Width reserved for labels left and right of the lines, CSS pixels. */
   readonly gutter: number;
   readonly rightGutter: number;
   readonly axis: TimeAxis;
@@ -106,11 +106,11 @@ export function mainPlot(ground: Ground, width: number, height: number, withX: b
     axes: [yAxis(ground, "cwnd", "--cwnd", 3, (v) => count(v), true), yAxis(ground, "rate", "--rate", 1, rates, false)],
     series: [
       {},
-      // The area below it also distinguishes it from the window without colour.
+      // The filled area distinguishes it from the window without colour.
       { scale: "rate", stroke: () => color("--rate"), fill: () => color("--rate-area"), width: 1.4, points: { show: false }, spanGaps: false },
       { scale: "cwnd", stroke: () => color("--ssthresh"), width: 1.25, dash: [6, 4], points: { show: false }, spanGaps: false },
       { scale: "cwnd", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
-      // Above the window, which often lies on its bound.
+      // Drawn after the window, which often lies on its bound.
       { scale: "cwnd", stroke: () => color("--bound"), width: 1.25, dash: LOWER_DASH, points: { show: false }, spanGaps: false },
       { scale: "cwnd", stroke: () => color("--bound"), width: 1.25, dash: UPPER_DASH, points: { show: false }, spanGaps: false },
     ],
@@ -201,7 +201,7 @@ function letters(u: uPlot): void {
     const x = Math.min(u.valToPos(u.data[0][i], "x", true) + 3 * ratio, bbox.left + bbox.width + 2 * ratio);
     ends.push({ letter: flowLetter(n - 1), ink: flowColor(n - 1), x, y: u.valToPos(value, scale, true) });
   }
-  // Lines that end at the same height: their letters are stacked, as long as there is room.
+  // If lines end at the same height, their letters are stacked as long as there is room.
   const apart = Math.min(11 * ratio, bbox.height / Math.max(ends.length, 1));
   ends.sort((a, b) => a.y - b.y);
   ends.forEach((end, n) => (end.y = Math.max(end.y, (ends[n - 1]?.y ?? -Infinity) + apart)));

@@ -9,11 +9,11 @@ export interface Data {
   /** Bytes per segment. */
   mss: number;
   /** Rounds: start, length, segments acknowledged, window, window of the algorithm (null: it
-   * predicted none), least, mean and greatest RTT (microseconds; 0: none measured). */
+   * predicted none), minimum, mean and maximum RTT (microseconds; 0: none measured). */
   rounds: [number, number, number, number, number | null, number, number, number][];
-  /** Reductions: when, the window before, and whether by a timeout. */
+  /** Reductions: time, the window before, and whether by a timeout. */
   losses: [number, number, boolean][];
-  /** Rounds in which losses were repaired (true) or something else limited: from and to. */
+  /** Rounds of loss recovery (true) or with another limit: from and to. */
   bands: [number, number, boolean][];
   /** What limited the sender: from, to, name. */
   limits: [number, number, string][];
@@ -29,7 +29,7 @@ const MAX_GROUPS = 240;
 /** A window's end further than this multiple of the shown range would flatten the rest. */
 const MAX_WINDOW_PART = 1.6;
 
-/** The first place in `of` whose `time` is not before `at`; times grow. */
+/** The first index whose `time` is not before `at`; times do not decrease. */
 function place(count: number, time: (n: number) => number, at: number): number {
   let [low, high] = [0, count];
   while (low < high) {
@@ -44,7 +44,7 @@ function place(count: number, time: (n: number) => number, at: number): number {
 export class Rounds {
   constructor(readonly data: Data) {}
 
-  /** Those that a view shows, and one beyond each edge so that lines leave the picture. */
+  /** The rounds within a view, and one beyond each edge so that lines reach the edges. */
   private shown({ from, to }: View): Data["rounds"] {
     const { rounds } = this.data;
     const time = (n: number): number => rounds[n][0] + rounds[n][1];
@@ -62,7 +62,7 @@ export class Rounds {
     return [shown.map((r) => (r[0] + r[1]) / 1e6), shown.map((r) => (r[4] === null ? null : r[4] - r[3]))];
   }
 
-  /** Throughput, bit/s, and the greatest, mean and least RTT, microseconds, of groups of rounds. */
+  /** Throughput, bit/s, and maximum, mean and minimum RTT, microseconds, of groups of rounds. */
   rates(view: View): [Aligned, Aligned] {
     const shown = this.shown(view);
     const size = Math.max(Math.ceil(shown.length / MAX_GROUPS), 1);
@@ -93,8 +93,8 @@ export const AGAIN = 1;
 export const SELECTIVE = 2;
 export const ACKNOWLEDGED = 3;
 
-/** Segments in order: their kinds, times, and the bytes from and to; of an acknowledgement its
- * number and the end of the window, NaN where that is unknown. */
+/** Segments in order: kind, time, and first and last byte; of an acknowledgement its number and the
+ * end of the receive window, NaN where that is unknown. */
 export class Marks {
   readonly kind: number[] = [];
   readonly time: number[] = [];
@@ -118,7 +118,7 @@ export class Marks {
     }
   }
 
-  /** The places of those that a view shows. */
+  /** The indices of the segments within a view, from and to. */
   shown({ from, to }: View): [number, number] {
     const time = (n: number): number => this.time[n];
     return [place(this.time.length, time, from), place(this.time.length, time, to + 1)];

@@ -85,7 +85,8 @@ export function sequencePlot(lines: Lines, width: number, height: number): uPlot
       const x = (n: number): number => u.valToPos(marks.time[n] / 1e6, "x", true);
       const y = (bytes: number): number => u.valToPos(bytes, "bytes", true);
       const top = lines.scales.bytes?.[1] ?? Infinity;
-      // Lines hold their value until the next acknowledgement, the first one from before the view.
+      // Lines hold their value until the next acknowledgement; the first value comes from before
+      // the view.
       let before = first - 1;
       while (before >= 0 && marks.kind[before] !== ACKNOWLEDGED) before -= 1;
       for (const [values, hue] of [[marks.to, "--other"], [marks.from, "--soft"]] as const) {
@@ -95,7 +96,7 @@ export function sequencePlot(lines: Lines, width: number, height: number): uPlot
         let last: number | undefined;
         for (let n = Math.max(before, 0); n < end; n += 1) {
           if (marks.kind[n] !== ACKNOWLEDGED) continue;
-          // A window's end that is unknown, or above the picture.
+          // The window's end is unknown, or above the picture.
           if (Number.isNaN(values[n]) || values[n] > top) {
             last = undefined;
             continue;
@@ -117,7 +118,7 @@ export function sequencePlot(lines: Lines, width: number, height: number): uPlot
           if (marks.kind[n] !== Number(kind)) continue;
           const low = y(marks.from[n]);
           c.moveTo(x(n), low);
-          // A pixel at least.
+          // At least one pixel.
           c.lineTo(x(n), Math.min(y(marks.to[n]), low - ratio));
         }
         c.stroke();

@@ -47,7 +47,8 @@ export class Ring {
     const before = this.count > 0 ? this.data[this.at(this.count - 1) + B.LAST] : Infinity;
     this.count += 1;
     for (let n = 0; n < STRIDE; n += 1) this.data[to + n] = from[at + n];
-    // The stored bucket begins earlier than the given one: the limit before that has a part in it.
+    // The stored bucket begins earlier than the given one: the limit before it covers the time
+    // between.
     const early = from[at + B.START] - Math.max(start, before);
     if (early > 0 && from[at + B.LIMIT_BEFORE] >= 0) vote(this.data, to + B.LIMIT, from[at + B.LIMIT_BEFORE], early);
     this.data[to + B.START] = start;
@@ -113,7 +114,7 @@ export interface Piece {
   to: number;
 }
 
-/** All that is known of a flow's history. */
+/** A flow's history as far as the page has it. */
 export class Store {
   readonly levels = LEVELS.map(([width, most]) => new Ring(width, most));
   /** Notable events, oldest first. */
@@ -178,8 +179,9 @@ export class Store {
   }
 
   /**
-   * The buckets between two times, from the coarsest level that is no wider than `width`; where that one does not
-   * reach back, from coarser ones. The last bucket before `from` is included: what it says holds on.
+   * The buckets between two times, from the coarsest level that is no wider than `width`; where
+   * that level does not reach back, from coarser ones. The last bucket before `from` is included,
+   * since its values hold until the next one.
    */
   pieces(from: number, to: number, width: number): Piece[] {
     let best = 0;

@@ -40,7 +40,7 @@ export class Sequence {
     };
     for (const [piece, { ring, from, to: until }] of store.pieces(g.start, to, g.pixel).entries()) {
       const data = ring.data;
-      // The last bucket before the left edge says where the lines stand there.
+      // The last bucket before the left edge has the values at the edge.
       for (let n = piece === 0 ? Math.max(from - 1, 0) : from; n < until; n += 1) {
         const i = ring.at(n);
         if (data[i + B.LAST] > end) break;

@@ -11,7 +11,7 @@ import { E } from "./wire";
  * time is known. */
 let stale = false;
 
-/** Another stretch of time, or other flows: discards all data. */
+/** Discards all data, for another time range or other flows. */
 function startOver(next: number): void {
   state.epoch = next;
   jump();
@@ -70,7 +70,7 @@ export async function loadSession(): Promise<void> {
   try {
     state.session = await askSession();
   } catch {
-    // The connection reports it, and requests the history again once it is back.
+    // The connection reports the error, and requests the history again after reconnecting.
     return;
   }
   showSession(state.session);

@@ -3,13 +3,13 @@
 
 export interface ShareMember {
   node: string;
-  /** The name that it gave itself. Absent: it sends none. */
+  /** The name that the member sends. Absent: it sends none. */
   name?: string;
-  /** Absent: it is this terminal. */
+  /** Absent for this terminal itself. */
   address?: string;
   sends: boolean;
   leads: boolean;
-  /** It signs its messages with the additionally accepted key; absent: it does not. */
+  /** The member signs its messages with the additionally accepted key; absent: false. */
   other_key?: boolean;
   age_s: number;
 }
@@ -21,13 +21,13 @@ export interface ShareSummary {
   capacity_bps: number;
   share_bps: number;
   queue_us: number;
-  /** Not 0: the link behind the access point limits. */
+  /** Capacity of the link behind the access point if that is the bottleneck, else 0. */
   wire_bps: number;
   paced: boolean;
 }
 
 export interface ShareFlow {
-  /** The socket's cookie; as a number it is exact up to 2^53 only. */
+  /** The socket's cookie; as a number it is exact only up to 2^53. */
   id: number;
   local: string;
   remote: string;
@@ -35,7 +35,7 @@ export interface ShareFlow {
   control: string;
   obeys: boolean;
   control_state: string;
-  /** Segments; 0 is none. */
+  /** Segments; 0: no bound. */
   bound: { lower: number; upper: number };
   rule: string;
   no_decrease: boolean;
@@ -60,7 +60,7 @@ export interface ShareInterface {
   summary?: ShareSummary;
   /** Before sharing began, and since; absent: there is nothing to compare. */
   benefit?: { before: Measured; since: Measured };
-  /** The flows that carry most, the largest first. */
+  /** The flows with the highest throughput, in decreasing order. */
   flows: ShareFlow[];
   /** Absent in older daemons. */
   flow_counts?: { all: number; resting: number; left_out: number };
@@ -74,11 +74,11 @@ export interface ShareStatus {
   why_not?: string;
   policy: { name: string; objective: string; capacity_bps?: number };
   keyed: boolean;
-  /** What works, but should be changed; absent: nothing. */
+  /** Settings that work but should be changed; absent: none. */
   warnings?: string[];
   interfaces: ShareInterface[];
   flows_elsewhere: number;
-  /** What will resolve without action; absent: nothing. */
+  /** Conditions that will resolve without action; absent: none. */
   waits?: string[];
   problems: string[];
 }
@@ -91,7 +91,7 @@ export interface Station {
   /** Absent in older daemons. */
   membership?: string;
   rate_bps: number;
-  /** Its traffic that no window bounds. */
+  /** Throughput of the station's traffic that no window bounds, bit/s. */
   other_bps: number;
   /** Absent: nothing is shared. */
   share_bps?: number;
@@ -114,7 +114,7 @@ export interface AccessPointStatus {
   policy: { name: string; objective: string };
   stations: Station[];
   summary?: ShareSummary;
-  /** While no station was bounded; absent: that was never so. */
+  /** While no station was bounded; absent: stations were always bounded. */
   plain?: Figures;
   /** While bounds are in force. */
   shared?: Figures;

@@ -2,7 +2,7 @@
 import { rate, timeUs } from "./format";
 import type { AccessPointStatus, Figures, ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary, Station } from "./sharewire";
 
-/** A term in a few words, and its explanation. */
+/** A short term and its explanation. */
 export interface Words {
   short: string;
   long: string;
@@ -84,7 +84,7 @@ export function group({ group, group_from }: ShareInterface): string {
   return group_from === undefined ? short(group) : `${short(group)} (by ${FROM[group_from] ?? group_from})`;
 }
 
-/** Without the port, and an IPv6 address without brackets. */
+/** The address without its port, IPv6 also without brackets. */
 export const host = (address: string): string => address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
 
 /** Seconds since a member was heard. */
@@ -147,7 +147,7 @@ export function stations({ summary, stations }: AccessPointStatus): string {
   return summary === undefined ? String(stations.length) : `${stations.length}, of which ${summary.senders} send`;
 }
 
-/** For columns whose header has the unit. */
+/** Mbit/s without the unit, for columns with the unit in the header. */
 export const mbps = (bps: number): string => (bps / 1e6).toFixed(1);
 
 /** An access point's figures in one mode. */

@@ -15,7 +15,7 @@ import { R } from "./wire";
 
 /** A bound holds for 1.5 s in the kernel: with one request a second, the chart has no gaps. */
 const PAUSE_MS = 1000;
-/** Without a daemon, nothing is missed while the view is closed. */
+/** Without a daemon there are no bounds to record while the view is closed, so polls are rare. */
 const ABSENT_PAUSE_MS = 5000;
 
 /** The watched flow for a flow of the daemon, by the socket's cookie. */
@@ -151,7 +151,7 @@ function showAbsent({ why, help }: ShareAbsent): void {
 let wasUnbounded = false;
 let hasEnded = false;
 
-/** Notes when bounds begin; if they were there before the page looked, that time is unknown. */
+/** Records the time at which bounds begin; if the first answer has bounds, that time is unknown. */
 function noteBeginning(status: ShareStatus, at: number): void {
   const isBounded = status.interfaces.some((each) => each.flows.some((flow) => flow.obeys && flow.bound.upper > 0));
   if (isBounded && wasUnbounded && (state.sharingSince === undefined || hasEnded)) {
@@ -161,7 +161,7 @@ function noteBeginning(status: ShareStatus, at: number): void {
   wasUnbounded = !isBounded;
 }
 
-/** Keeps the reported bounds, for the charts. */
+/** Stores the reported bounds for the charts. */
 function keepBounds(status: ShareStatus): void {
   const at = now();
   for (const id of bounds.keys()) if (!flows.all.has(id)) bounds.delete(id);

@@ -8,7 +8,7 @@ import { B } from "./wire";
 /** The longest time compared, and the time after which a comparison is possible, microseconds. */
 const MAX_US = 30e6;
 const MIN_US = 3e6;
-/** The time in which windows follow their new bounds. */
+/** Time that windows need to follow their new bounds, microseconds. */
 const SETTLES_US = 2e6;
 
 /** The growth of a byte counter, and the mean of the smoothed RTT; undefined if the time is not

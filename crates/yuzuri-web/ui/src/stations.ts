@@ -1,5 +1,5 @@
-// The sharing view of an access point: its stations, their shares, and what they had before and
-// have now.
+// The sharing view of an access point: its stations, their shares, and their throughput before and
+// now.
 import { el, put } from "./dom";
 import { rate } from "./format";
 import { facts, type Lines, span, table } from "./sharetables";

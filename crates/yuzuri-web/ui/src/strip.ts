@@ -160,7 +160,7 @@ export class Strip {
         c.fillRect(x, y(1) + 1, Math.max(perPixel, 1.2), 5);
       }
     }
-    // Events are in order of time: an event close to the last mark of its lane joins that mark.
+    // Events are ordered by time, so an event close to the last mark of its lane joins that mark.
     const last: (PlacedMark | undefined)[] = [];
     const place = (glyph: Glyph, time: number, event: EventData | undefined): void => {
       const at = ground.xOf(time);

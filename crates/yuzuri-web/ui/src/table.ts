@@ -13,9 +13,9 @@ import { R, STATES } from "./wire";
 
 export type SortKey = "name" | "rate" | "limit" | "cwnd" | "srtt" | "resent" | "state";
 const KEYS: readonly SortKey[] = ["rate", "limit", "cwnd", "srtt", "resent", "state", "name"];
-/** Rows on the page at most: a list of more is narrowed by its filters, not by scrolling. */
+/** Maximum number of rows on the page: filters narrow longer lists, not scrolling. */
 const MAX_ROWS = 400;
-/** Invisible lines are updated once in this many turns, a part of them at each. */
+/** Invisible lines are updated once in this many turns, an equal part of them in each turn. */
 const UNSEEN_TURNS = 10;
 
 interface Line {
@@ -28,7 +28,7 @@ interface Line {
   state: HTMLElement;
   seen: boolean;
   texts_shown: string;
-  /** How it is marked: focused, chosen; undefined: not marked yet. */
+  /** The line's current mark: focused or chosen; undefined: not marked yet. */
   marked: string | undefined;
   drawn: number;
 }

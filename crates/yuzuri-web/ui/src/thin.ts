@@ -43,8 +43,8 @@ export class Columns {
   most = { cwnd: 0, ssthresh: 0, bound: 0, rate: 0, rtt: 0 };
   private times = new Float64Array(0);
   private bytes = new Float64Array(0);
-  /** The most that one window can deliver in one go: a counter that grew by more while nothing was
-   * recorded did not stand still. */
+  /** Maximum number of bytes that one window can deliver at once: a counter that grew by more
+   * between two records grew steadily while records were missing. */
   private bursts = new Float64Array(0);
   /** Per pixel, the vote of the limits. */
   private votes = new Float64Array(0);
@@ -142,7 +142,7 @@ export class Columns {
     for (let p = 0; p < g.pixels; p += 1) if (this.votes[p * 2 + 1] > 0) this.limit[p] = this.votes[p * 2];
   }
 
-  /** A limit that held from one time to another, with its lead of that time. */
+  /** Adds a limit that held between two times, with its lead in that time. */
   private limited(g: Grid, limit: number, from: number, to: number, lead: number): void {
     if (!(lead > 0) || !(to > from)) return;
     const first = Math.max(Math.floor((from - g.start) / g.pixel), 0);
@@ -193,9 +193,9 @@ export class Columns {
     const { times, bytes, bursts } = this;
     let late = 0;
     let early = 0;
-    // The counter at a time: interpolated between two records, unless they lie far apart because
-    // the counter stood still (and not because records were lost: then it has grown by more than a
-    // window could deliver in one go).
+    // The counter at a time, interpolated between two records. If these are far apart and the
+    // counter grew by at most what a window delivers at once, the flow was idle, and the counter is
+    // not interpolated; if it grew by more, records were lost.
     const value = (time: number, n: number): number => {
       const next = n + 1;
       if (next >= count || times[next] <= times[n]) return bytes[n];
@@ -252,8 +252,8 @@ export function scaleEnd(values: readonly (number | null)[], most: number): numb
     count += 1;
     if (value * SPIKE >= most) high += 1;
   }
-  // Called at each frame, mostly without a spike: then more than a hundredth is high, and nothing
-  // needs sorting.
+  // Called at each frame, mostly without a spike: if more than a hundredth of the values are high,
+  // no sorting is needed.
   const place = Math.floor((count - 1) * 0.99);
   if (count - high <= place) return most;
   const known = Float64Array.from(values.filter((value): value is number => value !== null)).sort();
@@ -262,8 +262,8 @@ export function scaleEnd(values: readonly (number | null)[], most: number): numb
 }
 
 /**
- * What throughput is averaged over, microseconds: a pixel, two RTTs (within one, ACKs come in bursts), 100 ms,
- * whichever is longest.
+ * The averaging time of the throughput, microseconds: the longest of a pixel, two RTTs (within one,
+ * ACKs come in bursts) and 100 ms.
  */
 export function smoothing(pixelUs: number, srttUs: number): number {
   return Math.max(pixelUs, 2 * srttUs, 100_000);

@@ -3,8 +3,8 @@ import { clock, elapsed } from "./format";
 import type { TimeAxis } from "./plots";
 import { state } from "./state";
 
-/** How far the right edge is behind the newest data, to cover data that the server has not sent
- * yet. */
+/** Distance of the right edge from the current time, microseconds, to cover data that the server
+ * has not sent yet. */
 export const BEHIND_US = 160_000;
 
 /** The newest time received, and when it was received. */

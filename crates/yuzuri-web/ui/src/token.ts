@@ -1,6 +1,6 @@
-// The token that the page sends with each request. It came in the address's fragment, which a
-// browser does not send, and is kept for this tab and this origin: host *and* port. A cookie would
-// go to all ports of the host, and so to other users' servers.
+// The token that the page sends with each request. The address's fragment, which a browser does not
+// send, contains it, and the page stores it for this tab and this origin: host *and* port. A
+// browser would send a cookie to all ports of the host, and so to other users' servers.
 
 import type { PanelKind } from "./drawn";
 
