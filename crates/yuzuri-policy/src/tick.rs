@@ -24,6 +24,10 @@ pub trait Group {
     fn limit(&self) -> Option<Limit> {
         None
     }
+    /// The members' data in flight at most, bits, if a leader can measure it.
+    fn flight_bits(&self) -> Option<f64> {
+        None
+    }
     /// Takes the leader's summary, to send it to all.
     fn summarize(&mut self, now: Moment, summary: Summary);
     /// The valid summary, of this terminal if it leads.
@@ -84,9 +88,10 @@ impl Terminal {
         Terminal { policy: Policy::new(config), capacity: None, last_summary: None, report: None }
     }
 
-    /// Leads a group that continues from the summary of a former leader at `now`.
-    pub fn resuming(config: PolicyConfig, now: Moment, last: Summary) -> Terminal {
-        Terminal { last_summary: Some((now, last)), ..Terminal::new(config) }
+    /// Leads a group of members that other groups have bounded so far.
+    pub fn regrouping(config: PolicyConfig) -> Terminal {
+        let capacity = Capacity::regrouped(config.objective);
+        Terminal { capacity: Some(capacity), ..Terminal::new(config) }
     }
 
     /// The report of the last tick; `None`: nothing was sent.
@@ -132,6 +137,7 @@ impl Terminal {
             let mut capacity =
                 begun.unwrap_or_else(|| self.begin_capacity(now, self.policy.config().objective));
             capacity.limited_by(group.limit());
+            capacity.in_flight(group.flight_bits());
             let summary = capacity.sum(now, group.members(now), group.reports(now));
             self.capacity = Some(capacity);
             group.summarize(now, summary);

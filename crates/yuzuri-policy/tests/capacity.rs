@@ -268,6 +268,30 @@ fn a_capacity_that_falls_is_not_attributed_to_outsiders() {
     }
 }
 
+/// Members of several groups share a bottleneck from now on, because a wire became slow. Their rates
+/// were still measured on the fast one, and no leader has announced windows to all of them. Their
+/// data in flight shows what they send at most: the queue is their own.
+#[test]
+fn a_new_group_of_known_members_does_not_attribute_its_queue_to_outsiders() {
+    for part in [0.5, 0.2, 0.1] {
+        let flight_bits = 40e6 * (BASE_S + f64::from(AIMED_AT_US) / 1e6);
+        let slow = Path { carries_bps: part * 40e6, ..ALONE };
+        let rtt_s = flight_bits / slow.carries_bps;
+        let stale = Report { srtt_us: (rtt_s * 1e6) as u32, ..report(10e6, 50e6) };
+        let mut capacity = Capacity::regrouped(Objective::Balanced);
+        capacity.in_flight(Some(flight_bits));
+        let stale = vec![stale; MEMBERS];
+        let mut summary = capacity.sum(at(0.0), MEMBERS as u16, &stale);
+        assert!((0.99..1.01).contains(&(summary.capacity_bps as f64 / slow.carries_bps)), "{summary:?}");
+        // The reports of the next tick still cover that time, too.
+        capacity.sum(at(0.5), MEMBERS as u16, &stale);
+        capacity.in_flight(None);
+        let phases = on_path(&mut capacity, &mut summary, slow, 1.0, 15.0);
+        assert_eq!(phases, [Phase::Hold], "{part}");
+        assert!(summary.srtt_us < BASE_US + 2 * AIMED_AT_US, "{part}: {summary:?}");
+    }
+}
+
 #[test]
 fn a_capacity_increase_is_found() {
     let mut capacity = Capacity::new(Objective::Balanced);

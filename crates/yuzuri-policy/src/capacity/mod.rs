@@ -89,6 +89,8 @@ pub struct Capacity {
     limit: Option<Limit>,
     /// The windows announced in the last summary; `None`: no member is bounded.
     announced: Option<Announced>,
+    /// The members' data in flight at most, bits, where the leader can measure it.
+    flight_bits: Option<f64>,
     queue: Queue,
     lost_at: Option<Moment>,
     /// The normalised rate before a queue turned out to be standing. The level does not fall below
@@ -135,6 +137,11 @@ impl Capacity {
         Capacity { objective, ..Capacity::default() }
     }
 
+    /// A group of members that other groups have bounded so far: their start-up is over.
+    pub fn regrouped(objective: Objective) -> Capacity {
+        Capacity { start_up: StartUp::over(), ..Capacity::new(objective) }
+    }
+
     /// Continues from the last summary of another leader, so that a change of leader does not
     /// restart the group's start-up.
     pub fn resume(now: Moment, last: &Summary, objective: Objective) -> Capacity {
@@ -160,6 +167,12 @@ impl Capacity {
         self.limit = limit;
     }
 
+    /// Sets what the members have in flight at most, bits; `None`: unknown. It limits their rate
+    /// (Little's law). The reported rates cover two round trips, and lag behind a path that slows.
+    pub fn in_flight(&mut self, flight_bits: Option<f64>) {
+        self.flight_bits = flight_bits;
+    }
+
     /// Aggregates the members' reports into a summary. `members` includes silent ones.
     pub fn sum<'a>(
         &mut self,
@@ -172,12 +185,13 @@ impl Capacity {
         let round_trip = Duration::from_micros(srtt_us.into()).min(LONGEST_ROUND_TRIP);
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
-        let total = Total::of(&reports, &destinations);
+        let mut total = Total::of(&reports, &destinations);
+        let current = self.flight_bits.map_or(1.0, |bits| total.limit_to_flight(bits));
         let before = self.best();
         let most_bps = before.rate_bps.max(total.rate_bps);
         let air = self.air_taken(total, before.air.max(total.air), most_bps);
         let weights = Weights::of(total, most_bps, air, self.limit);
-        let rates = reports.iter().map(|r| [total.alone_of(r), r.rate_bps as f64]);
+        let rates = reports.iter().map(|r| [total.alone_of(r), current * r.rate_bps as f64]);
         let parts = weights.parts_of(rates.collect());
         // While nobody sends, weights are not known.
         if !reports.is_empty()

@@ -239,7 +239,7 @@ impl Controller {
         let mut plan = Plan::default();
         let seconds = now.since(self.ticked_at).as_secs_f64();
         self.ticked_at = now;
-        self.part_by_bottleneck(now);
+        self.part_by_bottleneck();
         for (bottleneck, mut sharers) in std::mem::take(&mut self.sharers) {
             self.decide(now, seconds, bottleneck, &mut sharers, &mut plan);
             self.sharers.insert(bottleneck, sharers);
@@ -287,8 +287,16 @@ impl Controller {
             let part =
                 share_bps.zip(wanted_bps).map_or(part, |(share, wanted)| part * share / wanted.max(1.0));
             let summary = sharers.summary.clone();
-            let mut group =
-                GroupView { members, part, is_limited, report: None, reports: None, limit: None, summary };
+            let mut group = GroupView {
+                members,
+                part,
+                is_limited,
+                report: None,
+                reports: None,
+                limit: None,
+                flight_bits: None,
+                summary,
+            };
             station.sharer.tick(now, &seen, station.radio, Some(&mut group), &mut self.decisions);
             // The gate sees the rate of a member's uploads; the member knows what limits them.
             let seen_bps = group.report.as_ref().map_or(0, |report| report.rate_bps);
@@ -370,6 +378,7 @@ impl Controller {
             report: None,
             reports: Some(reports),
             limit: (at == Bottleneck::Wire).then_some(Limit::Wire),
+            flight_bits: self.flight_bits(at),
             summary: sharers.summary.take(),
         };
         sharers.leader.tick(now, &[], RadioHint::default(), Some(&mut group), &mut self.decisions);

@@ -18,6 +18,8 @@ pub(super) struct GroupView<'a> {
     pub(super) reports: Option<Vec<&'a Report>>,
     /// What limits the group, if that is known.
     pub(super) limit: Option<Limit>,
+    /// What the stations have in flight at most, bits, if that is known.
+    pub(super) flight_bits: Option<f64>,
     /// The access point's last summary.
     pub(super) summary: Option<Summary>,
 }
@@ -45,6 +47,10 @@ impl Group for GroupView<'_> {
 
     fn limit(&self) -> Option<Limit> {
         self.limit
+    }
+
+    fn flight_bits(&self) -> Option<f64> {
+        self.flight_bits
     }
 
     fn summarize(&mut self, _now: Moment, summary: Summary) {

@@ -1,12 +1,12 @@
 //! Groups the stations by bottleneck, and makes their summaries.
 
-use super::{Bottleneck, Channel, Controller, Phase, Sharers, Station, StationId};
+use super::{Bottleneck, Channel, Controller, Phase, Row, Sharers, Station, StationId};
 use std::collections::BTreeSet;
-use yuzuri_policy::{Moment, Report, Summary, Terminal};
+use yuzuri_policy::{Report, Summary, Terminal};
 
 impl Controller {
     /// Assigns the stations to their bottlenecks.
-    pub(super) fn part_by_bottleneck(&mut self, now: Moment) {
+    pub(super) fn part_by_bottleneck(&mut self) {
         let starts = |channel: &Channel| {
             let own = self.sharers.get(&Bottleneck::Channel(*channel));
             own.is_some_and(|own| own.summary.as_ref().is_none_or(|s| s.phase == Phase::StartUp))
@@ -46,7 +46,7 @@ impl Controller {
             }
             let mut sharers = Sharers::new(self.config);
             if before.contains(&at) {
-                sharers.leader = Terminal::resuming(self.config, now, self.carried(at));
+                sharers.leader = Terminal::regrouping(self.config);
             }
             self.sharers.insert(at, sharers);
         }
@@ -57,14 +57,16 @@ impl Controller {
         here.filter_map(|(id, station)| Some((id, station, station.report.as_ref()?)))
     }
 
-    /// The current rates of stations that share a bottleneck from now on, as the summary of a
-    /// former leader.
-    fn carried(&self, at: Bottleneck) -> Summary {
-        Summary {
-            phase: Phase::Hold,
-            capacity_bps: self.reports(at).map(|(.., report)| report.rate_bps).sum(),
-            ..Summary::default()
-        }
+    /// The windows of stations at a bottleneck, bits: they have at most as much in flight. `None`:
+    /// the gate does not see all windows.
+    pub(super) fn flight_bits(&self, at: Bottleneck) -> Option<f64> {
+        let here = || self.stations.iter().filter(|(_, station)| station.bottleneck == at);
+        let is_seen = |(id, station): (&StationId, &Station)| {
+            station.other.is_none() && (!station.rows.is_empty() || !self.members.contains_key(id))
+        };
+        let rows = || here().flat_map(|(_, station)| &station.rows);
+        let bits = |row: &Row| f64::from(row.seen.cwnd) * f64::from(row.seen.mss_bytes) * 8.0;
+        here().all(is_seen).then(|| rows().map(bits).sum())
     }
 
     /// The mean weight of the stations that have more to send, weighted by their shares.
