@@ -151,12 +151,12 @@ control-parity: lab
 	$(RELEASE) --quiet --bin yuzuri-eval
 	@scripts/control-parity.sh
 
-# Why ns-3's CUBIC gives different results than Linux's (docs/simulation.md).
+# Compares ns-3's CUBIC with Linux's (docs/simulation.md).
 compare-ns3:
 	@scripts/setup.sh ns3
 	@scripts/compare-ns3.sh
 
-# Speed in real time, in virtual time and in simulation.
+# Measures the laboratory's speed in real time, in virtual time and in simulation.
 lab-speed: lab
 	@scripts/setup.sh vm
 	@scripts/lab-speed.py

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Measures sharing at the access point: first in simulation, over many settings and over a lot of them (AP_LOT
-# has its arguments), whose tables are printed; then with the kernel's own TCP: runs scenarios/access-point in virtual
-# time and writes the tables to docs/access-point.md. Runs that are finished in lab-results/ or kept in
-# results/ are not repeated, so that the script can be stopped and restarted. With --tables nothing is
-# run. AP_SWEEP has further arguments for `yuzuri lab sweep`, such as "--only /seed-1".
+# Measures sharing at the access point: first in simulation, over many fixed and many random
+# settings (AP_LOT has the arguments of the latter), whose tables are printed; then with the
+# kernel's own TCP: runs scenarios/access-point in virtual time and writes the tables to
+# docs/access-point.md. Runs that are finished in lab-results/ or kept in results/ are not repeated,
+# so that the script can be stopped and restarted. With --tables nothing is run. AP_SWEEP has
+# further arguments for `yuzuri lab sweep`, such as "--only /seed-1".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

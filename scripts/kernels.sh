@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the integration tests of the monitor, of the window control and of the gate, and the command, and runs
-# them under Debian's kernels in QEMU: kernels.sh [KERNEL...] (default: 6.1-amd64 6.12-amd64
-# 6.1-arm64). KERNELS_WORDS has further arguments for `yuzuri-vm test` (--only filters). The guests'
-# output is stored in target/kernels/logs.
+# Builds the command and the integration tests of the monitor, the congestion control and the gate,
+# and runs them under Debian's kernels in QEMU: kernels.sh [KERNEL...] (default: 6.1-amd64
+# 6.12-amd64 6.1-arm64). KERNELS_WORDS has further arguments for `yuzuri-vm test` (--only filters).
+# The guests' output is stored in target/kernels/logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

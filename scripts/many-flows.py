@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Prints the memory that `yuzuri-identify --all --json` takes for a capture of very many flows, and the time.
+"""Prints memory and time of `yuzuri-identify --all --json` for a capture of very many flows.
 
     scripts/many-flows.py [--identify PROGRAM] [--flows 1000000] [--segments 1,3,5]
 
-The flows are open in groups of a hundred thousand, as many as a capture's reader keeps open. Of one segment each it is data seen
-from the middle; of three the handshake; then data and its acknowledgement in turn. Needs 450 MB of TMPDIR for a million flows
-of three segments.
+The flows are open in groups of a hundred thousand, the number that a capture's reader keeps open. A
+flow of one segment consists of data from its middle, a flow of three of the handshake; further
+segments are alternately data and its acknowledgement. Needs 450 MB of TMPDIR for a million flows of
+three segments.
 """
 import argparse
 import os
@@ -23,7 +24,7 @@ DATA_BYTES = 1448
 
 
 def packet(flow, step, now_ns):
-    """A step of a download: SYN, its answer, its acknowledgement, and then data and acknowledgements in turn."""
+    """A packet of a download: SYN, SYN-ACK, ACK, then alternately data and acknowledgement."""
     ends = [(bytes([10, 1, flow // 60000, 1]), 1024 + flow % 60000), (bytes([10, 2, 0, 1]), 80)]
     stamps = b"\x01\x01\x08\x0a" + struct.pack(">II", now_ns // 10**6 & 0xFFFFFFFF, (now_ns // 10**6 - 30) & 0xFFFFFFFF)
     turn, down = (step - 3) // 2, step % 2 == 1
@@ -70,7 +71,7 @@ def main():
             began = time.monotonic()
             program = subprocess.Popen([given.identify, "--all", "--json", path], stdout=subprocess.DEVNULL)
             _, status, used = os.wait4(program.pid, 0)
-            # 3: flows were analysed, and none was named.
+            # Exit code 3: flows were analysed, but none was identified.
             if os.waitstatus_to_exitcode(status) not in (0, 3):
                 raise SystemExit(f"{given.identify} failed on {given.flows} flows of {segments} segments")
             print(f"{given.flows} flows of {segments} segments: {used.ru_maxrss / 1024:.0f} MB, {time.monotonic() - began:.1f} s", flush=True)

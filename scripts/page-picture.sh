@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Takes the picture of the README again: the page while `make demo` runs, some seconds after sharing
-# has started. As root; takes 50 s.
+# Renews the README's picture: the page while `make demo` runs, some seconds after sharing has
+# started. As root; takes 50 s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh

@@ -1,5 +1,5 @@
-// Takes the picture of README from a page that is being served: node scripts/picture.mjs URL FILE [SECONDS]
-// Needs what `make test` installs.
+// Saves the README's picture from a running page: node scripts/picture.mjs URL FILE [SECONDS]
+// Needs the packages that `make test` installs.
 import { launch } from "../crates/yuzuri-web/tests/page/browser.mjs";
 const [url, file, seconds = "0"] = process.argv.slice(2);
 const browser = await launch();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares what two builds of yuzuri-identify say of the same files, to the last digit: a change that is
-# to cost less and to answer the same.
+# Compares the answers of two builds of yuzuri-identify for the same files, to the last digit: for a
+# change that must not change answers.
 #   scripts/same-answers.sh BEFORE AFTER FILE_OR_FOLDER...
 # Prints the names of the files with different answers; exits with 1 if there are any.
 set -euo pipefail
@@ -14,7 +14,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 files=0 different=0
 while IFS= read -r -d '' file; do
-    # What cannot be read must fail alike.
+    # Unreadable files must give the same error.
     "$before" --all --all-rounds --json "$file" >"$folder/before" 2>&1 || echo "exit $?" >>"$folder/before"
     "$after" --all --all-rounds --json "$file" >"$folder/after" 2>&1 || echo "exit $?" >>"$folder/after"
     files=$((files + 1))

@@ -257,7 +257,7 @@ tests() {
     want pgrep procps
     want setpriv util-linux
     want clang-format clang-format
-    # With dumpcap.
+    # Its dependency wireshark-common contains dumpcap.
     want tshark tshark
     want_venv
     browser

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Makes logs of `ss -tin` from recordings, as a user would have got them by polling:
+"""Makes logs of `ss -tin` from recordings, as polling would have produced them:
 
     scripts/ss-logs.py --seed 7 --out FOLDER [--yuzuri PROGRAM] [--named] RECORDINGS...
 
-RECORDINGS are folders of runs of the laboratory (scripts/identify-figures.sh keeps them). Of each sender an
-interval is drawn, evenly by its logarithm from a tenth to three of its median round-trip times, and each
-call comes up to a fifth of it late. A row has what the kernel knew at that moment: the recording's next
-event has the state before its acknowledgement was processed. Without --named the algorithm's name is left
-out, so that identification is not checked against it.
+RECORDINGS are folders of runs of the laboratory (scripts/identify-figures.sh keeps them). The polling
+interval of each sender is drawn log-uniformly from 0.1 to 3 median round-trip times, and each call is
+late by up to a fifth of it. A row has the kernel's state at that moment: that of the recording's next
+event, which was recorded before its acknowledgement was processed. Without --named the algorithm's
+name is omitted, so that identification does not compare its answer with it.
 
-The files are FOLDER/CONTROL_RUN_INTERVAL.ss.txt, INTERVAL in parts of the round-trip time.
+The files are FOLDER/CONTROL_RUN_INTERVAL.ss.txt, with INTERVAL in round-trip times.
 """
 import argparse
 import csv
@@ -55,7 +55,7 @@ def line(row, segments_in, named):
 
 
 def log(events, lot, part, named):
-    """Lines of calls, from the first event to the last."""
+    """Yields the lines of each call, from the first event to the last."""
     srtts_us = sorted(int(row["srtt_us"]) for row in events if row["srtt_us"])
     interval_ns = part * srtts_us[len(srtts_us) // 2] * 1000
     due_ns = int(events[0]["mono_ns"]) + interval_ns * lot.random()

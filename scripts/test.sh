@@ -49,7 +49,7 @@ step "page in Chromium"
 scripts/page-test.sh
 
 step "demo, by itself"
-# Built as by `make demo`.
+# Build it as `make demo` does.
 scripts/demo-build.sh
 DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 scripts/demo.sh | tee target/demo.txt
 if target/demo/yuzuri-lab demo --check; then

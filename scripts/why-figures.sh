@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Makes transfers with a known limit, drawn by lot, and prints how much of the time `yuzuri why` has
-# the right word, by what observes, beside the kernel's chronographs (`ss -ti`) and the words of the
-# expert of tshark. crates/yuzuri-eval/src/why/case.rs is what is drawn.
+# Makes randomly drawn transfers with a known limit, and prints for which fraction of the time
+# `yuzuri why` reports the right limit, for each source of observations, next to the kernel's
+# chronographs (`ss -ti`) and tshark's expert information. crates/yuzuri-eval/src/why/case.rs draws
+# the transfers.
 #
 #     scripts/why-figures.sh SEED ROUNDS [arguments of yuzuri-eval why make]
 #
-# In virtual time, unless CLOCK=real: each round is made in a guest whose clock counts instructions
-# (docs/virtual-time.md), so that other work on this machine changes nothing; JOBS guests at once.
+# By default in virtual time: each round runs in a guest whose clock counts instructions
+# (docs/virtual-time.md), so that other work on this machine has no effect; JOBS guests run at once.
 # With CLOCK=real, as root, in network namespaces on this machine's kernel, at the highest priority:
-# the path is a program, and where it carries packets late it has a queue that nobody made.
-# What was made is kept in target/why/SEED, and not made again.
+# the path is a program, and forwarding packets late creates a queue that is not part of the case.
+# Finished rounds are kept in target/why/SEED, and not repeated.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
@@ -19,14 +20,14 @@ built=${YUZURI_BUILT:-target/release}
 clock=${CLOCK:-virtual}
 fail() { echo "why-figures: $*" >&2; exit 1; }
 
-# in_guest ROUND [ARGUMENT...]: makes a round in a guest.
+# in_guest ROUND [ARGUMENT...]: runs a round in a guest.
 in_guest() {
     local round=$1 made=$folder/round-$1
     shift
     [ ! -e "$made" ] || return 0
     rm -rf "$made.partial"
-    # Four times as fast as one instruction a nanosecond: all programs share one processor, and
-    # none shall wait for another one.
+    # Four instructions per nanosecond: all programs share one processor, and waiting for it would
+    # be another limit.
     "$built/yuzuri-vm" run --quiet --kernel 6.12 --mips 4000 --memory 2048 --seed "$seed" --timeout 86400 \
         --results "$made.partial" --file "$built/yuzuri:/opt/yuzuri" --file "$dumpcap:/usr/bin/dumpcap" \
         "$built/yuzuri-eval" why make --seed "$seed" --first-round "$round" --rounds 1 --yuzuri /opt/yuzuri \

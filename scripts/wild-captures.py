@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
-"""Makes captures by lot on this machine's kernel: a sender, a router and a receiver in network
-namespaces, veth pairs with TSO and GRO as they come, TBF as bottleneck, and delay by netem where the
-kernel has it. As root.
+"""Makes captures of randomly drawn transfers on this machine's kernel: a sender, a router and a
+receiver in network namespaces, connected by veth pairs with the default TSO and GRO, with TBF as
+bottleneck and, where the kernel has it, netem for delay. Needs root.
 
     scripts/wild-captures.py --seed 7 --runs 24 --out FOLDER
 
-Each run draws what limits its flow and the sender's congestion control, and is captured at both ends:
-FOLDER/KIND_CONTROL_SEED-NUMBER.snd.pcap and .rcv.pcap. The kinds:
+Each run draws the limit of its flow and the sender's congestion control. The captures at both ends
+are FOLDER/KIND_CONTROL_SEED-NUMBER.snd.pcap and .rcv.pcap. The kinds:
 
     window       a bulk transfer; the path's queue overflows
-    several      two to four of them at once
+    several      two to four bulk transfers at once
     device       a bulk transfer behind the sender's own TBF, whose queue holds more than TCP small queues let in
     application  the application writes at a steady rate below the path's
     pacing       SO_MAX_PACING_RATE below the path's rate
-    receiver     the receiver's buffer is smaller than the path holds, with its queue
+    receiver     the receiver's buffer is smaller than the path's capacity including its queue
 
-A queue that the window overflows is limited by the window, wherever it is: of the kinds that the window
-does not limit none has one.
+A flow whose window overflows a queue is limited by the window, wherever the queue is. Therefore no
+queue overflows in the kinds with another limit.
 
---kinds and --controls draw from these only. --thin lets the router drop all but each second to eighth
-acknowledgement without data and without blocks, on the way back. --loss lets the router drop up to one packet in a hundred at
-random. --stalls stops the sending and the receiving program now and then, for 30 to 600 ms. --poll writes
-FOLDER/KIND_CONTROL_SEED-NUMBER_INTERVAL.ss.txt, the output of `ss -tin` at the sender, at an interval from
-20 to 500 ms. What these draw changes no other lot of the same seed.
+--kinds and --controls restrict the draw to these. --thin makes the router drop all but each second to
+eighth pure ACK without SACK blocks. --loss makes the router drop up to 1 % of the data packets at
+random. --stalls stops the sending and the receiving program now and then, for 30 to 600 ms. --poll
+writes FOLDER/KIND_CONTROL_SEED-NUMBER_INTERVAL.ss.txt, the output of `ss -tin` at the sender, at an
+interval of 20 to 500 ms. The draws of these options do not change the other draws of a seed.
 """
 import argparse
 import os
@@ -44,7 +44,7 @@ SO_MAX_PACING_RATE = 47
 SO_TIMESTAMPNS = 35
 PACKET_OUTGOING = 4
 ETH_P_ALL = 3
-# So late a busy machine may start programs.
+# Allowance for a busy machine to start programs, seconds.
 LATE_SECONDS = 30
 
 
@@ -53,7 +53,7 @@ def run(*words):
 
 
 def until_told(seconds):
-    """Whether to go on: until SIGTERM, or so long at most."""
+    """Returns a function that is true until SIGTERM, for at most this time."""
     told = []
     signal.signal(signal.SIGTERM, lambda *_: told.append(True))
     until = time.monotonic() + seconds
@@ -61,7 +61,7 @@ def until_told(seconds):
 
 
 def capture(interface, path, seconds):
-    """Writes what passes an interface until it is told that the transfer is over."""
+    """Captures an interface until SIGTERM."""
     source = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     source.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE if hasattr(socket, "SO_RCVBUFFORCE") else 33, 64 << 20)
     source.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -75,13 +75,13 @@ def capture(interface, path, seconds):
             try:
                 frame, extra, _, _ = source.recvmsg(SNAPLEN_BYTES, 64, socket.MSG_TRUNC)
             except TimeoutError:
-                # On a busy machine what waits in the socket is written first.
+                # Before the end, write what is queued in the socket: a busy machine is late.
                 if not goes_on():
                     break
                 continue
             stamp = next(data for level, kind, data in extra if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS)
             seconds_since, nanoseconds = struct.unpack("qq", stamp)
-            # The length on the wire is that of the IP packet, and of Ethernet's header before it.
+            # The length on the wire is that of the IP packet and of its Ethernet header.
             on_wire = max(len(frame), 14 + int.from_bytes(frame[16:18], "big")) if frame[12:14] == b"\x08\x00" else len(frame)
             out.write(struct.pack("<IIII", seconds_since, nanoseconds, len(frame), on_wire) + frame)
 
@@ -133,7 +133,7 @@ def send(control, count, pacing_bytes_s, write_bytes_s, seconds):
 
 
 def poll(path, interval_s, seconds):
-    """Writes what `ss` prints, each time after the time of its call."""
+    """Logs the output of `ss`, preceded by the time of each call."""
     goes_on = until_told(seconds)
     with open(path, "w", encoding="utf-8") as out:
         print("ready", flush=True)
@@ -145,7 +145,7 @@ def poll(path, interval_s, seconds):
 
 
 def stall(process, rng, seconds, least_s=0.3):
-    """Stops a program now and then, after at least so long, and lets it go on."""
+    """Stops and resumes a program at random times, with pauses of at least `least_s`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and process.poll() is None:
         time.sleep(rng.uniform(least_s, 3.0))
@@ -177,17 +177,17 @@ class Net:
             "burst", "6000", "limit", str(queue_bytes))
 
     def delay(self, delay_ms):
-        """On the way back. Whether the kernel can."""
+        """Delays packets to the sender; returns whether the kernel supports it."""
         words = ["tc", "-n", self.router, "qdisc", "add", "dev", "toa", "root", "netem", "delay", f"{delay_ms}ms", "limit", "10000"]
         return subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
     def lose(self, part):
-        """Of the packets to the receiver."""
+        """Drops this fraction of the packets to the receiver."""
         run("ip", "netns", "exec", self.router, "nft", "add table ip lose; add chain ip lose passing { type filter hook forward priority 0; }; "
             f"add rule ip lose passing ip daddr 10.0.2.2 numgen random mod 1000000 < {round(part * 1e6)} drop")
 
     def thin(self, of):
-        """Acknowledgements on the way back: one of so many passes. Those with blocks are longer."""
+        """Passes one of `of` pure ACKs; the length excludes those with SACK blocks."""
         run("ip", "netns", "exec", self.router, "nft", "add table ip thin; add chain ip thin passing { type filter hook forward priority 0; }; "
             f"add rule ip thin passing ip saddr 10.0.2.2 ip length 52 numgen inc mod {of} != 0 drop")
 

@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
-"""Writes copies of captures as another user would have made them, to be judged by scripts/wild-figures.py:
+"""Writes copies of captures as they would look in other conditions, for scripts/wild-figures.py:
 
     scripts/wild-changed.py CHANGE FOLDER INTO
 
-    none       as it is
-    late       the first 15 s are missing, the handshake with them; late=S the first S
-    early      the first 10 s only; early=S the first S
-    oneway     the direction that moved more alone
+    none       unchanged
+    late       without the first 15 s, including the handshake; late=S: without the first S seconds
+    early      only the first 10 s; early=S: only the first S seconds
+    oneway     only the direction that moved more data
     snaplen=N  N bytes of each packet
-    middle     the second third of its time
-    missed=P   the part P of the packets is missing, drawn by a lot that follows from the file's name
-    twice      each packet twice, as of a mirror port that copies both ways: the copy 1 to 100 us later
+    middle     the second third of the capture's time
+    missed=P   without a randomly drawn fraction P of the packets; the file's name is the seed
+    twice      each packet twice, as from a mirror port that copies both directions: the copy 1 to 100 us later
     untimed    without TCP timestamps
-    coarse     by a clock of 1 ms
+    coarse     times by a clock of 1 ms
     sums       all checksums wrong, as with offload or after addresses were changed
-    tunnel     in a tunnel by a lot that follows from the file's name: VXLAN, GENEVE, GTP-U, ERSPAN, GRE, IP in IP, or PPPoE in two VLANs
-    received   as captured at the receiver: acknowledgements half of the least round-trip time earlier, and data when it was
-               acknowledged there; transmissions that were lost are missing
+    tunnel     in a tunnel, drawn with the file's name as seed: VXLAN, GENEVE, GTP-U, ERSPAN, GRE, IP in IP, or PPPoE in two VLANs
+    received   as captured at the receiver: acknowledgements half of the minimum round-trip time earlier, and data shortly
+               before its acknowledgement; transmissions that were lost are missing
     received,untimed    both
 
-Of a capture at the receiver nothing but the times is made up: the sender's capture tells what arrived, and in which order.
-FOLDER has captures, or runs of the laboratory (`yuzuri-lab sweep`), of which the captures at the sender are copied and named by their
-control. Reads pcap and, with Wireshark's editcap, pcapng, also packed by xz or (with the program zstd) by zstd; writes pcap. What is
-not changed stays bit by bit. scripts/wild-rows.py makes and judges all of these copies.
+A capture at the receiver has only computed times: the sender's capture shows what arrived, and in
+which order. FOLDER contains captures, or runs of the laboratory (`yuzuri-lab sweep`), of which the
+captures at the sender are copied and named after their control. Reads pcap and, with Wireshark's
+editcap, pcapng, also compressed by xz or (with the program zstd) by zstd; writes pcap. Everything
+else stays identical bit by bit. scripts/wild-rows.py makes and evaluates all of these copies.
 """
 import lzma
 import pathlib
@@ -39,7 +40,7 @@ LATE_NS, EARLY_NS = 15 * 10**9, 10 * 10**9
 END, NOTHING, SACK, TIMESTAMPS = 0, 1, 5, 8
 SYN, FIN, RST = 2, 1, 4
 COPY_NS = (1_000, 100_000)
-# Data is seen at the receiver so long before the acknowledgement that it draws.
+# Time between the arrival of data at the receiver and the acknowledgement that it triggers.
 BEFORE_ACK_NS = 20_000
 
 
@@ -50,7 +51,7 @@ def unpacked(path):
 
 
 def read(path):
-    """The file's header, and of each packet its time in ns, its header and its bytes."""
+    """Returns the file's header, and the time in ns, header and bytes of each packet."""
     raw = unpacked(path)
     if raw[:4] == b"\n\r\r\n":
         with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +73,7 @@ def read(path):
 
 
 def untimed(frame):
-    """TCP's timestamps of an IPv4 packet in Ethernet become options that say nothing."""
+    """Replaces the TCP timestamps of an IPv4 packet with NOP options."""
     if frame[12:14] != b"\x08\x00":
         return frame
     frame = bytearray(frame)
@@ -90,7 +91,7 @@ def untimed(frame):
 
 
 def options(frame, tcp):
-    """Kind and bytes of each of TCP's options."""
+    """Yields kind and bytes of each TCP option."""
     place, end = tcp + 20, min(tcp + (frame[tcp + 12] >> 4) * 4, len(frame))
     while place < end and frame[place] != END:
         length = 1 if frame[place] == NOTHING else max(frame[place + 1], 2)
@@ -99,14 +100,15 @@ def options(frame, tcp):
 
 
 class Sent:
-    """A segment that the sender sent once."""
+    """One transmission of a segment."""
 
     def __init__(self, at_ns, begin, end, packet, tcp):
         self.at_ns, self.begin, self.end, self.packet, self.tcp = at_ns, begin, end, packet, tcp
         self.arrived_ns = None
 
     def as_packet(self, at_ns, base):
-        """Of what one packet of the capture held several segments of, this one."""
+        """The packet of this segment alone, although the captured packet may contain several
+        segments."""
         _, head, frame = self.packet
         frame = bytearray(frame)
         payload = self.end - self.begin
@@ -116,7 +118,8 @@ class Sent:
 
 
 def received(name, packets):
-    """As captured at the receiver: the flow that moves most, whose larger direction counts as its data."""
+    """Moves the capture point to the receiver, for the largest flow; its larger direction counts as
+    data."""
     parsed, bytes_of, flows = [], {}, {}
     for packet in packets:
         frame = packet[2]
@@ -133,7 +136,8 @@ def received(name, packets):
         bytes_of[source] = bytes_of.get(source, 0) + payload
     sender = max(bytes_of, key=bytes_of.get)
     mss = max(payload for _, _, source, payload in parsed if source == sender)
-    # Packets that hold several segments: what is sent alone most often is one.
+    # Packets may contain several segments: the most frequent payload up to 1460 bytes is one
+    # segment.
     sizes = {}
     for _, _, source, payload in parsed:
         if source == sender and 0 < payload <= 1460:
@@ -176,7 +180,7 @@ def received(name, packets):
                 segments = outstanding.pop(begin, None)
                 if not segments:
                     continue
-                # The last transmission that had the time to arrive; those before it were lost.
+                # The last transmission that is old enough to have arrived; earlier ones were lost.
                 fits = [segment for segment in segments if least_ns is None or at_ns - segment.at_ns >= 0.9 * least_ns]
                 arrived = (fits or segments)[-1]
                 if len(segments) == 1:
@@ -195,7 +199,7 @@ def received(name, packets):
 
 
 def outside(protocol, inside):
-    """IPv4 from one end of a tunnel to the other."""
+    """An IPv4 packet from one end of a tunnel to the other."""
     return struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(inside), 0, 0, 64, protocol, 0, bytes([192, 0, 2, 1]), bytes([192, 0, 2, 2])) + inside
 
 
@@ -203,7 +207,7 @@ def udp(port, inside):
     return outside(17, struct.pack(">HHHH", 50_000, port, 8 + len(inside), 0) + inside)
 
 
-# Of a frame of Ethernet: the frame outside. Of its length on the wire the tunnel's is added.
+# Encapsulation of an Ethernet frame, by tunnel.
 TUNNELS = {
     "vxlan": lambda frame: frame[:14] + udp(4789, struct.pack(">II", 8 << 24, 42 << 8) + frame),
     "geneve": lambda frame: frame[:14] + udp(6081, struct.pack(">BBHI", 0, 0, 0x6558, 42 << 8) + frame),
@@ -225,7 +229,7 @@ def tunnelled(kind, head, frame):
 
 
 def spoiled(frame):
-    """With another checksum of TCP."""
+    """Falsifies the TCP checksum."""
     if frame[12:14] != b"\x08\x00":
         return frame
     place = 14 + (frame[14] & 15) * 4 + 16
@@ -233,7 +237,7 @@ def spoiled(frame):
 
 
 def at(time_ns, head, header):
-    """A packet's header with another time."""
+    """The pcap header of a packet with another time."""
     unit_ns = 1 if struct.unpack_from("<I", header)[0] == NANOSECONDS else 1000
     return struct.pack("<II", time_ns // 10**9, time_ns % 10**9 // unit_ns) + head[8:]
 
@@ -286,10 +290,11 @@ def changed(change, name, header, packets):
 
 
 def captures(folder):
-    """The captures of a folder, or those at the senders of the laboratory's runs in it, and names that begin with their control."""
+    """Captures of a folder, or sender captures of its laboratory runs, with names that begin with
+    the control."""
     runs = sorted(path.parent for path in folder.rglob("scenario.toml") if (path.parent / "run.json").exists())
     for run in runs:
-        # Runs without a control are those of CUBIC with Apple's constants.
+        # Runs without a control use CUBIC with Apple's constants.
         control = tomllib.loads((run / "scenario.toml").read_text())["terminal"][0].get("control", "cubic_apple_old")
         place = "-".join(part.split(",")[-1] for part in run.relative_to(folder).parts)
         yield run / "sender.pcap.zst", f"{control}_{place}.snd.pcap"

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Judges `yuzuri identify` on labelled captures and logs that were not made by the laboratory, and
-prints the figures: by set and together, how often a flow that its window did not limit is unknown with
-its cause, how often an answer with p >= 0.9 is right, and the expected calibration error.
+"""Evaluates `yuzuri identify` on labelled captures and logs from outside the laboratory, and prints
+for each set and for all: how often a flow that is not limited by its window is reported as unknown
+with its cause, how often an answer with p >= 0.9 is right, and the expected calibration error.
 
     scripts/wild-figures.py [--identify PROGRAM] [--unlimited PREFIX,...] [--list] FOLDER...
 
-The label of a file is the first word of its name, between `_`, `-` and `.`, that is the name of a
-congestion control. Captures of scripts/wild-captures.py say what limited them by the first word. Of
-others, `--unlimited` names the beginnings of files whose flows their window did not limit. Of BBR no
-flow counts as such: it is never limited by a window.
+A file's label is the first word of its name, between `_`, `-` and `.`, that is the name of a
+congestion control. In captures of scripts/wild-captures.py the first word is the flow's limit. For
+others, `--unlimited` lists prefixes of files whose flows were not limited by their window. Flows of
+BBR do not count as such, since a window never limits BBR.
 
-Folders are judged as they are given, and one by one: a folder that rules were looked at on and one
-that was held out print figures of their own.
+Each folder is evaluated by itself, so that folders used to develop the rules and folders that were
+held out have separate figures.
 """
 import argparse
 import json
@@ -28,19 +28,19 @@ CONTROLS = {
 }
 UNLIMITED_KINDS = ("device_", "application_", "pacing_", "receiver_")
 SURE = 0.9
-# What a reason says that names a cause.
+# Texts in a reason that name a cause.
 CAUSE = re.compile(r"limited by (?!the window)|may hold it|may set it|may limit it|window was full|receiver limited")
 
 
 def label(name):
-    # The laboratory's CUBIC with Apple's constants has a name of its own.
+    # The laboratory's CUBIC with Apple's constants has its own name.
     if name.startswith("cubic_apple_old_"):
         return "cubic_apple_old"
     return next((word for word in re.split(r"[_.-]", name) if word in CONTROLS), None)
 
 
 def is_sure(names, probability):
-    """Sure is what the observations distinguish: not what is merely more common."""
+    """Whether the observations distinguish the name; a higher prior alone does not count."""
     return probability >= SURE and len(names) == 1
 
 
@@ -49,7 +49,7 @@ def tenth_of(probability):
 
 
 class Answers:
-    """Names that were answered, how many of them are right, and the probabilities that they state."""
+    """Counts answers with a name and right ones, and collects their probabilities."""
 
     def __init__(self):
         self.flows = self.named = self.right = self.within = self.sure = self.sure_right = 0
@@ -80,7 +80,8 @@ class Answers:
         return sum(abs(stated - right) for stated, right, _ in self.tenths.values()) / max(self.named, 1)
 
     def calibration_error_by_chance(self):
-        """The median and the 95th percentile for so many answers that state the truth: each is right with its probability."""
+        """Median and 95th percentile of the error for perfectly calibrated answers with the same
+        probabilities."""
         rng, errors = random.Random(1), []
         for _ in range(1000):
             off = {}
@@ -91,7 +92,8 @@ class Answers:
 
 
 def without_prior(flow):
-    """The likeliest name, and its probability, if each is as likely before anything is seen: as in an experiment that runs each."""
+    """The most probable name and its probability under a uniform prior, as in an experiment with
+    all algorithms."""
     weights = {ranked["name"]: ranked["probability"] * math.exp(-ranked["score"]["prior"]) for ranked in flow["ranked"]}
     name = max(weights, key=weights.get)
     return name, weights[name] / (sum(weights.values()) + (flow["none"] or {"probability": 0.0})["probability"])
@@ -110,7 +112,7 @@ class Tally(Answers):
         truth, answer = label(pathlib.Path(file["path"]).name), flow["answer"]
         names = answer["set"] if answer["kind"] == "named" else []
         if truth == "dctcp" and names[:1] == ["reno"] and flow["window_trace"].get("data_without_ect"):
-            # To which ECN was refused: the kernel runs Reno then (`dctcp_reno`).
+            # The peer did not negotiate ECN: the kernel then uses Reno (`dctcp_reno`).
             truth = "reno"
         probability = flow["ranked"][0]["probability"] if flow["ranked"] else 0.0
         self.flows += 1
@@ -125,7 +127,7 @@ class Tally(Answers):
             name, equally = without_prior(flow)
             self.equally.add_named([name], equally, truth)
         if right:
-            # Of flows whose name is right: reductions, and falls that no visible loss explains.
+            # For flows with the right name: reductions, and those without a visible loss.
             self.reductions += flow["summary"]["losses"]
             fell = [word for word in flow["evidence"] if word.endswith("without a sign of loss")]
             self.falls += sum(int(re.search(r"fell (\d+) times", word).group(1)) for word in fell)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Judges `yuzuri identify` on captures of scripts/wild-lot.py:
+"""Evaluates `yuzuri identify` on captures of scripts/wild-lot.py:
 
     scripts/wild-judge.py [--identify PROGRAM] [--side snd,rcv,mid] [--change late] [--list] FOLDER
 
---change judges copies as another user would have made them (scripts/wild-changed.py, captures by Ethernet only).
-Prints for each kind how many flows are named, rightly, and how often a sure answer (p >= 0.9, no other name in the set) is right,
-and of flows of CUBIC and Reno that no window limited ("not window") how many are unknown, and with the right cause. A cause is right if it is
-one of those that the kind's flows have; "may hold it" and "may set it" are no wrong cause, and no right one
-unless what holds it is among the words.
+--change evaluates copies as made by scripts/wild-changed.py (only captures with Ethernet headers).
+Prints for each kind how many flows are named, how many of the names are right, and how often a sure
+answer (p >= 0.9, no other name in the set) is right; for flows of CUBIC and Reno that no window
+limited ("not window"), how many are unknown, and how many of these with the right cause. A cause is
+right if it is one of the kind's causes. "may hold it" and "may set it" never count as a wrong cause,
+and count as right only if the text names the kind's cause.
 """
 import argparse
 import concurrent.futures
@@ -24,7 +25,7 @@ wild_changed = importlib.import_module("wild-changed")
 wild_figures = importlib.import_module("wild-figures")
 
 APPLICATION, BUFFER, RECEIVER, PACING, DEVICE = "the application", "the send buffer", "the receiver's", "pacing", "the sender's own device"
-# What may be said of each kind.
+# The right causes of each kind.
 CAUSES = {
     "steady": (APPLICATION,), "bursts": (APPLICATION,), "chunks": (APPLICATION,), "requests": (APPLICATION,), "short": (APPLICATION,),
     "pacing": (PACING,), "device": (DEVICE,), "receiver": (RECEIVER,), "reader": (RECEIVER,), "buffer": (BUFFER,),
@@ -54,11 +55,11 @@ class Kind(wild_figures.Answers):
 
 
 class Judge:
-    """What of one side's captures is counted, by kind, and the lines that are listed."""
+    """Counters by kind for the captures of one side, and the listed lines."""
 
     def __init__(self, list_all):
         self.list_all, self.kinds, self.lines = list_all, {}, []
-        # Of CUBIC and Reno: BBR is never limited by a window.
+        # Only CUBIC and Reno: a window never limits BBR.
         self.unlimited = Kind()
 
     def judge(self, name, side, drawn, code, told):
@@ -109,11 +110,11 @@ class Judge:
 
 
 def labelled(flow, drawn):
-    """What was drawn for a flow, and whether it is the way back of one that was drawn."""
+    """The draw of a flow, and whether this is the reverse direction of a drawn flow."""
     ends = [int((flow[end] or "0:0").rpartition(":")[2]) for end in ("from", "to")] if "from" in flow else [0, 0]
     there = [label for label in drawn["flows"] if [label["from"], label["to"]] == ends]
     back = [label for label in drawn["flows"] if [label["to"], label["from"]] == ends]
-    # Both ends of these send, with the same control.
+    # In this kind both ends send, with the same control.
     if not there and drawn["kind"] == "sides":
         there = back
     return there[0] if there else None, bool(back)
@@ -129,7 +130,7 @@ def path_of(drawn):
 
 
 def changed(change, names, side, folder, into):
-    """Copies of captures as another user would have made them."""
+    """Makes changed copies of captures."""
     for name in names:
         try:
             wild_changed.copy(change, folder / f"{name}.{side}.pcap", f"{name}.{side}.pcap", into)
@@ -138,7 +139,7 @@ def changed(change, names, side, folder, into):
 
 
 def identify(program, path):
-    """The exit code and the document; None if there is no such capture."""
+    """Returns the exit code and the document; None if the capture does not exist."""
     if not path.exists():
         return None
     done = subprocess.run([program, "--json", "--all", "--jobs", "1", path], stdout=subprocess.PIPE, check=False)

@@ -1,33 +1,33 @@
 #!/usr/bin/env python3
-"""Makes captures by lot, of more kinds than scripts/wild-captures.py, over a path that is a program: it
-delays, queues, drops, marks and polices in both directions, on any kernel. Hosts are network namespaces
-with this machine's TCP. As root; needs dumpcap (Wireshark).
+"""Makes captures of randomly drawn transfers, of more kinds than scripts/wild-captures.py, over a
+path that is a program: it delays, queues, drops, marks and polices in both directions, on any kernel.
+Hosts are network namespaces with this machine's TCP. Needs root and dumpcap (Wireshark).
 
     scripts/wild-lot.py --seed 7 --runs 24 --out FOLDER [--kinds window,loss,...] [--jobs 2]
 
 FOLDER/KIND_SEED-NUMBER.snd.pcap, .rcv.pcap and .mid.pcap (halfway, as IP packets) are a transfer's
-captures, and KIND_SEED-NUMBER.json what was drawn, with the control of each flow by its ports.
-scripts/wild-judge.py judges them. Kinds whose window limits them:
+captures. KIND_SEED-NUMBER.json has what was drawn, with the control of each flow by its ports.
+scripts/wild-judge.py evaluates them. Kinds that the window limits:
 
-    window        a bulk transfer over a queue of 0.3 to 3 times what the path holds
+    window        a bulk transfer over a queue of 0.3 to 3 times the bandwidth-delay product
     loss          the same with one packet in 100 to 3,000 lost at random
     police        a token bucket without a queue
     ecn           the queue marks instead of dropping
-    several       two to four of one control;  mixed: of different ones
+    several       two to four flows with one control;  mixed: with different controls
     drops         the sender's own TBF or HTB has a short queue
     sides         data in both directions at once
 
-and kinds that something else limits:
+and kinds with another limit:
 
-    steady        the application writes at a rate;  bursts: more at once, each 0.1 to 2 s
-    chunks        as video: 1 to 4 s of it at once;  requests: each answer after the next question
+    steady        the application writes at a rate;  bursts: a larger amount each 0.1 to 2 s
+    chunks        as for video, 1 to 4 s of data at once;  requests: each answer after the next request
     pacing        SO_MAX_PACING_RATE;  device: the sender's own TBF or HTB with a long queue
     receiver      a small receive buffer;  reader: a receiver that reads at a rate
     buffer        a small send buffer
-    short         4 to 400 kB;  changes: bulk, and an application's rate, in turns of 4 s
+    short         4 to 400 kB;  changes: a bulk transfer and an application's rate, alternating each 4 s
 
-Of every transfer the lot also draws IPv4 or IPv6, MTU 1500, 9000 or 1280, whether the sender called or was
-called, whether hosts segment (TSO), stalls, thinned acknowledgements, packets that overtake, snaplen.
+Each transfer also draws IPv4 or IPv6, the MTU (1500, 9000 or 1280), which end opens the connection,
+segmentation offload (TSO), stalls, thinned acknowledgements, reordering, and the capture's snaplen.
 """
 import argparse
 import concurrent.futures
@@ -56,7 +56,7 @@ PORT = 5201
 SO_MAX_PACING_RATE = 47
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
 CLONE_NEWNET = 0x40000000
-# So late a busy machine may start programs.
+# Allowance for a busy machine to start programs, seconds.
 LATE_SECONDS = 30
 
 
@@ -71,11 +71,12 @@ class Way:
         self.drawn, self.rng, self.free_at, self.tokens, self.filled_at, self.acks = drawn, rng, 0.0, 0.0, 0.0, 0
 
     def departs(self, now, packet):
-        """When it leaves the queue, or None, and the packet, which may be marked."""
+        """The time at which the packet leaves the queue (None: dropped), and the packet, possibly
+        CE-marked."""
         drawn, length = self.drawn, len(packet)
         if drawn.get("thin") and is_bare(packet):
             self.acks += 1
-            # The handshake passes.
+            # Never drop ACKs of the handshake.
             if self.acks > 3 and self.acks % drawn["thin"]:
                 return None, packet
         if self.rng.random() < drawn.get("loss", 0.0):
@@ -100,14 +101,14 @@ class Way:
 
 
 def is_bare(packet):
-    """An acknowledgement without data and without blocks."""
+    """Whether this is a pure ACK without SACK blocks."""
     if packet[0] >> 4 == 4:
         return packet[9] == 6 and len(packet) == 20 + (packet[32] >> 4) * 4 <= 52 and packet[33] == 0x10
     return packet[6] == 6 and len(packet) == 40 + (packet[52] >> 4) * 4 <= 72 and packet[53] == 0x10
 
 
 def marked(packet):
-    """With CE, of a packet whose ends can be told so."""
+    """Sets CE on an ECN-capable packet."""
     packet = bytearray(packet)
     if packet[0] >> 4 == 6:
         if packet[1] >> 4 & 3:
@@ -121,7 +122,7 @@ def marked(packet):
 
 
 def tun(namespace):
-    """A device in another namespace."""
+    """Opens a TUN device in another namespace."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/ns/net", "rb") as own, open(f"/run/netns/{namespace}", "rb") as other:
@@ -134,7 +135,7 @@ def tun(namespace):
 
 
 def path(drawn, sides, into):
-    """Carries packets between both ends until it is told to end."""
+    """Forwards packets between both ends until SIGTERM."""
     os.nice(-20)
     fds = [tun(side) for side in sides]
     rng = random.Random(drawn["lot"])
@@ -186,7 +187,7 @@ def path(drawn, sides, into):
 
 
 def sockets(drawn, here):
-    """The flows' sockets, in their order."""
+    """Connects the flows; returns their sockets in order."""
     family = socket.AF_INET6 if drawn["ipv6"] else socket.AF_INET
     is_sender = here == "a"
     calls = is_sender != drawn["called"]
@@ -244,7 +245,7 @@ def drain(flow, most):
 
 
 def end(drawn, here):
-    """Writes or reads, as the kind wants."""
+    """Writes or reads as the kind requires."""
     seconds, kind, chunk = drawn["seconds"], drawn["kind"], bytes(64 << 10)
     flows = sockets(drawn, here)
     ports = [[flow.getsockname()[1], flow.getpeername()[1]] for flow in flows]
@@ -299,7 +300,7 @@ def end(drawn, here):
         if is_sender and kind == "steady":
             time.sleep(drawn["every_s"])
         elif is_sender and kind in ("buffer", "window", "loss"):
-            # A writer that waits is woken.
+            # Continue as soon as a flow is writable.
             select.select([], flows, [], 0.05)
         else:
             time.sleep(0.001)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Judges `yuzuri identify` on copies of captures as other users would have made them, a row for each change
-of scripts/wild-changed.py:
+"""Evaluates `yuzuri identify` on copies of captures as they would look in other conditions, with one
+row for each change of scripts/wild-changed.py:
 
     scripts/wild-rows.py [--identify PROGRAM] [--changes late,early,...] [--list] FOLDER
 
-FOLDER has labelled captures at the sender, or runs of the laboratory. Copies are made one change at a
-time in a temporary folder (TMPDIR), and removed. Of an answer that is wrong, the right name is not in
-its set. Of packets that are there twice, a note must say so.
+FOLDER contains labelled captures at the sender, or runs of the laboratory. Copies are made one change
+at a time in a temporary folder (TMPDIR), and removed. An answer is wrong if the right name is not in
+its set. For duplicated packets, the answer must contain a note.
 """
 import argparse
 import importlib

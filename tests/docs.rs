@@ -1,5 +1,5 @@
-//! The command lines of the documentation, for the programs' own tests: each must be one that the program accepts.
-//! Included by `#[path]`.
+//! Checks that programs accept the command lines of the documentation. The programs' unit tests
+//! include this file by `#[path]`.
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -18,7 +18,7 @@ pub fn assert_accepted<P: Parser>(program: Option<&str>, more_than: usize) {
         lines.iter().filter(of_it)
     };
     assert!(documented().count() > more_than, "only {} were found", documented().count());
-    // A program gets the words from its own name on.
+    // A program receives the words from its own name on.
     let begins = usize::from(program.is_some());
     let wrong = documented().filter_map(|line| match P::try_parse_from(&line.words[begins..]) {
         Err(error) if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -30,7 +30,7 @@ pub fn assert_accepted<P: Parser>(program: Option<&str>, more_than: usize) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A command line, with the file and line where it stands.
+/// A command line, with its file and line.
 struct Documented {
     /// `docs/tutorial.md:12`
     place: String,
@@ -67,7 +67,7 @@ fn of_page(root: &Path, page: &PathBuf) -> Vec<Documented> {
     found
 }
 
-/// The commands of a line of a shell, each as its words; comments end it. Quotes hold words together, as in `sh`.
+/// The commands of a shell line, each as its words, up to a comment. Quotes work as in `sh`.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let (mut word, mut quote) = (None::<String>, None);
@@ -92,7 +92,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The words from `yuzuri` on, where that is what is called, if need be by another program.
+/// The words from `yuzuri` on, if the command calls it, directly or through another program.
 fn call(words: Vec<String>) -> Option<Vec<String>> {
     let before: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != "yuzuri").collect();
     let is_call = matches!(before[..], [] | ["$"] | ["sudo"] | ["ip", "netns", "exec", _]);

@@ -33,7 +33,7 @@ fn read(reader: impl Read, partition: Partition) -> Option<(Vec<Segment>, FileFa
                 assert!(segment.wire_bytes >= segment.payload_bytes + 40);
                 let key = capture.key(segment.flow).expect("its flow");
                 assert!((key.lower.ip(), key.lower.port()) <= (key.higher.ip(), key.higher.port()));
-                // Captures that unpack to very much are not kept.
+                // Do not keep captures that decompress to very many segments.
                 if segments.len() < 1000 {
                     segments.push(segment);
                 }
@@ -54,7 +54,7 @@ fn read(reader: impl Read, partition: Partition) -> Option<(Vec<Segment>, FileFa
     Some((segments, facts))
 }
 
-/// A packet for each 200 bytes, on a link that the first byte chooses.
+/// One packet for each 200 bytes; the first byte selects the link type.
 fn packets(bytes: &[u8]) -> Vec<u8> {
     const LINKS: [u32; 16] = [1, 1, 0, 9, 12, 50, 101, 101, 105, 108, 113, 127, 197, 228, 229, 276];
     let (link, rest) = bytes.split_first().expect("it is not empty");

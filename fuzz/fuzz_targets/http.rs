@@ -1,5 +1,5 @@
-//! Any input from a browser, or from anyone who reaches the port: always an HTTP answer, never a
-//! failure of ours, and without the token only a refusal.
+//! Any input from a browser, or from anyone who reaches the port: always an HTTP answer, never an
+//! internal error, and without the token only a refusal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,10 +13,10 @@ use yuzuri_web::{Fuzzed, Page};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-/// Most inputs are no whole requests: the rest of them is not waited for.
+/// Short, because most inputs are incomplete requests, whose rest never arrives.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Grants every wish that makes sense.
+/// Accepts every valid request.
 struct AcceptsAll;
 
 impl Control for AcceptsAll {

@@ -1,5 +1,5 @@
-//! Flows of untrusted segments: windows, rounds, every algorithm replayed, an answer; never a
-//! panic.
+//! Flows of untrusted segments: windows, rounds, the replay of every algorithm and an answer, never
+//! a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

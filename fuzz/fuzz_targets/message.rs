@@ -16,14 +16,14 @@ use yuzuri_policy::{
 const GROUP: GroupId = GroupId([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7]);
 const AUTHORITY: Authority = Authority::from_bytes([0x11; 32]);
 
-/// A member's key of the last generation, which is soon computed; those before it were replaced.
+/// A member's key of the last generation, which is cheap to compute; earlier keys were replaced.
 fn key(number: u32) -> Key {
     AUTHORITY.member(number, MAX_GENERATION).expect("there is such a member")
 }
 
 static KEY: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(Some(&key(1)), GROUP));
 static RETIRED: LazyLock<GroupKey> = LazyLock::new(|| GroupKey::new(key(1).before().as_ref(), GROUP));
-/// For those that use a key before, and for the two themselves.
+/// Notices for the members that use an earlier key, and for these two members.
 static NOTICES: LazyLock<Arc<Notices>> = LazyLock::new(|| {
     Arc::new(AUTHORITY.notices(0..=255, MAX_GENERATION).expect("there is such a generation"))
 });
@@ -41,7 +41,7 @@ fn address(host: u8) -> SocketAddr {
     SocketAddr::new([10, 0, 0, host].into(), 4000)
 }
 
-/// With the group and a valid tag: so the code behind both checks is reached.
+/// A message with the group and a valid tag, which reaches the code behind both checks.
 fn signed(head: [u8; 2], rest: &[u8]) -> Vec<u8> {
     // Version 1, or 2 as an access point speaks.
     let mut bytes = vec![(0x10 + (head[0] & 0x10)) | head[0] & 0xf, head[1] | 1];
@@ -106,7 +106,8 @@ fuzz_target!(|bytes: &[u8]| {
                 };
                 member.report(now, Some(report));
             }
-            // Other keys: the same with another one besides, another one with the same besides.
+            // A change of keys: the same key with another accepted one, or another key with the
+            // same accepted one.
             (5, [which, ..]) => {
                 let other = Some(Key::from_bytes([0x22; 32]));
                 let own = Some(key((member.node().0 as u32).max(1)));
@@ -122,7 +123,7 @@ fuzz_target!(|bytes: &[u8]| {
             (7, bytes) => relay.receive(now, from, bytes, &mut Vec::new()),
             _ => {}
         }
-        // The two hear each other.
+        // The two members receive each other's messages.
         for which in 0..2 {
             let mut out = Vec::new();
             members[which].poll(now, &mut out);

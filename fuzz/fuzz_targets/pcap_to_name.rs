@@ -1,5 +1,5 @@
-//! The whole way from a file's bytes to the words that a user reads: kind, unpacking, packets,
-//! flows, rounds, algorithms, table and JSON.
+//! All steps from a file's bytes to the printed answer: file type, decompression, packets, flows,
+//! rounds, algorithms, table and JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use yuzuri_share::{Answer, ControlSocket, ControlSocketOptions, LoopCommand, StatusCell, metrics, table};
 
-/// A real control socket behind a real socket, and the orders that it passes on.
+/// A control socket, and the requests that it passes on.
 struct Served {
     _control_socket: ControlSocket,
     socket: PathBuf,
@@ -32,7 +32,7 @@ impl Served {
     fn answer(&self, question: &[u8]) -> Vec<u8> {
         let mut stream = UnixStream::connect(&self.socket).expect("the control_socket listens");
         stream.set_read_timeout(Some(Duration::from_secs(8))).expect("a timeout above zero");
-        // A control_socket that has read enough, or understood enough, may close before all is
+        // The server may close after the request or at the size limit, before everything is
         // written.
         let _ = stream.write_all(question);
         let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -49,7 +49,7 @@ thread_local! {
 fuzz_target!(|bytes: &[u8]| {
     SERVED.with_borrow(|served| {
         let answer = served.answer(bytes);
-        // A client that writes more than a request may have is cut off; all others get a document.
+        // The server closes connections with too long requests; all others receive a document.
         if bytes.len() <= 4096 {
             let answer: Answer = serde_json::from_slice(&answer).expect("one document of JSON");
             let ordered = served.orders.try_iter().count();

@@ -1,4 +1,4 @@
-//! For readers that want a path: a file that lies in memory.
+//! A file in memory, for readers that need a path.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};

@@ -49,7 +49,7 @@ def test_candidates_come_best_first(flow: yuzuri.Flow) -> None:
     probabilities = list(flow.candidates.values())
     assert len(probabilities) > 10
     assert probabilities == sorted(probabilities, reverse=True)
-    # The rest is that it is none of them.
+    # The remaining probability is that of an unknown algorithm.
     assert 0.5 < sum(probabilities) < 1
     assert flow.probability == probabilities[0] == flow.candidates[flow.name]
 

@@ -1,5 +1,6 @@
-// Stations that upload through one access point, in ns-3: the settings of tests/data/ns3_3.48.csv (crates/yuzuri-sim), to see what each of its
-// constants does. Built and run by scripts/compare-ns3.sh.
+// Stations that upload through one access point, in ns-3: the settings of tests/data/ns3_3.48.csv
+// (crates/yuzuri-sim), to find the effect of each constant of ns-3. scripts/compare-ns3.sh builds
+// and runs it.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -121,7 +122,7 @@ main(int argc, char** argv)
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(Seconds(min_rto_s)));
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TcpCubic::GetTypeId()));
-    // Its default of 500 ms would drop what a long queue holds.
+    // The default of 500 ms would drop packets in a long queue.
     Config::SetDefault("ns3::WifiMacQueue::MaxDelay", TimeValue(Seconds(100)));
 
     NodeContainer clients;
@@ -185,7 +186,7 @@ main(int argc, char** argv)
     addresses.Assign(access);
     addresses.SetBase("10.1.0.0", "255.255.255.0");
     const auto server_address = addresses.Assign(wired).GetAddress(1);
-    // The devices' own queues are the queues that were set.
+    // Use only the devices' own queues, whose lengths are set.
     TrafficControlHelper control;
     control.Uninstall(access);
     control.Uninstall(wired);
@@ -200,7 +201,7 @@ main(int argc, char** argv)
         BulkSendHelper upload("ns3::TcpSocketFactory", InetSocketAddress(server_address, port));
         const Time start = Seconds(1) + MilliSeconds(10 * n);
         upload.Install(clients.Get(n)).Start(start);
-        // There is a socket to observe once the application has begun.
+        // The application creates its socket when it starts.
         Simulator::Schedule(start + MilliSeconds(1), &Observe, clients.Get(n)->GetId());
     }
     Simulator::Stop(Seconds(1 + duration_s));

@@ -39,8 +39,8 @@ def slope(times_s, values):
 
 
 def judge_slope(found, max_per_day):
-    """Returns held or failed if the whole interval is on one side of the limit, otherwise not
-    told."""
+    """Returns held or failed if the whole interval is on one side of the limit, otherwise
+    undecided."""
     if found is None:
         return "undecided"
     _, low, high = (per_s * DAY_S for per_s in found)

@@ -15,8 +15,8 @@ from world import Failed
 # grow.
 FREE_WITHIN_S = 2.0
 TO_GROW_S = 1.0
-# A flow that this machine does not schedule cannot show that it is unbounded: this many bytes must
-# have been acknowledged.
+# Bytes that a flow must have acknowledged before its window is checked: a flow that is not
+# scheduled cannot grow.
 SHOWS_WITH = 200_000
 # A killed recording lacks its last second; a busy machine may add another.
 MAX_LOST_S = 2.0

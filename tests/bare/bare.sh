@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `make demo` or `make test` as on a fresh machine: in a minimal root of a release, as root, with an empty home and a
-# clean environment, from a clean copy of the committed tree. README.md beside this file says what it is and is not.
+# Runs `make demo` or `make test` as on a fresh machine: in a minimal root folder of a release, as
+# root, with an empty home and a clean environment, from a clean copy of the committed tree.
+# README.md in this folder describes what it tests and what not.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(cd "$here/../.." && pwd)
@@ -35,7 +36,7 @@ if [ -z "${BARE_INSIDE:-}" ]; then
     export BARE_INSIDE
     mkdir "$BARE_INSIDE/root"
     worker=
-    # Processes whose root is ours, in whatever namespaces they are, and the living ones of the worker's group.
+    # Processes with our root folder, in any namespace, and running processes of the worker's group.
     inside() {
         { stat -L -c '%d:%i %n' /proc/[0-9]*/root 2>/dev/null || true; } |
             sed -n "s,^$(stat -c %d:%i "$BARE_INSIDE/root") /proc/\([0-9]*\)/root$,\1,p"
@@ -43,24 +44,25 @@ if [ -z "${BARE_INSIDE:-}" ]; then
             sed -nE "s/^([0-9]+) \(.*\) [^ZX] [0-9]+ $worker .*/\1/p"
     }
     cleanup() {
-        # A second Ctrl-C does not leave it half done.
+        # A second Ctrl-C must not interrupt the cleanup.
         trap - EXIT
         trap '' INT TERM HUP
         local began=$SECONDS
         inside | xargs -r kill -TERM 2>/dev/null || true
         while [ -n "$(inside)" ]; do
-            # For what ends itself in order.
+            # Give processes time to end in order.
             [ $((SECONDS - began)) -lt 15 ] || inside | xargs -r kill -KILL 2>/dev/null || true
             sleep 0.3
         done
         wait
-        # The mounts were the worker's namespace's and are gone with it: nothing but files is left to remove.
+        # The mounts disappeared with the worker's namespace: only files are left to remove.
         rm -rf --one-file-system "$BARE_INSIDE"
     }
     trap cleanup EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
-    # A process group of its own, so that it can be ended as one and is not born with SIGINT ignored.
+    # A separate process group, so that it can be ended as a whole and does not start with SIGINT
+    # ignored.
     set -m
     unshare --mount --propagation private "$0" "$@" </dev/null &
     worker=$!
@@ -76,13 +78,13 @@ work=$BARE_INSIDE root=$BARE_INSIDE/root
 cache=${BARE_CACHE:-}
 began=$SECONDS
 
-# The mirror that this machine's own apt uses for an archive of that label; nothing where it uses none.
+# Prints the mirror that this machine's apt uses for an archive with this label, if any.
 mirror_here() {
     apt-get indextargets --format '$(LABEL)|$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
         sed -n "s/^$1|//p" | head -n 1
 }
 
-# The keys by which the release's archive is known, from this machine or from the signed archive of Debian 13.
+# The keys of the release's archive, from this machine or from the signed archive of Debian 13.
 keyring() {
     local name=$distribution-archive-keyring keys lists=$work/apt
     keys=/usr/share/keyrings/$name.gpg
@@ -104,10 +106,10 @@ make_root() {
     local keys mirror options=(--variant=minbase)
     keys=$(keyring)
     if [ $distribution = debian ]; then mirror=$(mirror_here Debian); else mirror=$(mirror_here Ubuntu); fi
-    # A debootstrap older than the release knows it by the script of an earlier one.
+    # A debootstrap older than the release uses the script of an earlier release.
     cp -a /usr/share/debootstrap "$work/debootstrap"
     [ -e "$work/debootstrap/scripts/$suite" ] || ln -s gutsy "$work/debootstrap/scripts/$suite"
-    # An archive spoken to by https needs certificates before the first package.
+    # An archive with https needs certificates before the first package.
     case "$mirror" in https:*) options+=(--include=make,ca-certificates) ;; *) options+=(--include=make) ;; esac
     if [ -n "$cache" ]; then
         mkdir -p "$cache/debootstrap-$release"
@@ -133,7 +135,7 @@ END
     fi
 }
 
-# How this machine reaches its registries: names, certificates, proxies, mirrors. All of it is copied from here.
+# Copies this machine's settings for reaching registries: names, certificates, proxies, mirrors.
 carry_settings() {
     local file
     mkdir -p "$root/usr/local/share/ca-certificates"
@@ -152,7 +154,7 @@ settings() {
     env -0 | grep -zE '^([a-z]+_proxy|[A-Z]+_PROXY|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|npm_config_[^=]*|NPM_CONFIG_[^=]*|CARGO_(REGISTR|SOURCE|HTTP|NET|PROFILE)[^=]*|PIP_(CERT|INDEX_URL|EXTRA_INDEX_URL|DEFAULT_TIMEOUT|TRUSTED_HOST)|RUSTUP_(DIST_SERVER|UPDATE_ROOT))='
 }
 
-# What a booted machine has mounted.
+# Mounts the file systems of a booted machine.
 mount_all() {
     mount -t proc proc "$root/proc"
     mount -t sysfs sysfs "$root/sys"
@@ -190,7 +192,8 @@ run() {
     chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" \
         "${settings[@]}" BARE_STEPS=/steps BARE_TREE=/yuzuri DEMO_SECONDS=8 DEMO_WEB=127.0.0.1:0 /bin/sh -c 'cd /yuzuri && exec "$@"' sh "$@"
 }
-# What each step of `make` took. On a machine that does other work, too, the processor's time tells more than the clock.
+# Prints the duration of each step of `make`. On a busy machine CPU time is more meaningful than
+# wall-clock time.
 steps() {
     printf '%8s %8s  %s\n' "clock s" "CPU s" step
     awk -F '\t' '{ wall = $1; cpu = $2 + $3 }
@@ -199,11 +202,12 @@ steps() {
         END { printf "%8.1f %8.1f  steps of less than half a second\n", rest, rest_cpu }' "$root/steps"
     rm -f "$root/steps"
 }
-# Without the downloaded packages, and not the bound cache of this machine.
+# Size of the root folder in MB, without downloaded packages and the bind-mounted cache of this
+# machine.
 megabytes() { du -sxm --exclude="$root/yuzuri" --exclude="$root/root" --exclude="$root/var/cache/apt" --exclude="$root/dev" "$root" | cut -f 1; }
 
 say "$release: making the root"
-# A root is a mount point: tests that make mount namespaces of their own rely on it.
+# The root must be a mount point: tests that create mount namespaces rely on it.
 mount --bind "$root" "$root"
 make_root
 carry_settings
@@ -221,7 +225,7 @@ for job in "${jobs[@]}"; do
         "$(du -sxm "$root/yuzuri" | cut -f 1) MB in the tree"
     [ $status = 0 ] || exit $status
 
-    # Where everything is there, setting up again says nothing and changes nothing.
+    # If nothing is missing, setup prints nothing and changes nothing.
     what=build
     if [ "$job" = test ]; then what=test; fi
     again=$(run scripts/setup.sh $what 2>&1) || fail "setup.sh $what failed the second time: $again"

@@ -33,13 +33,13 @@ GOLDEN = REPOSITORY / "crates/yuzuri-trace/tests/golden"
 START_MONO_NS = 86_400_000_000_000
 START_UNIX_NS = 1_750_000_000_123_456_789
 
-# What each tool answers about the events; all as whole numbers.
+# Results that each tool computes from the events, as integers.
 FACTS = ("events", "sum_cwnd", "sum_ssthresh", "no_ssthresh", "sum_srtt_us", "no_srtt_us", "recovery",
          "bytes_acked_max", "bytes_acked_different", "flows", "mono_first", "mono_last", "time_first_ns")
 
 
 def expected(events: int) -> dict:
-    """The same facts from the writer's rule."""
+    """The same results computed from the writer's rule."""
     n = range(events)
     srtt = [20_000 + i % 1000 for i in n if i % 10]
     ssthresh = [i % 77 for i in n if i >= 1000]
@@ -86,7 +86,8 @@ def same(what: str, found, wanted) -> None:
 
 
 def check(path: Path, events: int | None = None) -> int:
-    """All tools agree with the rule; the count is the tools' own where none is given."""
+    """Checks that all tools agree with the rule; without a given count, the tools' own counts must
+    agree."""
     for tool, read in TOOLS.items():
         found = read(path)
         events = found["events"] if events is None else events
@@ -116,7 +117,7 @@ def check_other_rows(path: Path, events: int) -> None:
 
 
 def check_snippets(path: Path) -> None:
-    """Runs what the documentation tells people to type."""
+    """Runs the snippets of the documentation."""
     text = (REPOSITORY / "docs/recording-format.md").read_text()
     snippets = re.findall(r"```python\n(.*?)```", text, re.S)
     same("snippets in the documentation", len(snippets), 6)
@@ -129,7 +130,8 @@ def check_snippets(path: Path) -> None:
 
 
 def check_end(path: Path, finished: bool) -> None:
-    """The end mark is the last row, with the sums of the last account; a killed writer left none."""
+    """The end mark is the last row, with the sums of the last account; a killed writer leaves
+    none."""
     df = pl.read_ipc_stream(path)
     same("end marks", (df["kind"] == "end").sum(), int(finished))
     if finished:
@@ -141,7 +143,7 @@ def check_end(path: Path, finished: bool) -> None:
 
 
 def check_checksums(path: Path) -> None:
-    """The checksum of every batch, by the rule of the documentation and Python's own zlib."""
+    """Checks the checksum of every batch by the documented rule with Python's zlib."""
     data = Path(path).read_bytes()
     batches = pa.ipc.open_stream(path)
     stream = pa.BufferReader(data)
@@ -166,7 +168,8 @@ def check_checksums(path: Path) -> None:
 
 
 def check_golden(recording: str) -> None:
-    """The committed recording has what the committed CSV has, apart from the identity beside each event."""
+    """Checks that the committed recording equals the committed CSV, except for the flow's identity,
+    which the CSV repeats in each row."""
     df = pl.read_ipc_stream(GOLDEN / f"{recording}.arrows")
     csv = pl.read_csv(GOLDEN / f"{recording}.csv", schema_overrides={k: v for k, v in df.schema.items() if k != "time"})
     same("columns", csv.columns, df.columns)
@@ -182,7 +185,7 @@ def check_golden(recording: str) -> None:
 
 
 def killed(writer: str, path: Path) -> None:
-    """Starts a writer, kills it with -9 once it has written several batches, and reads what is there."""
+    """Starts a writer, kills it with `kill -9` after several batches, and reads the result."""
     process = subprocess.Popen([writer, path])
     try:
         patience = time.monotonic() + 60
@@ -212,7 +215,7 @@ def main() -> None:
             check_checksums(path)
         check_snippets(path)
         killed(writer, Path(folder) / "killed.arrows")
-    # Those of before, and the one of today.
+    # Earlier versions of the format, and the current one.
     check_golden("v1")
     check_golden("v1-end")
     check_golden("v1-sender")

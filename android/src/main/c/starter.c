@@ -1,17 +1,19 @@
 /*
  * Starts a program that was built with glibc inside an Android app: starter PROGRAM WORD...
  *
- * Android's filter of system calls (seccomp) ends an app's process with SIGSYS at calls that its own C library does not
- * make. glibc makes some of them and goes on well without: set_robust_list and rseq at the start of every program and thread,
- * clone3 for every thread. The starter traces the program; where the kernel sends SIGSYS for a forbidden call, the call
- * returns ENOSYS instead, as on a kernel that does not have it. Nothing else is traced: no other call stops, so that what
- * is measured runs at full speed.
+ * Android's seccomp filter ends an app's process with SIGSYS at system calls that Android's C
+ * library does not make. glibc makes some of them and also works without: set_robust_list and rseq
+ * at the start of every program and thread, clone3 for every thread. The starter traces the
+ * program. If the kernel sends SIGSYS for a forbidden call, the starter lets the call return
+ * ENOSYS, as on a kernel without it. No other call stops, so that the measured program runs at full
+ * speed.
  *
- * It also ends the program: with SIGTERM when the starter's standard input is closed (the app asks it to stop, or is gone) or
- * gets SIGTERM, SIGINT or SIGHUP itself; with SIGKILL when the starter is killed. It ends with the program's own code, or
- * 128 and the number of the signal that ended it.
+ * The starter also ends the program: with SIGTERM when its standard input is closed (the app
+ * requests a stop, or has ended); with the same signal when it receives SIGTERM, SIGINT or SIGHUP;
+ * with SIGKILL when it is killed. Its exit code is that of the program, or 128 plus the number of
+ * the signal that ended the program.
  *
- * It has no C library, because that of the build machine would make the same calls.
+ * The starter has no C library, because the build machine's would make the same calls.
  */
 #include <asm/unistd.h>
 #include <elf.h>
@@ -25,7 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernel's headers of signals clash with the compiler's: the numbers, the same on both architectures. */
+/* Signal numbers, the same on both architectures: the kernel's signal headers conflict with the
+ * compiler's. */
 enum {
     SIG_HUP = 1,
     SIG_INT = 2,
@@ -37,10 +40,10 @@ enum {
     SIG_SYS = 31,
 };
 enum { BLOCK = 0, SETMASK = 2 };
-/* si_code of a SIGSYS that a filter sent. */
+/* si_code of a SIGSYS from a seccomp filter. */
 enum { BY_SECCOMP = 1 };
 
-/* The kernel's siginfo_t: the first three fields are all that is read. */
+/* The kernel's siginfo_t, of which only the first three fields are read. */
 struct signal_info {
     int32_t number;
     int32_t error;
@@ -67,7 +70,7 @@ typedef struct pt_regs registers;
 static void set_result(registers *r, long value)
 {
     r->rax = value;
-    /* No call is to be begun again. */
+    /* Prevent the restart of the call. */
     r->orig_rax = -1;
 }
 #elif defined(__aarch64__)
@@ -125,7 +128,7 @@ static void fail(const char *what, const char *of, long error)
     end(127);
 }
 
-/* At a forbidden call: lets it return ENOSYS. Whether it was one. */
+/* Lets a forbidden call return ENOSYS; returns 0 if the signal has another cause. */
 static int answer(int thread)
 {
     struct signal_info info;
@@ -139,7 +142,7 @@ static int answer(int thread)
     return call(__NR_ptrace, PTRACE_SETREGSET, thread, NT_PRSTATUS, &part) >= 0;
 }
 
-/* Takes all that children have to tell. The program's code where it ended, -1 where it lives. */
+/* Handles all events of children. Returns the program's exit code, or -1 while it runs. */
 static int attend(int program)
 {
     for (;;) {
@@ -156,7 +159,7 @@ static int attend(int program)
         } else {
             int signal = status >> 8 & 0xff;
             int event = status >> 16;
-            /* Events of tracing, and the stop with which each new thread begins, are none of the program's. */
+            /* Do not deliver tracing events and the initial stop of new threads to the program. */
             if (event != 0 || signal == SIG_STOP || signal == SIG_TRAP || (signal == SIG_SYS && answer(thread)))
                 signal = 0;
             call(__NR_ptrace, PTRACE_CONT, thread, 0, signal);
@@ -167,7 +170,7 @@ static int attend(int program)
 static void run(char **words, char **environment, uint64_t mask)
 {
     call(__NR_rt_sigprocmask, SETMASK, &mask, 0, 8);
-    /* Where tracing is forbidden, the program may still be one that needs none. */
+    /* If tracing is forbidden, start anyway: the program may not need it. */
     if (call(__NR_ptrace, PTRACE_TRACEME, 0, 0, 0) >= 0)
         call(__NR_kill, call(__NR_getpid, 0, 0, 0, 0), SIG_STOP, 0, 0);
     fail("cannot start ", words[0], call(__NR_execve, words[0], words, environment, 0));
@@ -187,7 +190,7 @@ __attribute__((used)) void begin(long *stack)
     if (signals < 0)
         fail("cannot wait for signals", "", signals);
 
-    /* fork(2), which arm64 has as clone only. */
+    /* fork(2): arm64 has only clone. */
     long program = call(__NR_clone, SIG_CHLD, 0, 0, 0);
     if (program < 0)
         fail("cannot start a process for ", words[1], program);

@@ -1,9 +1,10 @@
 /*
- * Runs a program under a filter of system calls such as Android puts over apps: forbid PROGRAM WORD...
+ * Runs a program under a seccomp filter like Android's for apps: forbid PROGRAM WORD...
  *
- * What is allowed is what `yuzuri send --record`, its C library and the starter call and every Android since 8 allows to apps on arm64
- * (bionic's lists of system calls for apps); everything else gets SIGSYS. On x86_64 the calls of old that arm64 does not have
- * any more (poll for ppoll, access for faccessat and so on) are allowed, too, as what is tested is what arm64 would do.
+ * Allows the system calls that `yuzuri send --record`, its C library and the starter make and that
+ * every Android since 8 permits to apps on arm64 (bionic's lists of system calls for apps); all
+ * others get SIGSYS. On x86_64 it also allows older calls that arm64 does not have (poll for ppoll,
+ * access for faccessat and so on), since the test is about arm64.
  */
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -22,7 +22,7 @@ import org.robolectric.RobolectricTestRunner;
  */
 @RunWith(RobolectricTestRunner.class)
 public class SharedTransferTest extends LiveApp {
-    // Drawn once: the engine refuses keys that anybody would guess.
+    // A random key: the engine refuses keys that are easy to guess.
     private static final String KEY = "0f8b1f94acea3d72a6d2f776d98e0d884b36d8dcf0b5399b442c0fea24a27a25";
 
     private CheckBox box(int id) {
