@@ -21,7 +21,7 @@ import tempfile
 
 LEAST, MOST = 0.1, 3.0
 LATE = 0.2
-# An interrupted call: what is in the kernel's table is printed at once.
+# An empty value in the converted recording.
 NONE = ""
 
 

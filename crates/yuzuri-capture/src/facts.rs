@@ -210,9 +210,9 @@ pub struct FlowCounts {
 /// Timestamps of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Clock {
-    /// Of the first packet, ns since 1970-01-01 UTC.
+    /// Time of the first packet, ns since 1970-01-01 UTC.
     pub first_ns: Option<i64>,
-    /// Of the last packet in the file.
+    /// Time of the last packet in the file, ns since 1970-01-01 UTC.
     pub last_ns: Option<i64>,
     /// Packets stamped earlier than the packet before them.
     pub steps_back: u64,
@@ -246,8 +246,8 @@ pub enum Ending {
     Open,
     /// After a complete packet or block.
     Whole,
-    /// Within a packet or block that begins at `offset_bytes`: the writing program was stopped, or
-    /// the copy is incomplete. All earlier packets were read.
+    /// The file ends within a packet or block that begins at `offset_bytes`: the writing program
+    /// was stopped, or the copy is incomplete. All earlier packets were read.
     Cut {
         /// Where the incomplete packet or block begins.
         offset_bytes: u64,
@@ -261,12 +261,12 @@ pub enum Ending {
     Damaged {
         /// Where it begins.
         offset_bytes: u64,
-        /// What is wrong with it.
+        /// The kind of damage.
         damage: Damage,
     },
 }
 
-/// What makes a packet or block invalid.
+/// Why a packet or block is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {

@@ -50,7 +50,7 @@ impl std::fmt::Display for FlowKey {
 /// The timestamps of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowClock {
-    /// Of the last segment, ns since 1970-01-01 UTC.
+    /// Time of the last segment, ns since 1970-01-01 UTC.
     pub last_ns: i64,
     /// Segments stamped earlier than the flow's segment before them (saturating).
     pub steps_back: u32,
@@ -64,7 +64,7 @@ pub struct FlowClock {
 pub(crate) struct PackedKey {
     lower: (u64, u64),
     higher: (u64, u64),
-    /// Of IPv6: the port of the lower end, of the higher end, and [`V6`].
+    /// For IPv6: the port of the lower end, of the higher end, and [`V6`].
     ports: u64,
 }
 
@@ -150,7 +150,7 @@ pub(crate) enum Place {
     After(FlowSlot),
 }
 
-/// No table has so many slots.
+/// More slots than any table has.
 const NO_SLOT: u32 = u32::MAX;
 
 pub(crate) struct Table {

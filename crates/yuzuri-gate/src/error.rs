@@ -40,7 +40,7 @@ pub enum GateError {
     /// A table in the kernel could not be read or written.
     #[error("{what}: {why}")]
     Table {
-        /// What was being done.
+        /// The failed operation.
         what: &'static str,
         /// The kernel's error.
         why: libbpf_rs::Error,

@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn version_3_probes_after_as_many_rounds_as_its_flight_has_segments() {
-        // A host that stalls sends more at once after it, at any time.
+        // A host that stalls sends a larger burst afterwards, at any time.
         let shown = |flight: f32, rounds_between: &[i64]| {
             let mut left = 0;
             let mut between = rounds_between.iter().cycle();

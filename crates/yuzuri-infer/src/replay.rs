@@ -182,7 +182,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
                 former = 0.0;
                 free = 0;
                 let backoff = player.repaired(number, reduction);
-                // Something else held the flight at once: what it was afterwards is less than the
+                // Another limit applied immediately: the flight afterwards is smaller than the
                 // window.
                 unseen = !starting && !rules_all && (round.limits.application || round.limits.receiver);
                 done.backoff.extend(backoff.filter(|_| !unseen));

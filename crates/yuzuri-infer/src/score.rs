@@ -26,7 +26,7 @@ const NLL_DEVIATION: f64 = 1.077;
 /// Standard deviations above the mean beyond which noise does not explain the mean negative
 /// log-likelihood: one right answer in 700.
 const BEYOND_NOISE: f64 = 3.0;
-/// The most rounds that an epoch counts for, since its rounds are not independent.
+/// Maximum number of rounds that an epoch counts for, since its rounds are not independent.
 const ROUNDS_COUNT: usize = 10;
 /// Rounds that an epoch must have to be informative about growth.
 const MIN_ROUNDS: usize = 1;
@@ -34,24 +34,24 @@ const MIN_ROUNDS: usize = 1;
 /// Agreement of one algorithm, as log-likelihoods (natural logarithm; 0 is perfect).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// Of growth between reductions.
+    /// Log-likelihood of the growth between reductions.
     pub growth: f64,
-    /// Of the windows kept after losses.
+    /// Log-likelihood of the windows after losses.
     pub backoff: f64,
-    /// Of falls without loss.
+    /// Log-likelihood of falls without a loss.
     pub cuts: f64,
-    /// Of probes: whether their number is that of a rate-based algorithm.
+    /// Log-likelihood of probes: whether their number is that of a rate-based algorithm.
     #[serde(default)]
     pub probes: f64,
-    /// Of evidence other than windows: whether the handshake uses ECN as this algorithm's does, and
-    /// whether segments leave by a clock.
+    /// Log-likelihood of other evidence: whether the handshake uses ECN as this algorithm's does,
+    /// and whether segments are paced.
     #[serde(default)]
     pub host: f64,
     /// The log prior.
     #[serde(default)]
     pub prior: f64,
-    /// Of falls of the flight at fixed times, with which a rate-based algorithm measures the
-    /// minimum RTT.
+    /// Log-likelihood of dips of the flight at fixed times, by which a rate-based algorithm
+    /// measures the minimum RTT (PROBE_RTT).
     #[serde(default)]
     pub probe_rtt_dips: f64,
     /// Epochs that were informative about growth.

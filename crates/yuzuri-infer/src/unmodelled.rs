@@ -161,8 +161,8 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
             }
             let mut left = None;
             for backoff in &mut replay.backoff {
-                // For a reduction upon a reduction the window before it was not seen: it is the one
-                // that the previous reduction left.
+                // Before a second reduction in a row no flight shows the window: it is the result
+                // of the first reduction.
                 let before = if read(backoff) { backoff.before } else { left.unwrap_or(backoff.before) };
                 backoff.predicted = before * beta as f32;
                 left = Some(backoff.seen);

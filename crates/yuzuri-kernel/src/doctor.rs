@@ -44,9 +44,9 @@ pub struct Finding {
     pub result: CheckResult,
     /// Details, in the kernel's words if it gave any.
     pub found: String,
-    /// What it is needed for.
+    /// The feature that needs it.
     pub gives: String,
-    /// What to do if it is missing: a package, a capability, a kernel version, or the replacement.
+    /// The remedy if it is missing: a package, a capability, a kernel version, or the replacement.
     pub advice: String,
 }
 

@@ -95,7 +95,7 @@ pub fn at_access_point(mut scenario: Scenario) -> Scenario {
     scenario.ap = ApForwarding::Host;
     for kind in &mut scenario.terminal {
         kind.share = None;
-        // Whatever the host's default is.
+        // Set explicitly, independent of the host's default.
         kind.control = Some("cubic".into());
     }
     scenario

@@ -17,11 +17,11 @@ pub enum LabError {
     /// The kernel returned an error while the network was built or used.
     #[error("{doing}: {source}{hint}")]
     Network {
-        /// What was being done, and to what.
+        /// The failed operation and its object.
         doing: String,
         /// The reason.
         source: io::Error,
-        /// What to do about it; empty, or starting with `; `.
+        /// The remedy; empty, or starting with `; `.
         hint: &'static str,
     },
     /// A results file could not be written or read.

@@ -197,7 +197,7 @@ mod tests {
             measured_benefit.to_string(),
             "RTT 141 -> 42 ms, throughput 8.0 -> 8.6 Mbit/s since sharing began (20 s before, 10 s since)"
         );
-        // Two flows: the one that carries more counts more.
+        // Flows are weighted by their throughput.
         let mut ledger = Ledger::default();
         for bounded in [false, true] {
             ledger.in_force = if bounded { BoundedFraction::Most } else { BoundedFraction::Nothing };

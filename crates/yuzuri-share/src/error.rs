@@ -90,7 +90,7 @@ pub enum ShareError {
     /// A system call failed.
     #[error("{doing}: {why}")]
     System {
-        /// What was being done, and to what.
+        /// The failed operation and its object.
         doing: String,
         /// The reason.
         why: String,

@@ -19,7 +19,7 @@ pub enum SendEvent {
     Note(Note),
     /// The transfer is over. Also reported after an error if connections had been opened.
     Summary(SendSummary),
-    /// A function that runs beside the transfer failed; the transfer continues.
+    /// A function that runs in parallel to the transfer failed; the transfer continues.
     /// [`send`](crate::send) itself never reports this. The program that records or shares
     /// alongside it does.
     Warning {
@@ -41,7 +41,7 @@ pub enum SendEvent {
     },
 }
 
-/// Functions that can fail beside a transfer.
+/// Functions that can fail independently of the transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WarningKind {

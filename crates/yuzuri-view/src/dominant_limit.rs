@@ -1,4 +1,4 @@
-//! What limited a flow for most of the time: over a stretch, which can be merged with others, and
+//! The limit of a flow for most of the time: over an interval, which can be merged with others, and
 //! over the last seconds.
 
 use crate::limited::FlowLimits;

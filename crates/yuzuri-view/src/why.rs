@@ -250,7 +250,7 @@ impl Describer<'_> {
                 "whole windows are lost, or the path is interrupted: look at the link, a firewall, the path MTU".into(),
             ),
             Limit::Pacing => {
-                // Packets do not show the rate that is set, but the one that results.
+                // Packets show the resulting rate, not the configured one.
                 let known = f.pacing_rate_bps.is_finite() && f.pacing_rate_bps > 0.0;
                 let rate = text::rate(if known { f.pacing_rate_bps } else { self.rate_bps() });
                 if CcaKind::of(self.congestion_control) == Some(CcaKind::Model) {

@@ -54,7 +54,7 @@ impl Page {
         }
     }
 
-    /// Tells every browser to discard its data and request it again. Call it after the model was
+    /// Makes every browser discard its data and request it again. Call it after the model was
     /// refilled (a replay's seek).
     pub fn reset(&self) {
         self.shared.feed.lock().clear();

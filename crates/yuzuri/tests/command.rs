@@ -44,8 +44,8 @@ fn usage_errors_say_what_to_do() {
     assert!(error(&yuzuri(&["top", "--poll"])).contains("terminal"));
 }
 
-/// Both directions at once, and reverse alone. A receiver without the option refuses, and ends the
-/// direction that it could serve.
+/// Both directions at the same time, and only the reverse one. A receiver without the option
+/// refuses, and also ends the forward direction.
 #[test]
 fn a_transfer_goes_both_ways() {
     let Some(net) = Net::or_skip("a_transfer_goes_both_ways") else { return };

@@ -140,7 +140,7 @@ fn one(args: &Args, case: &Case, name: &str, folder: &Path, seed: u64) {
             "busy_us": took[0], "rwnd_limited_us": took[1], "sndbuf_limited_us": took[2],
         }));
     }
-    // Observers hold back what they saw last, and a round of packets is known once it is over.
+    // Observers delay their latest observations, and a round of packets is evaluated after its end.
     std::thread::sleep(SEEN_LATER);
     let realtime_us = clock_us(ClockId::CLOCK_REALTIME) - clock_us(ClockId::CLOCK_MONOTONIC);
     running.end();

@@ -28,7 +28,7 @@ pub struct Anomalies {
     pub copies: u64,
 }
 
-/// Properties of a flow beside its window traces.
+/// Properties of a flow other than its window traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Segments.
@@ -111,7 +111,7 @@ pub struct Ended {
     pub seen: Seen,
     /// By end, lower first: the window trace of its data; `None` if it sent none.
     pub window_traces: [Option<WindowTrace>; 2],
-    /// By end: observations of each round of the window trace beside its flight.
+    /// By end: observations of each round of the window trace other than its flight.
     pub signs: [SenderSigns; 2],
 }
 

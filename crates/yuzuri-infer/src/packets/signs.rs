@@ -14,7 +14,7 @@ pub(super) const WAKES_NS: i64 = 500_000;
 /// The resolution of the sender's clock: milliseconds with Linux and nearly all others.
 const TICK_NS: i64 = 1_000_000;
 
-/// Observations of a round beside its flight.
+/// Observations of a round other than its flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundSigns {
     /// The number of runs: segments sent together.
@@ -321,8 +321,9 @@ impl SignObserver {
             let expected_ns = handshake_ns.map(|ns| ns + takes_ns as i64);
             let least_ns = expected_ns.map_or(known_least_ns, |ns| ns.min(known_least_ns));
             let least_ns = if near { 0 } else { least_ns };
-            // Of several acknowledgements in a tick, the echo does not tell which one was the last:
-            // a tick is lost, and a fraction of one in the rest of that tick.
+            // If a tick has several acknowledgements, the echo does not show which one was the
+            // last: the result is uncertain by a tick, and by a fraction of one in the rest of that
+            // tick.
             let tick_ns = if near || seen.is_some() { 0 } else { TICK_NS * 3 / 2 };
             let later_ns = after_ns - least_ns - tick_ns;
             let drawn = if seen.is_some() && !near {

@@ -76,7 +76,7 @@ static __always_inline bool read_segment(struct sk_buff *skb, struct segment *se
 	return true;
 }
 
-/* The class of a segment, beside its content. */
+/* The class of a segment, in addition to its content. */
 enum looks {
 	USUAL = 1,     /* it may fill a fast path */
 	DATA_ONLY = 2, /* usual, with payload and without a new acknowledgement */

@@ -27,7 +27,7 @@ impl Watched {
         Watched::with_ring(filter, density, None)
     }
 
-    /// Of one namespace.
+    /// Restricted to one namespace.
     pub fn of(net: &Net, side: Side, density: Density) -> Watched {
         Watched::start(&format!("netns:{}", net.name(side)), density)
     }

@@ -87,7 +87,7 @@ pub struct Topology {
 /// The TAP devices that the driver holds.
 #[derive(Debug)]
 pub struct Taps {
-    /// Those of the terminals, in order.
+    /// The terminals' devices, in order.
     pub terminals: Vec<Tap>,
     /// That of the access point towards the cell.
     pub ap_cell: Tap,

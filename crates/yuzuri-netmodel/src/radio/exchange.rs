@@ -364,7 +364,7 @@ impl<P: Packet> Cell<P> {
         account.unanswered += 1;
         let purpose = if mpdus == 0 { Purpose::BlockAckReq } else { Purpose::Data };
         Ledger::move_airtime(account, one.frame_ns, purpose, Purpose::Failed);
-        // The frame's Duration field tells the other nodes how long to defer (10.3.2.4).
+        // The frame's Duration field sets the other nodes' NAV (10.3.2.4).
         let idle_from = at.after_nanos(one.response_ns);
         self.fail(at, one, mpdus > 1, at.after_nanos(self.timing.response_timeout_ns()));
         self.end_exchange(idle_from);

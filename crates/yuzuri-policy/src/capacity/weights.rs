@@ -106,7 +106,7 @@ pub(super) struct Rescale {
 }
 
 impl Rescale {
-    /// The factor for the rate of these members: it depends on who sends how much.
+    /// The factor for the rate of these members: it depends on their rates.
     fn factor(&self, members: &[[f64; 2]]) -> f64 {
         let members = if members.is_empty() { &self.members } else { members };
         let [from, to] = [self.from, self.to].map(|weights| weights.sum_of(members));

@@ -1,5 +1,5 @@
-//! An access point leads its terminals while it is there, regardless of other leaders; nobody else
-//! can claim its role.
+//! An access point leads its terminals while it is present, regardless of other leaders; no other
+//! node can claim its role.
 
 use crate::net::{Net, at, group, key, ms, report};
 use std::net::SocketAddr;

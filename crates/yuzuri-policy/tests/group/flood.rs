@@ -116,7 +116,7 @@ fn unproved_messages_have_their_own_budget() {
     }
     let limited = leader.counts().refused(Refusal::RateLimited);
     assert_eq!(limited, 800, "200 of one address");
-    // The same from so many addresses that they share a limit.
+    // The same from more addresses than have separate limits.
     for number in 0..10_000_u32 {
         let from = SocketAddr::new([10, 1, (number >> 8) as u8, number as u8].into(), 4000);
         leader.receive(at(2000), from, &said_by(7, 2 + u64::from(number % 2), number, 0));

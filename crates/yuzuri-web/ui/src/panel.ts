@@ -176,7 +176,7 @@ export class Panel implements Ground, StripGround {
     this.scales.cwnd.max = roundUp(most.cwnd * 1.06);
     this.scales.rate.max = roundUp(most.rate * 1.06);
     this.scales.rtt.max = roundUp((most.rtt * 1.06) / 1000) * 1000;
-    // The largest value above the scale is written beside its unit.
+    // The largest value above the scale is shown next to the unit.
     this.above.rate = highest.rate > this.scales.rate.max ? `, up to ${rate(highest.rate)}` : "";
     this.above.rtt = highest.rtt > this.scales.rtt.max ? `, up to ${timeUs(highest.rtt)}` : "";
     this.times();

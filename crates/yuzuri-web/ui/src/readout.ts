@@ -20,7 +20,7 @@ export function readAgain(): void {
   lastReading = 0;
 }
 
-/** Shows the values of the drawn flows; the panel is the one that contains all of them. */
+/** Shows the values of the drawn flows; `panel` contains all of them. */
 export function showReading(drawn: Drawn[], panel: Panel | undefined): void {
   if (!due()) return;
   if (isSingle(state.mode)) readingOne(drawn[0], panel);

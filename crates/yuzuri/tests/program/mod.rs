@@ -1,4 +1,4 @@
-//! The program under test, and what runs beside it.
+//! The program under test, and its auxiliary processes.
 #![allow(dead_code, clippy::unwrap_used, missing_docs)]
 
 use nix::sys::signal::{Signal, kill};

@@ -34,7 +34,7 @@ pub const CROWDED: usize = 9;
 
 /// A random setting.
 pub struct Drawn {
-    /// Its number in the lot.
+    /// The setting's number within its seed.
     pub number: u64,
     /// The simulation's input.
     pub scenario: Scenario,
@@ -60,7 +60,7 @@ impl Drawn {
     }
 }
 
-/// Setting `number` of the lot with this seed.
+/// Random setting `number` of this seed.
 pub fn setting(seed: u64, number: u64) -> Drawn {
     Draw(Random::new(number, seed)).setting(number)
 }

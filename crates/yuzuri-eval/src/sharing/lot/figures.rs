@@ -43,24 +43,24 @@ pub struct Figures {
 pub struct GroupStates {
     /// In start-up.
     pub start_up: f64,
-    /// With larger windows: in a step up, or behind a queue of other senders.
+    /// Fraction of ticks with larger windows: in a step up, or behind a queue of other senders.
     pub wide: f64,
-    /// With a member that doubts its leader or does not follow it.
+    /// Fraction of ticks with a member that doubts its leader or does not follow it.
     pub doubt: f64,
 }
 
 /// A setting, and its results.
 #[derive(Serialize)]
 pub struct Outcome {
-    /// Number in the lot.
+    /// Number within the seed.
     pub number: u64,
     /// Its description.
     pub words: String,
     /// The classes it belongs to.
     pub classes: Vec<&'static str>,
-    /// With CUBIC.
+    /// Result with CUBIC.
     pub cubic: Figures,
-    /// With the policy.
+    /// Result with the policy.
     pub shared: Figures,
     /// The fractions of time in each state of the group.
     pub spent: GroupStates,
@@ -68,9 +68,9 @@ pub struct Outcome {
     pub waits: QueueDelays,
     /// Their queue by the state of the group.
     pub parts: Parts,
-    /// With an oracle instead of the leader.
+    /// Result with an oracle instead of the leader.
     pub oracle: Figures,
-    /// With the smallest windows that the policy sets.
+    /// Result with the smallest windows that the policy sets.
     pub least: Figures,
 }
 
