@@ -268,9 +268,9 @@ fn a_capacity_that_falls_is_not_attributed_to_outsiders() {
     }
 }
 
-/// Members of several groups share a bottleneck from now on, because a wire became slow. Their rates
-/// were still measured on the fast one, and no leader has announced windows to all of them. Their
-/// data in flight shows what they send at most: the queue is their own.
+/// Members of several groups share a bottleneck from now on, because a wire became slow. Their
+/// rates were still measured on the fast one, and no leader has announced windows to all of them.
+/// Their data in flight shows what they send at most: the queue is their own.
 #[test]
 fn a_new_group_of_known_members_does_not_attribute_its_queue_to_outsiders() {
     for part in [0.5, 0.2, 0.1] {

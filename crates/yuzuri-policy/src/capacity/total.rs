@@ -57,8 +57,8 @@ impl Total {
         total
     }
 
-    /// Limits the rate to what `flight_bits` in flight can carry in a round trip (Little's law), and
-    /// returns the factor.
+    /// Limits the rate to what `flight_bits` in flight can carry in a round trip (Little's law),
+    /// and returns the factor.
     pub(super) fn limit_to_flight(&mut self, flight_bits: f64) -> f64 {
         let most_bps = flight_bits / (self.base_s + self.queue_s).max(f64::MIN_POSITIVE);
         let factor = if self.rate_bps > most_bps { most_bps / self.rate_bps } else { 1.0 };
