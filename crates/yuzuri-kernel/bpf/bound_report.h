@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
  *
  * What the window control reports to the monitor about a flow: the last word of the socket's
- * private area. Either side may be of another version, and another control may store anything
- * there: the upper bytes mark a valid report.
+ * private area. Either side may be of another version, and another congestion control may store
+ * anything there: the upper bytes mark a valid report.
  */
 #ifndef YUZURI_BOUND_REPORT_H
 #define YUZURI_BOUND_REPORT_H

@@ -165,7 +165,7 @@ void BPF_PROG(yuzuri_init, struct sock *sk)
 	forget(ca);
 	ca->instance = instance;
 	report_bound(ca, false);
-	/* A live flow may come from another control in any state. */
+	/* A live flow may come from another congestion control in any state. */
 	ca->after_timeout = BPF_CORE_READ_BITFIELD(&tcp_sk(sk)->inet_conn, icsk_ca_state) == TCP_CA_Loss;
 	ca->close_reductions = 0;
 	ca->spared = 0;

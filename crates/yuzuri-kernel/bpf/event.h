@@ -37,7 +37,7 @@ enum mark {
 	MARK_SSTHRESH = 32,
 	/* These two are also bits of yuzuri_trace::Marks, four higher there. */
 	MARK_AT_BOUND = 0x40,      /* the window is at the window control's upper bound */
-	MARK_REPORTS_BOUND = 0x80, /* it has such a control, which reports that */
+	MARK_REPORTS_BOUND = 0x80, /* it has such a congestion control, which reports that */
 	MARK_UNDO = 0x100,         /* undo_marker was reset: a reduction was undone */
 	MARK_REORDERING = 0x200,   /* reord_seen grew */
 	MARK_CONTROL = 0x400,      /* another congestion control */

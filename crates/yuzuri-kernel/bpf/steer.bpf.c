@@ -42,11 +42,11 @@ const volatile enum flag flags = FLAG_APP_LIMITED;
 
 /* Freed with the socket. */
 struct memory {
-	char former[TCP_CA_NAME_MAX]; /* its previous control */
+	char former[TCP_CA_NAME_MAX]; /* its previous congestion control */
 	s32 refused;                  /* why it was not migrated, errno; not retried */
 	u8 migrated;
 	u8 rests;
-	u8 silent; /* its control does not signal when it begins to send */
+	u8 silent; /* its congestion control does not signal when it begins to send */
 	u16 still; /* consecutive walks without activity */
 	u32 walk;  /* the last walk that changed anything here */
 	/* Values at the last of these walks. */
@@ -215,7 +215,7 @@ static __always_inline bool sends(const struct tcp_sock *tp, u8 state)
 }
 
 /* Whether nothing has happened since an earlier walk that could change the flow's record: nothing
- * written since, nothing in flight then, and the same control. */
+ * written since, nothing in flight then, and the same congestion control. */
 static __always_inline bool is_still(const struct tcp_sock *tp, const struct memory *memory, u8 state)
 {
 	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && tp->write_seq == memory->write_seq &&

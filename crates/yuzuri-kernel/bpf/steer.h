@@ -13,11 +13,11 @@
 /* What a walk does besides reporting. */
 enum mode {
 	MODE_OBSERVE,
-	MODE_TAKE,      /* migrates flows to our control */
+	MODE_TAKE,      /* migrates flows to our congestion control */
 	MODE_GIVE_BACK, /* migrates them back, and takes no new ones */
 };
 
-/* Whether a flow is under our control, and if not, why. */
+/* Whether a flow is under our congestion control, and if not, why. */
 enum control_state {
 	CONTROL_FREE,     /* it has the namespace's default and could be migrated */
 	CONTROL_MIGRATED, /* we migrated it to ours */

@@ -18,7 +18,7 @@ pub struct Before57 {
 }
 
 impl Before57 {
-    /// Registers the given controls of [`NAMES`].
+    /// Registers the given congestion controls of [`NAMES`].
     ///
     /// # Errors
     /// If a name is taken, privilege is missing, or the kernel's registrations do not end with

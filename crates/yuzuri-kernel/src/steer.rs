@@ -58,10 +58,10 @@ pub struct SteerOptions {
     /// The control group (version 2) whose new flows are migrated immediately. `None`: the root,
     /// thus all.
     pub cgroup: Option<PathBuf>,
-    /// The initial window of new flows under our control, segments, 1 to
+    /// The initial window of new flows under our congestion control, segments, 1 to
     /// [`SteerOptions::MAX_INITIAL`]. `None`: the kernel's 10. A route's own `initcwnd` stays.
     pub initial_window: Option<u32>,
-    /// Whether flows are migrated to our control from the start; see [`Steering::take`].
+    /// Whether flows are migrated to our congestion control from the start; see [`Steering::take`].
     pub takes: bool,
     /// Flows that an earlier steering migrated and migrated back ([`LeaveResult::migrated_back`]).
     /// To the kernel, their programs chose their control, and there is no other way to distinguish
@@ -98,7 +98,7 @@ impl Default for SteerOptions {
     }
 }
 
-/// When a new flow comes under our control.
+/// When a new flow comes under our congestion control.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NewFlows {
     /// When it is established, before its first segment.
@@ -110,7 +110,7 @@ pub enum NewFlows {
 /// What happened to the flows at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeaveResult {
-    /// They have their previous control again.
+    /// They have their previous congestion control again.
     pub migrated_back: Vec<FlowId>,
     /// The kernel refused, with an errno: they continue as plain CUBIC.
     pub stay: Vec<(FlowId, i32)>,
@@ -119,9 +119,9 @@ pub struct LeaveResult {
 /// Our control on a network namespace's flows.
 ///
 /// Dropping it leaves as [`Steering::leave`] does. If its process is killed, the flows stay under
-/// our control, as plain CUBIC once their bounds expire, and the control ends with the last of them
-/// (since Linux 6.4 its name is free immediately). The next steering of the same name takes them
-/// over.
+/// our congestion control, as plain CUBIC once their bounds expire, and the control ends with the
+/// last of them (since Linux 6.4 its name is free immediately). The next steering of the same name
+/// takes them over.
 pub struct Steering {
     // Before `skel` and `control`: while it is attached, new flows arrive.
     new_flows: Option<libbpf_rs::Link>,
@@ -238,12 +238,12 @@ impl Steering {
         })
     }
 
-    /// The registered control.
+    /// The registered congestion control.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// When new flows come under our control.
+    /// When new flows come under our congestion control.
     pub fn new_flows(&self) -> &NewFlows {
         &self.when
     }
@@ -288,7 +288,8 @@ impl Steering {
         Ok(())
     }
 
-    /// Whether a flow under our control has begun to send, or one was opened, since the last call.
+    /// Whether a flow under our congestion control has begun to send, or one was opened, since the
+    /// last call.
     fn take_signs(&mut self) -> bool {
         let opened =
             self.skel.maps.bss_data.as_deref_mut().is_none_or(|state| take_signal(&mut state.opened));
@@ -316,15 +317,16 @@ impl Steering {
         self.skel.maps.bss_data.as_deref().map_or(0, |state| state.resting)
     }
 
-    /// Enables or disables migration, by the walk and for new flows. Flows under our control stay.
-    /// The next walk reports all flows.
+    /// Enables or disables migration, by the walk and for new flows. Flows under our congestion
+    /// control stay. The next walk reports all flows.
     pub fn take(&mut self, takes: bool) {
         self.reports_all = true;
         self.set_mode(if takes { TAKE } else { OBSERVE });
     }
 
-    /// Changes the scope, since the interface has other addresses. Flows under our control stay,
-    /// but those out of scope are no longer reported. The next walk reports all flows in scope.
+    /// Changes the scope, since the interface has other addresses. Flows under our congestion
+    /// control stay, but those out of scope are no longer reported. The next walk reports all flows
+    /// in scope.
     ///
     /// # Errors
     /// If there are more than [`Scope::MAX`] prefixes.
@@ -369,8 +371,8 @@ impl Steering {
         self.control.release(flow);
     }
 
-    /// Restores the previous control of every flow that we migrated (the namespace's default if
-    /// that is gone), and unregisters ours.
+    /// Restores the previous congestion control of every flow that we migrated (the namespace's
+    /// default if that is gone), and unregisters ours.
     ///
     /// # Errors
     /// The kernel's error; the control is gone nevertheless.

@@ -34,7 +34,8 @@ fn is_spared(&(cwnd, ssthresh): &(u32, u32)) -> bool {
     ssthresh == cwnd
 }
 
-/// A flow in its own namespace, over a path that decides each packet's fate, under our control.
+/// A flow in its own namespace, over a path that decides each packet's fate, under our congestion
+/// control.
 struct Flow {
     pair: Pair,
     id: FlowId,

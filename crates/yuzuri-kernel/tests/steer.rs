@@ -1,5 +1,5 @@
-//! Steering on real flows: migrated and migrated back, left alone where somebody chose a control,
-//! and reported exactly.
+//! Steering on real flows: migrated and migrated back, left alone where somebody chose a congestion
+//! control, and reported exactly.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -412,7 +412,7 @@ fn idle_walks_are_skipped_and_the_next_one_reports_changes() {
     steering.observe(&mut reported).unwrap();
     assert!(steering.walked());
     assert_eq!(reported.len(), 21);
-    // A flow under another control does not signal when it begins: each walk is made.
+    // A flow under another congestion control does not signal when it begins: each walk is made.
     let chosen = pair(&net, Side::A, net.v4(Side::B));
     socket2::SockRef::from(&chosen.near).set_tcp_congestion(b"cubic").unwrap();
     for _ in 0..RESTS_AFTER * 3 {

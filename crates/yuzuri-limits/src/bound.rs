@@ -132,8 +132,8 @@ impl Bound {
         flat.has_grown(now) || (flat.grew && !stands)
     }
 
-    /// Whether the window is at its bound: as reported by its control, or else because the window
-    /// is constant.
+    /// Whether the window is at its bound: as reported by its congestion control, or else because
+    /// the window is constant.
     pub(crate) fn holds(&self, seen: &Observation) -> BoundPresence {
         match seen.at_bound {
             Some(true) => return BoundPresence::Yes,

@@ -36,9 +36,9 @@ pub struct FlowSeen {
     pub window_bytes: u64,
 }
 
-/// Bounds of one flow's window, segments; 0 is none. They work as in the kernel's control
-/// (`docs/control.md`): growth stops at the upper bound, and a window above it shrinks by the
-/// segments acknowledged; the lower bound is approached by growth per ACK, in the Open state.
+/// Bounds of one flow's window, segments; 0 is none. They work as in the kernel's congestion
+/// control (`docs/control.md`): growth stops at the upper bound, and a window above it shrinks by
+/// the segments acknowledged; the lower bound is approached by growth per ACK, in the Open state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bound {
     /// Smallest window.

@@ -1,12 +1,13 @@
-//! Cleans up after a killed process before Linux 6.4: its control stays registered, and its name
-//! would be unusable.
+//! Cleans up after a killed process before Linux 6.4: its congestion control stays registered, and
+//! its name would be unusable.
 
 use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use std::fs;
 
-/// Unregisters our control of this name if no process holds it. Returns whether there was one.
+/// Unregisters our congestion control of this name if no process holds it. Returns whether there
+/// was one.
 pub(super) fn remove(name: &str) -> bool {
     // The map is named after its variable in bpf/control.bpf.c; the control's name is in its value.
     let maps = MapInfoIter::default().filter(|map| map.ty == MapType::StructOps && map.name == "yuzuri");

@@ -46,27 +46,27 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Whether a flow is under our control, and if not, why.
+/// Whether a flow is under our congestion control, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlState {
     /// It has the namespace's default, without a choice: it is migrated if migration is
     /// enabled.
     Free,
-    /// We migrated it to our control.
+    /// We migrated it to our congestion control.
     Migrated {
-        /// Its previous control.
+        /// Its previous congestion control.
         former: Name,
     },
-    /// It has our control by its program's choice, its route's or the sysctl's. It may be bounded;
-    /// it is not migrated away at the end.
+    /// It has our congestion control by its program's choice, its route's or the sysctl's. It may
+    /// be bounded; it is not migrated away at the end.
     Ours,
-    /// Its program chose its control (`TCP_CONGESTION`), or an earlier steering, now gone, migrated
-    /// it back.
+    /// Its program chose its congestion control (`TCP_CONGESTION`), or an earlier steering, now
+    /// gone, migrated it back.
     Chosen,
-    /// Its route fixes its control (`congctl lock NAME`).
+    /// Its route fixes its congestion control (`congctl lock NAME`).
     Locked,
-    /// It has another control than the namespace's default without its program's choice: by its
-    /// route (`congctl NAME`), or because the default was another when it began.
+    /// It has another congestion control than the namespace's default without its program's choice:
+    /// by its route (`congctl NAME`), or because the default was another when it began.
     Other,
     /// The kernel refused to migrate it; we do not try again.
     Refused {
