@@ -63,7 +63,7 @@ pub struct Summary {
     pub application_limited: u64,
     /// Rounds that the receiver's window limited.
     pub receiver_limited: u64,
-    /// Rounds in which losses were repaired.
+    /// Rounds of loss recovery.
     pub in_recovery: u64,
     /// Median of the rounds' windows, segments.
     pub window_median: f32,

@@ -273,8 +273,8 @@ pub fn epochs(window_trace: &WindowTrace) -> Vec<Epoch> {
             if round.limits.application || round.limits.receiver {
                 pauses += 1;
             }
-            // The round of the loss is full of its window as well: only rounds of repair are left
-            // out.
+            // The round of the loss has a full window as well: only rounds of loss recovery are
+            // excluded.
             if round.is_cwnd_limited() {
                 let t_s = (round.end_ns - reduction.over_ns) as f64 / 1e9;
                 points.push(Point { t_s, window: f64::from(round.window) });

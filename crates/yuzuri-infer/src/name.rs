@@ -212,7 +212,7 @@ fn unforeseen(window_trace: &WindowTrace) -> Score {
 const NONE: f64 = 0.0;
 
 /// How often a rate-based algorithm with constant losses differs from its prediction: in queues
-/// shorter than its data in flight its probes are lost, and repairs determine its flight.
+/// shorter than its data in flight its probes are lost, and loss recovery determines its flight.
 const BY_RATE_UNFORESEEN: f64 = 0.5;
 
 /// The log prior that a flight like this follows none of them, which may also be one of a

@@ -263,19 +263,19 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The repair is complete: the algorithm continues from the observed window.
+    /// Loss recovery is complete: the algorithm continues from the observed window.
     pub(crate) fn repaired(&mut self, number: usize, reduction: &Reduction) -> Option<Backoff> {
         self.at(reduction.over_ns);
         let window = &mut self.window;
         if reduction.cleared > 0.0 {
-            // The algorithm counts acknowledged segments before it learns that the repair is
+            // The algorithm counts acknowledged segments before it learns that recovery is
             // complete. Retransmissions yield no round-trip time.
             let acked = segments(reduction.cleared);
             let sample = AckSample { acked, rtt_us: None, in_flight: window.cwnd, timestamps: None };
             self.cca.pkts_acked(window, &sample);
         }
-        // Lost segments are repaired and the rest is acknowledged: algorithms count their rounds
-        // from here, before anything is sent that the window now admits.
+        // Everything up to `high_seq` is acknowledged: algorithms count their rounds from here,
+        // before anything is sent that the window now admits.
         window.in_flight = if reduction.after > 0.0 { segments(reduction.after) } else { window.cwnd };
         window.snd_una = window.snd_una.wrapping_add(segments(reduction.completed).min(window.cwnd));
         // Acknowledged segments are passed on as whole segments, too.
@@ -324,7 +324,7 @@ impl<'a> Player<'a> {
         reads.then_some(Backoff { reduction: number, predicted, seen: reduction.after, before })
     }
 
-    /// The acknowledgement that ended the repair already grows the window.
+    /// The acknowledgement that ended recovery already grows the window.
     fn completed(&mut self, reduction: &Reduction) {
         let acked = segments(reduction.completed);
         if !self.cca.controls_all() && acked > 0 && !reduction.undone {
@@ -339,8 +339,8 @@ impl<'a> Player<'a> {
         self.cca.cong_avoid(window, if counts_acks { 1 } else { acked });
     }
 
-    /// Plays a round; in a round with a repair, the part accounted for by the reduction is left
-    /// out.
+    /// Plays a round; in a round with loss recovery, the part accounted for by the reduction is
+    /// excluded.
     pub(crate) fn round(&mut self, round: &Round, repair: Option<&Reduction>, place: usize) {
         let mut all = round.acked;
         if let Some(reduction) = repair {

@@ -55,7 +55,7 @@ pub struct Sample {
     pub window_bytes: u64,
     /// Congestion state; `None`: unknown.
     pub state: Option<CaState>,
-    /// Whether losses are being repaired, if sequence numbers and state are unknown.
+    /// Whether the sender is in loss recovery, if sequence numbers and state are unknown.
     pub repairing: bool,
     /// Signs of loss since the last sample: duplicate acknowledgements, retransmissions.
     pub signs: u32,

@@ -45,7 +45,7 @@ pub(crate) struct Unmodelled {
 const USUAL_STEPS: (f64, f64) = (1.0, 0.05);
 
 /// Losses of a flow that always loses, and the fraction of the window that remains after each if
-/// nothing yields: the flight during a repair is a little smaller.
+/// nothing yields: the flight during loss recovery is slightly smaller.
 const MANY_LOSSES: usize = 8;
 const IGNORES_LOSSES: f64 = 0.8;
 
@@ -61,7 +61,7 @@ impl Unmodelled {
     }
 
     /// Whether it may be a rate-based algorithm in a queue that is too short for it: it always
-    /// loses and yields to no loss, so its flight is constant except for repairs.
+    /// loses and yields to no loss, so its flight is constant except in loss recovery.
     pub(crate) fn is_by_rate_among_losses(&self) -> bool {
         self.growth == Growth::Constant
             && self.replay.backoff.len() >= MANY_LOSSES

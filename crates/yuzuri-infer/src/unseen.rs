@@ -111,7 +111,7 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
     done
 }
 
-/// The data acknowledged, or selectively acknowledged, during the repair of a loss.
+/// The data acknowledged, or selectively acknowledged, during loss recovery.
 fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
     let acked = loss.until.saturating_sub(loss.hole) as f32 / mss as f32;
     let rtt_us = srtt_us as u32;

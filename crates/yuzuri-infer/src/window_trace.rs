@@ -11,7 +11,7 @@ pub struct Limits {
     pub application: bool,
     /// The receiver's window was full.
     pub receiver: bool,
-    /// Losses were being repaired.
+    /// The sender was in loss recovery.
     pub recovery: bool,
 }
 
@@ -148,7 +148,7 @@ pub enum Cause {
 pub struct Reduction {
     /// When it was noticed: the first retransmission, nanoseconds of the capture's clock.
     pub at_ns: i64,
-    /// When the lost segments had been repaired.
+    /// When loss recovery ended.
     pub over_ns: i64,
     /// Its cause.
     pub cause: Cause,
@@ -167,7 +167,7 @@ pub struct Reduction {
     /// none.
     #[serde(default)]
     pub rtt_us: u32,
-    /// Segments newly delivered by the acknowledgement that completed the repair: they grow the
+    /// Segments newly delivered by the acknowledgement that completed recovery: they grow the
     /// window after it.
     #[serde(default)]
     pub completed: f32,
@@ -244,7 +244,7 @@ pub struct UnseenLoss {
     pub before: f32,
     /// The cause of the reduction.
     pub cause: Cause,
-    /// When everything was repaired.
+    /// When recovery was complete.
     pub over_ns: i64,
     /// The acknowledged position at that time.
     pub until: u64,

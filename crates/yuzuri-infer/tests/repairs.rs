@@ -60,8 +60,8 @@ impl Flow {
     }
 }
 
-/// 20 segments of which the 5th and the 10th are lost; of the next five, which are sent during the
-/// repair, the first is lost. The acknowledgement of all 20 shows that: its sender reduces its
+/// 20 segments of which the 5th and the 10th are lost; of the next five, which are sent during
+/// recovery, the first is lost. The acknowledgement of all 20 shows that: its sender reduces its
 /// window from one that was never in flight.
 #[test]
 fn a_reduction_upon_a_reduction_has_no_window_before() {
@@ -130,7 +130,7 @@ fn round_trip_times_away_from_the_sender_are_those_of_its_clock() {
 
 /// Ten segments of which the first is lost: duplicates for the others, with selective
 /// acknowledgements agreed or not, and seen or not. The data newly delivered by the
-/// acknowledgements at 401 and at 501 ms, which end the repair.
+/// acknowledgements at 401 and at 501 ms, which end recovery.
 fn repaired(duplicates: u32, agreed: bool, seen: bool) -> Vec<(i64, f32, f32)> {
     let mut flow = Flow::agreed(CapturePoint::Sender, false, agreed);
     let none = (0, 0);

@@ -13,7 +13,7 @@ pub(super) const REPLAYED: RGBColor = RGBColor(213, 94, 0);
 pub(super) const OTHER: RGBColor = RGBColor(0, 158, 115);
 /// Losses.
 pub(super) const LOSS: RGBColor = RGBColor(204, 51, 17);
-/// Rounds in which losses were repaired, and rounds that something else limited.
+/// Rounds of loss recovery, and rounds with another limit than the window.
 pub(super) const REPAIR: RGBColor = RGBColor(245, 214, 190);
 pub(super) const LIMITED: RGBColor = RGBColor(222, 226, 232);
 

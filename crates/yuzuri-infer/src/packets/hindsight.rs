@@ -13,7 +13,7 @@ pub(super) struct Hindsight {
     /// The round in which the first loss was noticed, and how many there were.
     first_loss: usize,
     losses: u64,
-    /// Flights of rounds without a repair, segments, with their RTTs, and the round of each.
+    /// Flights of rounds without loss recovery, segments, with their RTTs, and the round of each.
     flights: Vec<(f64, f64)>,
     rounds: Vec<usize>,
 }

@@ -134,7 +134,7 @@ struct LimitRules<'a> {
     reductions: usize,
     acked_bytes: u64,
     retransmitted: u32,
-    /// Flight of the previous round, segments, and whether losses were repaired in it.
+    /// Flight of the previous round, segments, and whether it was in loss recovery.
     flight: f64,
     repaired: bool,
     rounds: u32,
@@ -401,7 +401,7 @@ impl<'a> LimitRules<'a> {
             }
             self.flights.push_back(timed);
         }
-        // The flight of a repair is not the window after it.
+        // The flight in loss recovery is not the window after it.
         if flight > self.flat.1 + 1.0 || reduced || self.repaired {
             self.flat = (round.end_ns, flight);
         }

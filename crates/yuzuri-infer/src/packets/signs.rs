@@ -94,7 +94,7 @@ pub struct RoundSigns {
     pub point: CapturePoint,
     /// The least time from a segment to its acknowledgement, both at the capture, microseconds.
     pub least_there_us: Option<u32>,
-    /// Losses were being repaired, or a repair began.
+    /// The sender was in loss recovery, or entered it.
     pub repair: bool,
     /// A retransmission timeout.
     pub timeout: bool,

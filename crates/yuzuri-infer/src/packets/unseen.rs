@@ -20,7 +20,7 @@ const LIMITED_TRANSMIT: f32 = 2.0;
 /// recovery.
 const MIN_RTO_NS: i64 = 200_000_000;
 
-/// A hole that is not repaired.
+/// A hole that is not filled.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     hole: u64,
@@ -43,7 +43,7 @@ pub(super) struct Collector {
     /// Missing ranges with later data beyond them, from and to.
     missing: Vec<(u64, u64)>,
     open: Option<Open>,
-    /// The last hole that was repaired.
+    /// The last hole that was filled.
     over: Option<Open>,
     every: u32,
     left_out: u32,
@@ -80,7 +80,7 @@ impl Collector {
             && hole.until == self.high
         {
             // Nothing arrived since the retransmission: the end of the earlier flight was lost,
-            // too, and belongs to the same repair.
+            // too, and belongs to the same recovery.
             hole.until = start;
             if hole.before > 0.0 {
                 hole.before += (start - self.high) as f32 / mss as f32;
@@ -142,7 +142,7 @@ impl Collector {
         let Open { hole, lost_ns, before, cause, seen_ns, .. } = open;
         let at_ns = lost_ns.unwrap_or(seen_ns);
         self.unseen.losses.push(UnseenLoss { at_ns, hole, before, cause, over_ns: now, until: place });
-        // More was lost meanwhile: the window of that repair is not seen.
+        // More was lost meanwhile: the window of that recovery is not seen.
         self.missing.retain(|(_, to)| *to > place);
         self.open = self.missing.first().map(|(hole, _)| Open {
             hole: *hole,

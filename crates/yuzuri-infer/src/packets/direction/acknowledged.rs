@@ -1,5 +1,5 @@
-//! Acknowledgements to the sender: they take effect when it sees them, deliver data, end repairs,
-//! and close rounds.
+//! Acknowledgements to the sender: they take effect when it receives them, deliver data, end loss
+//! recovery, and close rounds.
 
 use super::super::waiting::{Answer, Blocks};
 use super::{AT_ONCE_NS, AfterReduction, Direction, Open, Repair};
@@ -334,8 +334,8 @@ impl Direction {
         self.sack == Some(false) && !self.selective
     }
 
-    /// Whether everything outstanding at the start of a repair is repaired. A sender that counts
-    /// duplicates waits until something above that is acknowledged
+    /// Whether everything outstanding at the start of loss recovery (`high_seq`) is acknowledged. A
+    /// sender that counts duplicates waits until something above that is acknowledged
     /// (`tcp_is_non_sack_preventing_reopen`), and so does one that answered an ECN-Echo
     /// (`tcp_fastretrans_alert`: the receiver has the CWR then).
     fn is_over(&self, repair: &Repair) -> bool {
@@ -343,10 +343,10 @@ impl Direction {
         self.board.una() >= repair.until + u64::from(above)
     }
 
-    /// The part of the data delivered by the acknowledgement that ends a repair that its sender did
-    /// not know about before. If the capture lacks its selective acknowledgements, the sender knew
-    /// about everything outstanding at the start of the repair except its retransmissions, which
-    /// arrived last.
+    /// The part of the data delivered by the acknowledgement that ends loss recovery that its
+    /// sender did not know about before. If the capture lacks its selective acknowledgements, the
+    /// sender knew about everything outstanding at the start of the repair except its
+    /// retransmissions, which arrived last.
     fn completed(&self, repair: &Repair, new_bytes: u64) -> u64 {
         if self.selective || self.counts_duplicates() {
             return new_bytes;

@@ -1,4 +1,4 @@
-//! Data from the sender: segments, holes, repairs, and the flight that shows the window.
+//! Data from the sender: segments, holes, loss recovery, and the flight that shows the window.
 
 use super::super::scoreboard::Kind;
 use super::super::signs::SentPacket;
@@ -19,8 +19,8 @@ const MIN_MSS: u32 = 36;
 /// each has PSH and ends a write. Within a write, Linux sets it only on the last segment of those
 /// that it passes to the device together, and at each half of the receiver's window.
 const ALIKE: u8 = 32;
-/// If a flight since a repair has fallen below this fraction of an earlier one, it is the window,
-/// and the earlier one was not.
+/// If a flight since loss recovery has fallen below this fraction of an earlier one, it is the
+/// window, and the earlier one was not.
 const DRAINED: (u64, u64) = (2, 3);
 /// A receiver's window with room for fewer segments is full: it moves by the two segments of a
 /// delayed acknowledgement (RFC 1122).
@@ -108,7 +108,7 @@ impl Direction {
         if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
             && repair.until == from
         {
-            // Most likely sent before the repair began: a queue that the window had filled dropped
+            // Most likely sent before recovery began: a queue that the window had filled dropped
             // it.
             repair.until = start;
             if repair.reduction.before > 0.0 {
@@ -304,8 +304,8 @@ impl Direction {
             }
             after.drew_nothing = 0;
             after.flight_bytes = after.flight_bytes.max(flight);
-            // A window above the flight that the repair left (Westwood) is filled first, which is
-            // far faster than any growth.
+            // A window above the flight after recovery (Westwood) is filled first, which is far
+            // faster than any growth.
             if after.acted && after.is_read(before) {
                 if after.flight_bytes > after.from_flight_bytes + after.flight_bytes / 24 {
                     (after.from, after.from_flight_bytes) = (before, after.flight_bytes);
@@ -348,7 +348,8 @@ impl Direction {
 
     fn reduced(&mut self, cause: Cause, now: i64) {
         if self.after.take_if(|after| !after.is_read(self.board.nxt())).is_some() {
-            // The flight is what the previous repair left: the window between the two was not seen.
+            // The flight is that after the previous recovery: the window between the two was not
+            // seen.
             self.window_bytes = 0;
         }
         self.read_after();
