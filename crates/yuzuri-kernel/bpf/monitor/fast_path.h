@@ -8,6 +8,7 @@
 #include "ring.h"
 #include "state.h"
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_core_read.h>
 
 /* Nearly every segment changes nothing in struct flow. The data needed for such a segment is copied
  * into a table of its own, indexed by the socket's address. A merged ACK then takes 100
@@ -37,21 +38,31 @@ struct fast_path {
 
 _Static_assert(sizeof(struct fast_path) == 64, "a cache line");
 
-/* 8 MiB: 131,072 fast paths in sets of two, so that 93 % of 50,000 flows find a place. `static`
- * prevents user space from mapping them. */
-#define SETS_SHIFT 16
-static struct fast_path fast_paths[2 << SETS_SHIFT] SEC(".bss.fast_paths") __attribute__((aligned(128)));
+/* 8 MiB. `static` prevents user space from mapping them. */
+#define PLACES (1 << 17)
+static struct fast_path fast_paths[PLACES + 1] SEC(".bss.fast_paths");
 
-/* The first of the two fast paths that this socket may hold. Other sockets may map to the same
- * place: they do without. */
-static __always_inline struct fast_path *fast_paths_of(const struct sock *sk)
+/* Each socket has two places. They follow the sockets' order in memory: sockets are allocated side
+ * by side and take more than 2048 bytes each, so the fast paths of flows that were opened together
+ * lie on few pages and cause few TLB misses. Sockets that are a multiple of 256 MiB apart share
+ * their first place; the second is half a table away. A flow whose places are taken does
+ * without. */
+static __always_inline u32 place_of(const struct sock *sk)
 {
-	struct fast_path *fast_path;
 	u32 low;
 
 	/* The verifier does not track half of a pointer as one. */
 	asm volatile("%[low] = %[sk]" : [low] "=w"(low) : [sk] "w"((u32)(u64)sk));
-	fast_path = &fast_paths[(low * 0x9e3779b1 >> (32 - SETS_SHIFT)) * 2];
+	return low >> 11 & (PLACES - 1);
+}
+
+static __always_inline struct fast_path *fast_path_at(u32 place)
+{
+	/* The kernel stores an array's values behind its own variables, not at the start of a cache
+	 * line. */
+	u64 pad = -bpf_core_field_offset(struct bpf_array, value) % sizeof(struct fast_path);
+	struct fast_path *fast_path = (void *)fast_paths + pad + place * sizeof(struct fast_path);
+
 	/* Otherwise the compiler recomputes the address at each use. */
 	asm volatile("" : "+r"(fast_path));
 	return fast_path;
@@ -60,9 +71,10 @@ static __always_inline struct fast_path *fast_paths_of(const struct sock *sk)
 /* The fast path held by this socket, or by another one. */
 static __always_inline struct fast_path *fast_path_of(const struct sock *sk)
 {
-	struct fast_path *fast_path = fast_paths_of(sk);
+	u32 place = place_of(sk);
+	struct fast_path *fast_path = fast_path_at(place);
 
-	return likely(fast_path->sk == sk) ? fast_path : fast_path + 1;
+	return likely(fast_path->sk == sk) ? fast_path : fast_path_at(place ^ PLACES / 2);
 }
 
 static __always_inline void release_fast_path(struct fast_path *fast_path)
@@ -189,11 +201,12 @@ static __always_inline bool defers_sample(struct tcp_sock *tp, const struct sk_b
 /* A free place for this socket's fast path, which it then holds; NULL: there is none. */
 static __always_inline struct fast_path *claim_fast_path(struct sock *sk)
 {
-	struct fast_path *fast_path = fast_paths_of(sk);
+	u32 place = place_of(sk);
+	struct fast_path *fast_path = fast_path_at(place);
 
 	if (!fast_path->sk && !__sync_val_compare_and_swap((u64 *)&fast_path->sk, 0, (u64)sk))
 		return fast_path;
-	fast_path++;
+	fast_path = fast_path_at(place ^ PLACES / 2);
 	if (!fast_path->sk && !__sync_val_compare_and_swap((u64 *)&fast_path->sk, 0, (u64)sk))
 		return fast_path;
 	return NULL;
