@@ -59,10 +59,14 @@ static __always_inline u32 place_of(const struct sock *sk)
 static __always_inline struct fast_path *fast_path_at(u32 place)
 {
 	/* The kernel stores an array's values behind its own variables, not at the start of a cache
-	 * line. */
-	u64 pad = -bpf_core_field_offset(struct bpf_array, value) % sizeof(struct fast_path);
-	struct fast_path *fast_path = (void *)fast_paths + pad + place * sizeof(struct fast_path);
+	 * line. They are shifted to the next one. */
+	u64 start = 4096 - bpf_core_field_offset(struct bpf_array, value);
+	struct fast_path *fast_path;
 
+	/* Otherwise the compiler negates the offset, and older verifiers do not track a negated
+	 * constant. */
+	asm volatile("" : "+r"(start));
+	fast_path = (void *)fast_paths + start % sizeof(struct fast_path) + place * sizeof(struct fast_path);
 	/* Otherwise the compiler recomputes the address at each use. */
 	asm volatile("" : "+r"(fast_path));
 	return fast_path;
