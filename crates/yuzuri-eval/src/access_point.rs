@@ -90,7 +90,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     settings.iter_mut().for_each(|setting| setting.objective = args.objective);
     anyhow::ensure!(!settings.is_empty(), "no setting contains {:?}", args.only);
     if args.trace {
-        Contender::Gate.run(&settings[0], args.seed, true)?;
+        let gate = contenders.iter().find(|contender| contender.rules().is_some());
+        gate.unwrap_or(&Contender::Gate).run(&settings[0], args.seed, true)?;
         return Ok(());
     }
     if args.oracle {
