@@ -338,7 +338,7 @@ impl<W: Write, S: Write> ReceiveText<W, S> {
             } else {
                 String::new()
             },
-            counted(summary.accepted.into(), "connection"),
+            counted(summary.accepted, "connection"),
             summary.duration_ns as f64 / 1e9,
             megabits(summary.throughput_bps),
             summary.refused,
