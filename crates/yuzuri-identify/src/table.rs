@@ -148,7 +148,7 @@ fn head(report: &FileReport) -> String {
         let _ = write!(text, "{}, {}", kind.words(), counted(rows, "row"));
     }
     let counted = &report.counted;
-    let _ = write!(text, ", {}", counted(counted.flows, "TCP flow"));
+    let _ = write!(text, ", {}", yuzuri_stats::counted(counted.flows, "TCP flow"));
     if counted.little_data > 0 {
         let _ = write!(text, ", {} with little data", counted.little_data);
     }
