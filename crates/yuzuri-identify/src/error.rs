@@ -2,6 +2,7 @@
 
 use std::io;
 use yuzuri_capture::{OpenError, ReadError};
+use yuzuri_stats::counted;
 use yuzuri_trace::recording;
 
 /// Why a file could not be read, or an output could not be written.
@@ -46,7 +47,7 @@ pub enum IdentifyError {
     #[error(transparent)]
     Recording(#[from] recording::ReadError),
     /// A log could not be read to its end.
-    #[error("reading the log {name}: {source} (after {rows} rows); everything before that was read")]
+    #[error("reading the log {name}: {source} (after {}); everything before that was read", counted(*rows, "row"))]
     Log {
         /// The file or folder.
         name: String,

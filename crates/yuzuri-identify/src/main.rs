@@ -219,8 +219,9 @@ fn run(args: &Identify) -> anyhow::Result<ExitCode> {
     if stopped(&stop) {
         let all = plan.entries.len();
         yuzuri_exit::note!(
-            "yuzuri-identify: stopped; {} of {all} files were read to their end",
-            totals.files + totals.others
+            "yuzuri-identify: stopped; read to their end: {} of {}",
+            totals.files + totals.others,
+            yuzuri_stats::counted(all, "file")
         );
         return Ok(ExitCode::from(130));
     }

@@ -5,6 +5,7 @@ use console::{measure_text_width, truncate_str};
 use std::fmt::Write as _;
 use yuzuri_infer::verdict::Answer;
 use yuzuri_infer::window_trace::CapturePoint;
+use yuzuri_stats::counted;
 use yuzuri_trace::visible;
 
 /// The rows of a file, without its rounds.
@@ -141,13 +142,13 @@ fn head(report: &FileReport) -> String {
     let mut text = format!("{}: ", report.path);
     let Some(kind) = report.kind else { return text + "not read" };
     if let Some(facts) = &report.capture {
-        let _ = write!(text, "{} with {}", format_words(facts), many(facts.packets, "packet"));
+        let _ = write!(text, "{} with {}", format_words(facts), counted(facts.packets, "packet"));
     } else {
         let rows = report.log.as_ref().map_or(0, |log| log.rows);
-        let _ = write!(text, "{}, {}", kind.words(), many(rows, "row"));
+        let _ = write!(text, "{}, {}", kind.words(), counted(rows, "row"));
     }
     let counted = &report.counted;
-    let _ = write!(text, ", {}", many(counted.flows, "TCP flow"));
+    let _ = write!(text, ", {}", yuzuri_stats::counted(counted.flows, "TCP flow"));
     if counted.little_data > 0 {
         let _ = write!(text, ", {} with little data", counted.little_data);
     }
@@ -179,27 +180,30 @@ pub fn oddities(report: &FileReport) -> Vec<String> {
         match facts.ending {
             Ending::Cut { offset_bytes } => odd.push(format!("cut within a packet, at byte {offset_bytes}")),
             Ending::BadCompression { offset_bytes } => {
-                odd.push(format!("its compression ends early or is damaged, after {offset_bytes} bytes"));
+                odd.push(format!(
+                    "its compression ends early or is damaged, after {}",
+                    counted(offset_bytes, "byte")
+                ));
             }
             Ending::Damaged { offset_bytes, .. } => odd.push(format!("damaged at byte {offset_bytes}")),
             Ending::Open | Ending::Whole => {}
         }
         if facts.clock.steps_back > 0 {
             let step_ms = facts.clock.largest_step_back_ns as f64 / 1e6;
-            let times = many(facts.clock.steps_back, "time");
+            let times = counted(facts.clock.steps_back, "time");
             odd.push(format!("the clock went back {times}, by up to {step_ms:.3} ms"));
         }
         let skipped = facts.skipped.total();
         if skipped > 0 && skipped * 2 > facts.packets {
-            odd.push(format!("{} not TCP or not readable", many(skipped, "packet")));
+            odd.push(format!("{} not TCP or not readable", counted(skipped, "packet")));
         }
         if let Some(drops) = facts.capture_drops.filter(|drops| *drops > 0) {
-            odd.push(format!("{} lost by the capturing machine", many(drops, "packet")));
+            odd.push(format!("{} lost by the capturing machine", counted(drops, "packet")));
         }
     }
     if let Some(log) = &report.log {
         if log.unreadable > 0 {
-            odd.push(format!("{} could not be read", many(log.unreadable, "row")));
+            odd.push(format!("{} could not be read", counted(log.unreadable, "row")));
         }
         match (&log.ending, log.complete) {
             (Some(ending), Some(false) | None) => odd.push(ending.clone()),
@@ -207,18 +211,13 @@ pub fn oddities(report: &FileReport) -> Vec<String> {
             _ => {}
         }
         if log.lost > 0 {
-            odd.push(format!("{} lost while it was written", many(log.lost, "row")));
+            odd.push(format!("{} lost while it was written", counted(log.lost, "row")));
         }
     }
     if report.stopped {
         odd.push("stopped before its end".into());
     }
     odd
-}
-
-/// A count with its noun.
-pub fn many(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Where a flow was observed, as one word.
@@ -287,7 +286,7 @@ pub fn sentence(flow: &FlowReport) -> String {
 pub fn news(flow: &FlowReport) -> String {
     let who = flow.ends().map_or(String::new(), |(from, to)| format!("{from} > {to}: "));
     let summary = &flow.summary;
-    let (rounds, losses) = (many(summary.rounds, "round"), many(summary.losses, "reduction"));
+    let (rounds, losses) = (counted(summary.rounds, "round"), counted(summary.losses, "reduction"));
     visible(&format!("{who}{} (after {rounds}, {losses})", sentence(flow))).into_owned()
 }
 

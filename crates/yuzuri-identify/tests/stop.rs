@@ -54,6 +54,6 @@ fn a_stop_interrupts_any_reading() {
         let output = child.wait_with_output().unwrap();
         let messages = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(130), "{words:?}: {messages}");
-        assert!(messages.contains("0 of 1 files were read to their end"), "{words:?}: {messages}");
+        assert!(messages.contains("read to their end: 0 of 1 file"), "{words:?}: {messages}");
     }
 }

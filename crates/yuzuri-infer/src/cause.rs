@@ -46,8 +46,7 @@ pub(crate) fn limited_elsewhere(
 pub(crate) fn too_few(window_trace: &WindowTrace, counted: usize, enough: usize) -> String {
     let rounds = match counted {
         0 => "no round".to_owned(),
-        1 => "only 1 round".to_owned(),
-        many => format!("only {many} rounds"),
+        some => format!("only {}", yuzuri_stats::counted(some, "round")),
     };
     let others = held_by(window_trace).unwrap_or_else(|| others(window_trace, counted));
     format!("{rounds} after slow start showed the congestion window, and {enough} are needed; {others}")
@@ -72,7 +71,7 @@ fn others(window_trace: &WindowTrace, counted: usize) -> String {
     if words.is_empty() {
         return format!("there were {} in all", rounds.len());
     }
-    format!("of {} rounds {}", rounds.len(), words.join(", "))
+    format!("of {} {}", yuzuri_stats::counted(rounds.len(), "round"), words.join(", "))
 }
 
 /// What limited a flow with hardly any evidence for an algorithm for most of its time, slow start
@@ -97,15 +96,15 @@ pub(crate) fn held_by(window_trace: &WindowTrace) -> Option<String> {
     let full = rounds.iter().filter(|round| round.limits.receiver).count();
     if full * 2 > rounds.len() {
         return Some(format!(
-            "the receiver's window was full in {full} of {} rounds, at {rate_mbps:.1} Mbit/s",
-            rounds.len()
+            "the receiver's window was full in {full} of {}, at {rate_mbps:.1} Mbit/s",
+            yuzuri_stats::counted(rounds.len(), "round")
         ));
     }
     let empty = rounds.iter().filter(|round| round.limits.application).count();
     (empty * 2 > rounds.len()).then(|| {
         format!(
-            "in {empty} of {} rounds no more was left to send, at {rate_mbps:.1} Mbit/s: the application or the send buffer may hold it",
-            rounds.len()
+            "in {empty} of {} no more was left to send, at {rate_mbps:.1} Mbit/s: the application or the send buffer may hold it",
+            yuzuri_stats::counted(rounds.len(), "round")
         )
     })
 }

@@ -9,6 +9,7 @@ use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
 use crate::window_trace::{CapturePoint, Cause, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::{Algorithm, CcaKind, CubicConstants};
+use yuzuri_stats::counted;
 use yuzuri_stats::median_of_sorted;
 
 impl Measured {
@@ -174,13 +175,19 @@ fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranke
     {
         let w_max = epoch.fit.map_or(0.0, |fit| fit.w_max);
         words.push(format!(
-            "growth is cubic in {} epochs: C {:.3} ({:.3} to {:.3}), recently around {w_max:.0} segments",
-            c.count, c.median, c.low, c.high
+            "growth is cubic in {}: C {:.3} ({:.3} to {:.3}), recently around {w_max:.0} segments",
+            counted(c.count, "epoch"),
+            c.median,
+            c.low,
+            c.high
         ));
     } else if let Some(a) = constants.increase.filter(|_| !by_rate) {
         words.push(format!(
-            "grows by {:.2} segments per round ({:.2} to {:.2}) over {} epochs",
-            a.median, a.low, a.high, a.count
+            "grows by {:.2} segments per round ({:.2} to {:.2}) over {}",
+            a.median,
+            a.low,
+            a.high,
+            counted(a.count, "epoch")
         ));
     }
     if let Some((window, by_itself)) = constants.slow_start_end {
@@ -191,8 +198,11 @@ fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranke
         let every =
             constants.probe_interval_s.map(|s| format!(" every {:.2} s", s.median)).unwrap_or_default();
         words.push(format!(
-            "probes for more{every} with {:.2} of its flight ({:.2} to {:.2}, {} times)",
-            gain.median, gain.low, gain.high, gain.count
+            "probes for more{every} with {:.2} of its flight ({:.2} to {:.2}, {})",
+            gain.median,
+            gain.low,
+            gain.high,
+            counted(gain.count, "time")
         ));
     }
     if let Some(part) = constants.paced_part {
@@ -212,13 +222,18 @@ fn words(window_trace: &WindowTrace, constants: &Constants, best: Option<&(Ranke
         words.push(format!("fell to a few segments without loss every {interval:.1} s"));
     }
     if let Some((ranked, replay)) = best {
-        let counted = replay.rounds.iter().filter(|round| round.counts).count();
+        let rounds = replay.rounds.iter().filter(|round| round.counts).count();
         words.push(format!(
-            "replayed over {counted} rounds, {} differs from what was seen by {:.1} times the noise",
-            ranked.name, ranked.score.residual
+            "replayed over {}, {} differs from what was seen by {:.1} times the noise",
+            counted(rounds, "round"),
+            ranked.name,
+            ranked.score.residual
         ));
         if !replay.cuts.is_empty() {
-            words.push(format!("the window fell {} times without a sign of loss", replay.cuts.len()));
+            words.push(format!(
+                "the window fell {} without a sign of loss",
+                counted(replay.cuts.len(), "time")
+            ));
         }
     }
     words
@@ -280,7 +295,7 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
         notes.push("the place of the capture could not be determined".into());
     }
     if window_trace.rounds_left_out > 0 {
-        notes.push(format!("{} more rounds were not looked at", window_trace.rounds_left_out));
+        notes.push(format!("not looked at: {}", counted(window_trace.rounds_left_out, "more round")));
     }
     notes
 }

@@ -138,7 +138,9 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     let moved = moves(window_trace) + window_trace.reductions.len();
     if moved < MIN_ROUNDS {
         return Some(format!(
-            "the flight changed {moved} times in {counted} rounds after slow start: a constant flight identifies no algorithm; {MAY_HOLD}"
+            "the flight changed {} in {} after slow start: a constant flight identifies no algorithm; {MAY_HOLD}",
+            yuzuri_stats::counted(moved, "time"),
+            yuzuri_stats::counted(counted, "round")
         ));
     }
     if best.score.is_other_beta() {
@@ -234,9 +236,10 @@ fn constant_flight(held: usize, moved: usize, best: &Ranked) -> Option<String> {
     let decided = held + moved;
     (held > 0 && moved * FOLLOWS < decided).then(|| {
         format!(
-            "{} comes nearest, but the flight changed in {moved} of {decided} rounds in which it would have changed its window: the flight is constant; \
+            "{} comes nearest, but the flight changed in {moved} of {} in which it would have changed its window: the flight is constant; \
              {MAY_HOLD}",
-            best.name
+            best.name,
+            yuzuri_stats::counted(decided, "round")
         )
     })
 }
@@ -250,9 +253,11 @@ fn interrupted(window_trace: &WindowTrace, falls: usize, best: &Ranked) -> Optio
     let pauses = window_trace.rounds.iter().filter(paused).count();
     (at_random && falls > 0 && pauses >= falls).then(|| {
         format!(
-            "{} comes nearest, whose window falls at random times: it fell {falls} times without a sign of loss, and the application had no more to \
-             send in {pauses} rounds, which explains that as well",
-            best.name
+            "{} comes nearest, whose window falls at random times: it fell {} without a sign of loss, and the application had no more to \
+             send in {}, which explains that as well",
+            best.name,
+            yuzuri_stats::counted(falls, "time"),
+            yuzuri_stats::counted(pauses, "round")
         )
     })
 }

@@ -161,7 +161,7 @@ fn a_constant_flight_names_no_algorithm() {
     }
     match made.verdict().answer {
         Answer::Unknown { because } => {
-            assert!(because.contains("changed 1 times") || because.contains("follows a rate"), "{because}")
+            assert!(because.contains("changed 1 time in") || because.contains("follows a rate"), "{because}")
         }
         named => panic!("{named:?}"),
     }

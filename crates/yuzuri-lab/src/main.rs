@@ -19,6 +19,7 @@ use yuzuri_lab::{demo, net, report};
 use yuzuri_manual::ManualError;
 use yuzuri_scenario::Document;
 use yuzuri_share::{ControlSocket, ControlSocketOptions};
+use yuzuri_stats::counted;
 
 fn main() -> ExitCode {
     run(Lab::parse().command).unwrap_or_else(|error| yuzuri_exit::failed("yuzuri-lab", error.as_ref()))
@@ -140,8 +141,8 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             unwritten = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
         }
         yuzuri_exit::note!(
-            "demo: {} terminals, each in a network namespace: {} ...",
-            names.len(),
+            "demo: {}, each in a network namespace: {} ...",
+            counted(names.len(), "terminal"),
             names.first().unwrap_or(&"")
         );
         yuzuri_exit::note!("demo: without sharing for {} s", args.half);
@@ -207,7 +208,7 @@ fn list(folder: &Path) -> anyhow::Result<ExitCode> {
                 let planned = batch::plan(&document, Clock::Virtual, Path::new(""));
                 let runs = planned.map_err(yuzuri_lab::LabError::Scenario)?.len();
                 let name = file.strip_prefix(folder).unwrap_or(file).with_extension("");
-                println!("{:24} {:4} runs  {}", name.display(), runs, document.base().title);
+                println!("{:24} {:>9}  {}", name.display(), counted(runs, "run"), document.base().title);
             }
             Err(problems) => {
                 bad = true;
@@ -229,7 +230,11 @@ fn check(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
                 let planned = batch::plan(&document, Clock::Virtual, Path::new(""));
                 let planned = planned.map_err(yuzuri_lab::LabError::Scenario)?;
                 let seconds: f64 = planned.iter().map(|p| p.scenario.duration_s).sum();
-                println!("{}: valid; {} runs, {:.0} s of experiment", file.display(), planned.len(), seconds);
+                println!(
+                    "{}: valid; {}, {seconds:.0} s of experiment",
+                    file.display(),
+                    counted(planned.len(), "run")
+                );
             }
             Err(problems) => {
                 bad = true;
@@ -258,10 +263,11 @@ fn runs(
         all.retain(|planned| only.iter().any(|word| planned.name().contains(word)));
         match all.len() {
             0 => bail!(
-                "no run name contains any of: {}; {planned} runs are planned, and `yuzuri lab list` shows their names",
-                only.join(", ")
+                "no run name contains any of: {}; planned: {}, and `yuzuri lab list` shows their names",
+                only.join(", "),
+                counted(planned, "run")
             ),
-            selected => yuzuri_exit::note!("yuzuri-lab: {selected} of {planned} runs selected"),
+            selected => yuzuri_exit::note!("yuzuri-lab: selected {selected} of {}", counted(planned, "run")),
         }
     }
     if clock == Clock::Simulated {
@@ -277,15 +283,15 @@ fn runs(
         let cleaned = net::clean()?;
         if !cleaned.namespaces.is_empty() {
             yuzuri_exit::note!(
-                "yuzuri-lab: removed {} namespaces that a killed run left",
-                cleaned.namespaces.len()
+                "yuzuri-lab: removed {} that a killed run left",
+                counted(cleaned.namespaces.len(), "namespace")
             );
         }
     }
     let (todo, finished): (Vec<Planned>, Vec<Planned>) =
         all.into_iter().partition(|p| again || p.state() != State::Finished);
     if !finished.is_empty() {
-        yuzuri_exit::note!("yuzuri-lab: {} runs are finished and not repeated", finished.len());
+        yuzuri_exit::note!("yuzuri-lab: finished, and not repeated: {}", counted(finished.len(), "run"));
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let jobs = jobs.unwrap_or(if clock == Clock::Real { cores / 2 } else { cores }).max(1);
@@ -307,16 +313,16 @@ fn runs(
     }
     if outcome.invalid > 0 {
         yuzuri_exit::note!(
-            "yuzuri-lab: {} of {} runs are NOT VALID (their run.json says why); the next sweep repeats them",
+            "yuzuri-lab: NOT VALID (run.json says why): {} of {}; the next sweep repeats what is not valid",
             outcome.invalid,
-            outcome.done
+            counted(outcome.done, "run")
         );
     }
     if outcome.stopped {
         yuzuri_exit::note!(
-            "yuzuri-lab: stopped; {} of {} runs are finished and kept in {}",
+            "yuzuri-lab: stopped; finished, and kept in {2}: {0} of {1}",
             outcome.done + finished.len(),
-            todo.len() + finished.len(),
+            counted(todo.len() + finished.len(), "run"),
             out.display()
         );
         return Ok(ExitCode::from(130));

@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 use yuzuri_lab::batch::{Event, Planned};
 use yuzuri_lab::run::RunRecord;
+use yuzuri_stats::counted;
 
 /// Progress on standard error: one line that is rewritten on a terminal, and an occasional line
 /// otherwise.
@@ -36,7 +37,7 @@ impl Screen {
                 } else {
                     String::new()
                 };
-                let text = format!("{done} of {of} runs, {:.0} %{left}", part * 100.0);
+                let text = format!("{done} of {}, {:.0} %{left}", counted(of, "run"), part * 100.0);
                 if self.live {
                     eprint!("\r\x1b[K{text}");
                     let _ = std::io::stderr().flush();
@@ -76,14 +77,14 @@ fn line(planned: &Planned, record: &RunRecord) -> String {
     let totals = &record.totals;
     let ms = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.1}"));
     let mut text = format!(
-        "{}: total {:.2} Mbit/s, Jain {}, RTT mean {} ms, p95 {} ms, {} retransmissions, {} drops; seen {} = kept {} + lost {}; late {:.2} %",
+        "{}: total {:.2} Mbit/s, Jain {}, RTT mean {} ms, p95 {} ms, {}, {}; seen {} = kept {} + lost {}; late {:.2} %",
         planned.name(),
         totals.throughput_mbps,
         totals.jain.map_or("-".into(), |j| format!("{j:.3}")),
         ms(totals.rtt_mean_ms),
         ms(totals.rtt_p95_ms),
-        totals.retransmissions,
-        totals.drops,
+        counted(totals.retransmissions, "retransmission"),
+        counted(totals.drops, "drop"),
         record.watched.seen,
         record.watched.kept,
         record.watched.lost,

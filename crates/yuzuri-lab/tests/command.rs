@@ -76,7 +76,7 @@ fn ctrl_c_cleans_up() {
     }
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains("stopped; 0 of 1 runs are finished"), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains(": 0 of 1 run"), "{}", text(&ended.stderr));
     assert!(namespaces.iter().all(|path| !path.exists()));
     assert!(!out.path().join("results/base/seed-1.partial").exists());
 }

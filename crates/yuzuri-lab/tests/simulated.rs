@@ -128,7 +128,7 @@ fn simulated_runs_give_reports_and_tables_and_are_not_repeated() {
 
     let again = lab(&args, &[out.path(), &file]);
     succeeds(&again);
-    assert!(text(&again.stderr).contains("3 runs are finished and not repeated"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("finished, and not repeated: 3 runs"), "{}", text(&again.stderr));
     assert!(text(&succeeds(&lab(&["report"], &[out.path()])).into_bytes()).contains("report.html"));
 }
 
@@ -144,6 +144,20 @@ fn compares(out: &Path, yuzuri: &RunRecord, cubic: &RunRecord) {
     let row = format!("mean RTT, ms{}{}", cell(cubic.totals.rtt_mean_ms), cell(yuzuri.totals.rtt_mean_ms));
     assert!(page.contains(&row), "{row}");
     assert_eq!(page.matches("<svg ").count(), 4);
+    // Two runs of one point and seed differ in their folders.
+    let again = folder.path().join("again/cubic/seed-1");
+    std::fs::create_dir_all(&again).unwrap();
+    for file in std::fs::read_dir(of("cubic")).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), again.join(file.file_name())).unwrap();
+    }
+    succeeds(&lab(&["compare"], &[&of("cubic"), &again, Path::new("--out"), &file]));
+    let page = std::fs::read_to_string(&file).unwrap();
+    let name = |letter: &str| {
+        let rest = page.split(&format!("<p><b>{letter}</b>: ")).nth(1).unwrap();
+        rest.split(", ").nth(1).unwrap().to_owned()
+    };
+    assert_ne!(name("A"), name("B"));
+    assert!(name("B").ends_with("again/cubic/seed-1"), "{}", name("B"));
     // A folder of several points is ambiguous.
     let output = lab(&["compare"], &[out, &of("yuzuri"), Path::new("--out"), &file]);
     assert_eq!(output.status.code(), Some(1));
@@ -215,6 +229,6 @@ fn ctrl_c_cleans_up() {
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains("stopped; 0 of 1 runs are finished"), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains(": 0 of 1 run"), "{}", text(&ended.stderr));
     assert!(!partial.exists());
 }

@@ -152,7 +152,9 @@ impl Classifier {
             Moment::Polled if last.moment == Moment::Polled => {
                 self.in_state(last).unwrap_or_else(|| self.at_rest(last))
             }
-            Moment::Polled | Moment::Arrival => self.in_state(now).unwrap_or_else(|| self.at_rest(now)),
+            Moment::Polled | Moment::Arrival | Moment::RoundEnd => {
+                self.in_state(now).unwrap_or_else(|| self.at_rest(now))
+            }
         }
     }
 

@@ -16,6 +16,9 @@ pub enum Moment {
     Processing,
     /// The retransmission timer has expired.
     Timeout,
+    /// The end of a round trip, reconstructed from packets: as with an arrival, what the sender
+    /// could send is sent. Something was outstanding all the time since the previous observation.
+    RoundEnd,
 }
 
 /// The cause of a reduction, if the observation shows it.

@@ -10,6 +10,25 @@ use yuzuri_cca::CcaKind;
 use yuzuri_limits::{Limit, LimitTimes, Moment, Observation, Reduction};
 
 #[test]
+fn a_round_that_takes_longer_than_the_rtt_is_no_pause() {
+    // Nothing is unsent at the end of each round, and it is unknown who waits. Away from the sender
+    // the RTT lacks the time in which the sender's own burst left.
+    let round = |n: u64, moment| Observation {
+        moment,
+        unsent_bytes: Some(0),
+        send_memory_bytes: None,
+        send_buffer_bytes: None,
+        rttvar_us: 0,
+        ..roomy(n * 25_000)
+    };
+    let rounds = |moment| classified(&(0..40).map(|n| round(n, moment)).collect::<Vec<_>>()).0;
+    assert_eq!(rounds(Moment::RoundEnd).share(Limit::Unknown), 1.0);
+    // A segment that arrives late shows that nothing was outstanding before.
+    let arrivals = rounds(Moment::Arrival);
+    assert!((arrivals.share(Limit::Application) - 0.2).abs() < 0.01, "{:?}", arrivals.ranked());
+}
+
+#[test]
 fn an_idle_application_is_distinguished_from_a_full_send_buffer() {
     let sent = |memory, buffer| {
         move |t| Observation {

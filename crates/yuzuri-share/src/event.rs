@@ -4,6 +4,7 @@ use crate::config::ShareConfig;
 use crate::discover::GroupFrom;
 use std::fmt;
 use yuzuri_policy::{NodeId, Notice, PolicyConfig};
+use yuzuri_stats::counted;
 
 /// An event, for a log.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,13 +85,13 @@ impl fmt::Display for Event {
                 write!(f, "the group's key is now generation {}: a member was shut out", notice.generation)
             }
             Event::Left { migrated_back, stay: 0 } => {
-                write!(f, "left; {migrated_back} flows have their former congestion control again")
+                write!(f, "left; former congestion control again: {}", counted(migrated_back, "flow"))
             }
             Event::Left { migrated_back, stay } => {
                 write!(
                     f,
-                    "left; {migrated_back} flows have their former congestion control again, {stay} \
-                continue as plain CUBIC"
+                    "left; former congestion control again: {}; plain CUBIC: {stay}",
+                    counted(migrated_back, "flow")
                 )
             }
         }

@@ -4,6 +4,7 @@ use crate::status::{FlowStatus, InterfaceStatus, MessageCounts, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use yuzuri_policy::Bound;
+use yuzuri_stats::counted;
 
 pub(crate) fn mbps(bps: u64) -> String {
     let mbps = bps as f64 / 1e6;
@@ -60,7 +61,7 @@ fn write_table(out: &mut String, status: &Status) -> std::fmt::Result {
         writeln!(out, "\nno interface takes part")?;
     }
     if status.flows_elsewhere > 0 {
-        writeln!(out, "\n{} flows of other addresses, left alone", status.flows_elsewhere)?;
+        writeln!(out, "\n{} of other addresses, left alone", counted(status.flows_elsewhere, "flow"))?;
     }
     Ok(())
 }
@@ -79,11 +80,11 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
         Some(summary) => {
             writeln!(
                 out,
-                "  phase {}, {} of {} members send, estimated capacity {} Mbit/s, share {} Mbit/s, queue \
+                "  phase {}, sending: {} of {}, estimated capacity {} Mbit/s, share {} Mbit/s, queue \
                  {} ms{}",
                 summary.phase.name(),
                 summary.senders,
-                summary.members,
+                counted(summary.members, "member"),
                 mbps(summary.capacity_bps),
                 mbps(summary.share_bps),
                 ms(summary.queue_us),
@@ -104,13 +105,13 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
     }
     let others = interface.members.iter().filter(|member| member.other_key).count();
     if others > 0 {
-        writeln!(out, "  {others} members still send with the other key")?;
+        writeln!(out, "  still with the other key: {}", counted(others, "member"))?;
     }
     if interface.alone_bps > 0 {
         writeln!(out, "  alone on the air: {} Mbit/s", mbps(interface.alone_bps))?;
     }
     if let Some(error) = &interface.last_send_error {
-        writeln!(out, "  {} messages could not be sent, the last {error}", interface.send_errors)?;
+        writeln!(out, "  could not send {}, the last {error}", counted(interface.send_errors, "message"))?;
     }
     let refused: u64 = interface.messages.refused.values().sum();
     if refused > 0 {
@@ -119,8 +120,8 @@ fn write_interface(out: &mut String, interface: &InterfaceStatus) -> std::fmt::R
         let words: Vec<String> = worst.iter().take(3).map(|(why, count)| format!("{why} {count}")).collect();
         writeln!(
             out,
-            "  {refused} of {} messages refused: {}",
-            interface.messages.received,
+            "  refused {refused} of {}: {}",
+            counted(interface.messages.received, "message"),
             words.join(", ")
         )?;
     }

@@ -1,4 +1,4 @@
-//! Medians and quantiles of values, each definition once.
+//! Medians and quantiles of values, each definition once, and counts as text.
 //!
 //! There are several definitions, because figures serve different purposes:
 //!
@@ -12,6 +12,14 @@
 //! histograms (`yuzuri-sim`, `yuzuri-transfer`) and of values with weights (`yuzuri-lab`).
 
 use std::cmp::Ordering;
+use std::fmt::Display;
+
+/// A count and what is counted, in the singular or the plural: `1 flow`, `0 flows`, `12.3k flows`.
+pub fn counted(count: impl Display, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
 
 /// The median: the value in the middle, or the mean of the two in the middle. `None` if there are
 /// no values. Sorts the values.

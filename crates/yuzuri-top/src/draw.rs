@@ -14,6 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Span;
+use yuzuri_stats::counted;
 use yuzuri_trace::Source;
 
 /// Minimum screen size.
@@ -190,7 +191,7 @@ fn header(area: Rect, buffer: &mut Buffer, app: &App) {
 
     let mut pen = LineWriter::new(buffer, area, area.y + 1);
     let closed = look.lines.iter().filter(|line| line.closed_ns.is_some()).count();
-    let mut flows = format!("{} flows", look.lines.len());
+    let mut flows = counted(look.lines.len(), "flow");
     if closed > 0 {
         flows = format!("{flows}, {closed} closed");
     }

@@ -182,6 +182,41 @@ fn table_chart_events_help_and_quit() {
     tmux.is_restored();
 }
 
+/// The bytes that a terminal sends for a mouse (SGR 1006), and a pin, at both usual sizes.
+#[test]
+fn the_mouse_is_reported_and_a_flow_pinned() {
+    if !has_tmux() {
+        return;
+    }
+    for (columns, rows) in [(80, 24), (120, 40)] {
+        let tmux = Tmux::in_folder(columns, rows);
+        tmux.start("12 lossy");
+        tmux.wait_for("remote address");
+        let on = |is: &'static str| move |tmux: &Tmux| tmux.asks("#{mouse_sgr_flag}") == is;
+        if !on("1")(&tmux) {
+            tmux.key("m");
+            tmux.wait_until("the mouse's reports", |_| on("1")(&tmux));
+        }
+        let marked = |screen: &str| screen.lines().position(|line| line.contains('▸'));
+        let click = |row: usize| {
+            // Rows are counted from 1.
+            let bytes = format!("\x1b[<0;10;{0}M\x1b[<0;10;{0}m", row + 1);
+            tmux.run(&["send-keys", "-t", "s", "-l", &bytes]);
+        };
+        click(6);
+        tmux.wait_until("the clicked row", |screen| marked(screen) == Some(6));
+        tmux.key("x");
+        tmux.wait_until("the pinned flow at the top", |screen| {
+            screen.lines().nth(4).is_some_and(|line| line.contains('•'))
+        });
+        tmux.key("m");
+        tmux.wait_until("no mouse's reports", |_| on("0")(&tmux));
+        tmux.key("q");
+        tmux.wait_for("ended by the user");
+        tmux.is_restored();
+    }
+}
+
 #[test]
 fn the_terminal_is_asked_for_its_background() {
     if !has_tmux() {

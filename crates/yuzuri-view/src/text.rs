@@ -1,5 +1,7 @@
 //! Quantities as text. Every user interface writes them the same way.
 
+pub use yuzuri_stats::counted;
+
 /// Bits per second: `950 kbit/s`, `12.3 Mbit/s`, `1.20 Gbit/s`.
 pub fn rate(bps: f64) -> String {
     scaled(bps, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])

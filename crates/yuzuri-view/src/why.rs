@@ -102,9 +102,14 @@ impl Describer<'_> {
     }
 
     /// "28 segments over 41 ms allow 7.9 Mbit/s".
+    /// The retransmitted segments.
+    fn retransmitted(&self) -> String {
+        text::counted(text::count(self.flow.retransmitted().into()), "segment")
+    }
+
     fn cwnd(&self) -> String {
         let f = &self.figures;
-        let segments = format!("{:.0} segments", f.cwnd_segments);
+        let segments = text::counted(format!("{:.0}", f.cwnd_segments), "segment");
         match f.cwnd_bps() {
             Some(rate) => format!("{segments} over {} allow {}", text::time_us(f.srtt_us), text::rate(rate)),
             None => segments,
@@ -223,9 +228,9 @@ impl Describer<'_> {
             ),
             Limit::Loss => (
                 format!(
-                    "the congestion window, reduced by loss: {}; {} segments were retransmitted",
+                    "the congestion window, reduced by loss: {}; {} retransmitted",
                     self.cwnd(),
-                    text::count(self.flow.retransmitted().into())
+                    self.retransmitted()
                 ),
                 "there is no queue on the path while segments are lost: look for a lossy link, a policer or a very short \
                  queue, or use a congestion control that does not treat each loss as congestion (bbr)"
@@ -237,15 +242,15 @@ impl Describer<'_> {
             ),
             Limit::Recovery => (
                 format!(
-                    "fast recovery: {} segments were retransmitted",
-                    text::count(self.flow.retransmitted().into())
+                    "fast recovery: {} retransmitted",
+                    self.retransmitted()
                 ),
                 "look at where segments are lost (yuzuri watch shows each retransmission)".into(),
             ),
             Limit::Timeout => (
                 format!(
-                    "the wait for retransmission timeouts: {} segments were retransmitted",
-                    text::count(self.flow.retransmitted().into())
+                    "the wait for retransmission timeouts: {} retransmitted",
+                    self.retransmitted()
                 ),
                 "whole windows are lost, or the path is interrupted: look at the link, a firewall, the path MTU".into(),
             ),

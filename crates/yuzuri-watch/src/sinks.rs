@@ -190,7 +190,8 @@ impl Sinks {
             if let (SinkPurpose::View(name), missed @ 1..) = (worker.what, worker.missing.all()) {
                 let _ = writeln!(
                     std::io::stderr(),
-                    "yuzuri: {name} was too slow: {missed} records are not in it"
+                    "yuzuri: {name} was too slow: it lacks {}",
+                    yuzuri_view::text::counted(missed, "record")
                 );
             }
         }

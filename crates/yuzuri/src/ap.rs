@@ -13,6 +13,7 @@ use yuzuri_share::{
     ApConfig, ApGroup, ApLoop, ControlSocket, DaemonFiles, Devices, RadioConfig, Rules, StationId,
     StationRule,
 };
+use yuzuri_stats::counted;
 
 pub const ENDS: &str = "\
 The gate lowers the receive window in ACKs to the stations, and leaves alone whatever it does not fully understand. It drops \
@@ -113,7 +114,11 @@ pub fn run(args: ApArgs) -> anyhow::Result<ExitCode> {
         Task::Other(ApTask::Status(args)) => status(&args),
         Task::Other(ApTask::Check { file }) => {
             let (_, rules) = yuzuri_share::read_ap_file(&file)?;
-            println!("{}: valid; {} stations have rules of their own", file.display(), rules.stations.len());
+            println!(
+                "{}: valid; rules of their own: {}",
+                file.display(),
+                counted(rules.stations.len(), "station")
+            );
             Ok(ExitCode::SUCCESS)
         }
     }

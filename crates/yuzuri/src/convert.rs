@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use yuzuri_exit::UsageError;
 use yuzuri_limits::Limit;
+use yuzuri_stats::counted;
 use yuzuri_trace::recording::{Converted, ExtraColumn, Format, Reader, Tail, convert, is_being_written};
 use yuzuri_view::LimitedBy;
 
@@ -37,7 +38,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let shown = std::io::stderr().is_terminal();
     let progress = |read: u64, rows: u64| {
         if shown {
-            eprint!("\r{:3} %  {rows} rows ", read * 100 / length.max(1));
+            eprint!("\r{:3} %  {} ", read * 100 / length.max(1), counted(rows, "row"));
         }
     };
     let mut limited = LimitedBy::default();
@@ -54,7 +55,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         converted
     };
     if shown {
-        yuzuri_exit::note!("\r{} rows", converted.rows);
+        yuzuri_exit::note!("\r{}", counted(converted.rows, "row"));
     }
     Ok(report(args, &converted))
 }
@@ -66,10 +67,8 @@ fn report(args: &ConvertArgs, converted: &Converted) -> ExitCode {
         yuzuri_exit::note!("yuzuri: {account}");
     }
     if converted.unknown_rows > 0 {
-        let rows = converted.unknown_rows;
-        yuzuri_exit::note!(
-            "yuzuri: {rows} rows are of kinds that this version does not know; they were skipped"
-        );
+        let rows = counted(converted.unknown_rows, "row");
+        yuzuri_exit::note!("yuzuri: skipped {rows} of kinds that this version does not know");
     }
     match (&converted.broke, converted.tail) {
         (Some(error), _) => yuzuri_exit::note!("yuzuri: {error}"),

@@ -86,10 +86,10 @@ impl RecordingObserver for FileReports {
         if let (Some(error), false) = (&failed, self.failed) {
             self.voice.warn(WarningKind::Recording, &error.to_string());
         }
-        let (rows, bytes) = (text::count(rows), text::bytes(bytes as f64));
-        self.voice.say(&format!("recorded {rows} rows, {bytes}: {}", path.display()));
+        let (rows, bytes) = (text::counted(text::count(rows), "row"), text::bytes(bytes as f64));
+        self.voice.say(&format!("recorded {rows}, {bytes}: {}", path.display()));
         if lacks > 0 || failed.is_some() {
-            anyhow::bail!("that recording is readable but lacks {lacks} records");
+            anyhow::bail!("that recording is readable but lacks {}", text::counted(lacks, "record"));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use yuzuri_policy::PolicyName;
 use yuzuri_share::{
     Answer, ControlLoop, DaemonFiles, Event, MemberStatus, OwnSockets, Question, ShareError, Status,
 };
+use yuzuri_stats::counted;
 use yuzuri_transfer::{SendEvent, Shared, Shown, WarningKind};
 
 /// Options of sharing during a transfer.
@@ -204,10 +205,9 @@ impl OwnShare {
                 messages_believed: messages.accepted.values().sum(),
             };
             voice.say(&format!(
-                "shared on {} with {} other device{}, bounded for {:.1} of {:.1} s; {} of {} messages accepted",
+                "shared on {} with {}, bounded for {:.1} of {:.1} s; {} of {} messages accepted",
                 shared.interface,
-                shared.others,
-                if shared.others == 1 { "" } else { "s" },
+                counted(shared.others, "other device"),
                 shared.bounded_ns as f64 / 1e9,
                 shared.duration_ns as f64 / 1e9,
                 shared.messages_believed,

@@ -17,6 +17,7 @@ use yuzuri_share::{
     Answer, ConfigFile, ControlLoop, ControlSocket, ControlSocketOptions, DaemonFiles, Event,
     InterfaceConfig, KeySource, Question, Relay, ShareConfig, Status, WithoutKernel,
 };
+use yuzuri_stats::counted;
 
 /// Read by default, if it exists.
 const USUAL_CONFIG: &str = "/etc/yuzuri/share.toml";
@@ -449,15 +450,19 @@ fn rendezvous(listen: SocketAddr, user: Option<&str>) -> anyhow::Result<ExitCode
     let mut printed = None;
     let counts = relay.serve(&stop, |_, (groups, members)| {
         if printed.is_some_and(|before| before != (groups, members)) {
-            say(&format!("{members} members in {groups} groups"));
+            say(&format!("{} in {}", counted(members, "member"), counted(groups, "group")));
         }
         printed = Some((groups, members));
     })?;
     let refused = counts.malformed + counts.rate_limited + counts.crowded;
     say(&format!(
-        "{} datagrams received: {} forwarded, {} consumed, {} answered with cookies, {refused} refused; {} \
+        "{} received: {} forwarded, {} consumed, {} answered with cookies, {refused} refused; {} \
          sent",
-        counts.received, counts.passed_on, counts.kept, counts.cookies, counts.sent
+        counted(counts.received, "datagram"),
+        counts.passed_on,
+        counts.kept,
+        counts.cookies,
+        counts.sent
     ));
     Ok(ExitCode::SUCCESS)
 }

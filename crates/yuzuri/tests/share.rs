@@ -98,11 +98,7 @@ fn a_daemon_from_its_start_to_its_end() {
     daemon.signal(nix::sys::signal::SIGTERM);
     assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
     assert_ne!(traffic.control(), name);
-    assert!(
-        eventually(|| daemon.said("1 flows have their former congestion control again")),
-        "{}",
-        daemon.all()
-    );
+    assert!(eventually(|| daemon.said("former congestion control again: 1 flow")), "{}", daemon.all());
     let before = traffic.received();
     assert!(eventually(|| traffic.received() > before + 1_000_000));
     assert!(!daemon.runtime.join("share.sock").exists());

@@ -45,8 +45,8 @@ pub(super) fn section(verdict: &Verdict) -> Result<String, DrawError> {
     if cycles.len() > MAX_DRAWN {
         let _ = write!(
             text,
-            "<p class=\"small\">{} more cycles are in the tables.</p>",
-            cycles.len() - MAX_DRAWN
+            "<p class=\"small\">The tables also have {}.</p>",
+            yuzuri_stats::counted(cycles.len() - MAX_DRAWN, "more cycle")
         );
     }
     text += "<p class=\"small\"><span class=\"key seen\">measured</span> <span class=\"key algorithm\">W = C (t - K)³ + W<sub>max</sub> with C read \

@@ -5,13 +5,14 @@ use super::{cycles, kato, limits, rates, sequence, windows, zoom};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
-use crate::table::{capture_point, many, oddities, sentence};
+use crate::table::{capture_point, oddities, sentence};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use yuzuri_infer::verdict::{Answer, Measured};
 use yuzuri_plot::{DrawError, escaped, hex};
+use yuzuri_stats::counted;
 
 /// Flows with a section of their own, and the sections' total size, bytes; the table has all flows.
 const MAX_SECTIONS: usize = 200;
@@ -73,7 +74,7 @@ impl HtmlReport {
             let _ = write!(self.odd, "<li>{}: {}", escaped(&report.path), escaped(&odd));
         }
         if report.counted.little_data > 0 {
-            let few = many(report.counted.little_data, "flow");
+            let few = counted(report.counted.little_data, "flow");
             let _ = write!(self.odd, "<li>{}: {few} with little data are not shown", escaped(&report.path));
         }
         if !report.flows.is_empty() {
@@ -159,7 +160,7 @@ impl HtmlReport {
                  <meta name=\"color-scheme\" content=\"light dark\"><title>Congestion controls</title><style>{}</style>\
                  <h1>Congestion controls</h1><p>{}, {} with a verdict, {named} named. Made by yuzuri {}.</p>",
                 style() + &yuzuri_plot::limits::style(true) + if zooms { zoom::STYLE } else { "" },
-                many(files as u64, "file"),
+                counted(files as u64, "file"),
                 if flows == 1 {
                     "1 direction of a flow".to_owned()
                 } else {
@@ -283,8 +284,11 @@ fn constants(text: &mut String, flow: &FlowReport) {
     let mut measured = |what: &'static str, value: Option<Measured>, digits: usize| {
         if let Some(m) = value {
             let range = format!(
-                "{:.digits$} ({:.digits$} to {:.digits$}, {} times)",
-                m.median, m.low, m.high, m.count
+                "{:.digits$} ({:.digits$} to {:.digits$}, {})",
+                m.median,
+                m.low,
+                m.high,
+                counted(m.count, "time")
             );
             rows.push((what, range));
         }

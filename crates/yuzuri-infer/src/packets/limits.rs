@@ -257,7 +257,7 @@ impl<'a> LimitRules<'a> {
         let cwnd_segments = flight.ceil() as u32;
         let seen = Observation {
             time_us,
-            moment: Moment::Arrival,
+            moment: Moment::RoundEnd,
             state: match (signs.timeout, signs.repair) {
                 (true, _) => CaState::Loss,
                 (false, true) => CaState::Recovery,

@@ -13,6 +13,7 @@ use yuzuri_stats::upper_median_by;
 /// One of the compared runs.
 struct Compared {
     name: String,
+    folder: PathBuf,
     record: RunRecord,
     terminals: Vec<TerminalSeries>,
     /// Microseconds.
@@ -28,7 +29,8 @@ const POINTS: usize = 300;
 /// # Errors
 /// If one is neither, or cannot be read, or lacks its recording.
 pub fn page(one: &Path, other: &Path) -> Result<String, LabError> {
-    let runs = [open(one)?, open(other)?];
+    let mut runs = [open(one)?, open(other)?];
+    name_apart(&mut runs);
     let mut page = HtmlReport::begun("Two runs compared");
     for (letter, run) in ["A", "B"].iter().zip(&runs) {
         let valid = if run.record.valid { "" } else { " <b>This run is not valid.</b>" };
@@ -81,8 +83,27 @@ fn open(path: &Path) -> Result<Compared, LabError> {
     }
     let terminals = series::terminals(&folder, &record)?;
     let rtts = series::rtts(&folder, &record)?;
+    let folder = folder.canonicalize().map_err(LabError::file(&folder))?;
     let seed = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Compared { name: format!("{}/{seed}", record.task.point), record, terminals, rtts })
+    Ok(Compared { name: format!("{}/{seed}", record.task.point), folder, record, terminals, rtts })
+}
+
+/// Names two runs of one point and seed by their folders, from the first part that differs; a run
+/// compared with itself keeps one name.
+fn name_apart(runs: &mut [Compared; 2]) {
+    let [a, b] = runs;
+    if a.name != b.name {
+        return;
+    }
+    let parts = |run: &Compared| -> Vec<String> {
+        run.folder.iter().map(|part| part.to_string_lossy().into_owned()).collect()
+    };
+    let (of_a, of_b) = (parts(a), parts(b));
+    let same = of_a.iter().zip(&of_b).take_while(|(a, b)| a == b).count();
+    if of_a == of_b {
+        return;
+    }
+    (a.name, b.name) = (of_a[same..].join("/"), of_b[same..].join("/"));
 }
 
 /// The first valid run of a results folder with a single point.

@@ -10,6 +10,7 @@ use crate::run::{RECORDING_FILE, RunRecord, SCENARIO_FILE};
 use std::fmt::Write as _;
 use std::path::Path;
 use yuzuri_plot::{DrawError, escaped, limits};
+use yuzuri_stats::counted;
 
 /// Maximum number of points shown over time; the folders contain all of them.
 const MAX_TIMELINES: usize = 16;
@@ -23,8 +24,9 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding
 h1{font-size:1.6rem}h2{font-size:1.25rem;margin-top:2.5rem}h3{font-size:1rem;margin:1.5rem 0 .3rem}\
 figure{margin:1rem 0;background:#fff;border:1px solid #ddd;border-radius:6px;padding:.5rem;overflow-x:auto}\
 figure svg{max-width:100%;height:auto;display:block;font-family:sans-serif}figcaption{color:#555;font-size:.9rem;padding:.2rem .5rem}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;background:#fff}\
-th,td{border:1px solid #ddd;padding:.25rem .6rem;text-align:right;white-space:nowrap}th{background:#f0f0f0}\
+.scroll{overflow-x:auto;width:max-content;min-width:100%;max-width:calc(100vw - 4rem);position:relative;left:50%;transform:translateX(-50%)}\
+table{border-collapse:collapse;font-size:.9rem;background:#fff}\
+th,td{border:1px solid #ddd;padding:.25rem .6rem;text-align:right;white-space:nowrap}th{background:#f0f0f0;white-space:normal}\
 td:first-child,th:first-child{text-align:left}.bad{background:#fbe3d6;border:1px solid #d55e00;padding:.5rem 1rem;border-radius:6px}\
 pre{background:#fff;border:1px solid #ddd;padding:.75rem;overflow-x:auto;font-size:.85rem}.small{color:#555;font-size:.9rem}\
 .key{white-space:nowrap;margin-right:.8em}.key::before{content:\"\";display:inline-block;width:.8em;height:.8em;margin-right:.3em;\
@@ -281,7 +283,7 @@ fn distributions(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabErro
         return Ok(());
     }
     let more = shown.len().saturating_sub(MAX_DISTRIBUTIONS);
-    let more = if more > 0 { format!("; {more} more points are not shown") } else { String::new() };
+    let more = if more > 0 { format!("; not shown: {}", counted(more, "more point")) } else { String::new() };
     let caption = format!(
         "Distribution of the RTT by time, all terminals together: the first valid run of each point{more}"
     );
@@ -325,7 +327,8 @@ fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
         let caption = match more {
             0 => "Window, throughput and state of the congestion machine".to_owned(),
             more => format!(
-                "Window, throughput and state of the congestion machine; {more} more terminals are in the recording"
+                "Window, throughput and state of the congestion machine; the recording has {}",
+                counted(more, "more terminal")
             ),
         };
         page.figure(plots::timelines(&terminals, record.from_s, record.to_s), &caption)?;
@@ -339,8 +342,8 @@ fn over_time(page: &mut HtmlReport, summary: &Summary) -> Result<(), LabError> {
     if shown.len() > MAX_TIMELINES {
         let _ = writeln!(
             page.text,
-            "<p>{} more points are not shown over time; their folders hold the recordings.</p>",
-            shown.len() - MAX_TIMELINES
+            "<p>Not shown over time: {}, whose recordings are in the folders.</p>",
+            counted(shown.len() - MAX_TIMELINES, "more point")
         );
     }
     Ok(())

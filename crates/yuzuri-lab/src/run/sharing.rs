@@ -20,6 +20,7 @@ use yuzuri_share::{
     ControlLoop, Event, InterfaceConfig, KeySource, OwnSockets, RadioConfig, ShareConfig, Status, StatusCell,
     SummaryStatus,
 };
+use yuzuri_stats::counted;
 use yuzuri_transfer::Shown;
 
 /// Time limit for the daemons to start before the run: a guest loads their programs one after the
@@ -267,7 +268,8 @@ impl Sharing {
                 Err(_) if Instant::now() < until => {}
                 Err(_) => {
                     return Err(LabError::Run(format!(
-                        "{awaited} terminals were not ready to share within {} s",
+                        "not ready to share within {1} s: {0}",
+                        counted(awaited, "terminal"),
                         READY_WITHIN.as_secs()
                     )));
                 }

@@ -16,6 +16,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 use yuzuri_gate::{AttachMode, Counts, Gate};
 use yuzuri_policy::{Member, Moment, Rule};
+use yuzuri_stats::counted;
 
 /// Maximum number of connections of a station in the status.
 const MAX_ROWS: usize = 20;
@@ -284,10 +285,10 @@ impl ApStatus {
                 if summary.wire_bps > 0 { "the wire limits" } else { "the air limits, or nothing does yet" };
             writeln!(
                 out,
-                "{}: {} of {} stations send, capacity {} Mbit/s, {limit}",
+                "{}: sending: {} of {}, capacity {} Mbit/s, {limit}",
                 summary.phase.name(),
                 summary.senders,
-                summary.members,
+                counted(summary.members, "station"),
                 mbps(summary.capacity_bps),
             )?;
         }
@@ -299,10 +300,10 @@ impl ApStatus {
             };
             writeln!(
                 out,
-                "  {place}: {}, {} of {} stations send, capacity {} Mbit/s",
+                "  {place}: {}, sending: {} of {}, capacity {} Mbit/s",
                 summary.phase.name(),
                 summary.senders,
-                summary.members,
+                counted(summary.members, "station"),
                 mbps(summary.capacity_bps),
             )?;
         }
@@ -318,7 +319,7 @@ impl ApStatus {
         for group in &self.groups {
             let does = if group.leads { "leads" } else { "does not lead" };
             let (group_id, members) = (&group.group, group.members.len());
-            writeln!(out, "{does} group {group_id} on {}: {members} members", group.device)?;
+            writeln!(out, "{does} group {group_id} on {}: {}", group.device, counted(members, "member"))?;
         }
         let counts = self.segments;
         writeln!(

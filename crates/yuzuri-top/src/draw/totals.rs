@@ -72,7 +72,7 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App, by: By) {
         let y = area.y + 1 + (n - app.totals_top) as u16;
         row(y, total, Style::new(), app.theme);
     }
-    let all = sum(format!("sum of {} groups", totals.len()), app.lines());
+    let all = sum(format!("sum of {}", yuzuri_stats::counted(totals.len(), "group")), app.lines());
     row(area.bottom() - 1, &all, app.theme.strong(), app.theme);
     if !totals.is_empty() {
         let y = area.y + 1 + (app.totals_at - app.totals_top) as u16;

@@ -146,8 +146,8 @@ impl<W: Write, S: Write> SendText<W, S> {
         if self.rows.hidden > 0 {
             writeln!(
                 output,
-                "({} more buffers not shown; all are in --json and in a file)",
-                self.rows.hidden
+                "(not shown: {}; all are in --json and in a file)",
+                counted(self.rows.hidden, "buffer")
             )?;
         }
         for connection in &summary.connections {
@@ -159,7 +159,7 @@ impl<W: Write, S: Write> SendText<W, S> {
                 connection.duration_ns as f64 / 1e9,
                 megabits(connection.throughput_bps),
                 spread(connection.per_buffer),
-                segments(connection.total_retrans),
+                counted(connection.total_retrans, "segment"),
                 connection.congestion_control,
             )?;
             let part = |us: u64| 100 * us / connection.busy_us.max(1);
@@ -191,7 +191,7 @@ impl<W: Write, S: Write> SendText<W, S> {
             size(summary.bytes_acked),
             summary.duration_ns as f64 / 1e9,
             megabits(summary.throughput_bps),
-            segments(summary.total_retrans),
+            counted(summary.total_retrans, "segment"),
             if summary.stopped { ", stopped" } else { "" }
         )?;
         if summary.bytes_unacknowledged > 0 {
@@ -331,14 +331,14 @@ impl<W: Write, S: Write> ReceiveText<W, S> {
     fn summary(&mut self, summary: &ReceiveSummary) -> io::Result<()> {
         writeln!(
             self.output,
-            "total: {}{} over {} connections in {:.3} s, {:.2} Mbit/s, {} refused{}",
+            "total: {}{} over {} in {:.3} s, {:.2} Mbit/s, {} refused{}",
             size(summary.bytes),
             if summary.sent_bytes > 0 {
                 format!(" received, {} sent in reverse,", size(summary.sent_bytes))
             } else {
                 String::new()
             },
-            summary.accepted,
+            counted(summary.accepted, "connection"),
             summary.duration_ns as f64 / 1e9,
             megabits(summary.throughput_bps),
             summary.refused,
@@ -418,8 +418,8 @@ fn size(bytes: u64) -> String {
     }
 }
 
-fn segments(count: u64) -> String {
-    if count == 1 { "1 segment".to_owned() } else { format!("{count} segments") }
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn spread(of: Option<ThroughputSpread>) -> String {

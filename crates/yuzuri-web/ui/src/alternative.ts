@@ -1,7 +1,7 @@
 // The chart as text, for people who do not see it. It is read on request, not whenever it changes.
 import type { Drawn } from "./drawn";
 import { el, put } from "./dom";
-import { rate, timeUs } from "./format";
+import { counted, rate, timeUs } from "./format";
 import type { Panel } from "./panel";
 import { read } from "./reading";
 import { flows, state } from "./state";
@@ -20,7 +20,7 @@ function shape(flow: Drawn, panel: Panel | undefined, n: number): string {
   let least = Infinity;
   for (const value of columns.cwnd) if (value !== null && value < least) least = value;
   if (least === Infinity) return "There is no data for this period.";
-  const parts = [`cwnd ${least} to ${columns.most.cwnd} segments`, `throughput up to ${rate(columns.most.rate)}`];
+  const parts = [`cwnd ${least} to ${counted(columns.most.cwnd, "segment")}`, `throughput up to ${rate(columns.most.rate)}`];
   if (columns.most.rtt > 0) parts.push(`srtt up to ${timeUs(columns.most.rtt)}`);
   let [resent, timeouts] = [0, 0];
   for (const event of flow.store.events) {
@@ -28,7 +28,7 @@ function shape(flow: Drawn, panel: Panel | undefined, n: number): string {
     if (event[E.KIND] === Kind.RETRANSMIT) resent += 1;
     if (event[E.KIND] === Kind.TIMEOUT) timeouts += 1;
   }
-  parts.push(`${resent} retransmission${resent === 1 ? "" : "s"}`, `${timeouts} timeout${timeouts === 1 ? "" : "s"}`);
+  parts.push(counted(resent, "retransmission"), counted(timeouts, "timeout"));
   return `In view: ${parts.join(", ")}.`;
 }
 

@@ -1,6 +1,6 @@
 // The bars at the top: the observed device, the account of records, the connection, the replay.
 import { el, put, say } from "./dom";
-import { count, elapsed, whole } from "./format";
+import { count, counted, elapsed, whole } from "./format";
 import { showFollow } from "./follow";
 import { inReplay, state } from "./state";
 import { newest, timeText } from "./time";
@@ -90,7 +90,7 @@ export function showStatus(): void {
   account.title =
     `Records due, kept and lost since the start. ${whole(status.thinned ?? 0)} more were merged into a later sample by the density.` +
     (status.not_shown > 0 ? ` ${whole(status.not_shown)} were not shown because a browser did not keep up; this does not affect recordings.` : "") +
-    (status.forgotten > 0 ? ` ${whole(status.forgotten)} old flows were dropped from the table.` : "");
+    (status.forgotten > 0 ? ` Dropped from the table: ${counted(whole(status.forgotten), "old flow")}.` : "");
   const filter = el<HTMLInputElement>("filter");
   if (document.activeElement !== filter && filter.dataset["sent"] !== status.filter) {
     filter.value = status.filter;

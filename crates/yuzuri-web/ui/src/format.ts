@@ -25,6 +25,9 @@ export const count = (n: number): string => (n < 10_000 ? n.toFixed(0) : scaled(
 /** Counts in full, with thin spaces between thousands. */
 export const whole = (n: number): string => n.toFixed(0).replace(/\B(?=(\d{3})+$)/g, "\u2009");
 
+/** A count and what is counted, in the singular or the plural: `1 flow`, `0 flows`, `12.3k flows`. */
+export const counted = (count: number | string, noun: string): string => `${count} ${noun}${String(count) === "1" ? "" : "s"}`;
+
 /** Time of day of a Unix time in microseconds, with `digits` of the second. */
 export function clock(unixUs: number, digits: number): string {
   const date = new Date(Math.floor(unixUs / 1000));

@@ -1,4 +1,5 @@
 // The line (or table) of values above the chart: at the cursor, or the newest.
+import { counted } from "./format";
 import { isSingle, type Drawn } from "./drawn";
 import { el, put } from "./dom";
 import type { Panel } from "./panel";
@@ -117,7 +118,7 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
       slots.clear();
       slots.set("note", note);
     }
-    put(slots.get("note"), `${drawn.length} flows side by side · cwnd left, throughput right${state.cursor === undefined ? "" : ` · at ${timeText(state.cursor, 3)}`}`);
+    put(slots.get("note"), `${counted(drawn.length, "flow")} side by side · cwnd left, throughput right${state.cursor === undefined ? "" : ` · at ${timeText(state.cursor, 3)}`}`);
     return;
   }
   if (readoutShape !== key) {

@@ -1,5 +1,5 @@
 // The sharing daemon's terms, explained.
-import { rate, timeUs } from "./format";
+import { counted, rate, timeUs } from "./format";
 import type { AccessPointStatus, Figures, ShareFlow, ShareInterface, ShareMember, ShareStatus, ShareSummary, Station } from "./sharewire";
 
 /** A short term and its explanation. */
@@ -104,12 +104,11 @@ function keyRemarks({ name, members, messages }: ShareInterface): string[] {
   const remarks: string[] = [];
   const others = members.filter((member) => member.other_key === true).length;
   if (others > 0) {
-    const [who, sign] = others === 1 ? ["1 member", "signs"] : [`${others} members`, "sign"];
-    remarks.push(`${name}: ${who} still ${sign} with the other key while keys are being changed. This slows no transfer. Give them the new key before the other one is no longer accepted.`);
+    remarks.push(`${name}: ${counted(others, "member")} still ${others === 1 ? "signs" : "sign"} with the other key while keys are being changed. This slows no transfer. Give them the new key before the other one is no longer accepted.`);
   }
   const refused = KEY_REFUSALS.reduce((sum, reason) => sum + (messages?.refused?.[reason] ?? 0), 0);
   if (refused > 0) {
-    remarks.push(`${name}: ${refused} message${refused === 1 ? " was" : "s were"} refused because the key is not this group's. Terminals with another key do not share with this one: while they send, they can take more than their share, and a transfer here can be slower.`);
+    remarks.push(`${name}: ${counted(refused, "message")} ${refused === 1 ? "was" : "were"} refused because the key is not this group's. Terminals with another key do not share with this one: while they send, they can take more than their share, and a transfer here can be slower.`);
   }
   return remarks;
 }
@@ -126,7 +125,7 @@ export function remarks(status: ShareStatus): string[] {
   const remarks = [...status.problems, ...(status.waits ?? [])];
   if (!status.keyed) remarks.push("There is no key: anybody on the network can forge messages.");
   if (status.interfaces.length === 0) remarks.push("No interface takes part.");
-  if (status.flows_elsewhere > 0) remarks.push(`${status.flows_elsewhere} flow${status.flows_elsewhere === 1 ? "" : "s"} with other local addresses, not bounded.`);
+  if (status.flows_elsewhere > 0) remarks.push(`${counted(status.flows_elsewhere, "flow")} with other local addresses, not bounded.`);
   for (const each of status.interfaces) {
     const { name, flow_counts: counts } = each;
     remarks.push(...keyRemarks(each));
@@ -158,5 +157,5 @@ export function figures(of: Figures | undefined): string {
 
 export function groups({ groups }: AccessPointStatus): string {
   if (groups === undefined || groups.length === 0) return "none: this access point does not have the members' key";
-  return groups.map((each) => `${short(each.group)} (${each.leads ? "led from here" : "led elsewhere"}, ${each.members.length} member${each.members.length === 1 ? "" : "s"})`).join(", ");
+  return groups.map((each) => `${short(each.group)} (${each.leads ? "led from here" : "led elsewhere"}, ${counted(each.members.length, "member")})`).join(", ");
 }

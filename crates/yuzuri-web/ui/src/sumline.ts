@@ -1,6 +1,6 @@
 // A line of the list with the totals of several flows.
 import { put } from "./dom";
-import { count, rate, timeUs } from "./format";
+import { count, counted, rate, timeUs } from "./format";
 import type { Sum } from "./groups";
 import { limitColor, limitMeaning, limitName, limitShort } from "./limits";
 
@@ -38,7 +38,7 @@ export class SumLine {
 
   show(name: string, sum: Sum, folded: boolean): void {
     put(this.name, name);
-    put(this.more, `${sum.flows} flow${sum.flows === 1 ? "" : "s"}${sum.open < sum.flows ? `, ${sum.open} open` : ""}`);
+    put(this.more, `${counted(sum.flows, "flow")}${sum.open < sum.flows ? `, ${sum.open} open` : ""}`);
     const { rate: rateCell, limit, cwnd, srtt, resent } = this.cells;
     put(rateCell, rate(sum.rate));
     put(limit, limitShort(sum.limit) ?? "–");

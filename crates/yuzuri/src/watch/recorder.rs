@@ -26,17 +26,21 @@ impl RecordingObserver for Lines {
     }
 
     fn resumed(&mut self, missing: u64) {
-        yuzuri_exit::note!("yuzuri: recording resumed; {missing} records are missing from it");
+        yuzuri_exit::note!("yuzuri: recording resumed; it lacks {}", text::counted(missing, "record"));
     }
 
     fn ended(&mut self, ended: Ended) -> anyhow::Result<()> {
         let Ended { path, rows, bytes, lacks, stood_still, failed } = ended;
-        let (rows, bytes) = (text::count(rows), text::bytes(bytes as f64));
-        yuzuri_exit::note!("yuzuri: recorded {rows} rows, {bytes}: {}", path.display());
+        let (rows, bytes) = (text::counted(text::count(rows), "row"), text::bytes(bytes as f64));
+        yuzuri_exit::note!("yuzuri: recorded {rows}, {bytes}: {}", path.display());
         if lacks > 0 {
             let full = stood_still || failed.is_some();
             let why = if full { "its disk was full or failed" } else { "its disk was too slow" };
-            anyhow::bail!("the recording {} is readable but lacks {} records: {why}", path.display(), lacks);
+            anyhow::bail!(
+                "the recording {} is readable but lacks {}: {why}",
+                path.display(),
+                text::counted(lacks, "record")
+            );
         }
         match failed {
             Some(error) => Err(error.into()),

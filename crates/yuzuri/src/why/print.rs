@@ -57,7 +57,7 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
         writeln!(out, "and {} more (--all shows them)", carry.len() - shown)?;
     }
     if small > 0 {
-        let flows = if small == 1 { "1 flow".into() } else { format!("{} flows", text::count(small as u64)) };
+        let flows = text::counted(text::count(small as u64), "flow");
         writeln!(out, "and {flows} with less than {} kB (--all shows them)", INITIAL_WINDOW_BYTES / 1000)?;
     }
     if senders > 0 && !empty.is_empty() {
@@ -99,7 +99,7 @@ fn is_small(answer: &LimitedFlow) -> bool {
 
 /// The number of connections, as text.
 pub fn connections(count: usize) -> String {
-    if count == 1 { "1 connection".to_owned() } else { format!("{} connections", text::count(count as u64)) }
+    text::counted(text::count(count as u64), "connection")
 }
 
 /// The last line of JSON, or the remaining remarks.
@@ -128,12 +128,14 @@ pub fn end(
     }
     if beyond > 0 {
         yuzuri_exit::note!(
-            "yuzuri: {beyond} records were skipped: they belong to more flows than can be followed at the same time"
+            "yuzuri: skipped {}, of more flows than can be followed at the same time",
+            text::counted(beyond, "record")
         );
     }
     if missed > 0 {
         yuzuri_exit::note!(
-            "yuzuri: {missed} records came too fast to be examined: select fewer flows, or use --density 1ms"
+            "yuzuri: too fast to be examined: {}; select fewer flows, or use --density 1ms",
+            text::counted(missed, "record")
         );
     }
     Ok(())
