@@ -156,7 +156,7 @@ const NO_SLOT: u32 = u32::MAX;
 pub(crate) struct Table {
     slots: Vec<Flow>,
     /// As long as `slots`.
-    asides: Vec<RareState>,
+    rare_states: Vec<RareState>,
     index: HashTable<u32>,
     hasher: foldhash::fast::SeedableRandomState,
     /// The slot of the last packet, since packets of a flow come in bursts; [`NO_SLOT`] if that
@@ -177,7 +177,7 @@ impl Table {
         let seed = std::hash::RandomState::new().hash_one(0u64);
         Table {
             slots: Vec::new(),
-            asides: Vec::new(),
+            rare_states: Vec::new(),
             index: HashTable::new(),
             hasher: foldhash::fast::SeedableRandomState::with_seed(
                 seed,
@@ -197,7 +197,7 @@ impl Table {
 
     pub(crate) fn clock(&self, slot: FlowSlot) -> Option<FlowClock> {
         let flow = self.slots.get(slot.index())?;
-        Some(FlowClock { last_ns: flow.last_ns, ..self.asides[slot.index()].clock })
+        Some(FlowClock { last_ns: flow.last_ns, ..self.rare_states[slot.index()].clock })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -233,7 +233,7 @@ impl Table {
     #[inline(never)]
     fn place_rare(&mut self, slot: u32, segment: &Segment, packet: u64, counts: &mut FlowCounts) -> Place {
         let flow = &mut self.slots[slot as usize];
-        let aside = &mut self.asides[slot as usize];
+        let aside = &mut self.rare_states[slot as usize];
         if segment.flags.contains(Flags::SYN) && flow.ends_before(aside, segment, self.idle_ns, counts) {
             counts.superseded += 1;
             self.close(slot);
@@ -272,12 +272,12 @@ impl Table {
         let slot = match self.free.take() {
             Some(slot) => {
                 self.slots[slot as usize] = flow;
-                self.asides[slot as usize] = aside;
+                self.rare_states[slot as usize] = aside;
                 slot
             }
             None => {
                 self.slots.push(flow);
-                self.asides.push(aside);
+                self.rare_states.push(aside);
                 (self.slots.len() - 1) as u32
             }
         };

@@ -9,7 +9,7 @@
 use crate::{AckEvent, AckSample, CongestionControl, CwndEvent, Window};
 
 /// Minimum duration of a bandwidth sample: 1/n s (`TCP_WESTWOOD_RTT_MIN`).
-const SHORTEST_SAMPLE: u64 = 20;
+const MIN_SAMPLE: u64 = 20;
 /// RTT before the first sample, s (`TCP_WESTWOOD_INIT_RTT`).
 const INITIAL_RTT_S: u64 = 20;
 
@@ -44,7 +44,7 @@ impl Westwood {
             self.snd_una = window.snd_una;
             self.first_ack = false;
         }
-        if self.rtt == 0 || time <= self.rtt.max(u64::from(window.hz) / SHORTEST_SAMPLE) {
+        if self.rtt == 0 || time <= self.rtt.max(u64::from(window.hz) / MIN_SAMPLE) {
             return;
         }
         let rate = self.sample_bytes / time;

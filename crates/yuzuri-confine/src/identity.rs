@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 
 /// User ids that no distribution assigns (systemd, "Users, Groups, UIDs and GIDs": unused).
-const UNUSED: std::ops::RangeInclusive<u32> = 60_578..=61_183;
+const FREE_UIDS: std::ops::RangeInclusive<u32> = 60_578..=61_183;
 
 /// User and group to change to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,9 @@ impl Identity {
         let maps = ["uid_map", "gid_map"]
             .map(|map| fs::read_to_string(format!("/proc/self/{map}")).unwrap_or_default());
         let taken = taken();
-        let free: Vec<u32> =
-            UNUSED.filter(|id| !taken.contains(id) && maps.iter().all(|map| is_mapped(map, *id))).collect();
+        let free: Vec<u32> = FREE_UIDS
+            .filter(|id| !taken.contains(id) && maps.iter().all(|map| is_mapped(map, *id)))
+            .collect();
         if free.is_empty() {
             return Ok(None);
         }
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn its_own_id_is_nobody_elses() {
         let Some(own) = Identity::of_its_own().unwrap() else { return println!("skipped: not root") };
-        assert!(UNUSED.contains(&own.uid) && own.uid == own.gid);
+        assert!(FREE_UIDS.contains(&own.uid) && own.uid == own.gid);
         assert!(!taken().contains(&own.uid));
         assert!(taken().contains(&0), "root has processes");
     }

@@ -23,7 +23,7 @@ const PROBE_ROUNDS: usize = 3;
 /// Rounds after a dip that are ignored: the window is being refilled.
 const REFILL: usize = 4;
 /// Dips closer together than this are one.
-const STILL_APART_NS: i64 = 1_000_000_000;
+const MIN_GAP_NS: i64 = 1_000_000_000;
 /// A small window this soon after a timeout is that of its slow start.
 const AFTER_TIMEOUT_NS: i64 = 3_000_000_000;
 /// Seconds between BBR's dips: 10 without a smaller round-trip time (`bbr_min_rtt_win_sec`), and
@@ -166,7 +166,7 @@ fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
         }
         let still = round.window <= FALLEN && typical > 2.0 * FALLEN && !round.limits.recovery;
         let by_itself = round.start_ns.saturating_sub(timed_out_ns) > AFTER_TIMEOUT_NS;
-        if still && by_itself && falls.last().is_none_or(|last| round.start_ns - last > STILL_APART_NS) {
+        if still && by_itself && falls.last().is_none_or(|last| round.start_ns - last > MIN_GAP_NS) {
             falls.push(round.start_ns);
         }
         if round.window > FALLEN {

@@ -15,7 +15,7 @@ const SIGNS: u32 = 2;
 /// The smallest retransmission timeout (`TCP_RTO_MIN`: 200 ms), less the uncertainty of clocks.
 const MIN_SILENCE_NS: i64 = 180_000_000;
 /// The longest round: more is a clock that jumped.
-const LONGEST_ROUND_NS: i64 = 3_600_000_000_000;
+const MAX_ROUND_NS: i64 = 3_600_000_000_000;
 /// The fraction of the window in flight below which something else limited.
 const FULL: f32 = 0.9;
 /// The largest segment, bytes.
@@ -352,7 +352,7 @@ impl Rounds {
     fn close(&mut self, now: i64, last: &Sample) {
         let open = std::mem::take(&mut self.open);
         let mut round = open.round;
-        round.end_ns = now.min(round.start_ns + LONGEST_ROUND_NS);
+        round.end_ns = now.min(round.start_ns + MAX_ROUND_NS);
         round.rtt_mean_us = open.rtts.mean_us();
         round.limits.recovery |= self.repair.is_some();
         round.limits.receiver |= open.receiver_full;

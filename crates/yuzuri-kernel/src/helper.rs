@@ -38,7 +38,7 @@ const MAX_SPACES: u32 = 1 << 16;
 /// How often a waiting client checks whether the answer is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 /// How many files a search reads between two checks whether its answer is still wanted.
-const FILES_PER_LOOK: u32 = 64;
+const FILES_PER_CHECK: u32 = 64;
 
 const LIST: u8 = b'n';
 const DIAG: u8 = b'd';
@@ -265,7 +265,7 @@ fn serve_owners(mut stream: UnixStream) -> io::Result<()> {
         let files = Cell::new(0u32);
         let found = owners::find(&wanted, &|| {
             files.set(files.get().wrapping_add(1));
-            files.get().is_multiple_of(FILES_PER_LOOK) && has_gone(&stream)
+            files.get().is_multiple_of(FILES_PER_CHECK) && has_gone(&stream)
         });
         let mut answer = (found.len() as u32).to_le_bytes().to_vec();
         for (inode, owner) in found {

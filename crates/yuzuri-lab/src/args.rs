@@ -94,7 +94,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ClockWord {
+pub(crate) enum ClockName {
     /// Real time on this host: fast, but the host's load affects the figures
     Real,
     /// Virtual time in a guest (QEMU) whose clock counts instructions: the host's load has no
@@ -105,12 +105,12 @@ pub(crate) enum ClockWord {
     Simulated,
 }
 
-impl From<ClockWord> for Clock {
-    fn from(word: ClockWord) -> Clock {
+impl From<ClockName> for Clock {
+    fn from(word: ClockName) -> Clock {
         match word {
-            ClockWord::Real => Clock::Real,
-            ClockWord::Virtual => Clock::Virtual,
-            ClockWord::Simulated => Clock::Simulated,
+            ClockName::Real => Clock::Real,
+            ClockName::Virtual => Clock::Virtual,
+            ClockName::Simulated => Clock::Simulated,
         }
     }
 }
@@ -149,7 +149,7 @@ pub(crate) struct ClockFlags {
 }
 
 impl ClockFlags {
-    pub(crate) fn or(self, word: ClockWord) -> Clock {
+    pub(crate) fn or(self, word: ClockName) -> Clock {
         match (self.virtual_time, self.simulated) {
             (true, _) => Clock::Virtual,
             (_, true) => Clock::Simulated,
@@ -164,8 +164,8 @@ pub(crate) struct RunArgs {
     pub(crate) common: CommonArgs,
 
     /// Clock to run with
-    #[arg(long, value_enum, default_value_t = ClockWord::Real)]
-    pub(crate) clock: ClockWord,
+    #[arg(long, value_enum, default_value_t = ClockName::Real)]
+    pub(crate) clock: ClockName,
 
     #[command(flatten)]
     pub(crate) flags: ClockFlags,
@@ -177,8 +177,8 @@ pub(crate) struct SweepArgs {
     pub(crate) common: CommonArgs,
 
     /// Clock to run with
-    #[arg(long, value_enum, default_value_t = ClockWord::Virtual)]
-    pub(crate) clock: ClockWord,
+    #[arg(long, value_enum, default_value_t = ClockName::Virtual)]
+    pub(crate) clock: ClockName,
 
     #[command(flatten)]
     pub(crate) flags: ClockFlags,

@@ -57,7 +57,7 @@ impl Random {
     }
 
     /// Number from `low` to below `high`, both positive, with a uniform logarithm.
-    pub fn log_even(&mut self, low: f64, high: f64) -> f64 {
+    pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.part())
     }
 

@@ -86,7 +86,7 @@ const PREAMBLE_S: f64 = 40e-6;
 const LEGACY_PREAMBLE_S: f64 = 26e-6;
 const RESPONSE_S: f64 = 16e-6 + 32e-6;
 /// The longest PPDU.
-const LONGEST_S: f64 = 5.484e-3;
+const MAX_PPDU_S: f64 = 5.484e-3;
 
 impl RadioHint {
     /// For a link that sends at `rate_bps` (the PHY rate of the last frames): a cycle of one full
@@ -101,9 +101,9 @@ impl RadioHint {
             Aggregation::None => (1.0, LEGACY_PREAMBLE_S),
             Aggregation::Ht => {
                 let most = f64::from(HT_AMPDU_BYTES) * 8.0 / SEGMENT_BITS;
-                (most.min(LONGEST_S * rate_bps / SEGMENT_BITS), PREAMBLE_S)
+                (most.min(MAX_PPDU_S * rate_bps / SEGMENT_BITS), PREAMBLE_S)
             }
-            Aggregation::Vht => ((LONGEST_S * rate_bps / SEGMENT_BITS).min(64.0), PREAMBLE_S),
+            Aggregation::Vht => ((MAX_PPDU_S * rate_bps / SEGMENT_BITS).min(64.0), PREAMBLE_S),
         };
         let segments = segments.floor().max(1.0);
         let frame_s = |bits: f64| ACCESS_S + preamble_s + bits / rate_bps + RESPONSE_S;

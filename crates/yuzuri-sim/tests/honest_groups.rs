@@ -46,13 +46,13 @@ impl Generator {
         match self.0.below(9) {
             6 => Traffic::OnOff {
                 direction: Direction::Up,
-                on_ms: self.0.log_even(500.0, 8000.0) as u64,
-                off_ms: self.0.log_even(500.0, 8000.0) as u64,
+                on_ms: self.0.log_uniform(500.0, 8000.0) as u64,
+                off_ms: self.0.log_uniform(500.0, 8000.0) as u64,
             },
             7 => Traffic::RequestResponse {
-                request_bytes: self.0.log_even(200.0, 200_000.0) as u64,
+                request_bytes: self.0.log_uniform(200.0, 200_000.0) as u64,
                 response_bytes: 2_000,
-                think_ms: self.0.log_even(10.0, 2000.0) as u64,
+                think_ms: self.0.log_uniform(10.0, 2000.0) as u64,
             },
             8 => Traffic::Bulk { direction: Direction::Up, bytes: Some(1_000_000) },
             _ => Traffic::Bulk { direction: Direction::Up, bytes: None },
@@ -61,7 +61,7 @@ impl Generator {
 
     /// A setting, and its description.
     fn setting(&mut self, seed: u64) -> (Scenario, Vec<Phy>, String) {
-        let n = self.0.log_even(2.0, 41.0) as usize;
+        let n = self.0.log_uniform(2.0, 41.0) as usize;
         let standard = self.0.one(&Standard::ALL);
         let mixed = self.0.part() < 0.6;
         let common = standard.at_any_rate(&mut self.0);
@@ -74,9 +74,9 @@ impl Generator {
             })
             .collect();
         let phys = if !mixed && self.0.part() < 0.5 { vec![common; n] } else { phys };
-        let rtt_ms = self.0.log_even(2.0, 300.0);
-        let wire_mbps = self.0.log_even(5.0, 900.0);
-        let packets = self.0.log_even(50.0, 2000.0) as u32;
+        let rtt_ms = self.0.log_uniform(2.0, 300.0);
+        let wire_mbps = self.0.log_uniform(5.0, 900.0);
+        let packets = self.0.log_uniform(50.0, 2000.0) as u32;
         let mut wire = path((wire_mbps * 1e6) as u64, packets, (rtt_ms * 1000.0) as u64);
         let queue = self.0.one(&["drop-tail", "drop-tail", "CoDel", "FQ-CoDel"]);
         match queue {
@@ -93,7 +93,7 @@ impl Generator {
         let end_ms = SECONDS * 1000;
         let (churn, far) = (self.0.part() < 0.25, self.0.part() < 0.25);
         let distances: Vec<u64> =
-            (0..1 + self.0.below(6)).map(|_| (self.0.log_even(1.0, 200.0) * 1000.0) as u64).collect();
+            (0..1 + self.0.below(6)).map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64).collect();
         let mut terminals = Vec::new();
         for number in 0..n {
             // At least one terminal sends all the time.
@@ -125,7 +125,7 @@ impl Generator {
             }
         }
         let at_ms = 10_000 + (self.0.part() * 20_000.0) as u64;
-        let (change, factor) = (self.0.below(8), self.0.log_even(0.2, 4.0));
+        let (change, factor) = (self.0.below(8), self.0.log_uniform(0.2, 4.0));
         match change {
             0 | 1 => {
                 let all = change == 1;

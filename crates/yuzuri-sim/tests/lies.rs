@@ -38,7 +38,7 @@ fn factor(generator: &mut Random) -> f64 {
         0 => 0.0,
         1 => generator.part(),
         2 => 1.0 + 2.0 * generator.part(),
-        _ => generator.log_even(1e-3, 1e3),
+        _ => generator.log_uniform(1e-3, 1e3),
     }
 }
 
@@ -254,7 +254,7 @@ impl Cell {
         loop {
             let phy = generator.one(&[Phy::ac(80, 1, 9), Phy::n(20, 1, 7), Phy::g(54), Phy::ax(20, 1, 9)]);
             let wire_mbps = generator.one(&[1000, 100, 20]);
-            let cell = Cell::new(phy, generator.log_even(10.0, 200.0) as u64, wire_mbps);
+            let cell = Cell::new(phy, generator.log_uniform(10.0, 200.0) as u64, wire_mbps);
             if cell.plain_s <= MAX_STARVED_S {
                 return cell;
             }

@@ -8,7 +8,7 @@ pub(crate) use outcome::{Failure, Outcome, throughput_spread};
 use crate::clock::{Clock, Reading, mono_ns};
 use crate::events::{Buffer, BufferSource, Connected};
 use crate::gate::Gate;
-use crate::ledger::{Ledger, Polled, UnderWay};
+use crate::ledger::{Ledger, PendingBuffer, Polled};
 use crate::options::{Budget, SendOptions, ShownConnection};
 use crate::payload::piece;
 use crate::spread::Spread;
@@ -89,7 +89,7 @@ pub(crate) enum Message {
 
 /// The buffer being written, and how many of its bytes the kernel has accepted.
 struct Writing {
-    buffer: UnderWay,
+    buffer: PendingBuffer,
     written: u64,
 }
 
@@ -285,7 +285,7 @@ impl<'a> Connection<'a> {
             self.budget_spent = true;
             return;
         };
-        let buffer = UnderWay {
+        let buffer = PendingBuffer {
             index: self.next_index,
             start: self.written,
             end: self.written + bytes,

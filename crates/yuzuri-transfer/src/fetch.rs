@@ -22,7 +22,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of bytes read from one connection before the next one is served.
 const MAX_READ_BYTES: usize = 4 << 20;
 /// How much longer than requested the other end may send: data in flight still arrives.
-const UNDER_WAY: Duration = Duration::from_secs(2);
+const OUTSTANDING: Duration = Duration::from_secs(2);
 
 /// An event of a transfer in reverse. With `--json`, each event is one line of JSON with its kind
 /// under `type`.
@@ -171,7 +171,7 @@ impl Fetch {
         report: &mut dyn Report<FetchEvent>,
         stop: &AtomicBool,
     ) -> Result<FetchSummary, SendError> {
-        let ends = options.limits.deadline().and_then(|time| self.started.checked_add(time + UNDER_WAY));
+        let ends = options.limits.deadline().and_then(|time| self.started.checked_add(time + OUTSTANDING));
         let mut last_progress = (self.started, 0);
         let mut fds: Vec<PollFd> = Vec::new();
         let over = |fetch: &Fetch| {

@@ -11,7 +11,7 @@ const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 
 /// A buffer whose bytes have been written to the socket, at least in part.
 #[derive(Debug, Clone)]
-pub(crate) struct UnderWay {
+pub(crate) struct PendingBuffer {
     pub index: u64,
     /// Stream offset of its first byte.
     pub start: u64,
@@ -27,7 +27,7 @@ pub(crate) struct UnderWay {
 
 #[derive(Debug)]
 struct Entry {
-    buffer: UnderWay,
+    buffer: PendingBuffer,
     sent: Option<(u64, Stats)>,
     wire: Option<u64>,
     /// Whether `sent` comes from polling.
@@ -104,7 +104,7 @@ impl Ledger {
     }
 
     /// Adds a buffer.
-    pub(crate) fn add(&mut self, buffer: UnderWay) {
+    pub(crate) fn add(&mut self, buffer: PendingBuffer) {
         self.stamped_entries += usize::from(buffer.stamped);
         self.entries.push_back(Entry { buffer, sent: None, wire: None, polled: false });
     }
@@ -260,8 +260,8 @@ mod tests {
         Reading { mono_ns, offset_ns: OFFSET, doubt_ns: 50 }
     }
 
-    fn under_way(index: u64, start: u64, end: u64, at: u64) -> UnderWay {
-        UnderWay {
+    fn under_way(index: u64, start: u64, end: u64, at: u64) -> PendingBuffer {
+        PendingBuffer {
             index,
             start,
             end,
@@ -311,7 +311,7 @@ mod tests {
     fn carried_bytes_include_those_before_the_buffer() {
         let clock = Clock::new(reading(10_000_000_000));
         let mut ledger = Ledger::new(0);
-        ledger.add(UnderWay { acked_at_first_write: 800_000, ..under_way(1, 1_000_000, 2_000_000, 0) });
+        ledger.add(PendingBuffer { acked_at_first_write: 800_000, ..under_way(1, 1_000_000, 2_000_000, 0) });
         ledger.stamp(&stamp(What::Sent, 1_999_999, 900_000_000, 9), &clock, nobody_asks);
         let finished = ledger.stamp(&stamp(What::Acked, 1_999_999, 1_000_000_000, 9), &clock, nobody_asks);
         assert_eq!((finished[0].throughput_bps, finished[0].carried_bps), (8_000_000, 9_600_000));

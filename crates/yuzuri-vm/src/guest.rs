@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::cache::{Cache, RunFolder};
 use crate::console::{Console, Frame, PANIC};
 use crate::error::AtPath;
-use crate::image::{Equipment, Image, Made, Source};
+use crate::image::{Built, Equipment, Image, Source};
 use crate::processor::Processor;
 use crate::qemu::{self, Running, Settings};
 use crate::{Arch, Kernel, Mips, Time, VmError, libraries};
@@ -63,7 +63,7 @@ pub struct Outcome {
 #[derive(Serialize)]
 struct Provenance<'a> {
     kernel: String,
-    image: &'a Made,
+    image: &'a Built,
     qemu: String,
     time: Time,
     as_shipped: bool,

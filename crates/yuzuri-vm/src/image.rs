@@ -72,13 +72,13 @@ pub struct Image {
     /// The kernel.
     pub kernel: Kernel,
     /// The components.
-    pub made: Made,
+    pub made: Built,
     folder: PathBuf,
 }
 
 /// Components of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Made {
+pub struct Built {
     /// Kernel release (`6.1.0-56-amd64`).
     pub release: String,
     /// Name and version of the kernel package.
@@ -164,7 +164,7 @@ impl Image {
         let fresh = tempfile::Builder::new().prefix("partial-").tempdir_in(&images).at("making", &images)?;
         let (release, glibc) = assemble(kernel, equipment, &files, fresh.path())?;
         let kernel_package = format!("{} {}", packages[0].name, packages[0].version);
-        let made = Made { release, kernel_package, pinned: packages == pinned, identity, glibc };
+        let made = Built { release, kernel_package, pinned: packages == pinned, identity, glibc };
         let path = fresh.path().join("image.json");
         let text = serde_json::to_vec_pretty(&made).map_err(|e| VmError::Unfit(e.to_string()))?;
         std::fs::write(&path, text).at("writing", &path)?;

@@ -40,7 +40,7 @@ pub use cache::Cache;
 pub use cross::cross_libraries;
 pub use error::VmError;
 pub use guest::{Guest, Outcome, Progress};
-pub use image::{Equipment, Image, Made, Source};
+pub use image::{Built, Equipment, Image, Source};
 pub use kernel::{Arch, Kernel, UnknownName};
 pub use lock::{Lock, Package};
 pub use qemu::version as qemu_version;

@@ -322,7 +322,7 @@ fn a_limit_on_file_sizes() {
 /// Writes to a frozen file system block: the recorder's queue fills while the program continues to
 /// read and print.
 #[test]
-fn a_disk_that_stands_still_for_a_while() {
+fn a_disk_that_stalls_for_a_while() {
     let Some(net) = Net::or_skip("a_disk_that_stands_still") else { return };
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");

@@ -8,11 +8,11 @@ use rand_core::Rng as _;
 /// Wait before the next probe: minimum and random part, µs (`bbr_bw_probe_base_us`,
 /// `bbr_bw_probe_rand_us`).
 const WAIT_US: u64 = 2_000_000;
-const WAIT_DRAWN_US: u64 = 1_000_000;
+const PROBE_WAIT_RANDOM_US: u64 = 1_000_000;
 /// Alternative wait: as many rounds as Reno would need with this window, up to a maximum
 /// (`bbr_bw_probe_max_rounds`), minus a random part (`bbr_bw_probe_rand_rounds`).
 const WAIT_ROUNDS: u32 = 63;
-const WAIT_DRAWN_ROUNDS: u64 = 2;
+const PROBE_WAIT_RANDOM_ROUNDS: u64 = 2;
 /// Maximum number of doublings of the growth in UP.
 const MAX_UP_ROUNDS: u32 = 30;
 
@@ -62,8 +62,8 @@ impl Bbr3 {
     pub(super) fn start_down(&mut self, window: &Window) {
         self.reset_congestion_signals();
         self.up_per = UNBOUNDED;
-        self.rounds_since_probe = self.draw(WAIT_DRAWN_ROUNDS) as u32;
-        self.probe_wait_us = WAIT_US + self.draw(WAIT_DRAWN_US);
+        self.rounds_since_probe = self.draw(PROBE_WAIT_RANDOM_ROUNDS) as u32;
+        self.probe_wait_us = WAIT_US + self.draw(PROBE_WAIT_RANDOM_US);
         self.cycle_at_ns = window.now_ns;
         self.ack_phase = AckPhase::ProbeStopping;
         self.next_round_delivered = window.delivered;

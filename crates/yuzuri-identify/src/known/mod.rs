@@ -27,7 +27,7 @@ use yuzuri_trace::Flow;
 /// further flows are ignored.
 const MAX_FLOWS: usize = 100_000;
 /// Maximum bytes of a line; the rest of a longer one is ignored.
-const LONGEST_LINE: u64 = 64 << 10;
+const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// The flows of a log, by their key in it.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ fn lines<L: LineReader>(
     let mut result = Ok(());
     loop {
         line.clear();
-        match std::io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line) {
+        match std::io::Read::take(&mut reader, MAX_LINE_BYTES).read_until(b'\n', &mut line) {
             Ok(0) => break,
             Ok(_) => {}
             Err(source) => {
@@ -401,7 +401,7 @@ mod tests {
         }
 
         #[test]
-        fn no_samples_make_an_impossible_course(samples in prop::collection::vec(sample(), 0..200)) {
+        fn no_samples_make_an_impossible_window_trace(samples in prop::collection::vec(sample(), 0..200)) {
             let mut rounds = Rounds::default();
             for sample in &samples {
                 rounds.push(sample);
@@ -411,7 +411,7 @@ mod tests {
 
         /// Irregular steps, but of plausible size.
         #[test]
-        fn each_course_gets_a_verdict(
+        fn each_window_trace_gets_a_verdict(
             steps in prop::collection::vec((0..3_000_000_000i64, 0..5000u32, 0..2_000_000u32, 0..3_000_000u64, 0..5u8), 0..300),
         ) {
             let mut rounds = Rounds::default();

@@ -1,11 +1,12 @@
 //! What determined when a sender's runs left: acknowledgements, or a clock.
 
 /// Uncertainty of the hosts' and the capture's clocks, milliseconds.
-const BLURS_MS: f64 = 0.01;
+const TIMESTAMP_UNCERTAINTY_MS: f64 = 0.01;
 /// The two possible causes of an interval must differ by this many times the uncertainty to be
 /// distinguished (95 %). Intervals that match both causes would only dilute the evidence.
 const SHOWS_BLURS: f64 = 2.0;
-const SHOWS_MS2: f64 = (SHOWS_BLURS * SHOWS_BLURS + 1.0) * BLURS_MS * BLURS_MS;
+const SHOWS_MS2: f64 =
+    (SHOWS_BLURS * SHOWS_BLURS + 1.0) * TIMESTAMP_UNCERTAINTY_MS * TIMESTAMP_UNCERTAINTY_MS;
 /// The logarithm of one run's ratio is limited to this absolute value.
 const AT_MOST: f64 = 4.0;
 
@@ -33,7 +34,8 @@ impl AckClocking {
         let mean_ms = last.or(first).and_then(|_| gaps.mean_ms());
         gaps.add(gap_ms);
         let Some(mean_ms) = mean_ms else { return };
-        let off = |from_ms: f64| (gap_ms - from_ms).powi(2) + BLURS_MS * BLURS_MS;
+        let off =
+            |from_ms: f64| (gap_ms - from_ms).powi(2) + TIMESTAMP_UNCERTAINTY_MS * TIMESTAMP_UNCERTAINTY_MS;
         let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
             let Some((of, before)) = acks else { return };
             let (off_acks, off_mean) = (off((of - before) as f64 / 1e6), off(mean_ms));

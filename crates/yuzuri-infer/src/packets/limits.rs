@@ -299,8 +299,8 @@ impl<'a> LimitRules<'a> {
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
         // Runs not caused by acknowledgements do not wait in a queue that they cause.
         let own_rate = self.has_own_rate(near, queue);
-        let undrawn = own_rate || (near && (self.runs.most_by_clock() || self.runs.most_rested()));
-        let paced = if receiver_full || (queue && !undrawn) {
+        let not_ack_clocked = own_rate || (near && (self.runs.most_by_clock() || self.runs.most_rested()));
+        let paced = if receiver_full || (queue && !not_ack_clocked) {
             Some(false)
         } else {
             self.paced(round, near, queue_us, own_rate)

@@ -15,8 +15,8 @@ const EVEN: f64 = 0.3;
 /// round trip, so the ratio immediately falls below 1, and further with each. Runs caused by a
 /// clock keep its mean, and the acknowledgements of the previous round trip add their own
 /// deviations: the ratio is 2 and more. In between, the cause is unknown.
-const DRAWN_BY_ACKS: f64 = 0.5;
-const DRAWN_BY_CLOCK: f64 = 1.5;
+const ACK_CLOCKED: f64 = 0.5;
+const TIMER_CLOCKED: f64 = 1.5;
 /// The number of standard errors by which the mean must differ from no difference (95 %).
 const SURE_ERRORS: f64 = 2.0;
 /// If segments within runs are closer than segments are on average, by this factor, the path can
@@ -24,17 +24,17 @@ const SURE_ERRORS: f64 = 2.0;
 const PATH_CARRIES_MORE: f64 = 0.8;
 /// If at least this fraction of runs has no acknowledgement in between, acknowledgements do not
 /// cause the runs. It is not 0 because a run is occasionally counted twice.
-const UNDRAWN: f64 = 0.1;
+const MIN_NOT_ACK_CLOCKED: f64 = 0.1;
 /// Runs not caused by an acknowledgement: the fraction from which on a clock of the sender's own
 /// causes some, and from which on it causes most.
 const BY_CLOCK: f64 = 0.02;
-const MOSTLY: f64 = 0.5;
+const MAJORITY: f64 = 0.5;
 /// The fraction of runs from which on acknowledgements are their cause: a single one in several
 /// rounds may be late. Below the other one they are not.
 const NEARLY_ALL: f64 = 0.7;
 const NEARLY_NONE: f64 = 0.1;
 /// The number of runs in a round trip above which their spacing shows whether they come in a block.
-const SHOWS_SPREAD: f64 = 2.5;
+const MIN_SPREAD: f64 = 2.5;
 /// How fast means over rounds decay; means of values that a busy host disturbs for several rounds
 /// decay more slowly.
 const FORGETS: f64 = 0.25;
@@ -94,7 +94,7 @@ pub(super) struct Runs {
     /// Runs that did not immediately follow an acknowledgement.
     not_at_once: f64,
     /// Runs without an acknowledgement in between, and all.
-    undrawn: (f64, f64),
+    not_ack_clocked: (f64, f64),
     /// Intervals between runs, milliseconds: the sum, and the sum of the squares.
     gaps: (f64, f64),
     /// Time within runs, milliseconds, and their segments after the first packet; time between runs
@@ -134,8 +134,8 @@ impl Runs {
         slow(&mut self.acks.1, round.seconds() * 1e3);
         mean(&mut self.count, signs.runs.into());
         mean(&mut self.not_at_once, f64::from(signs.runs - signs.drawn));
-        slow(&mut self.undrawn.0, signs.undrawn.into());
-        slow(&mut self.undrawn.1, signs.runs.into());
+        slow(&mut self.not_ack_clocked.0, signs.not_ack_clocked.into());
+        slow(&mut self.not_ack_clocked.1, signs.runs.into());
         let (busy_ms, segments) = signs.busy;
         let spacing = [signs.spread_ms, signs.further.into(), busy_ms, segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
@@ -169,10 +169,10 @@ impl Runs {
             return None;
         }
         match mean.exp() {
-            part if part <= DRAWN_BY_ACKS => Some(false),
+            part if part <= ACK_CLOCKED => Some(false),
             // If a later acknowledgement wakes the writer, the first ones match the runs as poorly
             // as they match a clock's.
-            part if part >= DRAWN_BY_CLOCK && by_last.is_some() => Some(true),
+            part if part >= TIMER_CLOCKED && by_last.is_some() => Some(true),
             _ => None,
         }
     }
@@ -181,7 +181,9 @@ impl Runs {
     /// path is a clock, too: away from the sender it must be able to carry more than is sent, or
     /// runs must leave without any acknowledgement.
     pub(super) fn has_own_rate(&self, near: bool) -> bool {
-        let own = near || self.path_carries_more() || self.undrawn.0 > UNDRAWN * self.undrawn.1;
+        let own = near
+            || self.path_carries_more()
+            || self.not_ack_clocked.0 > MIN_NOT_ACK_CLOCKED * self.not_ack_clocked.1;
         own && self.clocked() == Some(true)
     }
 
@@ -202,7 +204,7 @@ impl Runs {
     /// one; what a program reads at intervals is acknowledged at these intervals. One or two runs
     /// do not show it.
     pub(super) fn spread(&self) -> bool {
-        self.even() && self.count > SHOWS_SPREAD
+        self.even() && self.count > MIN_SPREAD
     }
 
     /// Whether some runs do not immediately follow an acknowledgement.
@@ -212,13 +214,13 @@ impl Runs {
 
     /// The same for most runs; see [`Runs::some_by_clock`].
     pub(super) fn most_by_clock(&self) -> bool {
-        self.not_at_once > MOSTLY * self.count
+        self.not_at_once > MAJORITY * self.count
     }
 
     /// Whether the sender rested before most rounds with nothing outstanding and more to send. No
     /// window does that, nor a path: only its pacing or its device.
     pub(super) fn most_rested(&self) -> bool {
-        self.rested > MOSTLY
+        self.rested > MAJORITY
     }
 
     /// Whether acknowledgements wake the writer; `None`: possibly. A host with other work wakes it
@@ -232,7 +234,7 @@ impl Runs {
             let rarely = (self.by_chance(within_ms).min(enough) + enough) / 2.0;
             if part >= enough { Some(true) } else { (part < rarely).then_some(false) }
         };
-        match (is(soon, WAKES_MS, NEARLY_ALL), is(at_once, AT_ONCE_MS, MOSTLY)) {
+        match (is(soon, WAKES_MS, NEARLY_ALL), is(at_once, AT_ONCE_MS, MAJORITY)) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (Some(true), Some(true)) => Some(true),
             _ => None,

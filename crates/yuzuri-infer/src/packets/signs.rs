@@ -40,7 +40,7 @@ pub struct RoundSigns {
     pub woken_at_once: u32,
     /// Runs that echo the same acknowledgement as the previous run, if it was the only one of its
     /// tick: no acknowledgement came in between, wherever the capture is, so none caused the run.
-    pub undrawn: u32,
+    pub not_ack_clocked: u32,
     /// The cause of the runs.
     pub clocked: AckClocking,
     /// The sum of each run's fraction of the flight.
@@ -122,7 +122,7 @@ impl Default for RoundSigns {
             drawn: 0,
             woken: 0,
             woken_at_once: 0,
-            undrawn: 0,
+            not_ack_clocked: 0,
             clocked: AckClocking::default(),
             refilled: 0.0,
             segments: 0,
@@ -162,7 +162,7 @@ impl RoundSigns {
         self.ran_out += u32::from(run.ran_out);
         self.woken += u32::from(run.woken);
         self.woken_at_once += u32::from(run.woken_at_once);
-        self.undrawn += u32::from(run.undrawn);
+        self.not_ack_clocked += u32::from(run.not_ack_clocked);
         let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
         self.refilled += refilled / (run.after_bytes.max(1) as f32);
     }
@@ -214,7 +214,7 @@ struct Run {
     drawn: bool,
     woken: bool,
     woken_at_once: bool,
-    undrawn: bool,
+    not_ack_clocked: bool,
     /// When the last acknowledgement seen by its sender passed, if it is the only one with its
     /// timestamp.
     seen_ns: Option<i64>,
@@ -304,7 +304,7 @@ impl SignObserver {
         if !continues {
             self.close_run();
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
-            let undrawn = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
+            let not_ack_clocked = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
             let seen = self.echoed.filter(|seen| seen.count == 1 && Some(seen.stamp) == echo);
             let after_ns = now - acted_ns;
             let least_after = |least_ns: Option<i64>| least_ns.map_or(after_ns, |least| least.min(after_ns));
@@ -342,7 +342,7 @@ impl SignObserver {
                 drawn,
                 woken: pure && later_ns < WAKES_NS,
                 woken_at_once: pure && later_ns < AT_ONCE_NS,
-                undrawn,
+                not_ack_clocked,
                 seen_ns,
                 head_ns,
                 emptied: false,

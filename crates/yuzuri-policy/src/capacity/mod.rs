@@ -37,7 +37,7 @@ const MAX_AIR_PPM: f64 = 2e6;
 /// Rates and airtimes are maxima over this time, or over four round trips if these are longer. A
 /// round trip beyond two seconds is a queue.
 const MEMORY: Duration = Duration::from_secs(4);
-const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(2);
+const MAX_ROUND_TRIP: Duration = Duration::from_secs(2);
 /// Minimum and maximum of `G`, the growth of the level above `U`.
 const GROWTH: [f64; 2] = [0.05, 0.25];
 /// The current rate is the mean over this many ticks.
@@ -182,7 +182,7 @@ impl Capacity {
     ) -> Summary {
         let reports: Vec<&Report> = reports.into_iter().collect();
         let srtt_us = reports.iter().map(|r| r.srtt_us).max().unwrap_or(0);
-        let round_trip = Duration::from_micros(srtt_us.into()).min(LONGEST_ROUND_TRIP);
+        let round_trip = Duration::from_micros(srtt_us.into()).min(MAX_ROUND_TRIP);
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
         let mut total = Total::of(&reports, &destinations);

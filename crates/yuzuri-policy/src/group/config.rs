@@ -109,7 +109,7 @@ pub(super) const AWAIT_SUCCESSOR: Duration = Duration::from_millis(1000);
 /// Minimum interval between two challenges to the same member.
 pub(super) const CHALLENGE_AGAIN: Duration = Duration::from_millis(250);
 /// Minimum interval between two answers to the same member.
-pub(super) const ANSWER_AGAIN: Duration = Duration::from_millis(100);
+pub(super) const MIN_ANSWER_INTERVAL: Duration = Duration::from_millis(100);
 /// A terminal without a report for this long no longer counts as a sender.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// How long a summary is valid, and how long a leader that has not answered a report is remembered.

@@ -1,6 +1,6 @@
 //! Creation of a member's messages.
 
-use super::config::{ANSWER_AGAIN, CHALLENGE_AGAIN, MAX_WAITING};
+use super::config::{CHALLENGE_AGAIN, MAX_WAITING, MIN_ANSWER_INTERVAL};
 use super::election::Role;
 use super::member::{Member, Outgoing, To};
 use crate::message::{Addressed, Body, Message, relay};
@@ -89,7 +89,7 @@ impl Member {
     /// Answers a member's challenge, and challenges it if it has not proved its liveness.
     pub(super) fn answer(&mut self, now: Moment, node: NodeId, at: SocketAddr, challenge: Option<u32>) {
         let Some(peer) = self.peers.get_mut(node) else { return };
-        if peer.answered.is_some_and(|before| now.since(before) < ANSWER_AGAIN) {
+        if peer.answered.is_some_and(|before| now.since(before) < MIN_ANSWER_INTERVAL) {
             return;
         }
         peer.answered = Some(now);

@@ -26,7 +26,7 @@ const LOSS_ENDS_FLOOR: f64 = 0.03;
 /// detection of a full pipe: draft-cardwell-iccrg-bbr-congestion-control).
 const GROWS: f64 = 1.25;
 const GROWS_WITHIN: u32 = 3;
-const GROWS_WITHIN_AT_LEAST: Duration = Duration::from_millis(1500);
+const MIN_GROWTH_TIME: Duration = Duration::from_millis(1500);
 /// Buffers must admit this multiple of the lower bound, or of the window if that is smaller:
 /// otherwise the bound would only fill them.
 const BUFFERS_FOR_FLOOR: f64 = 1.2;
@@ -101,7 +101,7 @@ impl Growth {
 
     fn continues(&self, now: Moment, srtt_us: u32) -> bool {
         let round_trips = GROWS_WITHIN * Duration::from_micros(srtt_us.into());
-        now.since(self.since) <= round_trips.max(GROWS_WITHIN_AT_LEAST)
+        now.since(self.since) <= round_trips.max(MIN_GROWTH_TIME)
     }
 }
 

@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 pub(super) const AT_LEAST: f64 = 0.5;
 /// The most doubt that one decision adds: decisions are half a second apart, and doubt does not
 /// grow in between.
-const DECISION_AT_MOST: Duration = Duration::from_secs(1);
+const MAX_DECISION_TIME: Duration = Duration::from_secs(1);
 /// How long a refuted leader is not followed the first time.
 const MISTRUST: Duration = Duration::from_secs(30);
 /// How long senders may take to learn about each other, and to answer a challenge: meanwhile no
@@ -136,7 +136,7 @@ pub(super) enum Verdict {
 impl Trust {
     pub(super) fn judge(&mut self, now: Moment, claim: Claim) -> Verdict {
         self.note(now, claim.rate_bps, claim.rate_bps.min(claim.alone_bps), claim.alone_bps);
-        let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(DECISION_AT_MOST);
+        let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(MAX_DECISION_TIME);
         self.judged = Some(now);
         if claim.heard > self.heard && self.heard > 0 {
             self.gathers_since = Some(now);

@@ -24,7 +24,7 @@ pub(super) const HOLDS: u32 = 60;
 /// The number of ticks without bounds when losses begin and after a failure; each further failure
 /// doubles it. Meanwhile the policy measures the maximum rate, and remembers it for the same time.
 const OFF: u32 = 60;
-const LONGEST_OFF: u32 = 16 * OFF;
+const MAX_OFF: u32 = 16 * OFF;
 
 /// The trials of bounds and their results.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl BoundTrials {
             self.missing = (self.missing + CARRIES - part).max(0.0);
         }
         if self.missing > MISSING || self.lost > CHANCE + LOST * self.delivered {
-            self.off = (2 * self.last_off).clamp(OFF, LONGEST_OFF);
+            self.off = (2 * self.last_off).clamp(OFF, MAX_OFF);
             self.last_off = self.off;
         } else if self.bounded == HOLDS {
             (self.last_off, self.bounded) = (0, SETTLES);

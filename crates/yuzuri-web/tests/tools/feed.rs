@@ -398,13 +398,13 @@ fn wall_offset() -> i64 {
     })
 }
 
-enum Wish {
+enum Request {
     Set(Setting),
     Seek(u64),
 }
 
 struct Driver {
-    wishes: Mutex<VecDeque<Wish>>,
+    wishes: Mutex<VecDeque<Request>>,
     state: Mutex<Replay>,
     replays: bool,
     setting: Mutex<(String, Density)>,
@@ -415,7 +415,7 @@ impl Driver {
         let mut now = self.setting.lock();
         change(&mut now);
         let setting = Setting { mono_ns: START_NS, filter: now.0.clone(), density: now.1 };
-        self.wishes.lock().push_back(Wish::Set(setting));
+        self.wishes.lock().push_back(Request::Set(setting));
     }
 
     fn replaying(&self, change: impl FnOnce(&mut Replay)) -> Result<(), Refused> {
@@ -457,7 +457,7 @@ impl Control for Driver {
 
     fn seek(&self, position_ns: u64) -> Result<(), Refused> {
         self.replaying(|state| state.position_ns = position_ns)?;
-        self.wishes.lock().push_back(Wish::Seek(position_ns));
+        self.wishes.lock().push_back(Request::Seek(position_ns));
         Ok(())
     }
 }
@@ -537,13 +537,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::thread::sleep(Duration::from_millis(5));
         let elapsed = last.elapsed();
         last = Instant::now();
-        let wishes: Vec<Wish> = driver.wishes.lock().drain(..).collect();
+        let wishes: Vec<Request> = driver.wishes.lock().drain(..).collect();
         for wish in wishes {
             match wish {
-                Wish::Set(setting) => {
+                Request::Set(setting) => {
                     items.push(Item::Setting(Arc::new(Setting { mono_ns: now_ns, ..setting })))
                 }
-                Wish::Seek(position_ns) => {
+                Request::Seek(position_ns) => {
                     *model.lock() = LiveModel::new(session.clone(), Limits::default());
                     items.clear();
                     world = World::new(&words, START_NS, &mut items);

@@ -122,7 +122,7 @@ impl Rows {
         }
         let same = |waiting: &&mut Waiting| waiting.last.flow == event.flow;
         match self.waiting.iter_mut().rev().find(same) {
-            Some(waiting) if is_alike(&waiting.last, event) => {
+            Some(waiting) if may_share_row(&waiting.last, event) => {
                 waiting.last = *event;
                 waiting.count += 1;
                 waiting.limit = limit;
@@ -200,7 +200,7 @@ impl Rows {
 }
 
 /// Whether two events of a flow may share a row: they differ only in their numbers.
-fn is_alike(a: &Event, b: &Event) -> bool {
+fn may_share_row(a: &Event, b: &Event) -> bool {
     (a.kind, a.reason, a.ca_state) == (b.kind, b.reason, b.ca_state) && a.has_snapshot() && b.has_snapshot()
 }
 

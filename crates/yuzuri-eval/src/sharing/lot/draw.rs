@@ -95,19 +95,19 @@ impl Draw {
             10..12 => bulk(Direction::Up, Some(1_000_000)),
             12..14 => Traffic::OnOff {
                 direction: Direction::Up,
-                on_ms: self.0.log_even(500.0, 8000.0) as u64,
-                off_ms: self.0.log_even(500.0, 8000.0) as u64,
+                on_ms: self.0.log_uniform(500.0, 8000.0) as u64,
+                off_ms: self.0.log_uniform(500.0, 8000.0) as u64,
             },
             14..16 => Traffic::RequestResponse {
                 request_bytes: 400,
-                response_bytes: self.0.log_even(10e3, 1e6) as u64,
-                think_ms: self.0.log_even(500.0, 8000.0) as u64,
+                response_bytes: self.0.log_uniform(10e3, 1e6) as u64,
+                think_ms: self.0.log_uniform(500.0, 8000.0) as u64,
             },
             16 => Traffic::RequestResponse { request_bytes: 160, response_bytes: 160, think_ms: 20 },
             17 => Traffic::RequestResponse {
-                request_bytes: self.0.log_even(1e3, 200e3) as u64,
+                request_bytes: self.0.log_uniform(1e3, 200e3) as u64,
                 response_bytes: 2_000,
-                think_ms: self.0.log_even(10.0, 2000.0) as u64,
+                think_ms: self.0.log_uniform(10.0, 2000.0) as u64,
             },
             _ => bulk(Direction::Down, None),
         }
@@ -119,7 +119,7 @@ impl Draw {
             3 => LossConfig::Random { probability: 1e-4 },
             4 => LossConfig::Random { probability: 1e-3 },
             _ => LossConfig::GilbertElliott {
-                good_to_bad: 1.0 / self.0.log_even(3e3, 1e5),
+                good_to_bad: 1.0 / self.0.log_uniform(3e3, 1e5),
                 bad_to_good: 0.1,
                 loss_in_good: 0.0,
                 loss_in_bad: 1.0,
@@ -128,11 +128,11 @@ impl Draw {
     }
 
     fn setting(&mut self, number: u64) -> Drawn {
-        let n = self.0.log_even(2.0, 41.0) as usize;
+        let n = self.0.log_uniform(2.0, 41.0) as usize;
         let (phys, mixed) = self.phys(n);
         let outside = if n >= 3 && self.0.part() < 0.25 { 1 + self.0.below((n / 3).min(4)) } else { 0 };
-        let (rtt_ms, wire_mbps) = (self.0.log_even(2.0, 300.0), self.0.log_even(5.0, 900.0));
-        let packets = self.0.log_even(50.0, 2000.0) as u32;
+        let (rtt_ms, wire_mbps) = (self.0.log_uniform(2.0, 300.0), self.0.log_uniform(5.0, 900.0));
+        let packets = self.0.log_uniform(50.0, 2000.0) as u32;
         let mut wire = path((wire_mbps * 1e6) as u64, packets, (rtt_ms * 1000.0) as u64);
         let (queue, config) = match self.0.below(4) {
             0 => ("CoDel".to_owned(), QueueConfig::Codel(CodelConfig::default())),
@@ -190,7 +190,7 @@ impl Draw {
 
     fn terminals(&mut self, n: usize, outside: usize, moves: bool, far: bool) -> Vec<Terminal> {
         let distances_us: Vec<u64> =
-            (0..2 + self.0.below(7)).map(|_| (self.0.log_even(1.0, 200.0) * 1000.0) as u64).collect();
+            (0..2 + self.0.below(7)).map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64).collect();
         let mut terminals = Vec::new();
         for number in 0..n {
             let traffic = self.traffic();
@@ -222,7 +222,7 @@ impl Draw {
         wire_mbps: f64,
     ) -> Option<(&'static str, Option<f64>)> {
         let at_ms = self.even(10_000.0, 30_000.0) as u64;
-        let (kind, factor) = (self.0.below(8), self.0.log_even(0.2, 4.0));
+        let (kind, factor) = (self.0.below(8), self.0.log_uniform(0.2, 4.0));
         match kind {
             0 | 1 => {
                 let all = kind == 1;

@@ -23,7 +23,7 @@ const JUDGED: Duration = Duration::from_secs(60);
 const CONTRADICTED: f64 = 0.05;
 /// Time until a station that refused is asked again; doubled by each further refusal.
 const REFUSED: Duration = Duration::from_secs(3600);
-const LONGEST_REFUSED: u32 = 24;
+const MAX_REFUSED: u32 = 24;
 /// Weight of a tick in the mean of a station's rate.
 const NEW: f64 = 0.2;
 
@@ -209,7 +209,7 @@ impl Steering {
 
     fn refused(&mut self, now: Duration, id: StationId) {
         let memory = self.memory.entry(id).or_default();
-        memory.refused_until = now + REFUSED * (1 << memory.refusals.min(5)).min(LONGEST_REFUSED);
+        memory.refused_until = now + REFUSED * (1 << memory.refusals.min(5)).min(MAX_REFUSED);
         memory.refusals += 1;
     }
 }
