@@ -99,7 +99,7 @@ fn v4<'a>(bytes: &'a [u8], on_wire: u32, ip: &mut IpPacket<'a>) -> Result<(), Sk
     ip.ecn_bits = fixed[1] & 3;
     ip.id = u16::from_be_bytes([fixed[4], fixed[5]]);
     ip.fragment = fragment != 0;
-    ip.address_sum = checksum::sum(&fixed[12..20]);
+    ip.address_sum = u64::from(word(12).to_be()) + u64::from(word(16).to_be());
     ip.routed = false;
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(crate) fn decode_options(segment: &[u8], header_bytes: u32, options: &mut Tc
     match segment.get(20..header_bytes as usize) {
         Some([]) => {}
         // Nearly every segment of a connection with timestamps has these (RFC 7323 appendix A).
-        Some(&[1, 1, 8, 10, a, b, c, d, e, f, g, h]) => {
+        Some(&[k, l, m, n, a, b, c, d, e, f, g, h]) if [k, l, m, n] == [1, 1, 8, 10] => {
             options.timestamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
         }
         Some(bytes) => decode_any(bytes, options),

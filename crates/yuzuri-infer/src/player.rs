@@ -166,15 +166,18 @@ impl<'a> Player<'a> {
         holds
     }
 
-    /// Sets the window before a reduction, and lets the algorithm reduce it.
-    pub(crate) fn reduced(&mut self, reduction: &Reduction, round: &Round) {
+    /// Sets the window before a reduction, and lets the algorithm reduce it. `hidden`: something
+    /// else held the flight before it, which was less than the window.
+    pub(crate) fn reduced(&mut self, reduction: &Reduction, round: &Round, hidden: bool) {
         self.at(reduction.at_ns);
         self.rest = 0.0;
         self.next = None;
         self.more_left = 0;
         if reduction.before > 0.0 {
             self.before(reduction, round);
-        } else if !self.cca.controls_all() && reduction.cause != Cause::Timeout && !reduction.undone {
+        }
+        let shows_window = reduction.cause != Cause::Timeout && !reduction.undone;
+        if (hidden || reduction.before <= 0.0) && shows_window && !self.cca.controls_all() {
             self.larger_before(reduction.after);
         }
         let window = &mut self.window;
@@ -198,10 +201,11 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A reduction during another reduction shows the window that it left, but not the window
-    /// before it: the replay's own window stands for that. If more is left than the replay leaves,
-    /// the flight at the first reduction was less than the window. The state that an algorithm
-    /// keeps of its window (CUBIC, BIC) is then that of the window that leaves this much.
+    /// A reduction during another reduction, or of a flight that something else held, shows the
+    /// window that it left, but not the window before it: the replay's own window stands for that.
+    /// If more is left than the replay leaves, the flight at the first reduction was less than the
+    /// window. The state that an algorithm keeps of its window (CUBIC, BIC) is then that of the
+    /// window that leaves this much.
     fn larger_before(&mut self, after: f32) {
         let own = self.window.cwnd;
         let left = self.reduced_from(own as f32);
@@ -489,11 +493,11 @@ mod tests {
             let mut cubic = Algorithm::Cubic.make(SlowStartExit::Loss, 1);
             let mut player = Player::begin(cubic.as_mut(), &trace, &first, Chances::default());
             let begun = |before| Reduction::begun(0, Cause::Recovery, before);
-            player.reduced(&begun(1142.0), &first);
+            player.reduced(&begun(1142.0), &first, false);
             player.repaired(0, &begun(1142.0));
             // More was lost, and the flight of 1142 was less than the window.
             let second = Reduction { after, ..begun(0.0) };
-            player.reduced(&second, &first);
+            player.reduced(&second, &first, false);
             assert!(before.contains(&player.window.prior_cwnd), "{}", player.window.prior_cwnd);
             let backoff = player.repaired(1, &second);
             assert!(backoff.is_some_and(|backoff| (backoff.predicted - 559.0).abs() <= 1.0), "{backoff:?}");

@@ -171,6 +171,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
     let mut since_fall = INFERENCE;
     let mut held_up_until = 0;
     let mut unseen = false;
+    let mut hidden = false;
     let mut former_max = chances.former_max;
     for (place, round) in window_trace.rounds.iter().enumerate() {
         loop {
@@ -185,14 +186,15 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
                 // Another limit applied immediately: the flight afterwards is smaller than the
                 // window.
                 unseen = !starting && !rules_all && (round.limits.application || round.limits.receiver);
-                done.backoff.extend(backoff.filter(|_| !unseen));
+                done.backoff.extend(backoff.filter(|_| !unseen && !hidden));
             }
-            let Some((number, (reduction, _))) =
+            let Some((number, (reduction, begin))) =
                 reductions.next_if(|(_, (_, begin))| repair.is_none() && *begin <= place)
             else {
                 break;
             };
-            player.reduced(reduction, round);
+            hidden = !rules_all && is_hidden(&window_trace.rounds, begin);
+            player.reduced(reduction, round, hidden);
             repair = Some((number, reduction));
         }
         // A sender that waited for the receiver had data, and keeps its window until its program
@@ -305,6 +307,13 @@ fn back_at_once(rounds: &[Round], place: usize, former: f32, grows: f32) -> Opti
     let next = rounds.iter().skip(place + 1).take(HELD_UP);
     let after = next.clone().position(|round| round.is_cwnd_limited() && round.window >= back)?;
     (grown < back).then_some(place + 1 + after)
+}
+
+/// Whether something else held the flight up to the reduction that began in this round: the window
+/// before it was larger. (In slow start Linux lets it grow to twice the flight.)
+fn is_hidden(rounds: &[Round], begin: usize) -> bool {
+    let held = |round: &Round| round.limits.application || round.limits.receiver;
+    begin > 0 && begin < rounds.len() && rounds[begin - 1..=begin].iter().all(held)
 }
 
 /// For each reduction, the index of the round in which it began: the first that had not ended by

@@ -349,6 +349,26 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_something_else_hides_before_a_loss_is_read_from_what_it_leaves() {
+        // The receiver's window held the flight before the first loss, and the window was twice as
+        // large: it leaves the whole flight.
+        let mut reno = trace(12, 21, |n| 20.0 + n as f32);
+        let before = named(reno.clone());
+        let begin = reno.rounds.len() - 11 * 21;
+        for (n, round) in reno.rounds[3..begin].iter_mut().enumerate() {
+            round.window = 20.0;
+            round.limits.receiver = true;
+            (round.acked, round.acks) = (20.0, 20);
+            round.limited_by = (n > 1).then_some(Limit::ReceiverWindow);
+        }
+        reno.rounds[begin].limits.receiver = true;
+        reno.reductions[0].before = 20.0;
+        let after = named(reno);
+        assert_eq!((&*before.0, &*after.0), ("reno", "reno"));
+        assert!((before.1 - after.1).abs() < 0.1, "{before:?} {after:?}");
+    }
+
+    #[test]
     fn a_wandering_flight_is_not_attributed_to_nv() {
         // Like behind the sender's own device: changes of less than a segment per round in both
         // directions, which NV never makes.

@@ -94,7 +94,7 @@ pub(crate) fn replay(mut player: Player<'_>, unseen: &Unseen, mss_bytes: u32) ->
     for (place, pair) in unseen.losses.windows(2).enumerate() {
         let [begin, end] = pair else { break };
         let reduction = Reduction::begun(begin.at_ns, begin.cause, begin.before);
-        player.reduced(&reduction, &Round::default());
+        player.reduced(&reduction, &Round::default(), false);
         player.round(&repairing(begin, player.window.srtt_us, mss), None, 0);
         player.repaired(place, &Reduction { over_ns: begin.over_ns, ..reduction });
         grow(&mut player, unseen, (begin, end), None, mss);

@@ -169,7 +169,11 @@ impl Flow {
         }
         let begins = segment.payload_bytes > 0 || segment.flags.contains(Flags::SYN);
         if let Some(direction) = &mut self.directions[from] {
-            direction.data(segment);
+            if begins {
+                direction.data(segment);
+            } else {
+                direction.bare(segment);
+            }
         } else if begins {
             self.direction(from).data(segment);
         }

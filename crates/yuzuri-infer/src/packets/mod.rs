@@ -9,6 +9,7 @@ mod flow;
 mod hindsight;
 mod limits;
 mod readers;
+mod recent;
 mod runs;
 mod scoreboard;
 mod sender_clock;

@@ -27,6 +27,20 @@ struct Sent {
 }
 
 impl Sent {
+    fn new((start, end): (u64, u64), (at_ns, stamp): (i64, u32), unseen: bool) -> Sent {
+        Sent {
+            start,
+            at_ns,
+            bytes: (end - start) as u32,
+            stamp,
+            sacked: false,
+            lost: false,
+            again: false,
+            twice: false,
+            unseen,
+        }
+    }
+
     fn bytes(&self) -> u64 {
         u64::from(self.bytes)
     }
@@ -195,13 +209,17 @@ impl Scoreboard {
 
     /// By segment: what the capture shows as one may be a super-segment that the device splits, or
     /// a hole of several.
-    fn push(
-        &mut self,
-        (mut start, end): (u64, u64),
-        (at_ns, stamp): (i64, u32),
-        unseen: bool,
-        mss_bytes: u64,
-    ) {
+    #[inline]
+    fn push(&mut self, (start, end): (u64, u64), at: (i64, u32), unseen: bool, mss_bytes: u64) {
+        if end - start <= mss_bytes && self.sent.len() < MAX_SEGMENTS {
+            self.sent.push_back(Sent::new((start, end), at, unseen));
+        } else {
+            self.push_several((start, end), at, unseen, mss_bytes);
+        }
+    }
+
+    #[inline(never)]
+    fn push_several(&mut self, (mut start, end): (u64, u64), at: (i64, u32), unseen: bool, mss_bytes: u64) {
         while start < end {
             if self.sent.len() >= MAX_SEGMENTS {
                 // Merged into the last one: the flight stays correct, some round-trip times are
@@ -223,17 +241,7 @@ impl Scoreboard {
                 return;
             }
             let to = end.min(start + mss_bytes.max(1));
-            self.sent.push_back(Sent {
-                start,
-                at_ns,
-                bytes: (to - start) as u32,
-                stamp,
-                sacked: false,
-                lost: false,
-                again: false,
-                twice: false,
-                unseen,
-            });
+            self.sent.push_back(Sent::new((start, to), at, unseen));
             start = to;
         }
     }

@@ -1,6 +1,7 @@
 //! Observations, round by round, of why a sender stopped sending.
 
 use super::clocking::{AckClocking, Gaps};
+use super::recent::Recent;
 use crate::window_trace::CapturePoint;
 use std::collections::VecDeque;
 use yuzuri_capture::{Flags, Segment};
@@ -189,8 +190,6 @@ impl RoundSigns {
     }
 }
 
-/// Acknowledgement times remembered until the next run.
-const RECENT: usize = 64;
 /// Acknowledgements remembered until they are echoed: those that pass while a device holds a
 /// segment.
 const PASSED: usize = 256;
@@ -261,7 +260,7 @@ pub(super) struct SignObserver {
     echoed: Option<PassedAcks>,
     held: (i64, i64),
     /// When recent acknowledgements passed, with or without data.
-    recent: VecDeque<i64>,
+    recent: Recent,
     gaps: Gaps,
     window: Option<u16>,
     passages: (i64, i64),
@@ -374,10 +373,7 @@ impl SignObserver {
 
     /// Processes an acknowledgement with this timestamp.
     pub(super) fn passed(&mut self, stamp: u32, now: i64) {
-        if self.recent.len() == RECENT {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(now);
+        self.recent.push(now);
         match self.passed.back_mut().filter(|last| last.stamp == stamp) {
             Some(last) => last.count += 1,
             None => {
@@ -408,10 +404,9 @@ impl SignObserver {
 
     /// When the first acknowledgement since then passed, if it is remembered.
     fn first_since(&self, since_ns: i64) -> Option<i64> {
-        let oldest = self.recent.front()?;
-        let all = *oldest <= since_ns || self.recent.len() < RECENT;
-        let since = self.recent.iter().rev().take_while(|at| **at > since_ns);
-        since.last().copied().filter(|_| all)
+        let all = self.recent.oldest()? <= since_ns || !self.recent.is_full();
+        let since = self.recent.newest_first().take_while(|at| *at > since_ns);
+        since.last().filter(|_| all)
     }
 
     /// The receiver's window opened without acknowledging anything.
@@ -479,15 +474,16 @@ impl SignObserver {
     pub(super) fn close(&mut self, kept: bool, point: CapturePoint) {
         self.close_run();
         let (sum_us, count) = std::mem::take(&mut self.passages);
-        let mut signs = RoundSigns { point, ..std::mem::take(&mut self.signs) };
         let (held_us, segments) = std::mem::take(&mut self.held);
-        signs.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
-        if count > 0 {
-            signs.passage_us = Some(sum_us / count);
-        }
         if kept {
-            self.done.push(signs);
+            self.signs.point = point;
+            self.signs.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
+            if count > 0 {
+                self.signs.passage_us = Some(sum_us / count);
+            }
+            self.done.push(self.signs);
         }
+        self.signs = RoundSigns::default();
     }
 
     /// `scale`: of the receiver's window, if its SYN was seen.

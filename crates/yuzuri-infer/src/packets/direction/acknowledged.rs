@@ -10,7 +10,7 @@ use yuzuri_limits::significant_queue_us;
 /// Acknowledgements that wait for their echo; beyond this, the oldest take effect.
 const MAX_WAITING: usize = 1 << 16;
 /// The least retransmission timeout (`TCP_RTO_MIN`).
-const MIN_RTO_NS: f64 = 200e6;
+const MIN_RTO_NS: i64 = 200_000_000;
 /// Segments acknowledged from which on a round that hardly sends shows that the window has fallen.
 const MIN_DRAIN: f32 = 16.0;
 
@@ -121,11 +121,14 @@ impl Direction {
     /// Whether the sender has sent nothing for longer than its retransmission timer allows (RFC
     /// 6298), had anything been outstanding. A shorter pause may be a queue that grew.
     fn paused(&self, now: i64) -> bool {
+        if now - self.last_sent_ns <= MIN_RTO_NS {
+            return false;
+        }
         let shaken_us = || self.window_trace.handshake_rtt_us.map(f64::from);
         let Some(rtt_us) = Some(self.srtt_us).filter(|srtt_us| *srtt_us > 0.0).or_else(shaken_us) else {
             return false;
         };
-        (now - self.last_sent_ns) as f64 > MIN_RTO_NS + 2.0 * rtt_us * 1000.0
+        (now - self.last_sent_ns) as f64 > MIN_RTO_NS as f64 + 2.0 * rtt_us * 1000.0
             && self.idle_since(now).is_some()
     }
 

@@ -63,21 +63,19 @@ impl Direction {
             }
             return;
         }
-        if bytes > 0 && !self.started {
+        if bytes == 0 {
+            return self.bare(segment);
+        }
+        if !self.started {
             self.begin(segment.seq);
         }
         let start = self.place(segment.seq);
-        let missed_from = if bytes > 0 { self.missed(start, now) } else { None };
+        let missed_from = self.missed(start, now);
         let (stamp, echo) = segment.options.timestamps.unwrap_or_default();
         if segment.options.timestamps.is_some() {
             self.clock.saw(stamp, now);
-            if bytes > 0 {
-                self.acted_before_idle(echo, now);
-            }
+            self.acted_before_idle(echo, now);
             self.echoed(echo, stamp, now);
-        }
-        if bytes == 0 {
-            return;
         }
         if self.window_trace.segments == 0 {
             self.first(segment);
@@ -166,6 +164,15 @@ impl Direction {
             }
         }
         self.fin |= segment.flags.contains(Flags::FIN);
+    }
+
+    /// Processes a segment of the sender without data: it shows its clock, and what it has seen.
+    #[inline]
+    pub(in super::super) fn bare(&mut self, segment: &Segment) {
+        if let Some((stamp, echo)) = segment.options.timestamps {
+            self.clock.saw(stamp, segment.time_ns);
+            self.echoed(echo, stamp, segment.time_ns);
+        }
     }
 
     /// The sender sends while nothing is outstanding: whether it had nothing to send since the last
