@@ -2,7 +2,7 @@
 
 use crate::evidence;
 use crate::name::Ranked;
-use crate::window_trace::{Round, WindowTrace};
+use crate::window_trace::{CapturePoint, Round, WindowTrace};
 use yuzuri_limits::{Limit, LimitTimes};
 
 /// Why no window-based algorithm is named if something else limited the flow: in most of the rounds
@@ -15,7 +15,10 @@ pub(crate) fn limited_elsewhere(
     enough: usize,
 ) -> Option<String> {
     let by_rate = evidence::is_by_rate(best);
-    let elsewhere = |limit: Limit| limit.is_elsewhere() && !(by_rate && limit == Limit::Pacing);
+    // At the sender, a capture without the flow's beginning cannot tell pacing from a device.
+    let at_sender = window_trace.capture_point == CapturePoint::Sender;
+    let is_pacing = |limit: Limit| limit == Limit::Pacing || (at_sender && limit == Limit::SenderRate);
+    let elsewhere = |limit: Limit| limit.is_elsewhere() && !(by_rate && is_pacing(limit));
     let counted = || window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan());
     let mut times = LimitTimes::default();
     let (mut all, mut speak) = (0, 0);

@@ -444,8 +444,12 @@ fn pairs_that_no_acknowledgement_draws_are_paced_however_even_they_are() {
         segments.push(segment(at + 19 * MS, FAR, ACK, 1, seq + 2000, 0));
     }
     segments.sort_by_key(|segment| segment.time_ns);
-    let times = shares(&classified(65_535, segments));
+    let times = shares(&classified(65_535, segments.clone()));
     assert!(times.share(Limit::Pacing) > 0.9, "{:?}", times.ranked());
+    // Without the beginning no segment shows for how long a device holds the others.
+    let middle = shares_of(segments);
+    assert_eq!(middle.share(Limit::Pacing), 0.0, "{:?}", middle.ranked());
+    assert!(middle.share(Limit::SenderRate) > 0.9, "{:?}", middle.ranked());
 }
 
 /// A bound of three segments, of which the third leaves alone and ends a write.

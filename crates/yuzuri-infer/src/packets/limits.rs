@@ -298,13 +298,19 @@ impl<'a> LimitRules<'a> {
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
         // Runs not caused by acknowledgements do not wait in a queue that they cause.
-        let own_rate = self.has_own_rate(near, queue);
+        let mut own_rate = self.has_own_rate(near, queue);
         let not_ack_clocked = own_rate || (near && (self.runs.most_by_clock() || self.runs.most_rested()));
-        let paced = if receiver_full || (queue && !not_ack_clocked) {
+        let mut paced = if receiver_full || (queue && !not_ack_clocked) {
             Some(false)
         } else {
             self.paced(round, near, queue_us, own_rate)
         };
+        if near && paced == Some(true) && self.trace.handshake_rtt_us.is_none() {
+            // A device that holds each segment for the same time has the same clock, and only a
+            // segment that it did not hold, like the first one, shows for how long it holds the
+            // others.
+            (paced, own_rate) = (None, true);
+        }
         let room = held || paced != Some(false);
         self.last = Observation {
             in_flight_segments: if room { 0 } else { cwnd_segments },
