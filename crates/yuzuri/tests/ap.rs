@@ -426,7 +426,7 @@ fn the_package_s_settings_are_right() {
         .map(|l| if is_setting(l) { format!("{}\n", &l[1..]) } else { format!("{l}\n") })
         .collect();
     let folder = tempfile::tempdir().unwrap();
-    for (name, text, says) in [("as-it-is", &example, "0 stations"), ("used", &used, "1 stations")] {
+    for (name, text, says) in [("as-it-is", &example, "0 stations"), ("used", &used, "own: 1 station")] {
         let file = folder.path().join(name);
         std::fs::write(&file, text).unwrap();
         let checked = Command::new(YUZURI).args(["ap", "check"]).arg(&file).output().unwrap();
