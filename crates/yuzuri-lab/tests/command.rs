@@ -108,7 +108,7 @@ fn check_reports_line_and_field() {
     let result = output(&["check", good.to_str().unwrap(), bad.to_str().unwrap()]);
     let message = text(&result.stdout);
     assert!(!result.status.success());
-    assert!(message.contains("good.toml: valid; 1 runs, 600 s of experiment"), "{message}");
+    assert!(message.contains("good.toml: valid; 1 run, 600 s of experiment"), "{message}");
     assert!(message.contains("bad.toml:4: path.rtt_ms: -1 is out of range"), "{message}");
     let listed = output(&["list", out.path().to_str().unwrap()]);
     assert!(text(&listed.stdout).contains("one"), "{}", text(&listed.stdout));
