@@ -304,7 +304,7 @@ public class ChartTest {
         String spoken = info.getContentDescription().toString();
         assertTrue(spoken, spoken.contains("congestion window now 81 segments, range 23 to 110")
                 || spoken.contains("Congestion window now 81 segments, range 23 to 110"));
-        assertTrue(spoken, spoken.contains("Segments were retransmitted at "));
+        assertTrue(spoken, spoken.contains("Points in time with retransmissions: "));
         List<Integer> actions = new ArrayList<>();
         for (AccessibilityNodeInfo.AccessibilityAction action : info.getActionList()) {
             actions.add(action.getId());

@@ -64,7 +64,7 @@ public class LiveTest extends LiveApp {
         TableLayout table = controller.get().findViewById(R.id.results);
         assertEquals("a head and a row", 2, table.getChildCount());
         String spoken = table.getChildAt(1).getContentDescription().toString();
-        assertTrue(spoken, spoken.startsWith("4 MB buffers, "));
+        assertTrue(spoken, spoken.startsWith("Buffers: 4 MB; "));
         assertEquals(View.VISIBLE, controller.get().findViewById(R.id.summary_card).getVisibility());
         // The recording has the engine's own lines between the app's.
         List<String> lines = Files.readAllLines(session.recording.toPath());
