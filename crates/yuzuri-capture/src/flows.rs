@@ -233,19 +233,19 @@ impl Table {
     #[inline(never)]
     fn place_rare(&mut self, slot: u32, segment: &Segment, packet: u64, counts: &mut FlowCounts) -> Place {
         let flow = &mut self.slots[slot as usize];
-        let aside = &mut self.rare_states[slot as usize];
-        if segment.flags.contains(Flags::SYN) && flow.ends_before(aside, segment, self.idle_ns, counts) {
+        let rare = &mut self.rare_states[slot as usize];
+        if segment.flags.contains(Flags::SYN) && flow.ends_before(rare, segment, self.idle_ns, counts) {
             counts.superseded += 1;
             self.close(slot);
             return Place::After(FlowSlot(slot));
         }
         if segment.time_ns < flow.last_ns {
-            let clock = &mut aside.clock;
+            let clock = &mut rare.clock;
             clock.steps_back = clock.steps_back.saturating_add(1);
             let step_ns = flow.last_ns.abs_diff(segment.time_ns);
             clock.largest_step_back_ns = clock.largest_step_back_ns.max(step_ns);
         }
-        flow.note_control(aside, segment);
+        flow.note_control(rare, segment);
         flow.see(segment, packet);
         Place::Known(FlowSlot(slot))
     }
@@ -266,18 +266,18 @@ impl Table {
             return Place::After(FlowSlot(slot));
         }
         let mut flow = Flow { key, last_ns: segment.time_ns, seen: packet, state: 0 };
-        let mut aside = RareState::default();
-        flow.note_control(&mut aside, segment);
+        let mut rare = RareState::default();
+        flow.note_control(&mut rare, segment);
         flow.see(segment, packet);
         let slot = match self.free.take() {
             Some(slot) => {
                 self.slots[slot as usize] = flow;
-                self.rare_states[slot as usize] = aside;
+                self.rare_states[slot as usize] = rare;
                 slot
             }
             None => {
                 self.slots.push(flow);
-                self.rare_states.push(aside);
+                self.rare_states.push(rare);
                 (self.slots.len() - 1) as u32
             }
         };
@@ -320,7 +320,7 @@ impl Flow {
     /// Whether a packet with SYN begins a new connection between the same ends.
     fn ends_before(
         &self,
-        aside: &RareState,
+        rare: &RareState,
         segment: &Segment,
         idle_ns: u64,
         counts: &mut FlowCounts,
@@ -328,7 +328,7 @@ impl Flow {
         let from = segment.from.index();
         // A SYN-ACK belongs to the SYN already judged. A SYN with the same number is a
         // retransmission.
-        let same = self.state & SYN_SEEN[from] != 0 && aside.isn[from] == segment.seq;
+        let same = self.state & SYN_SEEN[from] != 0 && rare.isn[from] == segment.seq;
         if segment.flags.contains(Flags::ACK) || same {
             return false;
         }
@@ -351,11 +351,11 @@ impl Flow {
         self.state |= SENT[segment.from.index()];
     }
 
-    fn note_control(&mut self, aside: &mut RareState, segment: &Segment) {
+    fn note_control(&mut self, rare: &mut RareState, segment: &Segment) {
         let from = segment.from.index();
         if segment.flags.contains(Flags::SYN) && self.state & SYN_SEEN[from] == 0 {
             self.state |= SYN_SEEN[from];
-            aside.isn[from] = segment.seq;
+            rare.isn[from] = segment.seq;
         }
         if segment.flags.intersects(Flags::FIN | Flags::RST) {
             self.state |= CLOSED;

@@ -9,8 +9,7 @@ use crate::replay::Replay;
 use crate::verdict::{Constants, CubicEpoch, Measured};
 use crate::window_trace::{CapturePoint, Cause, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::{Algorithm, CcaKind, CubicConstants};
-use yuzuri_stats::counted;
-use yuzuri_stats::median_of_sorted;
+use yuzuri_stats::{counted, median_of_sorted};
 
 impl Measured {
     /// From several measurements; `None` if there are none. The interval is that of the order

@@ -76,7 +76,11 @@ fn ctrl_c_cleans_up() {
     }
     let ended = child.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains(": 0 of 1 run"), "{}", text(&ended.stderr));
+    let messages = text(&ended.stderr);
+    assert!(
+        messages.contains("stopped; finished, and kept in ") && messages.contains(": 0 of 1 run\n"),
+        "{messages}"
+    );
     assert!(namespaces.iter().all(|path| !path.exists()));
     assert!(!out.path().join("results/base/seed-1.partial").exists());
 }

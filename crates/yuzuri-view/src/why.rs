@@ -101,12 +101,12 @@ impl Describer<'_> {
         }
     }
 
-    /// "28 segments over 41 ms allow 7.9 Mbit/s".
     /// The retransmitted segments.
     fn retransmitted(&self) -> String {
         text::counted(text::count(self.flow.retransmitted().into()), "segment")
     }
 
+    /// "28 segments over 41 ms allow 7.9 Mbit/s".
     fn cwnd(&self) -> String {
         let f = &self.figures;
         let segments = text::counted(format!("{:.0}", f.cwnd_segments), "segment");

@@ -12,7 +12,7 @@ use yuzuri_limits::{Limit, LimitTimes};
 const WANTED: [f64; SEEN_BY.len()] = [0.95, 0.90, 0.85, 0.90, 0.80];
 
 /// Limits that leave open which of two others it is.
-const EQUIVALENT: [(Limit, [Limit; 2]); 2] = [
+const AMBIGUOUS: [(Limit, [Limit; 2]); 2] = [
     (Limit::SenderRate, [Limit::Pacing, Limit::OwnDevice]),
     (Limit::Receiver, [Limit::ReceiverWindow, Limit::SlowReader]),
 ];
@@ -43,7 +43,7 @@ impl Score {
         for limit in Limit::ALL {
             let time_us = classified.time_us(limit) as f64;
             // An answer that covers two limits is less precise than the right one, but not wrong.
-            let of_both = EQUIVALENT.iter().any(|(both, two)| *both == limit && phase.is_right(two));
+            let of_both = AMBIGUOUS.iter().any(|(both, two)| *both == limit && phase.is_right(two));
             match limit {
                 _ if right_words.contains(&limit.name()) => right += time_us,
                 Limit::Unknown => {}

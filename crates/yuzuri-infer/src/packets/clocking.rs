@@ -4,11 +4,11 @@
 const TIMESTAMP_UNCERTAINTY_MS: f64 = 0.01;
 /// The two possible causes of an interval must differ by this many times the uncertainty to be
 /// distinguished (95 %). Intervals that match both causes would only dilute the evidence.
-const SHOWS_BLURS: f64 = 2.0;
-const SHOWS_MS2: f64 =
-    (SHOWS_BLURS * SHOWS_BLURS + 1.0) * TIMESTAMP_UNCERTAINTY_MS * TIMESTAMP_UNCERTAINTY_MS;
+const MIN_DEVIATION: f64 = 2.0;
+const MIN_DEVIATION_MS2: f64 =
+    (MIN_DEVIATION * MIN_DEVIATION + 1.0) * TIMESTAMP_UNCERTAINTY_MS * TIMESTAMP_UNCERTAINTY_MS;
 /// The logarithm of one run's ratio is limited to this absolute value.
-const AT_MOST: f64 = 4.0;
+const MAX_LOGARITHM: f64 = 4.0;
 
 /// How well the intervals between runs match those between acknowledgements, relative to how well
 /// they match their mean: the number of runs, the sum of the logarithms of that ratio, and the sum
@@ -39,11 +39,11 @@ impl AckClocking {
         let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
             let Some((of, before)) = acks else { return };
             let (off_acks, off_mean) = (off((of - before) as f64 / 1e6), off(mean_ms));
-            if off_acks.max(off_mean) < SHOWS_MS2 {
+            if off_acks.max(off_mean) < MIN_DEVIATION_MS2 {
                 return;
             }
             // The limit for a single run, which may come from a stalling host.
-            let part = (off_acks / off_mean).ln().clamp(-AT_MOST, AT_MOST);
+            let part = (off_acks / off_mean).ln().clamp(-MAX_LOGARITHM, MAX_LOGARITHM);
             *count += 1;
             *sum += part;
             *squares += part * part;

@@ -92,18 +92,13 @@ fn open(path: &Path) -> Result<Compared, LabError> {
 /// compared with itself keeps one name.
 fn name_apart(runs: &mut [Compared; 2]) {
     let [a, b] = runs;
-    if a.name != b.name {
+    if a.name != b.name || a.folder == b.folder {
         return;
     }
-    let parts = |run: &Compared| -> Vec<String> {
-        run.folder.iter().map(|part| part.to_string_lossy().into_owned()).collect()
-    };
-    let (of_a, of_b) = (parts(a), parts(b));
-    let same = of_a.iter().zip(&of_b).take_while(|(a, b)| a == b).count();
-    if of_a == of_b {
-        return;
-    }
-    (a.name, b.name) = (of_a[same..].join("/"), of_b[same..].join("/"));
+    let same = a.folder.iter().zip(&b.folder).take_while(|(a, b)| a == b).count();
+    let rest =
+        |run: &Compared| run.folder.iter().skip(same).collect::<PathBuf>().to_string_lossy().into_owned();
+    (a.name, b.name) = (rest(a), rest(b));
 }
 
 /// The first valid run of a results folder with a single point.

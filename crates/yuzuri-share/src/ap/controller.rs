@@ -23,7 +23,7 @@ use yuzuri_policy::{
 /// A connection that is silent for this long is not part of a tick, nanoseconds.
 const SILENT_NS: u64 = 10_000_000_000;
 /// A station that is silent for this many ticks is forgotten.
-const MEMBER_TIMEOUT: u32 = 240;
+const STATION_TIMEOUT_TICKS: u32 = 240;
 /// The largest segment, for connections whose size is not known yet, bytes.
 const SEGMENT_BYTES: u32 = 1460;
 
@@ -235,7 +235,7 @@ impl Controller {
             // In order of age, like a kernel walk.
             station.rows.sort_by_key(|row| row.seen.id);
         }
-        self.stations.retain(|_, station| station.silent < MEMBER_TIMEOUT);
+        self.stations.retain(|_, station| station.silent < STATION_TIMEOUT_TICKS);
         let mut plan = Plan::default();
         let seconds = now.since(self.ticked_at).as_secs_f64();
         self.ticked_at = now;

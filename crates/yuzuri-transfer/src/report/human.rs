@@ -8,6 +8,7 @@ use crate::report::Report;
 use std::io::{self, IsTerminal, Write};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
+use yuzuri_stats::counted;
 
 /// Maximum number of table rows per second on a terminal; suppressed rows are counted and reported.
 const ROWS_PER_SECOND: u32 = 10;
@@ -416,10 +417,6 @@ fn size(bytes: u64) -> String {
         1_000_000_000..1_000_000_000_000 => format!("{:.2} GB", bytes as f64 / 1e9),
         _ => format!("{:.2} TB", bytes as f64 / 1e12),
     }
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn spread(of: Option<ThroughputSpread>) -> String {
