@@ -10,7 +10,7 @@
 //! ```
 //!
 //! See also: docs/share.md, "Privilege", and
-//! docs/journal/2026-11-24-the-page-and-other-local-users.md.
+//! docs/journal/2026-11-24-page-and-other-local-users.md.
 
 mod calls;
 mod identity;
