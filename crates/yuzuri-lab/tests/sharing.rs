@@ -138,14 +138,16 @@ fn a_demonstration_compares_both_halves() {
     let scenario = demo::scenario(document.base(), 2.0, true);
     let stop = AtomicBool::new(false);
     let names = Mutex::new(Vec::new());
-    // Stopped in the second half, as by Ctrl-C; when the stop is noticed depends on the host.
+    // Stopped in the second half, as by Ctrl-C, once both terminals have reported; when that is, and
+    // when the stop is noticed, depends on the host.
     let statuses = Statuses::starting("not yet".into());
     let mut while_plain = None;
     let mut progress = |seconds: f64| {
         if seconds < 1.0 {
             while_plain = Some(statuses.cell().read());
         }
-        stop.store(seconds > 4.0, Ordering::Relaxed);
+        let reported = statuses.cell().read().interfaces.len();
+        stop.store(seconds > 60.0 || (seconds > 4.0 && reported == 2), Ordering::Relaxed);
     };
     let mut built = |there: &[&str]| names.lock().extend(there.iter().map(|name| name.to_string()));
     let compared = demo::run(&scenario, folder.path(), &stop, &mut progress, &mut built, Some(&statuses));
