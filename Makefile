@@ -18,7 +18,7 @@ help:
 	@echo "make python  build the wheel of the Python package in release mode, and run its tests"
 	@echo "make vm      download Debian's kernels and build the guest images for virtual time"
 	@echo "make test-kernels   run the monitor's tests under Debian's kernels in QEMU (KERNELS=6.12-amd64 selects one)"
-	@echo "make share-figures   simulate the benefit and the cost of sharing (minutes; MATRIX='--only text --seeds 1' selects a part, LOT='--seed 7' selects other random settings)"
+	@echo "make share-figures   simulate the benefit and the cost of sharing (minutes; MATRIX='--only text --seeds 1' selects a part, RANDOM_SETTINGS='--seed 7' selects other random settings)"
 	@echo "make share-figures-kernel   the same with the kernel's TCP in virtual time: fills the tables of docs/sharing.md (kept runs are not repeated)"
 	@echo "make identify-figures   measure how often the right congestion control is identified, on random paths (hours of virtual time)"
 	@echo "make ap-figures   run terminals without Yuzuri behind an access point that shares for them, compared with CUBIC, BBR, FQ-CoDel and the daemon, in simulation (minutes) and in virtual time (hours): fills the tables of docs/access-point.md"
@@ -100,7 +100,7 @@ share-figures:
 	@scripts/setup.sh build
 	$(RELEASE) --quiet --bin yuzuri-eval
 	target/release/yuzuri-eval sharing $(MATRIX)
-	target/release/yuzuri-eval sharing lot $(LOT)
+	target/release/yuzuri-eval sharing random $(RANDOM_SETTINGS)
 
 share-figures-kernel: lab
 	@scripts/setup.sh vm
@@ -121,8 +121,8 @@ UNLIMITED :=
 wild-figures: identify
 	@scripts/wild-captures.py --seed $(SEED) --runs $(RUNS) --out target/wild/$(SEED)
 	@scripts/wild-figures.py --list $(if $(UNLIMITED),--unlimited $(UNLIMITED)) target/wild/$(SEED) $(TRACES)
-	@scripts/wild-lot.py --seed $(SEED) --runs $(RUNS) --out target/wild/lot-$(SEED)
-	@scripts/wild-judge.py --list target/wild/lot-$(SEED)
+	@scripts/wild-transfers.py --seed $(SEED) --runs $(RUNS) --out target/wild/transfers-$(SEED)
+	@scripts/wild-judge.py --list target/wild/transfers-$(SEED)
 	@$(if $(SENDERS),scripts/wild-rows.py $(SENDERS))
 
 ROUNDS := 4

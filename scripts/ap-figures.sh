@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures sharing at the access point: first in simulation, over many fixed and many random
-# settings (AP_LOT has the arguments of the latter), whose tables are printed; then with the
+# settings (AP_RANDOM has the arguments of the latter), whose tables are printed; then with the
 # kernel's own TCP: runs scenarios/access-point in virtual time and writes the tables to
 # docs/access-point.md. Runs that are finished in lab-results/ or kept in results/ are not repeated,
 # so that the script can be stopped and restarted. With --tables nothing is run. AP_SWEEP has
@@ -15,7 +15,7 @@ if [ $sweep = yes ]; then
     evaluate=${YUZURI_EVAL:-target/release/yuzuri-eval}
     "$evaluate" access-point --rows
     # shellcheck disable=SC2086
-    "$evaluate" access-point ${AP_LOT:---lot 120}
+    "$evaluate" access-point ${AP_RANDOM:---random 120}
 fi
 for file in scenarios/access-point/*.toml; do
     name=access-point-$(basename "$file" .toml)

@@ -36,7 +36,7 @@ def main():
     who = "CUBIC with Apple's constants" if given.apple else "Every congestion control of Linux"
     if given.former:
         who = "The controls of Linux 5.6 that count ACKs"
-    print(f'title = "{who} over paths drawn by lot, captured at both ends"')
+    print(f'title = "{who} over random paths, captured at both ends"')
     print("duration_s = 70\nseed = %d\ncapture_bytes = 100\n" % given.seed)
     print('[sysctl]\n"net.ipv4.tcp_wmem" = "4096 65536 67108864"\n"net.ipv4.tcp_rmem" = "4096 1048576 67108864"\n')
     print('[[terminal]]\nname = "sender"\nphy = { standard = "ac", width_mhz = 80, streams = 2, mcs = 9 }\n')

@@ -54,18 +54,18 @@ def line(row, segments_in, named):
     return " ".join(words)
 
 
-def log(events, lot, part, named):
+def log(events, rng, part, named):
     """Yields the lines of each call, from the first event to the last."""
     srtts_us = sorted(int(row["srtt_us"]) for row in events if row["srtt_us"])
     interval_ns = part * srtts_us[len(srtts_us) // 2] * 1000
-    due_ns = int(events[0]["mono_ns"]) + interval_ns * lot.random()
+    due_ns = int(events[0]["mono_ns"]) + interval_ns * rng.random()
     segments_in = 0
     for row in events:
         while int(row["mono_ns"]) > due_ns:
             yield f"{due_ns / 1e9:.6f}"
             yield f"ESTAB 0 0 {row['local']}:{row['local_port']} {row['remote']}:{row['remote_port']}"
             yield "\t " + line(row, segments_in, named)
-            due_ns += interval_ns * (1 + LATE * lot.random())
+            due_ns += interval_ns * (1 + LATE * rng.random())
         segments_in += int(row["acks"] or 0)
 
 
@@ -85,10 +85,10 @@ def main():
             if len(flows) != 1:
                 sys.exit(f"{recording}: has {len(flows)} senders, a run of one is needed; choose other recordings")
             run = "-".join([folder.name, *recording.relative_to(folder).parts[:-1]]).replace("_", "-").replace("=", "-")
-            lot = random.Random(f"{given.seed} {run}")
-            part = LEAST * (MOST / LEAST) ** lot.random()
+            rng = random.Random(f"{given.seed} {run}")
+            part = LEAST * (MOST / LEAST) ** rng.random()
             name = f"{events[0]['congestion_control']}_{run}_{part:.2f}.ss.txt"
-            (given.out / name).write_text("\n".join(log(events, lot, part, given.named)) + "\n", encoding="utf-8")
+            (given.out / name).write_text("\n".join(log(events, rng, part, given.named)) + "\n", encoding="utf-8")
             print(f"{name}: {len(events)} events", flush=True)
 
 

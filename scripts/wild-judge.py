@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Evaluates `yuzuri identify` on captures of scripts/wild-lot.py:
+"""Evaluates `yuzuri identify` on captures of scripts/wild-transfers.py:
 
     scripts/wild-judge.py [--identify PROGRAM] [--side snd,rcv,mid] [--change late] [--list] FOLDER
 

@@ -29,7 +29,7 @@ TITLES = {
     "untimed": "without timestamps",
     "coarse": "a clock of 1 ms",
     "sums": "all checksums wrong",
-    "tunnel": "in a tunnel, by lot",
+    "tunnel": "in a tunnel, at random",
     "received,untimed": "as at the receiver, without timestamps",
 }
 

@@ -14,7 +14,7 @@ use yuzuri_web::{Fuzzed, Page};
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// Short, because most inputs are incomplete requests, whose rest never arrives.
-const PATIENCE: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_millis(5);
 
 /// Accepts every valid request.
 struct AcceptsAll;
@@ -73,8 +73,8 @@ fn page() -> Page {
 }
 
 thread_local! {
-    static OPEN: LazyCell<Fuzzed> = LazyCell::new(|| Fuzzed::new(page(), None, PATIENCE).expect("a runtime"));
-    static GUARDED: LazyCell<Fuzzed> = LazyCell::new(|| Fuzzed::new(page(), Some(SECRET), PATIENCE).expect("a runtime"));
+    static OPEN: LazyCell<Fuzzed> = LazyCell::new(|| Fuzzed::new(page(), None, TIMEOUT).expect("a runtime"));
+    static GUARDED: LazyCell<Fuzzed> = LazyCell::new(|| Fuzzed::new(page(), Some(SECRET), TIMEOUT).expect("a runtime"));
 }
 
 /// Whether an answer contains more than the page's own files: the API's answers are JSON, events or

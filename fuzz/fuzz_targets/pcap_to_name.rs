@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use yuzuri_identify::analyse::{Options, Outcome, analyse};
 use yuzuri_identify::json;
-use yuzuri_identify::table::{Table, oddities, sentence};
+use yuzuri_identify::table::{Table, anomalies, sentence};
 
 thread_local! {
     static FILE: RefCell<File> = RefCell::new(yuzuri_fuzz::memory_file());
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
     table.add(&report);
     let text = table.text(Some(80));
     assert!(!text.is_empty() && !text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
-    let _ = oddities(&report);
+    let _ = anomalies(&report);
     let mut document = json::Document::new(Vec::new(), true).expect("memory takes it");
     document.add(&mut report).expect("memory takes it");
     for flow in report.flows {

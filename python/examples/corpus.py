@@ -31,7 +31,7 @@ def one(path: str, min_segments: int) -> dict[str, Any]:
     """Returns a file's table, or its error. Uses one job, because Dask runs one process per
     processor."""
     with warnings.catch_warnings():
-        # The column `oddities` contains the warnings.
+        # The column `anomalies` contains the warnings.
         warnings.simplefilter("ignore", yuzuri.CaptureWarning)
         try:
             return {"path": path, "table": yuzuri.table(path, min_segments=min_segments, jobs=1)}

@@ -72,11 +72,11 @@ def test_a_cut_capture_gives_what_comes_before(tmp_path: Path, reno: Path) -> No
         (flow,) = yuzuri.identify(cut)
     assert warned[0].filename == __file__
     assert flow.name is not None
-    assert flow.oddities[0].startswith("cut within")
+    assert flow.anomalies[0].startswith("cut within")
     assert 10 < flow.seconds < 20
     with pytest.warns(yuzuri.CaptureWarning):
         table = yuzuri.table(cut)
-    assert table["oddities"].to_pylist() == [flow.oddities]
+    assert table["anomalies"].to_pylist() == [flow.anomalies]
 
 
 def test_a_compression_that_is_cut(tmp_path: Path, cubic: Path) -> None:

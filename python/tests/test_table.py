@@ -20,7 +20,7 @@ def test_a_row_for_each_flow(table: pyarrow.Table, reno: Path, cubic: Path) -> N
         (flow,) = yuzuri.identify(row["file"])
         assert row["rounds"] == flow.round_count
         assert (row["beta"], row["beta_low"], row["beta_high"]) == (flow.beta.median, flow.beta.low, flow.beta.high)
-        assert (row["probability"], row["oddities"]) == (flow.probability, [])
+        assert (row["probability"], row["anomalies"]) == (flow.probability, [])
         said = flow.to_dict(rounds=False)
         for name in set(said) - {"beta", "cubic_c", "cubic_b", "round_count"}:
             assert row[name] == said[name], name

@@ -26,7 +26,7 @@ TREE = pathlib.Path(__file__).resolve().parent.parent.parent
 MAX_MB_PER_DAY = 1.0
 SAMPLE_EVERY_S, LOOK_EVERY_S, SAY_EVERY_S = 5, 30, 60
 # Time limit for a flow that the kernel has removed to disappear from every table.
-GHOST_PATIENCE_S = 60
+GHOST_TIMEOUT_S = 60
 # Processes are often limited to 20,000 descriptors; this leaves a margin.
 FLOWS_PER_PROCESS = 8000
 # Mean lifetime of a connection.
@@ -57,7 +57,7 @@ class Soak:
         self.port, self.metrics_port = 48770, 9470
         self.samples = {}
         self.failures, self.counts, self.notes = {}, {}, {}
-        self.ghosts = {"page": Ghosts(GHOST_PATIENCE_S), "share status": Ghosts(GHOST_PATIENCE_S)}
+        self.ghosts = {"page": Ghosts(GHOST_TIMEOUT_S), "share status": Ghosts(GHOST_TIMEOUT_S)}
         self.flows = []
         self.clients = []
         self.began = time.monotonic()

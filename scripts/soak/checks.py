@@ -97,15 +97,15 @@ def open_flows(rows):
 class Ghosts:
     """Flows that a table shows but the kernel no longer has. A close in progress, or one that a
     stopped process reports late, does not count: only a flow that persists for longer than
-    `patience_s` does."""
+    `timeout_s` does."""
 
-    def __init__(self, patience_s):
-        self.patience_s, self.since, self.most, self.looks, self.compared, self.found = patience_s, {}, 0, 0, 0, set()
+    def __init__(self, timeout_s):
+        self.timeout_s, self.since, self.most, self.looks, self.compared, self.found = timeout_s, {}, 0, 0, 0, set()
 
     def look(self, now_s, shown, there):
         missing = shown - there
         self.since = {flow: self.since.get(flow, now_s) for flow in missing}
-        self.found |= {flow for flow, since in self.since.items() if now_s - since > self.patience_s}
+        self.found |= {flow for flow, since in self.since.items() if now_s - since > self.timeout_s}
         self.most = max(self.most, len(missing))
         self.looks += 1
         self.compared += len(shown)

@@ -188,9 +188,9 @@ def killed(writer: str, path: Path) -> None:
     """Starts a writer, kills it with `kill -9` after several batches, and reads the result."""
     process = subprocess.Popen([writer, path])
     try:
-        patience = time.monotonic() + 60
+        deadline = time.monotonic() + 60
         while not path.exists() or path.stat().st_size < 1_000_000:
-            if time.monotonic() > patience or process.poll() is not None:
+            if time.monotonic() > deadline or process.poll() is not None:
                 sys.exit(f"the writer did not write: {process.poll()}")
             time.sleep(0.05)
     finally:

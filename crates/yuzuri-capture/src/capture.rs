@@ -11,7 +11,7 @@ use crate::file::pcap::{self, Pcap};
 use crate::file::pcapng::{self, PcapNg};
 use crate::file::snoop::{self, Snoop};
 use crate::file::{Format, PacketHeader, Step};
-use crate::flows::{FlowClock, FlowKey, FlowSlot, PackedKey, Place, Table};
+use crate::flows::{FlowClock, FlowKey, FlowSlot, Lookup, PackedKey, Table};
 use crate::input::Unpacked;
 use crate::ip::{self, IpPacket};
 use crate::partition::Partition;
@@ -334,8 +334,8 @@ impl Sorter {
         facts.segments += 1;
         facts.fragments += u64::from(ip.fragment);
         let place = self.table.place(key, segment, facts.packets, &mut facts.flows);
-        let (Place::Known(slot) | Place::New(slot) | Place::After(slot)) = place;
-        let after = matches!(place, Place::After(_));
+        let (Lookup::Known(slot) | Lookup::New(slot) | Lookup::After(slot)) = place;
+        let after = matches!(place, Lookup::After(_));
         let Some(flow) = self.partition.own(slot) else {
             if after {
                 self.table.place(key, segment, facts.packets, &mut facts.flows);
@@ -345,7 +345,7 @@ impl Sorter {
 
         tcp::decode_options(ip.tcp, header_bytes, &mut segment.options);
         segment.flow = flow;
-        segment.first = !matches!(place, Place::Known(_));
+        segment.first = !matches!(place, Lookup::Known(_));
         segment.wire_bytes = ip.wire_bytes;
         segment.ip_id = ip.id;
         segment.ecn = Ecn::from_bits(ip.ecn_bits);

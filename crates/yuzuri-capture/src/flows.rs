@@ -140,7 +140,7 @@ const CLOSED: u8 = 16;
 const RARE: Flags = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
 
 /// Where a packet belongs.
-pub(crate) enum Place {
+pub(crate) enum Lookup {
     /// To the flow in this slot, which continues.
     Known(FlowSlot),
     /// To a new flow in this slot.
@@ -167,12 +167,12 @@ pub(crate) struct Table {
     /// One entry for each slot once all are in use, least recently seen first. An entry's packet
     /// number is that of the slot's last packet or of an earlier one.
     oldest: BinaryHeap<Reverse<(u64, u32)>>,
-    most: usize,
+    max_flows: usize,
     idle_ns: u64,
 }
 
 impl Table {
-    pub(crate) fn new(most: usize, idle_ns: u64) -> Table {
+    pub(crate) fn new(max_flows: usize, idle_ns: u64) -> Table {
         // std takes the seed from the system: the author of the file cannot know it.
         let seed = std::hash::RandomState::new().hash_one(0u64);
         Table {
@@ -186,7 +186,7 @@ impl Table {
             last: NO_SLOT,
             free: None,
             oldest: BinaryHeap::new(),
-            most,
+            max_flows,
             idle_ns,
         }
     }
@@ -212,7 +212,7 @@ impl Table {
         segment: &Segment,
         packet: u64,
         counts: &mut FlowCounts,
-    ) -> Place {
+    ) -> Lookup {
         if self.slots.get(self.last as usize).is_none_or(|flow| flow.key != key) {
             let hash = self.hasher.hash_one(key);
             let found = self.index.find(hash, |&slot| self.slots[slot as usize].key == key);
@@ -225,19 +225,19 @@ impl Table {
             return self.place_rare(slot, segment, packet, counts);
         }
         flow.see(segment, packet);
-        Place::Known(FlowSlot(slot))
+        Lookup::Known(FlowSlot(slot))
     }
 
     /// The same for a packet with SYN, FIN or RST, or with an earlier timestamp.
     #[cold]
     #[inline(never)]
-    fn place_rare(&mut self, slot: u32, segment: &Segment, packet: u64, counts: &mut FlowCounts) -> Place {
+    fn place_rare(&mut self, slot: u32, segment: &Segment, packet: u64, counts: &mut FlowCounts) -> Lookup {
         let flow = &mut self.slots[slot as usize];
         let rare = &mut self.rare_states[slot as usize];
         if segment.flags.contains(Flags::SYN) && flow.ends_before(rare, segment, self.idle_ns, counts) {
             counts.superseded += 1;
             self.close(slot);
-            return Place::After(FlowSlot(slot));
+            return Lookup::After(FlowSlot(slot));
         }
         if segment.time_ns < flow.last_ns {
             let clock = &mut rare.clock;
@@ -247,7 +247,7 @@ impl Table {
         }
         flow.note_control(rare, segment);
         flow.see(segment, packet);
-        Place::Known(FlowSlot(slot))
+        Lookup::Known(FlowSlot(slot))
     }
 
     #[inline(never)]
@@ -258,12 +258,12 @@ impl Table {
         segment: &Segment,
         packet: u64,
         counts: &mut FlowCounts,
-    ) -> Place {
-        if self.free.is_none() && self.slots.len() >= self.most {
+    ) -> Lookup {
+        if self.free.is_none() && self.slots.len() >= self.max_flows {
             let slot = self.min_recent();
             counts.evicted += 1;
             self.close(slot);
-            return Place::After(FlowSlot(slot));
+            return Lookup::After(FlowSlot(slot));
         }
         let mut flow = Flow { key, last_ns: segment.time_ns, seen: packet, state: 0 };
         let mut rare = RareState::default();
@@ -284,7 +284,7 @@ impl Table {
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.index.insert_unique(hash, slot, |&slot| hasher.hash_one(slots[slot as usize].key));
         counts.seen += 1;
-        Place::New(FlowSlot(slot))
+        Lookup::New(FlowSlot(slot))
     }
 
     /// Removes a flow from the index. Its slot keeps its content until the next flow takes it.

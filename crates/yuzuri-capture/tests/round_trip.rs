@@ -99,7 +99,7 @@ fn check_facts(facts: &FileFacts, packets: usize) -> Result<(), TestCaseError> {
 /// Returns a limited number of bytes at a time, with an interruption now and then.
 struct ChunkedReader<'a> {
     bytes: &'a [u8],
-    most: usize,
+    max_bytes: usize,
     calls: u64,
 }
 
@@ -109,8 +109,8 @@ impl Read for ChunkedReader<'_> {
         if self.calls.is_multiple_of(3) {
             return Err(std::io::ErrorKind::Interrupted.into());
         }
-        let most = buffer.len().min(self.most);
-        self.bytes.read(&mut buffer[..most])
+        let max_bytes = buffer.len().min(self.max_bytes);
+        self.bytes.read(&mut buffer[..max_bytes])
     }
 }
 
@@ -138,7 +138,7 @@ proptest! {
             check(captured, *time_ns, segment, whole)?;
         }
         // The same result for any sizes of reads.
-        let dribble = ChunkedReader { bytes: &bytes, most: dribble, calls: 0 };
+        let dribble = ChunkedReader { bytes: &bytes, max_bytes: dribble, calls: 0 };
         prop_assert_eq!(read_from(dribble, &Options::default()), (captured, facts));
     }
 

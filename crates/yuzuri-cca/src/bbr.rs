@@ -33,7 +33,7 @@ enum Mode {
 /// Detection of traffic policers: two intervals with the same rate and at least 20 % loss
 /// (`bbr_lt_bw_sampling`).
 #[derive(Clone, Copy, Debug, Default)]
-struct LongTerm {
+struct PolicerDetection {
     sampling: bool,
     in_use: bool,
     rate: f64,
@@ -67,7 +67,7 @@ pub struct Bbr {
     prior_cwnd: u32,
     pacing_gain: f64,
     cwnd_gain: f64,
-    long_term: LongTerm,
+    policer_detection: PolicerDetection,
     extra_acked: [f64; 2],
     extra_acked_slot: usize,
     extra_acked_rounds: u32,
@@ -102,7 +102,7 @@ impl Bbr {
             prior_cwnd: 0,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
-            long_term: LongTerm::default(),
+            policer_detection: PolicerDetection::default(),
             extra_acked: [0.0; 2],
             extra_acked_slot: 0,
             extra_acked_rounds: 0,
@@ -117,7 +117,7 @@ impl Bbr {
     }
 
     fn bw(&self) -> f64 {
-        if self.long_term.in_use { self.long_term.rate } else { self.max_bw() }
+        if self.policer_detection.in_use { self.policer_detection.rate } else { self.max_bw() }
     }
 
     fn bdp(&self, rate: f64, gain: f64) -> u32 {
@@ -188,8 +188,8 @@ impl Bbr {
     }
 
     fn restart_long_term(&mut self, window: &Window) {
-        let kept = self.long_term;
-        self.long_term = LongTerm {
+        let kept = self.policer_detection;
+        self.policer_detection = PolicerDetection {
             since_ns: window.delivered_at_ns,
             delivered: window.delivered,
             lost: window.lost,
@@ -199,63 +199,63 @@ impl Bbr {
     }
 
     fn stop_long_term(&mut self, window: &Window) {
-        self.long_term = LongTerm::default();
+        self.policer_detection = PolicerDetection::default();
         self.restart_long_term(window);
     }
 
     fn sample_long_term(&mut self, window: &Window, sample: &RateSample) {
-        if self.long_term.in_use {
+        if self.policer_detection.in_use {
             if self.mode == Mode::ProbeBw && self.round_start {
-                self.long_term.rounds += 1;
-                if self.long_term.rounds >= 48 {
+                self.policer_detection.rounds += 1;
+                if self.policer_detection.rounds >= 48 {
                     self.stop_long_term(window);
                     self.enter_probe_bw(window);
                 }
             }
             return;
         }
-        if !self.long_term.sampling {
+        if !self.policer_detection.sampling {
             if sample.losses == 0 {
                 return;
             }
             self.restart_long_term(window);
-            self.long_term.sampling = true;
+            self.policer_detection.sampling = true;
         }
         if sample.app_limited {
             return self.stop_long_term(window);
         }
-        self.long_term.rounds += u32::from(self.round_start);
-        if self.long_term.rounds < 4 {
+        self.policer_detection.rounds += u32::from(self.round_start);
+        if self.policer_detection.rounds < 4 {
             return;
         }
-        if self.long_term.rounds > 16 {
+        if self.policer_detection.rounds > 16 {
             return self.stop_long_term(window);
         }
         if sample.losses == 0 {
             return;
         }
-        let delivered = window.delivered - self.long_term.delivered;
-        let lost = window.lost - self.long_term.lost;
+        let delivered = window.delivered - self.policer_detection.delivered;
+        let lost = window.lost - self.policer_detection.lost;
         if delivered == 0 || lost * 256 < 50 * delivered {
             return;
         }
-        let micros = micros_between(window.delivered_at_ns, self.long_term.since_ns);
+        let micros = micros_between(window.delivered_at_ns, self.policer_detection.since_ns);
         if micros < 1000 {
             return;
         }
         let rate = delivered as f64 / micros as f64;
-        let before = self.long_term.rate;
+        let before = self.policer_detection.rate;
         let apart = (rate - before).abs();
         // 4 kbit/s in segments per µs.
         let close = 4000.0 / 8.0 / 1e6 / f64::from(window.mss_bytes);
         if before > 0.0 && (apart <= before / 8.0 || apart <= close) {
-            self.long_term.rate = (rate + before) / 2.0;
-            self.long_term.in_use = true;
-            self.long_term.rounds = 0;
+            self.policer_detection.rate = (rate + before) / 2.0;
+            self.policer_detection.in_use = true;
+            self.policer_detection.rounds = 0;
             self.pacing_gain = 1.0;
             return;
         }
-        self.long_term.rate = rate;
+        self.policer_detection.rate = rate;
         self.restart_long_term(window);
     }
 
@@ -385,7 +385,7 @@ impl Bbr {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
-            Mode::ProbeBw => (if self.long_term.in_use { 1.0 } else { CYCLE[self.cycle] }, CWND_GAIN),
+            Mode::ProbeBw => (if self.policer_detection.in_use { 1.0 } else { CYCLE[self.cycle] }, CWND_GAIN),
             Mode::ProbeRtt => (1.0, 1.0),
         };
     }

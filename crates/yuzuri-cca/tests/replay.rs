@@ -32,7 +32,7 @@ fn replayed(algorithm: Algorithm, path: &str) -> Outcome {
             epoch.end_s,
             epoch.ours,
             epoch.theirs,
-            epoch.most,
+            epoch.max_difference,
             epoch.mean,
             epoch.threshold
         );
@@ -51,7 +51,7 @@ fn follows_the_kernel(algorithm: Algorithm, min_epochs: usize, start: f64) {
             let begins = epoch.start_s < SETTLED_S;
             let slack = if begins { (start * f64::from(epoch.theirs)) as u32 } else { 0 };
             let what = format!("{} {path}, {:.2} to {:.2} s", algorithm.name(), epoch.start_s, epoch.end_s);
-            assert!(epoch.most <= APART + slack, "{what}: {} apart", epoch.most);
+            assert!(epoch.max_difference <= APART + slack, "{what}: {} apart", epoch.max_difference);
             assert!(begins || epoch.mean <= 1.0, "{what}: {:.2} apart in the mean", epoch.mean);
             assert!(epoch.ours.abs_diff(epoch.theirs) <= APART + slack, "{what}: {epoch:?}");
             if let Some((ours, theirs)) = epoch.threshold {
@@ -158,7 +158,7 @@ fn nv_climbs_the_kernels_stairs() {
     for path in PATHS {
         let outcome = replayed(Algorithm::Nv, path);
         let [epoch] = outcome.epochs[..] else { panic!("one epoch is expected: {:?}", outcome.epochs) };
-        assert!(epoch.most <= 12 && epoch.mean <= 4.0, "{epoch:?}");
+        assert!(epoch.max_difference <= 12 && epoch.mean <= 4.0, "{epoch:?}");
         assert!(epoch.ours.abs_diff(epoch.theirs) <= 10, "{epoch:?}");
     }
 }
@@ -170,7 +170,7 @@ fn cdg_backs_off_as_often_as_the_kernel() {
         let outcome = replayed(Algorithm::Cdg, path);
         let reductions = outcome.epochs.iter().filter(|epoch| epoch.threshold.is_some()).count();
         for epoch in &outcome.epochs {
-            assert!(epoch.most <= APART, "{epoch:?}");
+            assert!(epoch.max_difference <= APART, "{epoch:?}");
             if let Some((_, theirs)) = epoch.threshold {
                 assert!(theirs.abs_diff(epoch.theirs * 724 / 1024) <= 1, "{epoch:?}");
             }
@@ -202,7 +202,7 @@ fn another_algorithm_does_not_follow() {
             let outcome = replay(cca, &trace(control, path));
             let settled = outcome.epochs.iter().filter(|epoch| epoch.end_s >= SETTLED_S);
             let off = |epoch: &&driver::Epoch| {
-                epoch.most > 2 * APART
+                epoch.max_difference > 2 * APART
                     || epoch.threshold.is_some_and(|(ours, theirs)| ours.abs_diff(theirs) > 2 * APART)
             };
             let landed = outcome.landings.iter().skip(1).any(|(ours, theirs)| ours.abs_diff(*theirs) > APART);

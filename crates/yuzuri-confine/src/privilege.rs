@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// How long to wait for threads that are about to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the calling thread is root or has any capability.
 pub fn has_privilege() -> bool {
@@ -70,7 +70,7 @@ pub fn give_up_privileges(identity: Option<Identity>) -> Result<(), ConfineError
     }
     drop_capabilities()?;
     prctl::set_dumpable(false).map_err(|e| ConfineError::system("prctl(PR_SET_DUMPABLE)", e))?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while let Some((thread, kept)) = privileged_thread()? {
         if Instant::now() >= until {
             return Err(ConfineError::CapabilitiesLeft { thread, kept });

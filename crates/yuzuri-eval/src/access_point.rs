@@ -6,8 +6,8 @@ mod bucket;
 mod contender;
 mod figures;
 mod gate;
-mod lot;
 mod oracle;
+mod random_settings;
 mod setting;
 mod steering;
 mod table;
@@ -44,9 +44,9 @@ pub struct Args {
     rows: bool,
     /// Instead, draw this many settings at random
     #[arg(long, value_name = "SETTINGS", value_parser = clap::value_parser!(u64).range(1..))]
-    lot: Option<u64>,
+    random: Option<u64>,
     /// In random settings, let each terminal use QUIC with a probability of one half
-    #[arg(long, requires = "lot")]
+    #[arg(long, requires = "random")]
     quic: bool,
     /// Instead, move stations between two radios as the daemon would ask them to, and print what it
     /// does to each
@@ -79,8 +79,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.steering {
         return steering::run(args.seed);
     }
-    if let Some(settings) = args.lot {
-        return lot::run(args, settings, &contenders);
+    if let Some(settings) = args.random {
+        return random_settings::run(args, settings, &contenders);
     }
     let is_wanted = |one: &setting::Setting| {
         let name = format!("{}: {}", one.group.title(), one.name());

@@ -3,7 +3,7 @@
 
 mod contender;
 mod contest;
-mod lot;
+mod random_settings;
 mod setting;
 mod table;
 mod trace;
@@ -13,7 +13,9 @@ use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use contender::Contender;
 pub use contest::each;
-pub use lot::{CLASSES, Drawn, Figures as LotFigures, columns, setting as drawn, sharing as shared};
+pub use random_settings::{
+    CLASSES, Drawn, Figures as RandomSettingFigures, columns, setting as drawn, sharing as shared,
+};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -52,11 +54,11 @@ pub struct Args {
 enum Command {
     /// Draw random settings, run each with CUBIC and with Yuzuri's policy, and print tables by
     /// class
-    Lot(LotArgs),
+    Random(RandomArgs),
 }
 
 #[derive(clap::Args)]
-struct LotArgs {
+struct RandomArgs {
     /// Seed of the random settings
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -118,29 +120,30 @@ pub fn write_lines(path: Option<&Path>, of: &[impl serde::Serialize]) -> anyhow:
     write(path, lines.join("\n") + "\n")
 }
 
-fn lot(args: &LotArgs) -> anyhow::Result<()> {
+fn random(args: &RandomArgs) -> anyhow::Result<()> {
     if let Some(number) = args.trace {
-        return Ok(lot::trace(args.seed, number)?);
+        return Ok(random_settings::trace(args.seed, number)?);
     }
     if args.alternatives {
         let compared = watched(args.jobs, |jobs, stop, progress| {
-            lot::compare(args.seed, args.settings, jobs, stop, progress)
+            random_settings::compare(args.seed, args.settings, jobs, stop, progress)
         })?;
         write_lines(args.json.as_deref(), &compared)?;
-        print!("{}", lot::alternative_tables(args.seed, &compared));
+        print!("{}", random_settings::alternative_tables(args.seed, &compared));
         return Ok(());
     }
-    let outcomes =
-        watched(args.jobs, |jobs, stop, progress| lot::run(args.seed, args.settings, jobs, stop, progress))?;
+    let outcomes = watched(args.jobs, |jobs, stop, progress| {
+        random_settings::run(args.seed, args.settings, jobs, stop, progress)
+    })?;
     write_lines(args.json.as_deref(), &outcomes)?;
-    print!("{}", lot::tables(args.seed, &outcomes));
+    print!("{}", random_settings::tables(args.seed, &outcomes));
     Ok(())
 }
 
 /// Prints the tables.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(Command::Lot(args)) = &args.command {
-        return lot(args);
+    if let Some(Command::Random(args)) = &args.command {
+        return random(args);
     }
     let settings: Vec<_> = setting::all()
         .into_iter()

@@ -54,7 +54,7 @@ int down(struct __sk_buff *skb)
 	if (on_handshake(skb, f, &s, FLOW_SERVER_SYN, now))
 		return TC_ACT_UNSPEC;
 	if (!f || !(f->flags & FLOW_KNOWN)) {
-		count(COUNT_STRANGER);
+		count(COUNT_UNKNOWN_HANDSHAKE);
 		return TC_ACT_UNSPEC;
 	}
 	if (!(s.flags & TCP_ACK))
@@ -62,8 +62,8 @@ int down(struct __sk_buff *skb)
 	f->last_ns = now;
 	before = f->ack;
 	measure_ack(f, &s, now);
-	if (f->flags & FLOW_FOREIGN) {
-		count(COUNT_FOREIGN);
+	if (f->flags & FLOW_NEVER_MODIFIED) {
+		count(COUNT_NEVER_MODIFIED);
 		return TC_ACT_UNSPEC;
 	}
 	note_loss(f, &s, before);

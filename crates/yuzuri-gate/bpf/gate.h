@@ -30,13 +30,13 @@ struct bound {
 	u32 thin;     /* ACKs of fewer bytes may be dropped; 0: none */
 };
 
-#define FLOW_STATION_SYN 1 /* the station's SYN was seen */
-#define FLOW_SERVER_SYN 2  /* the server's SYN was seen */
-#define FLOW_KNOWN 4       /* the SYN-ACK was seen, too: the window's scale is known */
-#define FLOW_FOREIGN 8     /* never modified: MPTCP, a signed header, or an ambiguous handshake */
-#define FLOW_CLOSED 16     /* a RST was seen */
-#define FLOW_DATA 32       /* up_end is valid */
-#define FLOW_STAMPS 64     /* RFC 7323 timestamps were seen */
+#define FLOW_STATION_SYN 1    /* the station's SYN was seen */
+#define FLOW_SERVER_SYN 2     /* the server's SYN was seen */
+#define FLOW_KNOWN 4          /* the SYN-ACK was seen, too: the window's scale is known */
+#define FLOW_NEVER_MODIFIED 8 /* never modified: MPTCP, a signed header, or an ambiguous handshake */
+#define FLOW_CLOSED 16        /* a RST was seen */
+#define FLOW_DATA 32          /* up_end is valid */
+#define FLOW_STAMPS 64        /* RFC 7323 timestamps were seen */
 
 /* The state of a connection. */
 struct flow {
@@ -126,17 +126,17 @@ struct bucket {
 
 /* The programs' counters; indices into `counts`. */
 enum count {
-	COUNT_DOWN,     /* TCP segments towards stations */
-	COUNT_UP,       /* from stations */
-	COUNT_LOWERED,  /* windows lowered */
-	COUNT_STRANGER, /* segments to stations of connections whose handshake was not seen */
-	COUNT_FOREIGN,  /* segments to stations of connections that are never modified */
-	COUNT_FAILED,   /* windows that could not be written: the packet passed unchanged */
-	COUNT_THINNED,  /* ACKs dropped as redundant */
-	COUNT_OTHER,    /* packets from stations without a TCP window */
-	COUNT_MARKED,   /* of these, marked */
-	COUNT_DROPPED,  /* dropped */
-	COUNT_BYTES,    /* all frames from stations, bytes */
+	COUNT_DOWN,              /* TCP segments towards stations */
+	COUNT_UP,                /* from stations */
+	COUNT_LOWERED,           /* windows lowered */
+	COUNT_UNKNOWN_HANDSHAKE, /* segments to stations of connections whose handshake was not seen */
+	COUNT_NEVER_MODIFIED,    /* segments to stations of connections that are never modified */
+	COUNT_FAILED,            /* windows that could not be written: the packet passed unchanged */
+	COUNT_THINNED,           /* ACKs dropped as redundant */
+	COUNT_OTHER,             /* packets from stations without a TCP window */
+	COUNT_MARKED,            /* of these, marked */
+	COUNT_DROPPED,           /* dropped */
+	COUNT_BYTES,             /* all frames from stations, bytes */
 	COUNTS,
 };
 

@@ -17,7 +17,7 @@ static __always_inline void on_syn(struct flow *f, struct segment *s, struct off
 	if (f && (f->flags & who) && f->iss == s->seq) {
 		/* The answer does not say which of the two SYNs it answers. */
 		if (f->opener_scale != offer->scale && !(f->flags & FLOW_KNOWN))
-			f->flags |= FLOW_FOREIGN;
+			f->flags |= FLOW_NEVER_MODIFIED;
 		return;
 	}
 
@@ -36,7 +36,7 @@ static __always_inline void on_syn(struct flow *f, struct segment *s, struct off
 	__builtin_memcpy(f->mac, s->mac, sizeof(f->mac));
 	/* A middlebox may drop the server's MPTCP option, so only the answer decides about that
 	 * one. */
-	f->flags = offer->is_signed || offer->broken ? who | FLOW_FOREIGN : who;
+	f->flags = offer->is_signed || offer->broken ? who | FLOW_NEVER_MODIFIED : who;
 }
 
 /* The answer to a SYN of `opener`. */
@@ -47,11 +47,11 @@ static __always_inline void on_syn_ack(struct flow *f, struct segment *s, struct
 		return;
 	if (f->flags & FLOW_KNOWN) {
 		if (f->syn_ack != s->seq || f->answer_scale != offer->scale)
-			f->flags |= FLOW_FOREIGN;
+			f->flags |= FLOW_NEVER_MODIFIED;
 		return;
 	}
 	if (offer->is_signed || offer->broken || offer->mptcp)
-		f->flags |= FLOW_FOREIGN;
+		f->flags |= FLOW_NEVER_MODIFIED;
 	f->syn_ack = s->seq;
 	f->answer_scale = offer->scale;
 	/* Windows are scaled only if both sides offered it (RFC 7323, 2.2). */

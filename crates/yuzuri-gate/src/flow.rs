@@ -12,7 +12,7 @@ pub enum ConnectionState {
     /// The handshake was seen: it can be bounded.
     Established,
     /// Never modified: MPTCP, a signed header (MD5, TCP-AO), or an ambiguous handshake.
-    Foreign,
+    NeverModified,
     /// A reset was seen.
     Reset,
 }
@@ -148,7 +148,7 @@ impl FlowSeen {
     pub(crate) fn of(key: FlowKey, raw: &raw::flow, clock: KernelClock) -> FlowSeen {
         let state = match raw.flags {
             flags if flags & raw::FLOW_CLOSED != 0 => ConnectionState::Reset,
-            flags if flags & raw::FLOW_FOREIGN != 0 => ConnectionState::Foreign,
+            flags if flags & raw::FLOW_NEVER_MODIFIED != 0 => ConnectionState::NeverModified,
             flags if flags & raw::FLOW_KNOWN != 0 => ConnectionState::Established,
             _ => ConnectionState::SynSeen,
         };
@@ -247,9 +247,9 @@ pub struct Counts {
     /// Windows lowered.
     pub lowered: u64,
     /// Segments towards stations of connections whose handshake was not observed: not modified.
-    pub stranger: u64,
+    pub unknown_handshake: u64,
     /// Segments towards stations of connections that are never modified.
-    pub foreign: u64,
+    pub never_modified: u64,
     /// Windows that could not be written: the packet passed unchanged.
     pub failed: u64,
     /// ACKs dropped as redundant.

@@ -63,7 +63,7 @@ pub struct TestOutcome {
     /// The packet afterwards.
     pub frame: Vec<u8>,
     /// Whether the packet passes.
-    pub goes_on: bool,
+    pub passes: bool,
     /// The mean duration of a run.
     pub mean: Duration,
 }
@@ -247,8 +247,8 @@ impl Gate {
             down: count(0)?,
             up: count(1)?,
             lowered: count(2)?,
-            stranger: count(3)?,
-            foreign: count(4)?,
+            unknown_handshake: count(3)?,
+            never_modified: count(4)?,
             failed: count(5)?,
             thinned: count(6)?,
             other: count(7)?,
@@ -283,8 +283,8 @@ impl Gate {
         let ran =
             program.test_run(input).map_err(GateError::table("running a program of the gate by hand"))?;
         const TC_ACT_UNSPEC: u32 = u32::MAX;
-        let (goes_on, mean) = (ran.return_value == TC_ACT_UNSPEC, ran.duration);
-        Ok(TestOutcome { goes_on, mean, frame: out })
+        let (passes, mean) = (ran.return_value == TC_ACT_UNSPEC, ran.duration);
+        Ok(TestOutcome { passes, mean, frame: out })
     }
 
     /// The kernel's time after a while, nanoseconds.

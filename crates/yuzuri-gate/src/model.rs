@@ -68,7 +68,7 @@ pub struct Flow {
     /// Whether the SYN and its answer were seen.
     pub is_known: bool,
     /// Whether it is never modified.
-    pub is_foreign: bool,
+    pub is_never_modified: bool,
     /// A reset was seen.
     pub is_closed: bool,
     /// Payload that was acknowledged, bytes.
@@ -133,7 +133,7 @@ impl Model {
             Direction::Down if segment.flags & ACK != 0 => {
                 let before = flow.ack;
                 flow.acknowledged(segment.ack);
-                if flow.is_foreign {
+                if flow.is_never_modified {
                     return;
                 }
                 flow.note_loss(&segment, before);
@@ -155,7 +155,7 @@ impl Model {
         let (Some(flow), Some(bound)) = (self.flows.get(&segment.key), self.bounds.get(&segment.key)) else {
             return false;
         };
-        flow.is_known && !flow.is_foreign && flow.is_needless(&segment, bound.thin_bytes)
+        flow.is_known && !flow.is_never_modified && flow.is_needless(&segment, bound.thin_bytes)
     }
 
     /// Processes a frame towards the station that was dropped.
@@ -172,7 +172,7 @@ impl Model {
 impl Flow {
     fn opened(direction: Direction, syn: &Segment<'_>, syn_options: &SynOptions) -> Flow {
         Flow {
-            is_foreign: syn_options.is_signed || syn_options.broken,
+            is_never_modified: syn_options.is_signed || syn_options.broken,
             mss: if direction == Direction::Down { syn_options.mss } else { 0 },
             opener: Some(direction),
             iss: syn.seq,
@@ -186,7 +186,7 @@ impl Flow {
     fn repeated_syn(&mut self, direction: Direction, syn: &Segment<'_>, syn_options: &SynOptions) -> bool {
         let is_same = self.opener == Some(direction) && self.iss == syn.seq;
         if is_same && !self.is_known && self.opener_scale != syn_options.scale {
-            self.is_foreign = true;
+            self.is_never_modified = true;
         }
         is_same
     }
@@ -198,11 +198,11 @@ impl Flow {
             return;
         }
         if self.is_known {
-            self.is_foreign |= self.answer != (syn_ack.seq, syn_options.scale);
+            self.is_never_modified |= self.answer != (syn_ack.seq, syn_options.scale);
             return;
         }
         self.is_known = true;
-        self.is_foreign |= syn_options.is_signed || syn_options.broken || syn_options.mptcp;
+        self.is_never_modified |= syn_options.is_signed || syn_options.broken || syn_options.mptcp;
         self.answer = (syn_ack.seq, syn_options.scale);
         let (server, station) = match direction {
             Direction::Down => (syn_options.scale, self.opener_scale),

@@ -6,7 +6,7 @@ pub(crate) use crate::skel::types::{bound, bucket, flow, rate};
 
 // `#define`s of the header; a test reads them there.
 pub(crate) const FLOW_KNOWN: u8 = 4;
-pub(crate) const FLOW_FOREIGN: u8 = 8;
+pub(crate) const FLOW_NEVER_MODIFIED: u8 = 8;
 pub(crate) const FLOW_CLOSED: u8 = 16;
 pub(crate) const FLOW_DATA: u8 = 32;
 pub(crate) const PERIOD_SHIFT: u8 = 29;
@@ -71,7 +71,7 @@ mod tests {
             line.split_whitespace().nth(2).unwrap().parse().unwrap()
         };
         assert_eq!(value("FLOW_KNOWN"), FLOW_KNOWN);
-        assert_eq!(value("FLOW_FOREIGN"), FLOW_FOREIGN);
+        assert_eq!(value("FLOW_FOREIGN"), FLOW_NEVER_MODIFIED);
         assert_eq!(value("FLOW_CLOSED"), FLOW_CLOSED);
         assert_eq!(value("FLOW_DATA"), FLOW_DATA);
         assert_eq!(value("PERIOD_SHIFT"), PERIOD_SHIFT);

@@ -214,7 +214,7 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
         let theirs = &seen[key];
         let state = match ours {
             flow if flow.is_closed => ConnectionState::Reset,
-            flow if flow.is_foreign => ConnectionState::Foreign,
+            flow if flow.is_never_modified => ConnectionState::NeverModified,
             flow if flow.is_known => ConnectionState::Established,
             _ => ConnectionState::SynSeen,
         };
@@ -329,7 +329,7 @@ fn the_bpf_program_matches_the_model() {
             let before = model.flows.clone();
             let may_be_left_out = direction == Direction::Down && model.may_leave_out(&frame);
             let tried = gate.try_packet(direction, &frame, 1);
-            if tried.as_ref().is_ok_and(|tried| !tried.goes_on) {
+            if tried.as_ref().is_ok_and(|tried| !tried.passes) {
                 assert!(may_be_left_out, "seed {seed}, round {round}, {form:?}: {frame:02x?}");
                 assert_eq!(tried.unwrap().frame, frame);
                 model.left_out(&frame);
@@ -365,7 +365,7 @@ fn the_bpf_program_matches_the_model() {
             } else if let Some(flow) = model.flows.get(&key(form, n)).filter(|flow| {
                 direction == Direction::Down
                     && flow.is_known
-                    && !flow.is_foreign
+                    && !flow.is_never_modified
                     && tcp_flags(&frame) & ACK != 0
             }) {
                 advertise(&mut observer, key(form, n), form, edge, flow.clamp.scale, [&frame, &tried.frame]);
@@ -412,7 +412,7 @@ fn unknown_packets_pass_unchanged() {
     };
     let is_lowered = |gate: &Gate, form: Form, frame: &[u8]| {
         let tried = gate.try_packet(Direction::Down, frame, 1).unwrap();
-        assert!(tried.goes_on);
+        assert!(tried.passes);
         let window = tcp_at(form) + 14;
         let same =
             tried.frame[..window] == frame[..window] && tried.frame[window + 4..] == frame[window + 4..];
@@ -510,7 +510,7 @@ fn a_bound_expires_and_stations_have_bounds_of_their_own() {
     gate.bound_others(9000, Duration::ZERO).unwrap();
     assert_eq!(advertised(&gate, 0, 800_000), 60_000, "expired");
     let counts = gate.counts().unwrap();
-    assert_eq!((counts.lowered, counts.failed, counts.stranger), (5, 0, 0), "{counts:?}");
+    assert_eq!((counts.lowered, counts.failed, counts.unknown_handshake), (5, 0, 0), "{counts:?}");
     assert_eq!((counts.down, counts.up), (9, 1));
     // Like a station's new connections before the next tick of the daemon.
     gate.bound_stations(&[(station, 6000)], LONG).unwrap();

@@ -61,7 +61,7 @@ fn is_header_sum_right(ip: &[u8]) -> bool {
 }
 
 fn goes(gate: &Gate, made: &[u8]) -> bool {
-    gate.try_packet(Direction::Up, made, 1).unwrap().goes_on
+    gate.try_packet(Direction::Up, made, 1).unwrap().passes
 }
 
 fn seen(gate: &Gate, mac: [u8; 6]) -> OtherTraffic {
@@ -119,7 +119,7 @@ fn a_rate_expires_and_other_stations_and_directions_have_none() {
     let mut of_another = made.clone();
     of_another[11] = 9;
     assert!(all_go(&gate, &of_another));
-    let down = (0..200).all(|_| gate.try_packet(Direction::Down, &made, 1).unwrap().goes_on);
+    let down = (0..200).all(|_| gate.try_packet(Direction::Down, &made, 1).unwrap().passes);
     assert!(down);
     gate.police(&[(MAC, 8000)], Duration::ZERO).unwrap();
     assert!(all_go(&gate, &made), "expired");
@@ -184,7 +184,7 @@ fn ecn_capable_packets_are_marked_before_they_are_dropped() {
             let tried = gate.try_packet(Direction::Up, &made, 1).unwrap();
             let same = tried.frame[..ip] == made[..ip] && tried.frame[ip + 12..] == made[ip + 12..];
             assert!(same && tried.frame[ip + 2..ip + 10] == made[ip + 2..ip + 10], "{form:?}");
-            order.push((tried.goes_on, is_marked(&tried.frame)));
+            order.push((tried.passes, is_marked(&tried.frame)));
             if !form.is_v6() {
                 assert!(is_header_sum_right(&tried.frame[ip..]));
             }

@@ -66,7 +66,7 @@ impl Bench {
 impl Open<'_> {
     fn up(&self, tcp: &Tcp) {
         let made = frame(self.form, Direction::Up, self.n, tcp);
-        assert!(self.bench.gate.try_packet(Direction::Up, &made, 1).unwrap().goes_on);
+        assert!(self.bench.gate.try_packet(Direction::Up, &made, 1).unwrap().passes);
     }
 
     fn goes(&self, tcp: &Tcp) -> bool {
@@ -74,7 +74,7 @@ impl Open<'_> {
     }
 
     fn goes_as(&self, made: &[u8]) -> bool {
-        self.bench.gate.try_packet(Direction::Down, made, 1).unwrap().goes_on
+        self.bench.gate.try_packet(Direction::Down, made, 1).unwrap().passes
     }
 }
 
@@ -239,13 +239,13 @@ fn a_silence_that_ends_with_a_repetition_is_no_pause() {
     assert_eq!(seen(&bench), (0, 0, true), "all that came up is acknowledged");
     let again = |bench: &Bench, tcp: &Tcp| {
         let made = frame(Form::V4, Direction::Up, 0, tcp);
-        assert!(bench.gate.try_packet(Direction::Up, &made, 1).unwrap().goes_on);
+        assert!(bench.gate.try_packet(Direction::Up, &made, 1).unwrap().passes);
     };
     again(&bench, &data(1001 + SENT - MSS));
     assert_eq!(seen(&bench), (0, 0, false), "a timeout");
     let made = frame(Form::V4, Direction::Down, 0, &ack(SENT / MSS));
-    assert!(bench.gate.try_packet(Direction::Down, &made, 1).unwrap().goes_on);
+    assert!(bench.gate.try_packet(Direction::Down, &made, 1).unwrap().passes);
     again(&bench, &data(1001 + SENT));
-    let (quiets, quiet_ns, goes_on) = seen(&bench);
-    assert!(quiets == 1 && quiet_ns > 0 && !goes_on, "a pause: {quiets}, {quiet_ns} ns");
+    let (quiets, quiet_ns, passes) = seen(&bench);
+    assert!(quiets == 1 && quiet_ns > 0 && !passes, "a pause: {quiets}, {quiet_ns} ns");
 }

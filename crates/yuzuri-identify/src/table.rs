@@ -155,8 +155,8 @@ fn head(report: &FileReport) -> String {
     if counted.filtered > 0 {
         let _ = write!(text, ", {} not selected", counted.filtered);
     }
-    for oddity in oddities(report) {
-        let _ = write!(text, "; {oddity}");
+    for anomaly in anomalies(report) {
+        let _ = write!(text, "; {anomaly}");
     }
     text
 }
@@ -173,7 +173,7 @@ fn format_words(facts: &yuzuri_capture::FileFacts) -> &'static str {
 }
 
 /// A file's anomalies, as text.
-pub fn oddities(report: &FileReport) -> Vec<String> {
+pub fn anomalies(report: &FileReport) -> Vec<String> {
     let mut odd = Vec::new();
     if let Some(facts) = &report.capture {
         use yuzuri_capture::Ending;

@@ -264,7 +264,7 @@ pub(crate) fn notes(window_trace: &WindowTrace, seen: Option<&Seen>) -> Vec<Stri
         if seen.by_end.contains(&0) {
             notes.push("only one direction was captured: windows cannot be rebuilt".into());
         }
-        let odd = seen.oddities;
+        let odd = seen.anomalies;
         let twice = odd.copies * 3 > seen.segments;
         if twice {
             notes.push(format!(

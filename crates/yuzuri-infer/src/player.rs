@@ -36,7 +36,7 @@ pub(crate) struct Player<'a> {
     /// The fraction of an acknowledged segment that has not been passed on yet.
     pub(crate) rest: f32,
     /// The largest window in the round, since the observed value of a round is its largest flight.
-    pub(crate) most: u32,
+    pub(crate) max_cwnd: u32,
     pub(crate) chances: Chances,
     pub(crate) clock_offset_ms: u32,
     /// How much more the last reduction left than the replay's own window would have.
@@ -80,7 +80,7 @@ impl<'a> Player<'a> {
             zero_ns: first.start_ns,
             next: None,
             rest: 0.0,
-            most: 0,
+            max_cwnd: 0,
             chances,
             clock_offset_ms,
             more_left: 0,
@@ -116,7 +116,7 @@ impl<'a> Player<'a> {
     /// Sets the algorithm's window to the observed one.
     pub(crate) fn settle(&mut self, seen: f32, from_slow_start: bool) {
         self.window.cwnd = segments(seen).max(2);
-        self.most = self.window.cwnd;
+        self.max_cwnd = self.window.cwnd;
         if from_slow_start || self.window.ssthresh > self.window.cwnd {
             self.window.ssthresh = self.window.cwnd;
         }
@@ -150,17 +150,17 @@ impl<'a> Player<'a> {
     /// Continues from the observed window, with the growth since.
     pub(crate) fn follow(&mut self, seen: f32) {
         let seen = segments(seen);
-        self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.most).clamp(2, MAX_WINDOW);
-        self.most = seen;
+        self.window.cwnd = (self.window.cwnd + seen).saturating_sub(self.max_cwnd).clamp(2, MAX_WINDOW);
+        self.max_cwnd = seen;
     }
 
     /// Holds its own window of the previous round if that is nearer to the observed one than the
     /// algorithm's new window. It does not follow the observation: a wandering flight is not held.
     pub(crate) fn holds(&mut self, held: u32, seen: f32) -> bool {
         let off = |window: u32| (window as f32 - seen).abs();
-        let holds = held > 0 && off(held) + 0.5 < off(self.most);
+        let holds = held > 0 && off(held) + 0.5 < off(self.max_cwnd);
         if holds {
-            self.most = held;
+            self.max_cwnd = held;
             (self.window.cwnd, self.window.cwnd_cnt) = (held.max(2), 0);
         }
         holds
@@ -359,10 +359,10 @@ impl<'a> Player<'a> {
         let each = next.map_or(all / steps as f32, |next| (all - next) / (steps - 1) as f32);
         let length = round.end_ns.saturating_sub(round.start_ns).max(0);
         let delivered_before = self.window.delivered;
-        self.most = 0;
+        self.max_cwnd = 0;
         for step in 0..steps {
             // Growth by the last acknowledgement is sent in the next round.
-            self.most = self.most.max(self.window.cwnd);
+            self.max_cwnd = self.max_cwnd.max(self.window.cwnd);
             self.rest += next.filter(|_| step == 0).unwrap_or(each);
             let acked = whole(self.rest);
             self.rest -= acked;
@@ -430,7 +430,7 @@ impl<'a> Player<'a> {
     /// The flight that the algorithm would have had. For a rate-based algorithm: its flight while
     /// it does not probe, as the times of probes are random.
     pub(crate) fn flight(&self, round: &Round) -> f32 {
-        self.cruising(round.rtt_mean_us).unwrap_or(self.most as f32)
+        self.cruising(round.rtt_mean_us).unwrap_or(self.max_cwnd as f32)
     }
 
     /// The flight of a rate-based algorithm while it does not probe, segments.

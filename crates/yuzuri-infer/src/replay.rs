@@ -206,7 +206,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         let taking_back = chances.takes_back && !starting && player.window.in_slow_start();
         let giving_way = chances.takes_back && since_fall < WHOLE_INFERENCE;
-        let (cwnd, most) = (player.window.cwnd, player.most);
+        let (cwnd, most) = (player.window.cwnd, player.max_cwnd);
         player.round(round, repair.map(|(_, reduction)| reduction), place);
         let fell = round.is_cwnd_limited() && round.window < former * CUT;
         let is_predicted = (player.flight(round) - round.window).abs() <= CUT_SEGMENTS;
@@ -227,7 +227,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         if first_seen {
             player.settle(round.window, false);
         }
-        let predicted = i64::from(player.most) - i64::from(most);
+        let predicted = i64::from(player.max_cwnd) - i64::from(most);
         let moves = usable && !starting && most > 0 && former > 0.0 && predicted != 0;
         let may_hold = chances.may_hold && (!chances.takes_back || since_fall < INFERENCE);
         if may_hold && usable && !starting && former > 0.0 {

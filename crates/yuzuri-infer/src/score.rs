@@ -191,7 +191,7 @@ pub fn probes(count: usize, rounds: usize, rtt_s: f64, most_rounds_v3: f64, algo
 
 /// The log-likelihood of a fall to a few segments ten seconds after the last, without a timeout,
 /// for algorithms without such a rule.
-const STILL: f64 = -2.5;
+const PROBE_RTT_DIP: f64 = -2.5;
 /// The log-likelihood of BBR v3 not halving its flight for longer than it may.
 const NO_HALF: f64 = -2.5;
 /// The number of dips that count: a common cause makes several.
@@ -203,8 +203,8 @@ pub fn probe_rtt_dips(on_time: usize, without_half: usize, algorithm: Algorithm)
     let times = |count: usize| count.min(PROBE_RTT_DIPS) as f64;
     match algorithm {
         Algorithm::Bbr => 0.0,
-        Algorithm::Bbr3 => STILL * times(on_time) + NO_HALF * times(without_half),
-        _ => STILL * times(on_time),
+        Algorithm::Bbr3 => PROBE_RTT_DIP * times(on_time) + NO_HALF * times(without_half),
+        _ => PROBE_RTT_DIP * times(on_time),
     }
 }
 

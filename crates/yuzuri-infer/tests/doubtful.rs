@@ -50,7 +50,7 @@ fn checksums_that_are_wrong_throughout_are_no_damage() {
     };
     for (end, count) in [(None, 443), (Some(End::Lower), 402), (Some(End::Higher), 41)] {
         let ended = wrong(end);
-        let odd = ended.seen.oddities;
+        let odd = ended.seen.anomalies;
         assert_eq!((odd.believed_checksums, odd.bad_checksums), (count, 0), "{end:?}");
         assert_eq!(ended.window_traces, plain.window_traces, "{end:?}");
     }
@@ -61,7 +61,7 @@ fn a_damaged_segment_among_sound_ones_is_left_out() {
     let mut segments: Vec<Segment> = transfer();
     segments.iter_mut().for_each(|segment| segment.checksum = Checksum::Valid);
     segments[200].checksum = Checksum::Invalid;
-    let odd = follow(&segments).seen.oddities;
+    let odd = follow(&segments).seen.anomalies;
     assert_eq!((odd.bad_checksums, odd.believed_checksums), (1, 0));
 }
 
@@ -76,7 +76,7 @@ fn a_flow_that_is_captured_twice_is_the_same_flow() {
             .collect();
         twice.sort_by_key(|segment| segment.time_ns);
         let ended = follow(&twice);
-        assert_eq!(ended.seen.oddities.copies, 443, "{later_ns}");
+        assert_eq!(ended.seen.anomalies.copies, 443, "{later_ns}");
         assert_eq!(ended.window_traces, plain.window_traces, "{later_ns}");
     }
 }

@@ -31,7 +31,7 @@ fn classified(window: u16, segments: impl IntoIterator<Item = Segment>) -> Packe
     let limits = ended.limits(NEAR).expect("data");
     let rounds = ended.window_traces[NEAR.index()].as_ref().expect("data").rounds.len();
     assert_eq!(limits.rounds.len(), rounds);
-    for pair in limits.stretches.windows(2) {
+    for pair in limits.intervals.windows(2) {
         assert_eq!(pair[0].to_us, pair[1].from_us, "no time without a limit");
     }
     limits
@@ -39,7 +39,7 @@ fn classified(window: u16, segments: impl IntoIterator<Item = Segment>) -> Packe
 
 fn shares(limits: &PacketLimits) -> LimitTimes {
     let mut times = LimitTimes::default();
-    limits.stretches.iter().for_each(|s| times.add(s.limit, s.to_us - s.from_us));
+    limits.intervals.iter().for_each(|s| times.add(s.limit, s.to_us - s.from_us));
     times
 }
 
@@ -172,7 +172,7 @@ fn segments_that_a_host_joined_show_no_time_between_them() {
 
 #[test]
 fn a_burst_that_leaves_in_parts_is_the_applications_for_as_long_as_nothing_is_left_to_send() {
-    // 16 segments in four runs of 1 ms, the last of which is not full, then 36 ms until the next
+    // 16 segments in four bursts of 1 ms, the last of which is not full, then 36 ms until the next
     // burst. The window has room for more.
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
     for _ in 0..40 {
@@ -217,7 +217,7 @@ fn a_window_that_shrinks_at_many_acknowledgements_is_a_slow_readers() {
     assert!(varies.share(Limit::SlowReader) > 0.8, "{:?}", varies.ranked());
 }
 
-/// A full window of ten segments, always the same, in runs of two `apart`, of a flow without its
+/// A full window of ten segments, always the same, in bursts of two `apart`, of a flow without its
 /// beginning: 15 ms there and 14 ms back. The receiver acknowledges every other run only `waits`
 /// after its second segment.
 fn steady_window(at_sender: bool, apart: i64, waits: i64) -> LimitTimes {
@@ -389,10 +389,10 @@ fn checksums_that_a_network_card_fills_in_show_whose_device_it_is() {
 /// Writes of 900 bytes to a small send buffer, with a full segment of 1000: an acknowledgement of
 /// two makes room for two more.
 #[test]
-fn short_segments_that_acknowledgements_draw_are_a_small_send_buffers() {
+fn ack_clocked_short_segments_are_a_small_send_buffers() {
     let mut segments = Vec::new();
     for run in 0..400u32 {
-        // Two runs are in flight.
+        // Two bursts are in flight.
         let (at, seq) =
             (21 * MS + i64::from(run / 2) * 20 * MS + i64::from(run % 2) * 4 * MS, 1000 + run * 1800);
         segments.push(segment(at, NEAR, ACK | PSH, seq, 1, 900));
@@ -435,7 +435,7 @@ fn writes_that_never_come_at_once_after_an_acknowledgement_were_not_woken_by_it(
 /// Pairs each 8 ms with a round trip of 19 ms, seen at their sender: no interval deviates from any
 /// other one, and no acknowledgement triggers a pair.
 #[test]
-fn pairs_that_no_acknowledgement_draws_are_paced_however_even_they_are() {
+fn pairs_without_ack_clocking_are_paced_however_even_they_are() {
     let mut segments = Vec::new();
     for run in 0..300u32 {
         let (at, seq) = (21 * MS + i64::from(run) * 8 * MS, 1000 + run * 2000);

@@ -26,7 +26,7 @@ u32 mode = MODE_OBSERVE;
 u32 reports_all = 0; /* the walk reports resting flows, too */
 u32 walks = 0;       /* the number of this walk */
 u32 resting = 0;     /* flows that the walk did not report because they rest */
-u32 silent = 0;      /* of these, flows whose control does not signal when they begin to send */
+u32 unsignaled = 0;  /* of these, flows whose control does not signal when they begin to send */
 u32 opened = 0;      /* a flow was established since user space set this to 0 */
 /* Two, so that user space changes one while the other is in use. */
 struct scope scopes[2] = {};
@@ -35,7 +35,7 @@ u32 scope_now = 0;
 /* The build derives user space's types from these. */
 const volatile struct steer_record shape = {};
 const volatile enum mode modes = MODE_OBSERVE;
-const volatile enum control_state control_states = CONTROL_FREE;
+const volatile enum control_state control_states = CONTROL_DEFAULT;
 const volatile enum flag flags = FLAG_APP_LIMITED;
 
 /* ---- per-flow state -------------------------------------------------------------------------- */
@@ -46,9 +46,9 @@ struct memory {
 	s32 refused;                  /* why it was not migrated, errno; not retried */
 	u8 migrated;
 	u8 rests;
-	u8 silent; /* its congestion control does not signal when it begins to send */
-	u16 still; /* consecutive walks without activity */
-	u32 walk;  /* the last walk that changed anything here */
+	u8 unsignaled; /* its congestion control does not signal when it begins to send */
+	u16 still;     /* consecutive walks without activity */
+	u32 walk;      /* the last walk that changed anything here */
 	/* Values at the last of these walks. */
 	u32 write_seq;
 	const void *ops;
@@ -149,13 +149,13 @@ static __always_inline u8 control_state_of(struct tcp_sock *tp, u64 cookie, bool
 		if (icsk->icsk_ca_priv[0] == instance)
 			return migrated ? CONTROL_MIGRATED : CONTROL_OURS;
 		/* For a flow whose instance ended without migrating it back. */
-		return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked) ? CONTROL_LOCKED : CONTROL_FREE;
+		return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked) ? CONTROL_LOCKED : CONTROL_DEFAULT;
 	}
 	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_dst_locked))
 		return CONTROL_LOCKED;
 	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt) && !bpf_map_lookup_elem(&migrated_before, &cookie))
 		return CONTROL_CHOSEN;
-	return ops == net->ipv4.tcp_congestion_control ? CONTROL_FREE : CONTROL_OTHER;
+	return ops == net->ipv4.tcp_congestion_control ? CONTROL_DEFAULT : CONTROL_OTHER;
 }
 
 /*
@@ -194,7 +194,7 @@ static __always_inline u8 give_back(struct tcp_sock *tp, struct memory *memory)
 	}
 	memory->refused = error;
 	memory->migrated = 0;
-	return error ? CONTROL_REFUSED : CONTROL_FREE;
+	return error ? CONTROL_REFUSED : CONTROL_DEFAULT;
 }
 
 /* Whether there is payload that can still be sent, or that awaits acknowledgement. A FIN takes one
@@ -269,8 +269,8 @@ int walk(struct bpf_iter__tcp *ctx)
 	if (memory && memory->rests && !again && !reports_all && mode != MODE_GIVE_BACK &&
 	    is_still(tp, memory, record.state)) {
 		resting++;
-		if (memory->silent)
-			silent++;
+		if (memory->unsignaled)
+			unsignaled++;
 		return 0;
 	}
 	record.cookie = bpf_get_socket_cookie(tp);
@@ -280,7 +280,7 @@ int walk(struct bpf_iter__tcp *ctx)
 		if (!memory || (control_state != CONTROL_MIGRATED && !again))
 			return 0;
 		control_state =
-		    again ? (memory->refused ? CONTROL_REFUSED : CONTROL_FREE) : give_back(tp, memory);
+		    again ? (memory->refused ? CONTROL_REFUSED : CONTROL_DEFAULT) : give_back(tp, memory);
 		memory->walk = walks;
 	}
 	addresses(&sk->__sk_common, record.local, record.remote);
@@ -291,9 +291,9 @@ int walk(struct bpf_iter__tcp *ctx)
 				memory->rests = false;
 			return 0;
 		}
-		if (control_state == CONTROL_FREE && memory && memory->refused)
+		if (control_state == CONTROL_DEFAULT && memory && memory->refused)
 			control_state = CONTROL_REFUSED;
-		if (control_state == CONTROL_FREE && mode == MODE_TAKE) {
+		if (control_state == CONTROL_DEFAULT && mode == MODE_TAKE) {
 			memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 			if (memory)
 				control_state = take(tp, memory);
@@ -302,7 +302,7 @@ int walk(struct bpf_iter__tcp *ctx)
 			if (!memory)
 				memory = bpf_sk_storage_get(&memories, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 			if (memory && begins_to_rest(tp, memory, record.state)) {
-				memory->silent =
+				memory->unsignaled =
 				    control_state != CONTROL_MIGRATED && control_state != CONTROL_OURS;
 				record.flags |= FLAG_RESTS;
 			}
@@ -375,7 +375,7 @@ int on_established(struct bpf_sock_ops *ctx)
 	if (is_loopback(sk, local, remote) || !in_scope(local))
 		return 1;
 	/* A new flow is not in the list of earlier ones. */
-	if (control_state_of(tp, 0, false) != CONTROL_FREE)
+	if (control_state_of(tp, 0, false) != CONTROL_DEFAULT)
 		return 1;
 	memory = bpf_sk_storage_get(&memories, socket, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!memory)

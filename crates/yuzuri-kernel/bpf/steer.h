@@ -19,13 +19,13 @@ enum mode {
 
 /* Whether a flow is under our congestion control, and if not, why. */
 enum control_state {
-	CONTROL_FREE,     /* it has the namespace's default and could be migrated */
+	CONTROL_DEFAULT,  /* it has the namespace's default and could be migrated */
 	CONTROL_MIGRATED, /* we migrated it to ours */
 	CONTROL_OURS,     /* it has ours by its program's choice, its route's or the sysctl's */
 	CONTROL_CHOSEN,   /* its program chose another */
 	CONTROL_LOCKED,   /* its route does */
 	CONTROL_OTHER,    /* not the default, and not its program's choice: by its route, or the
-			      default was   another then */
+			      default was another then */
 	CONTROL_REFUSED,  /* the kernel refused to migrate it */
 };
 

@@ -93,8 +93,8 @@ impl Census {
     }
 
     /// As [`Census::take`], waiting at most this long.
-    pub(crate) fn wait(&mut self, most: Duration) -> Option<Counted> {
-        let counted = if self.worker.is_free() { None } else { self.worker.wait(most) };
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<Counted> {
+        let counted = if self.worker.is_free() { None } else { self.worker.wait(timeout) };
         self.send();
         counted.filter(|counted| counted.number == self.number)
     }

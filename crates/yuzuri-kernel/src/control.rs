@@ -2,8 +2,9 @@
 //! can bound for each flow.
 //!
 //! It is registered by name and chosen like any other (`TCP_CONGESTION`, a route's `congctl`, a
-//! sysctl); it does not affect flows that did not choose it. Dropping a [`Control`] unregisters it.
-//! Flows that use it keep it until they end, and become plain CUBIC once their bounds expire.
+//! sysctl); it does not affect flows that did not choose it. Dropping a [`CongestionControl`]
+//! unregisters it. Flows that use it keep it until they end, and become plain CUBIC once their
+//! bounds expire.
 
 pub(crate) mod jiffies;
 mod leftover;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use yuzuri_trace::FlowId;
 
 /// A registered congestion control.
-pub struct Control {
+pub struct CongestionControl {
     // Before `skel`: the link must be dropped first, or a kernel before 6.4 keeps the registration.
     link: Option<libbpf_rs::Link>,
     skel: ControlSkel<'static>,
@@ -99,25 +100,25 @@ impl From<MonitorError> for ControlError {
 /// How often a write is retried for which the kernel momentarily has no memory.
 const MAX_TRIES: usize = 5;
 
-impl Control {
+impl CongestionControl {
     /// Registers a congestion control.
     ///
     /// # Errors
     /// If a constant is out of range, the name is taken, privilege is missing, or the kernel has no
     /// `struct_ops` for TCP (before 5.6).
-    pub fn register(cubic: &CubicParams) -> Result<Control, ControlError> {
-        Control::register_with_capacity(cubic, None)
+    pub fn register(cubic: &CubicParams) -> Result<CongestionControl, ControlError> {
+        CongestionControl::register_with_capacity(cubic, None)
     }
 
-    /// As [`Control::register`], with room for the bounds of this many flows. `None`: as many as
-    /// this machine may need, at least 65,536.
+    /// As [`CongestionControl::register`], with room for the bounds of this many flows. `None`: as
+    /// many as this machine may need, at least 65,536.
     ///
     /// # Errors
-    /// As [`Control::register`].
+    /// As [`CongestionControl::register`].
     pub fn register_with_capacity(
         cubic: &CubicParams,
         capacity: Option<u32>,
-    ) -> Result<Control, ControlError> {
+    ) -> Result<CongestionControl, ControlError> {
         let capacity = capacity.unwrap_or_else(table_sizes::for_flows).max(1);
         cubic.check()?;
         if available().contains(&cubic.name) && (ends_with_link() || !leftover::remove(&cubic.name)) {
@@ -157,7 +158,7 @@ impl Control {
                 error.into()
             }
         })?;
-        Ok(Control {
+        Ok(CongestionControl {
             link: Some(link),
             skel,
             cubic: cubic.clone(),
@@ -196,7 +197,7 @@ impl Control {
     /// device's own queue, at a timeout and under persistent loss.
     ///
     /// # Errors
-    /// As [`Control::bound`].
+    /// As [`CongestionControl::bound`].
     pub fn no_decrease(&mut self, flow: FlowId, on: bool, lasts: Duration) -> Result<(), ControlError> {
         let before = self.bounds.get(&flow).copied().unwrap_or_default();
         let no_decrease_expiry_ns = if on { self.until(lasts) } else { 0 };
@@ -313,7 +314,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for CongestionControl {
     fn drop(&mut self) {
         // Flows that keep it are plain CUBIC from now on.
         self.look_for_bounds(false);
@@ -340,7 +341,7 @@ fn bytes(bound: &types::bound) -> [u8; size_of::<types::bound>()] {
 /// Whether the kernel accepts the control: loads it, and registers nothing.
 ///
 /// # Errors
-/// As [`Control::register`].
+/// As [`CongestionControl::register`].
 pub fn examine() -> Result<(), ControlError> {
     let open = open()?;
     with_log("loading the congestion control", || open.load())?;

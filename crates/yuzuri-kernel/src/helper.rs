@@ -36,7 +36,7 @@ static HELPERS: OnceLock<Helpers> = OnceLock::new();
 /// Maximum number of namespaces in an answer.
 const MAX_SPACES: u32 = 1 << 16;
 /// How often a waiting client checks whether the answer is still wanted.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How many files a search reads between two checks whether its answer is still wanted.
 const FILES_PER_CHECK: u32 = 64;
 
@@ -100,7 +100,7 @@ impl Channel {
         // would wait for.
         match unsafe { fork() }? {
             ForkResult::Parent { .. } => {
-                ours.set_read_timeout(Some(LOOK))?;
+                ours.set_read_timeout(Some(CHECK_INTERVAL))?;
                 Ok(Channel { what, stream: Mutex::new(ours), ended: AtomicBool::new(false) })
             }
             ForkResult::Child => {

@@ -260,16 +260,16 @@ impl Monitor {
         if self.counted.is_none() {
             self.counted = self.census.take();
         }
-        self.take_in_silent(until_ns, out);
+        self.add_unrecorded_flows(until_ns, out);
         self.pass_owners();
     }
 
     /// A flow with an event before the census saw it must first be known by its own record.
-    fn take_in_silent(&mut self, until_ns: u64, out: &mut Vec<Item>) {
+    fn add_unrecorded_flows(&mut self, until_ns: u64, out: &mut Vec<Item>) {
         if !self.reader.is_holding()
             && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
         {
-            self.sampled += self.reader.add_silent_flows(counted, until_ns, out);
+            self.sampled += self.reader.add_unrecorded(counted, until_ns, out);
         }
         if self.reader.asks_for_census(until_ns) {
             self.census.order(&self.filter);
@@ -307,15 +307,15 @@ impl Monitor {
     fn conclude(&mut self, out: &mut Vec<Item>) {
         let until = Instant::now() + owners::LAST_WAIT;
         self.wait_for_census(until);
-        self.take_in_silent(clock::mono_ns(), out);
+        self.add_unrecorded_flows(clock::mono_ns(), out);
         self.sweep(u64::MAX);
         self.wait_for_census(until);
-        self.take_in_silent(clock::mono_ns(), out);
+        self.add_unrecorded_flows(clock::mono_ns(), out);
         self.reader.conclude(until, out);
-        self.take_in_silent(clock::mono_ns(), out);
+        self.add_unrecorded_flows(clock::mono_ns(), out);
         // Now that owners are known, a filter for them may select more.
         self.wait_for_census(until);
-        self.take_in_silent(clock::mono_ns(), out);
+        self.add_unrecorded_flows(clock::mono_ns(), out);
     }
 
     fn wait_for_census(&mut self, until: Instant) {

@@ -63,11 +63,11 @@ impl Owners {
     }
 
     /// As [`Owners::take`], waiting at most this long.
-    pub(crate) fn wait(&mut self, most: Duration) -> Option<Vec<(FlowId, Option<Owner>)>> {
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<Vec<(FlowId, Option<Owner>)>> {
         if self.is_free() {
             return None;
         }
-        let found = self.worker.wait(most)?;
+        let found = self.worker.wait(timeout)?;
         Some(self.answer(&found))
     }
 

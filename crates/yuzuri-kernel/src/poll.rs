@@ -15,7 +15,7 @@ use yuzuri_trace::{
 };
 
 /// The shortest and the default interval.
-const SHORTEST: Duration = Duration::from_millis(10);
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// Polling takes at most this share of one CPU's time: with many sockets the interval grows.
 const MAX_OF_A_CPU: u32 = 20;
 const QUIET_NS: u64 = 1_000_000_000;
@@ -148,7 +148,7 @@ impl Poller {
             known: HashMap::new(),
             owners: Owners::new().map_err(WatchError::Thread)?,
             round: 0,
-            rest: SHORTEST,
+            rest: MIN_INTERVAL,
             kept: 0,
             account_due_ns: session.started_mono_ns + ACCOUNT_NS,
             search_due_ns: 0,
@@ -194,7 +194,7 @@ impl Poller {
         self.asked = asked;
         self.look_for_owners();
         let spent = started.elapsed();
-        self.rest = self.density.interval().max(SHORTEST).max(spent * MAX_OF_A_CPU).saturating_sub(spent);
+        self.rest = self.density.interval().max(MIN_INTERVAL).max(spent * MAX_OF_A_CPU).saturating_sub(spent);
     }
 
     /// Begins to search for the processes of new sockets, for the filter.

@@ -218,7 +218,7 @@ impl Reader {
                 Some(owner) => self.found_owners.push((flow.id, owner)),
                 // A socket not accepted yet is announced again once it is accepted.
                 None if flow.inode == 0 => {}
-                None => drop(self.undecided.insert(flow.id, Undecided { flow, silent: false })),
+                None => drop(self.undecided.insert(flow.id, Undecided { flow, is_unrecorded: false })),
             }
             return;
         }
@@ -339,7 +339,7 @@ mod tests {
         let close = event_record { cookie: 2, kind: abi::RECORD_CLOSE, ..Default::default() };
         reader.take(0, &Record { event: close }, no_stack, &mut out);
         out.clear();
-        assert_eq!(reader.add_silent_flows(counted(&[1, 2, 3]), 9, &mut out), 2);
+        assert_eq!(reader.add_unrecorded(counted(&[1, 2, 3]), 9, &mut out), 2);
         let [Item::Flow(flow), Item::Event(event)] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!((flow.id, event.flow, event.mono_ns), (FlowId(3), FlowId(3), 9));
         assert!(!reader.asks_for_census(u64::MAX));
@@ -366,7 +366,7 @@ mod tests {
         reader.take(0, &identity(5), no_stack, &mut out);
         out.clear();
         let gone = [1, 2, 4].map(FlowId).to_vec();
-        assert_eq!(reader.add_silent_flows(Counted { gone, ..counted(&[3]) }, 9, &mut out), 2);
+        assert_eq!(reader.add_unrecorded(Counted { gone, ..counted(&[3]) }, 9, &mut out), 2);
         let closed: Vec<_> = out
             .iter()
             .map(|item| match item {
@@ -384,7 +384,7 @@ mod tests {
         let (mut reader, go, begun) = slow("pid:3 pid:4");
         let mut out = Vec::new();
         reader.expect_census();
-        assert_eq!(reader.add_silent_flows(counted(&[3, 5]), 9, &mut out), 0);
+        assert_eq!(reader.add_unrecorded(counted(&[3, 5]), 9, &mut out), 0);
         reader.search_owners(1, &mut out);
         go.send(()).unwrap();
         tend_until(&mut reader, &mut out, |reader, _| !reader.unshown.is_empty());
@@ -393,7 +393,7 @@ mod tests {
         let mut found_owners = reader.take_owners();
         found_owners.sort_by_key(|(id, _)| *id);
         assert_eq!(found_owners, [(FlowId(3), owner(3)), (FlowId(5), owner(5))]);
-        assert_eq!(reader.add_silent_flows(counted(&[3, 5, 7]), 19, &mut out), 2);
+        assert_eq!(reader.add_unrecorded(counted(&[3, 5, 7]), 19, &mut out), 2);
         assert!(named(&out, 3), "{out:?}");
         // Nothing is searched for again.
         assert!(!reader.asks_for_census(u64::MAX));

@@ -27,7 +27,7 @@ mod scope;
 pub use flow::{ControlState, FlowState, Name};
 pub use scope::{Prefix, Scope};
 
-use crate::control::{Bound, Control, ControlError, CubicParams, Steered};
+use crate::control::{Bound, CongestionControl, ControlError, CubicParams, Steered};
 use crate::features::with_log;
 use crate::netns;
 use crate::skel::steer::{SteerSkel, SteerSkelBuilder, types};
@@ -127,7 +127,7 @@ pub struct Steering {
     new_flows: Option<libbpf_rs::Link>,
     walk: libbpf_rs::Link,
     skel: SteerSkel<'static>,
-    control: Control,
+    control: CongestionControl,
     when: NewFlows,
     netns: File,
     netns_number: u32,
@@ -153,9 +153,9 @@ impl Steering {
     /// existing flow is migrated before the first [`Steering::observe`], but new ones are.
     ///
     /// # Errors
-    /// As [`Control::register`]; also if the scope has too many prefixes, the initial window is out
-    /// of range, there are too many flows migrated before, or the kernel has no BPF iterators for
-    /// TCP that may set socket options (before 5.15).
+    /// As [`CongestionControl::register`]; also if the scope has too many prefixes, the initial
+    /// window is out of range, there are too many flows migrated before, or the kernel has no BPF
+    /// iterators for TCP that may set socket options (before 5.15).
     pub fn start(options: &SteerOptions) -> Result<Steering, ControlError> {
         let scope = options.scope.words()?;
         if let Some(window) = options.initial_window.filter(|w| !(1..=SteerOptions::MAX_INITIAL).contains(w))
@@ -176,7 +176,7 @@ impl Steering {
             File::open("/proc/thread-self/ns/net").map_err(steering("opening the network namespace"))?;
         let netns_number = netns.metadata().map_err(steering("reading the network namespace"))?.ino() as u32;
         let cookie = netns_cookie();
-        let control = Control::register_with_capacity(&options.cubic, options.bounds_capacity)?;
+        let control = CongestionControl::register_with_capacity(&options.cubic, options.bounds_capacity)?;
         // As in Monitor::start.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = with_log("opening the BPF object", || SteerSkelBuilder::default().open(object))?;
@@ -239,7 +239,7 @@ impl Steering {
     }
 
     /// The registered congestion control.
-    pub fn control(&self) -> &Control {
+    pub fn control(&self) -> &CongestionControl {
         &self.control
     }
 
@@ -272,7 +272,7 @@ impl Steering {
         (self.all_rest, self.not_walked) = (false, 0);
         if let Some(state) = self.skel.maps.bss_data.as_deref_mut() {
             state.reports_all = self.reports_all.into();
-            (state.resting, state.silent) = (0, 0);
+            (state.resting, state.unsignaled) = (0, 0);
         }
         self.read()?;
         self.reported_all = std::mem::take(&mut self.reports_all);
@@ -283,8 +283,8 @@ impl Steering {
         // flow may then be reported twice.
         out.sort_unstable_by_key(|flow| flow.id.0);
         out.dedup_by_key(|flow| flow.id);
-        let silent = self.skel.maps.bss_data.as_deref().map_or(u32::MAX, |state| state.silent);
-        self.all_rest = out.is_empty() && silent == 0 && self.reports_new_flows;
+        let unsignaled = self.skel.maps.bss_data.as_deref().map_or(u32::MAX, |state| state.unsignaled);
+        self.all_rest = out.is_empty() && unsignaled == 0 && self.reports_new_flows;
         Ok(())
     }
 
@@ -342,31 +342,31 @@ impl Steering {
         Ok(())
     }
 
-    /// See [`Control::bound`].
+    /// See [`CongestionControl::bound`].
     ///
     /// # Errors
-    /// As [`Control::bound`].
+    /// As [`CongestionControl::bound`].
     pub fn bound(&mut self, flow: FlowId, bound: Bound, lasts: Duration) -> Result<(), ControlError> {
         self.control.bound(flow, bound, lasts)
     }
 
-    /// See [`Control::steer_all`].
+    /// See [`CongestionControl::steer_all`].
     ///
     /// # Errors
-    /// As [`Control::steer_all`].
+    /// As [`CongestionControl::steer_all`].
     pub fn steer_all(&mut self, flows: &[(FlowId, Steered)], lasts: Duration) -> Result<usize, ControlError> {
         self.control.steer_all(flows, lasts)
     }
 
-    /// See [`Control::no_decrease`].
+    /// See [`CongestionControl::no_decrease`].
     ///
     /// # Errors
-    /// As [`Control::no_decrease`].
+    /// As [`CongestionControl::no_decrease`].
     pub fn no_decrease(&mut self, flow: FlowId, on: bool, lasts: Duration) -> Result<(), ControlError> {
         self.control.no_decrease(flow, on, lasts)
     }
 
-    /// See [`Control::release`].
+    /// See [`CongestionControl::release`].
     pub fn release(&mut self, flow: FlowId) {
         self.control.release(flow);
     }
@@ -385,7 +385,7 @@ impl Steering {
         const WALKS: u32 = 5;
         self.is_over = true;
         if let Some(link) = self.new_flows.take() {
-            // As in Control::drop; the mode stops it in any case.
+            // As in CongestionControl::drop; the mode stops it in any case.
             let _ = link.detach();
         }
         self.set_mode(GIVE_BACK);

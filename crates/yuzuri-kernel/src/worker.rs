@@ -74,8 +74,8 @@ impl<J: Send + 'static, A: Send + 'static> Worker<J, A> {
     }
 
     /// The answer, waiting at most this long.
-    pub(crate) fn wait(&mut self, most: Duration) -> Option<A> {
-        let answer = self.answers.recv_timeout(most).ok()?;
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Option<A> {
+        let answer = self.answers.recv_timeout(timeout).ok()?;
         self.away = false;
         Some(answer)
     }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Outcome, Pair, Watched, exactly};
 use std::time::Duration;
-use yuzuri_kernel::control::{Bound, Control, ControlError, CubicParams, available};
+use yuzuri_kernel::control::{Bound, CongestionControl, ControlError, CubicParams, available};
 use yuzuri_testnet::{Net, Side};
 use yuzuri_trace::{CaState, Density, Event, Kind};
 
@@ -14,8 +14,8 @@ fn name(what: &str) -> String {
     format!("yz{}{what}", std::process::id() % 100_000)
 }
 
-fn register(test: &str, cubic: CubicParams) -> Option<Control> {
-    match Control::register(&cubic) {
+fn register(test: &str, cubic: CubicParams) -> Option<CongestionControl> {
+    match CongestionControl::register(&cubic) {
         Ok(control) => Some(control),
         Err(error @ ControlError::NotPermitted(_)) => {
             println!("{test}: skipped: {error}");
@@ -30,7 +30,9 @@ fn a_control_is_there_while_it_lives_and_its_name_is_its_own() {
     let cubic = CubicParams { name: name("a"), ..CubicParams::default() };
     let Some(control) = register("a_control_is_there_while_it_lives", cubic.clone()) else { return };
     assert!(available().contains(&cubic.name));
-    assert!(matches!(Control::register(&cubic), Err(ControlError::Taken(taken)) if taken == cubic.name));
+    assert!(
+        matches!(CongestionControl::register(&cubic), Err(ControlError::Taken(taken)) if taken == cubic.name)
+    );
     drop(control);
     assert!(!available().contains(&cubic.name), "{:?}", available());
 }

@@ -30,7 +30,7 @@ fn is_cut(&(cwnd, ssthresh): &(u32, u32)) -> bool {
     ssthresh.abs_diff(cwnd * 717 / 1024) <= 1
 }
 
-fn is_spared(&(cwnd, ssthresh): &(u32, u32)) -> bool {
+fn is_tolerated(&(cwnd, ssthresh): &(u32, u32)) -> bool {
     ssthresh == cwnd
 }
 
@@ -98,8 +98,9 @@ fn a_loss_is_spared_where_user_space_says_so_and_as_long_as_it_lasts() {
             flow.pair.send(200_000);
             let (events, skipped) = flow.finish();
             let entries = entries(&events, &[CaState::Recovery]);
-            let spares = on && lasts > Duration::ZERO;
-            let right = entries.len() == 1 && entries.iter().all(if spares { is_spared } else { is_cut });
+            let tolerates = on && lasts > Duration::ZERO;
+            let right =
+                entries.len() == 1 && entries.iter().all(if tolerates { is_tolerated } else { is_cut });
             outcome(right, || format!("{on} {lasts:?}: {entries:?}"), skipped)
         });
     }
@@ -158,7 +159,7 @@ fn a_timeout_is_not_spared() {
         let entries = entries(&events, &[CaState::Loss]);
         // The event comes between the update of ssthresh, which does not know about the timeout,
         // and that of the state, which does. The window is one segment by then.
-        let right = entries.len() == 1 && is_spared(&(cwnd, entries[0].1)) && is_cut(&(cwnd, ssthresh));
+        let right = entries.len() == 1 && is_tolerated(&(cwnd, entries[0].1)) && is_cut(&(cwnd, ssthresh));
         outcome(right, || format!("{cwnd}: {entries:?}, then {ssthresh}"), skipped)
     });
 }
@@ -174,7 +175,7 @@ fn persistent_loss_is_not_spared() {
         let (events, skipped) = flow.finish();
         let entries = entries(&events, &[CaState::Recovery]);
         // The third reduction in a row that is too soon.
-        let right = entries.len() > 2 && is_spared(&entries[0]) && entries[2..].iter().any(is_cut);
+        let right = entries.len() > 2 && is_tolerated(&entries[0]) && entries[2..].iter().any(is_cut);
         outcome(right, || format!("{entries:?}"), skipped)
     });
 }

@@ -216,10 +216,10 @@ fn a_reset_and_a_timed_out_connection_end_as_such() {
     let reset = pair.near_addr();
     drop(pair.far);
     watched.until("the reset", |items| closed(items) == 1);
-    let patience = std::time::Duration::from_millis(600);
+    let timeout = std::time::Duration::from_millis(600);
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     let timed_out = pair.near_addr();
-    socket2::SockRef::from(&pair.near).set_tcp_user_timeout(Some(patience)).unwrap();
+    socket2::SockRef::from(&pair.near).set_tcp_user_timeout(Some(timeout)).unwrap();
     let dark =
         "add table inet dark\nadd chain inet dark in { type filter hook input priority 0 ; policy drop ; }";
     if let Err(why) = net.firewall(Side::B, dark) {

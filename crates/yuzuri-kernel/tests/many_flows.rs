@@ -140,10 +140,10 @@ fn owner_unknown(account: &Account) -> u64 {
 /// Reads until `wanted` are there; three minutes at most, since a search through `/proc` takes long
 /// on a busy machine.
 fn until(watched: &mut Watched, what: &str, wanted: usize, count: impl Fn(&[Item]) -> usize) {
-    let patience = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while count(watched.read()) < wanted {
         let there = count(&watched.items);
-        assert!(Instant::now() < patience, "{what}: {there} of {wanted}; {}", watched.monitor.account());
+        assert!(Instant::now() < deadline, "{what}: {there} of {wanted}; {}", watched.monitor.account());
         std::thread::sleep(watched.monitor.rest());
     }
 }
@@ -205,10 +205,10 @@ fn what_a_full_table_of_owners_rejects_is_counted_and_comes_later() {
     let (first, account) = (hooked(&watched.items), watched.monitor.account());
     assert!(first <= ROOM as usize, "{first}");
     assert!(owner_unknown(&account) >= (FLOWS - ROOM as usize - LEFT_OUT) as u64, "{account}");
-    let patience = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + Duration::from_secs(180);
     let mut rounds = 1;
     while hooked(&watched.items) < FLOWS {
-        assert!(Instant::now() < patience, "{} of {FLOWS} after {rounds} rounds", hooked(&watched.items));
+        assert!(Instant::now() < deadline, "{} of {FLOWS} after {rounds} rounds", hooked(&watched.items));
         load.speak_read(&mut watched);
         rounds += 1;
     }
@@ -237,10 +237,10 @@ fn flows_of_others_are_no_loss_once_they_are_known() {
     watched.read();
     let before = owner_unknown(&watched.monitor.account());
     assert!(before >= (FLOWS - LEFT_OUT) as u64, "{before}");
-    let patience = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + Duration::from_secs(180);
     let mut account = watched.monitor.account();
     while owner_unknown(&account) > 0 {
-        assert!(Instant::now() < patience, "{account}");
+        assert!(Instant::now() < deadline, "{account}");
         load.speak_read(&mut watched);
         account = watched.monitor.account();
     }

@@ -235,7 +235,7 @@ fn a_new_flow_is_ours_at_once() {
     steering.take(false);
     let free = pair(&net, Side::A, net.v4(Side::B));
     assert_eq!(control_of(&free.near), "reno");
-    assert_eq!(state_of(&mut steering, &free).control_state, ControlState::Free);
+    assert_eq!(state_of(&mut steering, &free).control_state, ControlState::Default);
     steering.take(true);
     assert!(matches!(state_of(&mut steering, &free).control_state, ControlState::Migrated { .. }));
 }

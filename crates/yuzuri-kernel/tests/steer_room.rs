@@ -20,7 +20,7 @@ fn bounded() -> Steered {
 }
 
 /// Whether the kernel enforces a flow's bound: the window of a free flow grows beyond it.
-fn is_held(steering: &mut Steering, pair: &Pair) -> bool {
+fn is_bounded(steering: &mut Steering, pair: &Pair) -> bool {
     // A window above its bound shrinks meanwhile.
     pair.send(300_000);
     !(0..8).any(|_| {
@@ -42,8 +42,9 @@ fn a_full_table_of_bounds_bounds_the_first_and_frees_the_others() {
     let ids: Vec<FlowId> = pairs.iter().map(|pair| state_of(&mut steering, pair).id).collect();
     let bounds =
         |order: &[usize]| -> Vec<(FlowId, Steered)> { order.iter().map(|n| (ids[*n], bounded())).collect() };
-    let held =
-        |steering: &mut Steering| -> Vec<bool> { pairs.iter().map(|pair| is_held(steering, pair)).collect() };
+    let held = |steering: &mut Steering| -> Vec<bool> {
+        pairs.iter().map(|pair| is_bounded(steering, pair)).collect()
+    };
     assert_eq!(steering.steer_all(&bounds(&[0, 1, 2, 3]), LASTS).unwrap(), 2);
     assert_eq!(held(&mut steering), [true, true, false, false]);
     // Other flows have priority now, so a flow that was bounded becomes free.

@@ -36,7 +36,7 @@ fn uploads_of_terminals_that_run_nothing_are_bounded() {
     let record = run_text(&format!("gate = {{}}\n{THREE}"), folder.path()).unwrap_or_else(|e| panic!("{e}"));
     let gate = record.gate.as_ref().unwrap();
     println!("{gate:?}\n{:?}", record.totals);
-    assert_eq!((gate.senders, gate.failed, gate.stranger), (3, 0, 0), "{gate:?}");
+    assert_eq!((gate.senders, gate.failed, gate.unknown_handshake), (3, 0, 0), "{gate:?}");
     assert!(gate.lowered > 0 && gate.bound_mean_bytes.is_some() && gate.capacity_mbps > 0.0, "{gate:?}");
     assert!(record.terminals.iter().all(|t| t.throughput_mbps > 0.0 && t.share.is_none()));
     // A terminal runs the kernel's own congestion control, and no program of ours.

@@ -2,7 +2,7 @@
 
 use crate::bound::{Bound, BoundPresence};
 use crate::buffer::{SendBuffer, wakes_writer_below};
-use crate::losses::{HeldByReduction, Losses};
+use crate::losses::{LimitedByReduction, Losses};
 use crate::pace::PacingRate;
 use crate::reader::Reader;
 use crate::{Limit, Moment, Observation, Reduction};
@@ -10,7 +10,7 @@ use yuzuri_cca::{CaState, CcaKind};
 
 /// A stretch of a sender's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct LimitInterval {
     /// When it began, microseconds.
     pub from_us: u64,
     /// When it ended, microseconds.
@@ -75,9 +75,9 @@ impl Classifier {
         self.saw_begin
     }
 
-    /// Processes the next observation, and passes the time since the previous one to `stretch`, as
+    /// Processes the next observation, and passes the time since the previous one to `interval`, as
     /// one stretch or two.
-    pub fn observe(&mut self, now: &Observation, mut stretch: impl FnMut(Stretch)) {
+    pub fn observe(&mut self, now: &Observation, mut interval: impl FnMut(LimitInterval)) {
         self.largest_window_bytes = (self.largest_window_bytes)
             .max(now.receive_window_bytes.unwrap_or(0))
             .max(now.largest_window_bytes.unwrap_or(0));
@@ -124,10 +124,10 @@ impl Classifier {
         let idle_us = idle_us(last, now, limit);
         let middle_us = last.time_us + idle_us;
         if idle_us > 0 {
-            stretch(Stretch { from_us: last.time_us, to_us: middle_us, limit: Limit::Application });
+            interval(LimitInterval { from_us: last.time_us, to_us: middle_us, limit: Limit::Application });
         }
         if middle_us < now.time_us {
-            stretch(Stretch { from_us: middle_us, to_us: now.time_us, limit });
+            interval(LimitInterval { from_us: middle_us, to_us: now.time_us, limit });
         }
         self.losses.add(last, now);
         self.remember(now);
@@ -255,8 +255,8 @@ impl Classifier {
         }
         let standing = seen.standing_queue_us(seen.cwnd_segments.into()).is_some();
         let queue = standing || seen.path_is_full == Some(true);
-        let held = self.losses.hold(seen);
-        if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == HeldByReduction::Yes) {
+        let held = self.losses.limited_by_reduction(seen);
+        if self.losses.by() == Some(Reduction::OwnDevice) && (queue || held == LimitedByReduction::Yes) {
             return Limit::OwnDevice;
         }
         if queue {
@@ -268,7 +268,7 @@ impl Classifier {
         if bounded == BoundPresence::Yes || !sees_path {
             return Limit::Unknown;
         }
-        if self.losses.by() == Some(Reduction::Cwr) && held == HeldByReduction::Yes {
+        if self.losses.by() == Some(Reduction::Cwr) && held == LimitedByReduction::Yes {
             return Limit::Unknown;
         }
         if seen.cca == Some(CcaKind::Model) {
@@ -280,15 +280,15 @@ impl Classifier {
             return Limit::SlowStart;
         }
         match held {
-            HeldByReduction::Yes => Limit::Loss,
-            HeldByReduction::Perhaps => Limit::Unknown,
+            LimitedByReduction::Yes => Limit::Loss,
+            LimitedByReduction::Perhaps => Limit::Unknown,
             // An observer that does not know the algorithm must see the window grow.
             _ if seen.cca.is_none() && !self.bound.grows(seen) => Limit::Unknown,
-            HeldByReduction::No => Limit::CongestionAvoidance,
+            LimitedByReduction::No => Limit::CongestionAvoidance,
             // Packets do not show losses before the observation.
-            HeldByReduction::Unseen if seen.losses_later == Some(true) && !self.saw_begin => Limit::Loss,
-            HeldByReduction::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
-            HeldByReduction::Unseen => before_any_reduction(seen),
+            LimitedByReduction::Unseen if seen.losses_later == Some(true) && !self.saw_begin => Limit::Loss,
+            LimitedByReduction::Unseen if seen.cca.is_none() && !self.saw_begin => Limit::Unknown,
+            LimitedByReduction::Unseen => before_any_reduction(seen),
         }
     }
 

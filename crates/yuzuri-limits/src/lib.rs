@@ -36,7 +36,7 @@ mod pace;
 mod reader;
 mod times;
 
-pub use classifier::{Classifier, Stretch};
+pub use classifier::{Classifier, LimitInterval};
 pub use limit::{Limit, ParseLimitError};
 pub use losses::came_before;
 pub use observation::{Moment, Observation, Reduction, significant_queue_us};

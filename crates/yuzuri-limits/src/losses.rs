@@ -8,7 +8,7 @@ const UNLIKELY: f64 = 0.01;
 
 /// Whether a reduction holds the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeldByReduction {
+pub(crate) enum LimitedByReduction {
     Yes,
     No,
     /// Losses preceded the observation, at an unknown rate.
@@ -111,14 +111,14 @@ impl Losses {
     }
 
     /// Whether a reduction holds the window.
-    pub(crate) fn hold(&self, seen: &Observation) -> HeldByReduction {
+    pub(crate) fn limited_by_reduction(&self, seen: &Observation) -> LimitedByReduction {
         let knows_of_none = self.count == 0 && self.past.is_none();
         let goes_on = if knows_of_none { Some(false) } else { self.go_on(seen) };
         match (goes_on, self.is_smaller(seen)) {
-            (Some(true), _) | (_, Some(true)) => HeldByReduction::Yes,
-            (None, _) => HeldByReduction::Perhaps,
-            (Some(false), Some(false)) => HeldByReduction::No,
-            (Some(false), None) => HeldByReduction::Unseen,
+            (Some(true), _) | (_, Some(true)) => LimitedByReduction::Yes,
+            (None, _) => LimitedByReduction::Perhaps,
+            (Some(false), Some(false)) => LimitedByReduction::No,
+            (Some(false), None) => LimitedByReduction::Unseen,
         }
     }
 }

@@ -105,7 +105,7 @@ pub struct Observation {
     pub srtt_us: Option<u32>,
     /// The least RTT of the last round trip, microseconds: a standing queue delays every segment
     /// (as CoDel assumes), while late ACKs affect single ones.
-    pub least_rtt_us: Option<u32>,
+    pub round_min_rtt_us: Option<u32>,
     /// Mean deviation of the RTT, microseconds.
     pub rttvar_us: u32,
     /// Minimum RTT, microseconds.
@@ -158,11 +158,11 @@ impl Observation {
     /// (an eighth of the minimum, within 4 ms to 16 ms) or the minimum itself, and at least one
     /// segment of a window of `window_segments` is in the queue.
     pub fn standing_queue_us(&self, window_segments: u64) -> Option<u32> {
-        let (srtt_us, min_rtt_us) = (self.least_rtt_us.or(self.srtt_us)?, self.min_rtt_us?);
+        let (srtt_us, min_rtt_us) = (self.round_min_rtt_us.or(self.srtt_us)?, self.min_rtt_us?);
         let queue_us = srtt_us.saturating_sub(min_rtt_us);
         let significant_us = significant_queue_us(min_rtt_us);
         let segments = window_segments.saturating_mul(queue_us.into()) / u64::from(srtt_us.max(1));
-        let varies = self.least_rtt_us.is_none() && u64::from(queue_us) <= 2 * u64::from(self.rttvar_us);
+        let varies = self.round_min_rtt_us.is_none() && u64::from(queue_us) <= 2 * u64::from(self.rttvar_us);
         (!varies && queue_us >= significant_us && segments >= 1).then_some(queue_us)
     }
 

@@ -84,9 +84,9 @@ fn an_idle_application_is_distinguished_from_a_full_send_buffer() {
 fn a_silence_is_the_applications_until_a_round_trip_before_the_next_ack() {
     let last =
         Observation { unsent_bytes: Some(0), outstanding_bytes: 1448, in_flight_segments: 1, ..roomy(0) };
-    let (times, stretches) = classified(&[last, full_cwnd(100_000)]);
+    let (times, intervals) = classified(&[last, full_cwnd(100_000)]);
     assert_eq!(times.time_us(Limit::Application), 100_000 - 22_000);
-    assert_eq!(stretches.last().map(|s| s.limit), Some(Limit::CongestionAvoidance));
+    assert_eq!(intervals.last().map(|s| s.limit), Some(Limit::CongestionAvoidance));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
     // 1.5 times that distance without one, a single loss after 99 times.
     let of = |cwnd_segments, megabytes: u64| {
         let later = Observation { acked_bytes: megabytes * 1_000_000, ..old(cwnd_segments)(1_000_000) };
-        classified(&[old(cwnd_segments)(0), later]).1.last().map(|stretch| stretch.limit)
+        classified(&[old(cwnd_segments)(0), later]).1.last().map(|interval| interval.limit)
     };
     assert_eq!(steady(|t| Observation { acked_bytes: 1_000_000 + t, ..old(40)(t) }), Limit::Loss);
     assert_eq!([of(25, 2), of(40, 2)], [Some(Limit::Loss); 2]);
@@ -114,7 +114,7 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
     let known = |prior| {
         let seen = |t| Observation { prior_cwnd_segments: Some(prior), ..old(32)(t) };
         let later = Observation { acked_bytes: 3_000_000, ..seen(1_000_000) };
-        classified(&[seen(0), later]).1.last().map(|stretch| stretch.limit)
+        classified(&[seen(0), later]).1.last().map(|interval| interval.limit)
     };
     assert_eq!((known(40), known(30)), (Some(Limit::Loss), Some(Limit::Unknown)));
     // A loss soon after the observation began: alone it would be over after 99 times that distance.
@@ -123,7 +123,7 @@ fn a_flow_seen_from_its_middle_is_not_guessed() {
         let at = |t, cwnd, acked_bytes| Observation { acked_bytes, ..old(cwnd)(t) };
         let lost = Observation { reduction: Some(Reduction::Path), ..at(1000, 30, 1_010_000) };
         let later = at(1_000_000, 60, megabytes * 1_000_000);
-        classified(&[at(0, 30, 1_000_000), lost, later]).1.last().map(|stretch| stretch.limit)
+        classified(&[at(0, 30, 1_000_000), lost, later]).1.last().map(|interval| interval.limit)
     };
     assert_eq!([soon(2), soon(3)], [Some(Limit::Loss), Some(Limit::Unknown)]);
 }
@@ -323,7 +323,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                 [sizes.2 as usize % 4],
             srtt_us: times.0,
             rttvar_us: times.1,
-            least_rtt_us: times.2,
+            round_min_rtt_us: times.2,
             min_rtt_us: times.2,
             pacing_rate_bps: times.3,
             acked_bytes: times.4,
@@ -338,14 +338,14 @@ proptest! {
     /// latest has exactly one limit.
     #[test]
     fn stretches_follow_each_other_without_gap(observations in prop::collection::vec(any_observation(), 1..40)) {
-        let (times, stretches) = classified(&observations);
+        let (times, intervals) = classified(&observations);
         let first_us = observations[0].time_us;
         let latest_us = observations.iter().map(|o| o.time_us).max().unwrap_or(first_us).max(first_us);
         let mut at_us = first_us;
-        for stretch in stretches {
-            prop_assert_eq!(stretch.from_us, at_us);
-            prop_assert!(stretch.to_us > stretch.from_us);
-            at_us = stretch.to_us;
+        for interval in intervals {
+            prop_assert_eq!(interval.from_us, at_us);
+            prop_assert!(interval.to_us > interval.from_us);
+            at_us = interval.to_us;
         }
         prop_assert_eq!(at_us, latest_us);
         prop_assert_eq!(times.total_us(), latest_us - first_us);

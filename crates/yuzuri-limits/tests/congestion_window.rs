@@ -15,8 +15,12 @@ fn a_full_congestion_window_is_classified_by_its_cause() {
     let jitter = |t| Observation { srtt_us: Some(60_000), rttvar_us: 20_000, ..full_cwnd(t) };
     assert_eq!(steady(jitter), Limit::CongestionAvoidance);
     // Single late ACKs raise the mean; a queue delays all of them.
-    let least = |least_rtt_us| {
-        steady(|t| Observation { srtt_us: Some(60_000), least_rtt_us: Some(least_rtt_us), ..full_cwnd(t) })
+    let least = |round_min_rtt_us| {
+        steady(|t| Observation {
+            srtt_us: Some(60_000),
+            round_min_rtt_us: Some(round_min_rtt_us),
+            ..full_cwnd(t)
+        })
     };
     assert_eq!((least(20_500), least(50_000)), (Limit::CongestionAvoidance, Limit::Path));
     // Reduced from 40 segments: held by that until it has grown back.
@@ -44,9 +48,9 @@ fn a_full_congestion_window_is_classified_by_its_cause() {
             acked_bytes,
             ..full_cwnd(time_us)
         };
-        let (_, stretches) =
+        let (_, intervals) =
             classified(&[full_cwnd(0), entered(Reduction::Path), of(40, time_us), of(41, time_us + 1000)]);
-        stretches.last().map(|s| s.limit)
+        intervals.last().map(|s| s.limit)
     };
     assert_eq!(after(2000, 1_017_000), Some(Limit::Loss));
     assert_eq!(after(20_000, 1_020_000), Some(Limit::Loss));
@@ -77,7 +81,7 @@ fn few_losses_predict_the_next_one_less_than_many() {
             let bytes = losses * DISTANCE + (distances * DISTANCE as f64) as u64;
             let after = [of(bytes, latest_us + 1000), of(bytes, latest_us + 2000)];
             let all: Vec<_> = observations.iter().chain(&after).copied().collect();
-            classified(&all).1.last().map(|stretch| stretch.limit) == Some(Limit::Loss)
+            classified(&all).1.last().map(|interval| interval.limit) == Some(Limit::Loss)
         };
         (1..).map(|tenths| f64::from(tenths) / 10.0).find(|distances| !still(*distances)).unwrap_or(0.0)
     };
@@ -113,7 +117,7 @@ fn a_loss_on_the_way_back_does_not_end_what_the_first_one_does() {
             of(10_001_000, cwnd, 41),
             of(10_002_000, cwnd, 41),
         ];
-        classified(&observations).1.last().map(|stretch| stretch.limit)
+        classified(&observations).1.last().map(|interval| interval.limit)
     };
     assert_eq!(last(60), Some(Limit::Loss));
     assert_eq!(last(80), Some(Limit::CongestionAvoidance));

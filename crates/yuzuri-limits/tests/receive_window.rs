@@ -75,7 +75,7 @@ fn a_slow_reader_is_recognised_by_windows_that_shrink() {
             acked_bytes: (1 << 30) + n * 1448,
             ..roomy(n * 10_000)
         };
-        classified(&(0..=300).map(of).collect::<Vec<_>>()).1.last().map(|stretch| stretch.limit)
+        classified(&(0..=300).map(of).collect::<Vec<_>>()).1.last().map(|interval| interval.limit)
     };
     for moment in [Moment::Polled, Moment::Arrival] {
         assert_eq!(last(moment, &|_| false), Some(Limit::Receiver), "{moment:?}");

@@ -30,17 +30,17 @@ impl ConfigError {
     }
 }
 
-/// Returns an error if the value is outside `least..=most`.
+/// Returns an error if the value is outside `min..=max`.
 pub(crate) fn check_range<T: PartialOrd + Display>(
     field: &str,
     value: T,
-    least: T,
-    most: T,
+    min: T,
+    max: T,
 ) -> Result<(), ConfigError> {
     // The comparison also rejects NaN.
-    if value >= least && value <= most {
+    if value >= min && value <= max {
         Ok(())
     } else {
-        Err(ConfigError::new(field, value, format!("allowed are {least} to {most}")))
+        Err(ConfigError::new(field, value, format!("allowed are {min} to {max}")))
     }
 }

@@ -39,7 +39,7 @@ impl Stop {
 }
 
 /// Analyses a file. Returns a dict of `flows` (each the arguments of `Flow`), the file's
-/// `oddities`, whether part of it is `missing`, `error` if it could not be read to its end, and
+/// `anomalies`, whether part of it is `missing`, `error` if it could not be read to its end, and
 /// `stopped`.
 #[pyfunction]
 #[pyo3(signature = (path, *, min_segments, rounds=true, stop=None))]
@@ -70,7 +70,7 @@ pub fn analyse<'py>(
     }
     let done = PyDict::new(py);
     done.set_item("flows", flows)?;
-    done.set_item("oddities", table::oddities(&report))?;
+    done.set_item("anomalies", table::anomalies(&report))?;
     done.set_item("missing", is_missing(&report))?;
     done.set_item("error", report.error)?;
     done.set_item("stopped", report.stopped)?;

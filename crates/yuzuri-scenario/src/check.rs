@@ -22,12 +22,12 @@ impl Packet for Nothing {
 struct Found(Vec<Problem>);
 
 impl Found {
-    fn range(&mut self, field: impl Into<String>, value: f64, least: f64, most: f64) {
+    fn range(&mut self, field: impl Into<String>, value: f64, min: f64, max: f64) {
         // Written so that NaN is rejected as well.
-        if !(value >= least && value <= most) {
+        if !(value >= min && value <= max) {
             self.0.push(Problem::new(
                 field,
-                format!("{value} is out of range: it must be from {least} to {most}"),
+                format!("{value} is out of range: it must be from {min} to {max}"),
             ));
         }
     }
@@ -86,12 +86,12 @@ impl Scenario {
         }
         if let Some(gate) = &self.gate {
             let all = [("weight", &gate.weight, [0.1, 10.0]), ("max_mbps", &gate.max_mbps, [0.1, 100_000.0])];
-            for (key, values, [least, most]) in all {
+            for (key, values, [min, max]) in all {
                 for (name, value) in values {
                     let field = format!("gate.{key}.{name}");
                     let is_there = self.terminal.iter().any(|kind| kind.name == *name);
                     found.unless(is_there, &field, format!("there are no terminals called '{name}'"));
-                    found.range(field, *value, least, most);
+                    found.range(field, *value, min, max);
                 }
             }
             found.unless(

@@ -45,7 +45,7 @@ pub struct AuthorityMember {
     /// The first group key generation that this member did not receive; absent: the member has not
     /// been excluded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shut_out: Option<u32>,
+    pub excluded: Option<u32>,
 }
 
 impl AuthorityFile {
@@ -103,10 +103,10 @@ impl AuthorityFile {
             return Err(ShareError::system(doing(), "that is no name"));
         }
         let known = self.content.member.iter().find(|member| member.name == name);
-        if known.is_some_and(|member| member.shut_out.is_some()) {
+        if known.is_some_and(|member| member.excluded.is_some()) {
             return Err(ShareError::system(
                 doing(),
-                "it was shut out; to admit it again, give it another name",
+                "it was excluded; to admit it again, give it another name",
             ));
         }
         let is_new = known.is_none();
@@ -129,7 +129,7 @@ impl AuthorityFile {
         if is_new {
             // Save the number before writing the key file. A number that was used but not saved
             // could be issued twice.
-            self.content.member.push(AuthorityMember { number, name: name.into(), shut_out: None });
+            self.content.member.push(AuthorityMember { number, name: name.into(), excluded: None });
             self.save()?;
         }
         write_new(
@@ -147,8 +147,8 @@ impl AuthorityFile {
     /// # Errors
     /// If a name is unknown, if a member was already excluded, or if the file already exists or
     /// cannot be written.
-    pub fn shut_out(&mut self, names: &[String], notices: &Path) -> Result<(), ShareError> {
-        let doing = || format!("shutting out {}", names.join(", "));
+    pub fn exclude(&mut self, names: &[String], notices: &Path) -> Result<(), ShareError> {
+        let doing = || format!("excluding {}", names.join(", "));
         let generation = self.content.generation + 1;
         if generation > MAX_GENERATION {
             let why = "the authority has used its last key; create another authority";
@@ -157,11 +157,11 @@ impl AuthorityFile {
         for name in names {
             let member = self.content.member.iter_mut().find(|member| member.name == *name);
             let why = match member {
-                Some(AuthorityMember { shut_out: shut_out @ None, .. }) => {
-                    *shut_out = Some(generation);
+                Some(AuthorityMember { excluded: excluded @ None, .. }) => {
+                    *excluded = Some(generation);
                     continue;
                 }
-                Some(_) => format!("'{name}' is shut out already"),
+                Some(_) => format!("'{name}' is excluded already"),
                 None => format!("there is no '{name}'; `yuzuri share authority list` lists the terminals"),
             };
             return Err(ShareError::system(doing(), why));
@@ -179,7 +179,7 @@ impl AuthorityFile {
     /// If the file cannot be written.
     pub fn write_notices(&self, file: &Path) -> Result<(), ShareError> {
         let generation = self.content.generation;
-        let stay = self.content.member.iter().filter(|member| member.shut_out.is_none());
+        let stay = self.content.member.iter().filter(|member| member.excluded.is_none());
         let made = self.authority.notices(stay.map(|member| member.number), generation).unwrap_or_default();
         let notices =
             made.0.iter().map(|(number, notice)| (number.to_string(), to_hex(&notice.to_bytes()))).collect();
@@ -257,14 +257,14 @@ mod tests {
         }
         assert_eq!(at("authority").metadata().unwrap().mode() & 0o777, 0o600);
         let mut authority = AuthorityFile::open(&at("authority")).unwrap();
-        authority.shut_out(&["lab 2".into()], &at("notices")).unwrap();
-        let again = authority.shut_out(&["lab 2".into()], &at("notices")).unwrap_err().to_string();
+        authority.exclude(&["lab 2".into()], &at("notices")).unwrap();
+        let again = authority.exclude(&["lab 2".into()], &at("notices")).unwrap_err().to_string();
         assert!(again.contains("already"), "{again}");
-        let nobody = authority.shut_out(&["lab 9".into()], &at("notices")).unwrap_err().to_string();
+        let nobody = authority.exclude(&["lab 9".into()], &at("notices")).unwrap_err().to_string();
         assert!(nobody.contains("authority list"), "{nobody}");
         let authority_again = AuthorityFile::open(&at("authority")).unwrap();
-        assert_eq!((authority_again.generation(), authority_again.members()[1].shut_out), (2, Some(2)));
-        assert!(authority.issue("lab 2", &at("back")).unwrap_err().to_string().contains("shut out"));
+        assert_eq!((authority_again.generation(), authority_again.members()[1].excluded), (2, Some(2)));
+        assert!(authority.issue("lab 2", &at("back")).unwrap_err().to_string().contains("excluded"));
 
         let load = |name: &str| {
             let config = ShareConfig {

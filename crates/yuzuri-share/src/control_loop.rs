@@ -107,7 +107,7 @@ impl ControlLoop {
         let enforcer = match taken {
             Ok(enforcer) => enforcer,
             Err(error) if config.without_kernel == WithoutKernel::Watch => {
-                report(&Event::StoodDown { why: error.to_string() });
+                report(&Event::StoppedBounding { why: error.to_string() });
                 Enforcer::none(Some(error.to_string()))
             }
             Err(error) => return Err(error.into()),
@@ -271,7 +271,7 @@ impl ControlLoop {
         }
         if steered && !self.enforcer.steers() {
             let why = self.enforcer.why_not().unwrap_or_default().to_owned();
-            (self.report)(&Event::StoodDown { why });
+            (self.report)(&Event::StoppedBounding { why });
             self.report_not_written();
         }
         self.note_members();

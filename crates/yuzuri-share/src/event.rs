@@ -33,7 +33,7 @@ pub enum Event {
         own: bool,
     },
     /// Flows are no longer bounded, or never were bounded.
-    StoodDown {
+    StoppedBounding {
         /// The reason.
         why: String,
     },
@@ -69,7 +69,7 @@ impl fmt::Display for Event {
             Event::Leader { interface, own: true, .. } => write!(f, "{interface}: this terminal leads"),
             Event::Leader { interface, node: Some(node), .. } => write!(f, "{interface}: {node} leads"),
             Event::Leader { interface, node: None, .. } => write!(f, "{interface}: has no leader"),
-            Event::StoodDown { why } => write!(f, "bounds nothing: {why}"),
+            Event::StoppedBounding { why } => write!(f, "bounds nothing: {why}"),
             Event::Policy(policy) => {
                 write!(f, "policy {}", policy.name)?;
                 write!(f, ", objective {}", policy.objective.name())
@@ -82,7 +82,7 @@ impl fmt::Display for Event {
             Event::Problem(what) | Event::Waits(what) => f.write_str(what),
             Event::Warning(what) => write!(f, "warning: {what}"),
             Event::Notice(notice) => {
-                write!(f, "the group's key is now generation {}: a member was shut out", notice.generation)
+                write!(f, "the group's key is now generation {}: a member was excluded", notice.generation)
             }
             Event::Left { migrated_back, stay: 0 } => {
                 write!(f, "left; former congestion control again: {}", counted(migrated_back, "flow"))

@@ -339,7 +339,7 @@ fn read_notices(file: &Path) -> Result<Notices, ShareError> {
     let wrong =
         |why: String| ShareError::System { doing: format!("reading the notices {}", file.display()), why };
     let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
-    let not_so = "it is not as `yuzuri share authority shut-out` writes it";
+    let not_so = "it is not as `yuzuri share authority exclude` writes it";
     let read: NoticesFile =
         toml::from_str(&text).map_err(|e| wrong(format!("{not_so}: {}", e.message().replace('\n', "; "))))?;
     let notice = |(number, hex): (&String, &String)| {

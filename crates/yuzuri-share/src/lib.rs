@@ -58,9 +58,9 @@ mod wireless;
 pub use ap::fuzz_hostapd;
 pub use ap::{
     AirStatus, ApConfig, ApFile, ApGroup, ApGroupStatus, ApLoop, ApStatus, BottleneckStatus, Candidate,
-    Channel, Controller, DeviceStatus, Devices, Figures, MembersFile, MembershipState, ParseRadioError,
-    ParseStationError, Plan, Request, Rules, SegmentCounts, StationId, StationLocation, StationRule,
-    StationStatus, Steering, SteeringStatus, UploadStatus, ap_metrics, examine_gate, gate_options,
+    Channel, ClientSteering, Controller, DeviceStatus, Devices, Figures, MembersFile, MembershipState,
+    ParseRadioError, ParseStationError, Plan, Request, Rules, SegmentCounts, StationId, StationLocation,
+    StationRule, StationStatus, SteeringStatus, UploadStatus, ap_metrics, examine_gate, gate_options,
     read_ap_file, read_ap_status,
 };
 pub use authority::{AuthorityFile, AuthorityMember};

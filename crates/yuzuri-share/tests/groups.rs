@@ -178,7 +178,7 @@ fn a_wrong_key_is_counted_and_refused() {
     let status = third.until("messages with a key", |s| refused(s, "keyed") > 1 && s.interfaces[0].leads);
     assert_eq!(status.interfaces[0].members.len(), 1, "{status:#?}");
     assert!(!status.keyed);
-    yuzuri_testnet::attack("daemon with another key", 1, "daemon", "shut out and counted");
+    yuzuri_testnet::attack("daemon with another key", 1, "daemon", "excluded and counted");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn an_excluded_member_stays_excluded_under_another_id() {
     until_one(&[&first, &second, &third], 3);
     let ids = [0, 1].map(|at| flow([&first, &second][at], &traffic[at]).map(|(id, _)| id));
 
-    authority.shut_out(&["three".into()], &folder.join("notices")).unwrap();
+    authority.exclude(&["three".into()], &folder.join("notices")).unwrap();
     let reloaded = ShareConfig { notice_file: Some(folder.join("notices")), ..member(folder, "one") };
     first.orders.send(LoopCommand::Reload(Box::new(reloaded))).unwrap();
     until_one(&[&first, &second], 2);

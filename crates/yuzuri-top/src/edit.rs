@@ -45,7 +45,7 @@ impl Edit {
                 self.cursor = start;
             }
             KeyCode::Char(c) if !ctrl && !c.is_control() => {
-                if self.chars.len() < Filter::LONGEST / 4 {
+                if self.chars.len() < Filter::MAX_LENGTH / 4 {
                     self.chars.insert(self.cursor, c);
                     self.cursor += 1;
                 }

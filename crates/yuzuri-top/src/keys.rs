@@ -7,7 +7,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Maximum length of an incomplete escape sequence.
-const LONGEST: usize = 32;
+const MAX_LENGTH: usize = 32;
 
 /// Incremental parser from bytes to keys.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl Parser {
                     self.mouse.extend(mouse);
                     at += taken;
                 }
-                Parsed::Partial if self.bytes.len() - at > LONGEST => at += 1,
+                Parsed::Partial if self.bytes.len() - at > MAX_LENGTH => at += 1,
                 Parsed::Partial => break,
             }
         }
@@ -347,12 +347,12 @@ mod tests {
             let mut in_pieces = Vec::new();
             for piece in bytes.chunks(piece) {
                 parser.feed(piece, &mut in_pieces);
-                prop_assert!(parser.bytes.len() <= LONGEST + 8);
+                prop_assert!(parser.bytes.len() <= MAX_LENGTH + 8);
             }
             let mut whole = Vec::new();
             Parser::default().feed(&bytes, &mut whole);
             // An overlong sequence is cut where the parser detects it, which depends on the chunks.
-            if !bytes.windows(LONGEST - 4).any(|w| w.iter().all(|b| (0x20..0x7f).contains(b))) {
+            if !bytes.windows(MAX_LENGTH - 4).any(|w| w.iter().all(|b| (0x20..0x7f).contains(b))) {
                 prop_assert_eq!(in_pieces, whole);
             }
         }

@@ -33,7 +33,7 @@ const REST_OF_SEQUENCE: Duration = Duration::from_millis(40);
 /// Timeout for the rest of an answer: its parts must not be taken for keys.
 const REST_OF_ANSWER: Duration = Duration::from_millis(500);
 /// A terminal that has not answered by then does not support the query.
-const LATEST_ANSWER: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long shutdown waits for an answer in transit; otherwise the shell would read it as typed
 /// input.
 const LAST_ANSWER: Duration = Duration::from_millis(100);
@@ -134,7 +134,7 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         // After a panic the terminal has been restored: further input is meant for the shell.
-        if std::thread::panicking() || self.asked.is_none_or(|at| at.elapsed() > LATEST_ANSWER) {
+        if std::thread::panicking() || self.asked.is_none_or(|at| at.elapsed() > ANSWER_TIMEOUT) {
             return;
         }
         let until = Instant::now() + LAST_ANSWER;

@@ -134,7 +134,7 @@ pub struct FilterError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FilterProblem {
     /// The filter as a whole is too long.
-    #[error("the filter is longer than {} bytes", Filter::LONGEST)]
+    #[error("the filter is longer than {} bytes", Filter::MAX_LENGTH)]
     TooLong,
     /// A kind without a value: `port` or `port:`.
     #[error("nothing after it")]
@@ -182,7 +182,7 @@ impl Filter {
     /// Maximum number of terms of one kind: the BPF filter has room for no more.
     pub const MAX_TERMS: usize = 8;
     /// Maximum length of a filter's text, bytes.
-    pub const LONGEST: usize = 2048;
+    pub const MAX_LENGTH: usize = 2048;
 
     /// Whether every flow is selected.
     pub fn is_empty(&self) -> bool {
@@ -226,7 +226,7 @@ impl Filter {
         text: &str,
         look_up: impl Fn(&str) -> std::io::Result<Vec<IpAddr>>,
     ) -> Result<Filter, FilterError> {
-        if text.len() > Filter::LONGEST {
+        if text.len() > Filter::MAX_LENGTH {
             let term = text.chars().take(20).collect::<String>() + "...";
             return Err(FilterError { term, why: FilterProblem::TooLong });
         }

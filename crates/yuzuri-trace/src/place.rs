@@ -28,7 +28,7 @@ impl Place {
     pub const MAX: usize = 4096;
     /// The longest name kept, in bytes (the kernel's own limit is 512, its TCP functions stay below
     /// 64).
-    pub const LONGEST: usize = 128;
+    pub const MAX_LENGTH: usize = 128;
 
     /// The place of that name.
     pub fn named(name: &str) -> Place {
@@ -40,7 +40,7 @@ impl Place {
         if let Some(&id) = table.ids.get(name) {
             return Place(id);
         }
-        if table.names.len() >= Self::MAX || name.len() > Self::LONGEST {
+        if table.names.len() >= Self::MAX || name.len() > Self::MAX_LENGTH {
             return Place::UNKNOWN;
         }
         let id = table.names.len() as u16;
@@ -77,6 +77,6 @@ mod tests {
 
     #[test]
     fn an_overlong_name_is_unknown() {
-        assert_eq!(Place::named(&"x".repeat(Place::LONGEST + 1)), Place::UNKNOWN);
+        assert_eq!(Place::named(&"x".repeat(Place::MAX_LENGTH + 1)), Place::UNKNOWN);
     }
 }

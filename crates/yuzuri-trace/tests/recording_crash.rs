@@ -97,10 +97,10 @@ impl Victim {
             command.env(HASTE, "1");
         }
         let victim = Victim(command.spawn().unwrap(), path);
-        let patience = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(60);
         // A file whose writer was killed within its head would not be a recording yet.
         while Reader::open(&victim.1).is_err() {
-            assert!(Instant::now() < patience, "the writer did not start");
+            assert!(Instant::now() < deadline, "the writer did not start");
             std::thread::sleep(Duration::from_millis(2));
         }
         victim
@@ -122,9 +122,9 @@ impl Victim {
     }
 
     fn wait_for_writes(&self, number: u64) {
-        let patience = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while Victim::writes(&self.1) < number {
-            assert!(Instant::now() < patience, "the writer stands still");
+            assert!(Instant::now() < deadline, "the writer stands still");
             std::thread::sleep(Duration::from_millis(2));
         }
     }

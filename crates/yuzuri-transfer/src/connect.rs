@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interval at which the stop flag is checked while connecting.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Resolves the target to its addresses of the requested family.
 pub(crate) fn resolve(target: &Target, options: &SendOptions) -> Result<Vec<SocketAddr>, SendError> {
@@ -105,7 +105,7 @@ fn wait_connected(
             ));
         }
         let mut fds = [poll_fd(socket.as_raw_fd(), libc::POLLOUT)];
-        if poll(&mut fds, left.min(LOOK))? > 0 {
+        if poll(&mut fds, left.min(CHECK_INTERVAL))? > 0 {
             return match socket.take_error()? {
                 None => Ok(true),
                 Some(error) => Err(error),

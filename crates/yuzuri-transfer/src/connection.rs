@@ -377,7 +377,7 @@ impl<'a> Connection<'a> {
     /// after an eighth of the RTT, within the bounds above.
     fn room(&mut self, remaining: u64) -> Result<u64, Failure> {
         // Avoids a `TCP_INFO` system call when the gate is not in use.
-        if !self.gate.is_held() {
+        if !self.gate.is_limited() {
             return Ok(u64::MAX);
         }
         let info = self.info()?;

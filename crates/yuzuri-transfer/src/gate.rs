@@ -43,7 +43,7 @@ impl Gate {
         self.held_back.swap(false, Ordering::Relaxed)
     }
 
-    pub(crate) fn is_held(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.until_ns.load(Ordering::Relaxed) > mono_ns()
     }
 
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn the_gate_allows_whole_segments_up_to_its_limit() {
         let gate = Gate::default();
-        assert!(!gate.is_held());
+        assert!(!gate.is_limited());
         gate.hold(10_500, LONG);
         assert_eq!(gate.room(0, 1 << 20, 1000), 10_000);
         assert!(gate.held_back() && !gate.held_back(), "reading clears the flag");
@@ -91,10 +91,10 @@ mod tests {
     fn the_limit_expires() {
         let gate = Gate::default();
         gate.hold(1000, Duration::ZERO);
-        assert!(!gate.is_held());
+        assert!(!gate.is_limited());
         gate.hold(1000, LONG);
-        assert!(gate.is_held());
+        assert!(gate.is_limited());
         gate.free();
-        assert!(!gate.is_held());
+        assert!(!gate.is_limited());
     }
 }

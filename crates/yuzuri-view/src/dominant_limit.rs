@@ -4,7 +4,7 @@
 use crate::limited::FlowLimits;
 use serde::Serialize;
 use std::collections::VecDeque;
-use yuzuri_limits::{Limit, LimitTimes, Stretch};
+use yuzuri_limits::{Limit, LimitInterval, LimitTimes};
 use yuzuri_trace::Event;
 
 /// What limited a flow for more than half of a time, if there is one such limit; otherwise one of
@@ -61,7 +61,7 @@ impl Serialize for DominantLimit {
 /// The information of a record about the time since the previous one: one stretch or two.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordLimits {
-    stretches: [Stretch; 2],
+    intervals: [LimitInterval; 2],
     count: usize,
 }
 
@@ -69,26 +69,26 @@ impl RecordLimits {
     /// Processes a record. If a flow only receives, all of its time is unknown: only the sender
     /// sees what limits a transfer.
     pub fn by(limits: &mut FlowLimits, event: &Event) -> RecordLimits {
-        let nothing = Stretch { from_us: 0, to_us: 0, limit: Limit::Unknown };
-        let mut known = RecordLimits { stretches: [nothing; 2], count: 0 };
-        limits.add(event, |stretch| {
-            if let Some(place) = known.stretches.get_mut(known.count) {
-                *place = stretch;
+        let nothing = LimitInterval { from_us: 0, to_us: 0, limit: Limit::Unknown };
+        let mut known = RecordLimits { intervals: [nothing; 2], count: 0 };
+        limits.add(event, |interval| {
+            if let Some(place) = known.intervals.get_mut(known.count) {
+                *place = interval;
                 known.count += 1;
             }
         });
         if !limits.sends() {
-            known.stretches.iter_mut().for_each(|stretch| stretch.limit = Limit::Unknown);
+            known.intervals.iter_mut().for_each(|interval| interval.limit = Limit::Unknown);
         }
         known
     }
 }
 
 impl std::ops::Deref for RecordLimits {
-    type Target = [Stretch];
+    type Target = [LimitInterval];
 
-    fn deref(&self) -> &[Stretch] {
-        &self.stretches[..self.count]
+    fn deref(&self) -> &[LimitInterval] {
+        &self.intervals[..self.count]
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct LimitMeter {
 
 impl LimitMeter {
     /// Adds a stretch to the slots in which it lies. Slots that are too old are ignored.
-    pub(crate) fn add(&mut self, known: Stretch) {
+    pub(crate) fn add(&mut self, known: LimitInterval) {
         let newest = known.to_us.saturating_sub(1) / SLOT_US;
         for slot in (known.from_us / SLOT_US).max(newest.saturating_sub(SLOTS))..=newest {
             let from_us = known.from_us.max(slot * SLOT_US);
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_meter_forgets_and_counts_a_long_stretch_only_as_far_as_it_reaches_back() {
         let mut meter = LimitMeter::default();
-        let at = |from_us, to_us, limit| Stretch { from_us, to_us, limit };
+        let at = |from_us, to_us, limit| LimitInterval { from_us, to_us, limit };
         assert_eq!(meter.most(0), None);
         meter.add(at(0, 60_000_000, Limit::Application));
         meter.add(at(60_000_000, 60_400_000, Limit::Path));

@@ -3,7 +3,7 @@
 use crate::dominant_limit::DominantLimit;
 use serde::Serialize;
 use std::collections::VecDeque;
-use yuzuri_limits::{Limit, Stretch};
+use yuzuri_limits::{Limit, LimitInterval};
 use yuzuri_trace::{Event, Kind, Marks};
 
 /// What happened to a flow in one interval. Extremes survive every merge.
@@ -57,7 +57,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    fn new(start_ns: u64, event: &Event, limits: &[Stretch]) -> Bucket {
+    fn new(start_ns: u64, event: &Event, limits: &[LimitInterval]) -> Bucket {
         let s = &event.snapshot;
         let start_us = start_ns / 1000;
         let (mut limit, mut before) = (DominantLimit::NOTHING, DominantLimit::NOTHING);
@@ -140,14 +140,14 @@ impl Bucket {
 #[derive(Debug, Clone)]
 pub struct Level {
     width_ns: u64,
-    most: usize,
+    max_buckets: usize,
     buckets: VecDeque<Bucket>,
 }
 
 impl Level {
-    /// Buckets of `width_ns`, at most `most` of them; the oldest is dropped first.
-    pub fn new(width_ns: u64, most: usize) -> Level {
-        Level { width_ns, most: most.max(1), buckets: VecDeque::new() }
+    /// Buckets of `width_ns`, at most `max_buckets` of them; the oldest is dropped first.
+    pub fn new(width_ns: u64, max_buckets: usize) -> Level {
+        Level { width_ns, max_buckets: max_buckets.max(1), buckets: VecDeque::new() }
     }
 
     /// Width of a bucket, nanoseconds.
@@ -162,13 +162,13 @@ impl Level {
 
     /// Adds an event and what limited the flow since the previous one. An event older than the last
     /// bucket counts in the last bucket.
-    pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
+    pub fn push(&mut self, event: &Event, limits: &[LimitInterval]) {
         let start = event.mono_ns - event.mono_ns % self.width_ns;
         let bucket = Bucket::new(start, event, limits);
         match self.buckets.back_mut() {
             Some(last) if start <= last.start_ns => last.merge(&bucket),
             _ => {
-                if self.buckets.len() == self.most {
+                if self.buckets.len() == self.max_buckets {
                     self.buckets.pop_front();
                 }
                 self.buckets.push_back(bucket);
@@ -200,28 +200,29 @@ pub struct History {
 
 impl Default for History {
     fn default() -> Self {
-        History { levels: LEVELS.map(|(width_ns, most)| Level::new(width_ns, most)) }
+        History { levels: LEVELS.map(|(width_ns, max_buckets)| Level::new(width_ns, max_buckets)) }
     }
 }
 
 impl History {
     /// Adds an event and what limited the flow since the previous one.
-    pub fn push(&mut self, event: &Event, limits: &[Stretch]) {
+    pub fn push(&mut self, event: &Event, limits: &[LimitInterval]) {
         for level in &mut self.levels {
             level.push(event, limits);
         }
     }
 
-    /// What happened between two times, in at most `most` buckets, from the finest level that
-    /// reaches back to `from_ns` (or else as far as any level does). Each bucket keeps its
+    /// What happened between two times, in at most `max_buckets` buckets, from the finest level
+    /// that reaches back to `from_ns` (or else as far as any level does). Each bucket keeps its
     /// extremes.
-    pub fn window(&self, from_ns: u64, to_ns: u64, most: usize) -> Vec<Bucket> {
+    pub fn window(&self, from_ns: u64, to_ns: u64, max_buckets: usize) -> Vec<Bucket> {
         let reaches = |level: &&Level| {
-            level.buckets.len() < level.most || level.buckets.front().is_some_and(|b| b.start_ns <= from_ns)
+            level.buckets.len() < level.max_buckets
+                || level.buckets.front().is_some_and(|b| b.start_ns <= from_ns)
         };
         let level = self.levels.iter().find(reaches).unwrap_or(&self.levels[LEVELS.len() - 1]);
         let span = to_ns.saturating_sub(from_ns).max(1);
-        let width = level.width_ns.max(span.div_ceil(most.max(1) as u64));
+        let width = level.width_ns.max(span.div_ceil(max_buckets.max(1) as u64));
         let mut out: Vec<Bucket> = Vec::new();
         let mut group = u64::MAX;
         let first = level.buckets.partition_point(|b| b.start_ns + level.width_ns <= from_ns);
@@ -253,15 +254,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn extremes_and_counts_survive(values in prop::collection::vec((1u64..20_000_000, 1u32..1000), 1..500), most in 1usize..50) {
+        fn extremes_and_counts_survive(values in prop::collection::vec((1u64..20_000_000, 1u32..1000), 1..500), max_buckets in 1usize..50) {
             let mut history = History::default();
             let mut now = 0;
             for (gap, cwnd) in &values {
                 now += gap;
                 history.push(&event(now, *cwnd), &[]);
             }
-            let window = history.window(0, now, most);
-            prop_assert!(window.len() <= most + 1);
+            let window = history.window(0, now, max_buckets);
+            prop_assert!(window.len() <= max_buckets + 1);
             prop_assert_eq!(window.iter().map(|b| b.events as usize).sum::<usize>(), values.len());
             prop_assert_eq!(window.iter().map(|b| b.cwnd.1).max(), values.iter().map(|v| v.1).max());
             prop_assert_eq!(window.iter().map(|b| b.cwnd.0).min(), values.iter().map(|v| v.1).min());
@@ -275,7 +276,7 @@ mod tests {
         for ms in 0..300_000u64 {
             history.push(&event(ms * 1_000_000, 10), &[]);
         }
-        assert!(history.levels.iter().all(|l| l.buckets.len() <= l.most));
+        assert!(history.levels.iter().all(|l| l.buckets.len() <= l.max_buckets));
         let recent = history.window(290_000_000_000, 300_000_000_000, 10_000);
         assert!(recent.len() > 300);
         let whole = history.window(0, 300_000_000_000, 10_000);
@@ -298,8 +299,11 @@ mod tests {
     fn limits_stay_where_they_were_at_every_width() {
         let mut history = History::default();
         let ms = |n: u64| n * 1_000_000;
-        let known =
-            |from_ms: u64, to_ms: u64, limit| Stretch { from_us: from_ms * 1000, to_us: to_ms * 1000, limit };
+        let known = |from_ms: u64, to_ms: u64, limit| LimitInterval {
+            from_us: from_ms * 1000,
+            to_us: to_ms * 1000,
+            limit,
+        };
         history.push(&event(ms(64), 10), &[]);
         history.push(&event(ms(90), 10), &[known(64, 90, Limit::Path)]);
         // Idle for five seconds, then full of data again for the last 30 ms.
@@ -307,8 +311,8 @@ mod tests {
             &event(ms(5_200), 10),
             &[known(90, 5_170, Limit::Application), known(5_170, 5_200, Limit::Path)],
         );
-        let limits = |most| {
-            let window = history.window(0, ms(6_000), most);
+        let limits = |max_buckets| {
+            let window = history.window(0, ms(6_000), max_buckets);
             window.iter().map(|b| (b.limit_before, b.limit.known())).collect::<Vec<_>>()
         };
         assert_eq!(

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use yuzuri_cca::CcaKind;
-use yuzuri_limits::{Classifier, Limit, LimitTimes, Moment, Observation, Reduction, Stretch};
+use yuzuri_limits::{Classifier, Limit, LimitInterval, LimitTimes, Moment, Observation, Reduction};
 use yuzuri_trace::{CaState, Event, Kind, Marks, Reason, Sender, Snapshot};
 
 /// Means over the time for which a limit applied.
@@ -171,8 +171,8 @@ impl FlowLimits {
         self.cca = CcaKind::of(congestion_control);
     }
 
-    /// Processes a record, and passes the time since the previous one to `stretch`.
-    pub fn add(&mut self, event: &Event, stretch: impl FnMut(Stretch)) {
+    /// Processes a record, and passes the time since the previous one to `interval`.
+    pub fn add(&mut self, event: &Event, interval: impl FnMut(LimitInterval)) {
         if !event.has_snapshot() {
             return;
         }
@@ -199,12 +199,12 @@ impl FlowLimits {
             let (_, last) = self.chronographs.get_or_insert((chronographs, chronographs));
             *last = chronographs;
         }
-        self.take(&now, counts, stretch);
+        self.take(&now, counts, interval);
     }
 
     /// Processes an observation made from packets, and passes the time since the previous one to
-    /// `stretch`.
-    pub fn add_packets(&mut self, now: &Observation, stretch: impl FnMut(Stretch)) {
+    /// `interval`.
+    pub fn add_packets(&mut self, now: &Observation, interval: impl FnMut(LimitInterval)) {
         self.from_packets = true;
         self.mss_bytes = now.mss_bytes;
         let counts = Counts {
@@ -213,10 +213,10 @@ impl FlowLimits {
             retransmitted: now.retransmitted_segments,
             ..Counts::default()
         };
-        self.take(now, counts, stretch);
+        self.take(now, counts, interval);
     }
 
-    fn take(&mut self, now: &Observation, counts: Counts, mut stretch: impl FnMut(Stretch)) {
+    fn take(&mut self, now: &Observation, counts: Counts, mut interval: impl FnMut(LimitInterval)) {
         let first = *self.first.get_or_insert(counts);
         // SYN and FIN count as a byte each.
         let acked_bytes = counts.acked_bytes.saturating_sub(first.acked_bytes);
@@ -232,7 +232,7 @@ impl FlowLimits {
                     figures.len() - 1
                 });
             figures[place].1.add(now, stretch_of_time.to_us - stretch_of_time.from_us);
-            stretch(stretch_of_time);
+            interval(stretch_of_time);
         });
         self.last = counts;
     }
@@ -361,7 +361,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         losses_later: None,
         device_memory_bytes: known(s.sender.wmem_alloc).map(u64::from),
         srtt_us: s.measured_srtt_us(),
-        least_rtt_us: None,
+        round_min_rtt_us: None,
         rttvar_us: s.rttvar_us,
         min_rtt_us: s.measured_min_rtt_us(),
         pacing_rate_bps: (s.pacing_rate_bps != u64::MAX).then_some(s.pacing_rate_bps),

@@ -180,7 +180,7 @@ impl Row {
         self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
         let known = RecordLimits::by(&mut self.limits, event);
-        known.iter().for_each(|stretch| self.limited.add(*stretch));
+        known.iter().for_each(|interval| self.limited.add(*interval));
         self.history.push(event, &known);
         match event.kind {
             Kind::Close => self.closed_ns = Some(event.mono_ns),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Module names. A module that a kernel has built in or lacks is skipped without an error; a
 /// program that needs it will fail.
-const WANTED: &[&str] = &[
+const MODULES: &[&str] = &[
     // requested by other modules through an alias instead of the name
     "crc32c_generic",
     "crc32c-intel",
@@ -111,7 +111,7 @@ const WIRELESS: &[&str] = &["mac80211_hwsim"];
 
 fn names(equipment: Equipment) -> impl Iterator<Item = &'static str> {
     let more = if equipment == Equipment::Wireless { WIRELESS } else { &[] };
-    WANTED.iter().chain(more).copied()
+    MODULES.iter().chain(more).copied()
 }
 
 /// Paths, relative to `lib/modules/RELEASE`, of the selected modules and their dependencies.
@@ -143,7 +143,7 @@ pub(crate) fn without_signature(mut module: Vec<u8>) -> Vec<u8> {
     module
 }
 
-/// File name without its suffix, which is the form that `WANTED` uses. The kernel's name of a
+/// File name without its suffix, which is the form that `MODULES` uses. The kernel's name of a
 /// module has underscores in place of hyphens.
 fn name(path: &str) -> &str {
     let file = path.rsplit('/').next().unwrap_or(path);

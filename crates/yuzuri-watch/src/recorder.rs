@@ -33,7 +33,7 @@ pub struct Ended {
     /// Records missing from the file.
     pub lacks: u64,
     /// Whether writing failed at any time.
-    pub stood_still: bool,
+    pub writer_stalled: bool,
     /// The error with which writing failed at the end, if it did.
     pub failed: Option<RecordError>,
 }
@@ -43,7 +43,7 @@ pub struct Recorder<T> {
     writer: Writer,
     observer: T,
     failing: bool,
-    stood_still: bool,
+    writer_stalled: bool,
     /// Events that never reached the recorder because writing was too slow.
     missed: u64,
     /// The last account written.
@@ -66,7 +66,7 @@ impl<T: RecordingObserver> Recorder<T> {
         observer: T,
     ) -> Result<Recorder<T>, RecordError> {
         let writer = Writer::create(path, session, overwrite)?;
-        Ok(Recorder { writer, observer, failing: false, stood_still: false, missed: 0, account: None })
+        Ok(Recorder { writer, observer, failing: false, writer_stalled: false, missed: 0, account: None })
     }
 
     /// Whether the item is worth writing: all are, except an account like the last one.
@@ -87,7 +87,7 @@ impl<T: RecordingObserver> Recorder<T> {
         match result {
             Err(error) if !self.failing => {
                 self.failing = true;
-                self.stood_still = true;
+                self.writer_stalled = true;
                 self.observer.write_failed(&error);
             }
             Ok(()) if self.failing && !self.writer.is_failing() => {
@@ -131,14 +131,14 @@ impl<T: RecordingObserver> Sink for Recorder<T> {
 
     fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
         let path = self.writer.path().to_owned();
-        let (stood_still, missed) = (self.stood_still, self.missed);
+        let (writer_stalled, missed) = (self.writer_stalled, self.missed);
         let summary = self.writer.finish();
         self.observer.ended(Ended {
             path,
             rows: summary.rows,
             bytes: summary.bytes,
             lacks: summary.lost + missed,
-            stood_still,
+            writer_stalled,
             failed: summary.failed,
         })
     }

@@ -1,11 +1,11 @@
 //! Request handlers.
 
+use crate::broadcast::{self, MAX_FLOWS};
 use crate::client::LiveBody;
 use crate::connections::{ConnectionSlot, MAX_PROVED, TooManyConnections};
 use crate::daemon_status::{DaemonAnswer, DaemonStatus};
 use crate::encode::{self, TimeBase};
 use crate::guard::{Admitted, Guard};
-use crate::hub::{self, MAX_FLOWS};
 use crate::page::Shared;
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -24,7 +24,7 @@ use yuzuri_view::{Control, Refused};
 /// Largest request body, bytes.
 const MAX_BODY: usize = 16 * 1024;
 /// Timeout of a request until its response begins.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of points of a history.
 const MAX_POINTS: usize = 4096;
 
@@ -34,7 +34,7 @@ pub(crate) struct App {
     pub(crate) shared: Arc<Shared>,
     pub(crate) guard: Arc<Guard>,
     /// Notified when a browser connects, so that its first update need not wait for the next turn.
-    pub(crate) came: Arc<Notify>,
+    pub(crate) browser_connected: Arc<Notify>,
     pub(crate) share: Arc<DaemonStatus>,
 }
 
@@ -119,7 +119,7 @@ async fn checks(State(app): State<App>, request: Request, next: Next) -> Respons
             }
             response
         }
-        Ok(_) => match tokio::time::timeout(PATIENCE, next.run(request)).await {
+        Ok(_) => match tokio::time::timeout(TIMEOUT, next.run(request)).await {
             Ok(response) => response,
             Err(_) => {
                 Refusal(StatusCode::REQUEST_TIMEOUT, "the request took too long".into()).into_response()
@@ -207,19 +207,19 @@ async fn live(State(app): State<App>, uri: Uri) -> Answer {
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("drawing a random id for the browser: {error}"))
     })?;
     let id = id.secret().to_string();
-    let latest = hub::latest_events(&app.shared.model.lock());
-    let joined = app.shared.hub.lock().join(id.clone(), flows.clone(), latest);
+    let latest = broadcast::latest_events(&app.shared.model.lock());
+    let joined = app.shared.broadcast.lock().join(id.clone(), flows.clone(), latest);
     let outlet = joined.map_err(|_| {
         Refusal(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{} browsers are connected already: close one", hub::MAX_BROWSERS),
+            format!("{} browsers are connected already: close one", broadcast::MAX_BROWSERS),
         )
     })?;
     let known = app.shared.limits_of(&flows);
     app.shared.with_feed(|feed| feed.subscribe(&flows, |id| known.get(&id).cloned().unwrap_or_default()));
     let mut response = Response::new(Body::new(LiveBody::new(outlet, id, app.shared.clone())));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    app.came.notify_one();
+    app.browser_connected.notify_one();
     Ok(response)
 }
 
@@ -239,8 +239,8 @@ async fn select_flows(
     let known = app.shared.limits_of(&flows);
     // Subscribe before choosing, and under the hub's lock: then a browser that leaves at this
     // moment unsubscribes the right flows.
-    let mut hub = app.shared.hub.lock();
-    let former = hub.select_flows(&client, flows.clone()).ok_or_else(|| {
+    let mut broadcast = app.shared.broadcast.lock();
+    let former = broadcast.select_flows(&client, flows.clone()).ok_or_else(|| {
         Refusal(
             StatusCode::NOT_FOUND,
             "there is no open stream of this browser (any more): open /api/live".into(),
@@ -295,7 +295,7 @@ async fn numbers(State(app): State<App>, Path(id): Path<String>) -> Answer {
 }
 
 async fn history(State(app): State<App>, Path(id): Path<String>, uri: Uri) -> Answer {
-    let epoch = app.shared.hub.lock().epoch();
+    let epoch = app.shared.broadcast.lock().epoch();
     let text = window(&app, &id, &uri, |base, model, row, from, to, points| {
         let mut out = format!("{{\"now\":{},\"epoch\":{epoch},\"buckets\":", base.us(model.now_ns()));
         encode::buckets(&mut out, base, &row.history.window(from, to, points));
@@ -341,7 +341,7 @@ async fn ask(app: App, request: impl FnOnce(&dyn Control) -> Result<(), Refused>
     asked.map_err(|_| {
         Refusal(StatusCode::INTERNAL_SERVER_ERROR, "it failed inside Yuzuri; see its own output".into())
     })??;
-    app.came.notify_one();
+    app.browser_connected.notify_one();
     Ok(done())
 }
 
@@ -416,10 +416,10 @@ async fn replay(
 async fn share(State(app): State<App>) -> Answer {
     match app.share.ask().await {
         DaemonAnswer::Status(text) => Ok(json(StatusCode::OK, text.to_string())),
-        DaemonAnswer::Nobody { why, help } => {
+        DaemonAnswer::NoDaemon { why, help } => {
             let answer = serde_json::json!({ "running": false, "why": why, "help": help });
             Ok(json(StatusCode::OK, answer.to_string()))
         }
-        DaemonAnswer::Unclear(why) => Err(Refusal(StatusCode::BAD_GATEWAY, why)),
+        DaemonAnswer::Failed(why) => Err(Refusal(StatusCode::BAD_GATEWAY, why)),
     }
 }

@@ -14,7 +14,7 @@ use yuzuri_trace::FlowId;
 /// Maximum number of messages queued for a browser: those of about three seconds.
 const QUEUE: usize = 64;
 /// How long a full queue is tolerated.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The hub's side of a browser.
 #[derive(Debug)]
@@ -50,9 +50,9 @@ impl Client {
         }
     }
 
-    /// Whether the browser has disconnected, or its queue has been full for [`PATIENCE`].
+    /// Whether the browser has disconnected, or its queue has been full for [`TIMEOUT`].
     pub(crate) fn is_lost(&self) -> bool {
-        self.queue.is_closed() || self.full_since.is_some_and(|since| since.elapsed() > PATIENCE)
+        self.queue.is_closed() || self.full_since.is_some_and(|since| since.elapsed() > TIMEOUT)
     }
 }
 
@@ -88,7 +88,7 @@ impl Body for LiveBody {
 
 impl Drop for LiveBody {
     fn drop(&mut self) {
-        let flows = self.shared.hub.lock().leave(&self.id);
+        let flows = self.shared.broadcast.lock().leave(&self.id);
         self.shared.with_feed(|feed| feed.unsubscribe(&flows));
     }
 }

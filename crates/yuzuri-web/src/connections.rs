@@ -22,7 +22,7 @@ const MAX_OF_ONE_SOURCE: usize = MAX_UNPROVED / 4;
 /// Descriptors reserved for the rest of this process.
 const RESERVED_DESCRIPTORS: usize = 256;
 /// Time within which a connection without the token must send a complete request head.
-pub(crate) const HEAD_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The presumed owner of an address: the owner of one IPv6 address has its whole /64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -174,7 +174,7 @@ impl ConnectionSlot {
     pub(crate) async fn leave(&self) {
         loop {
             let since = *self.waiting_since.lock();
-            let until = since.unwrap_or_else(Instant::now) + HEAD_PATIENCE;
+            let until = since.unwrap_or_else(Instant::now) + HEAD_TIMEOUT;
             tokio::select! {
                 () = self.evicted.notified() => {}
                 () = tokio::time::sleep_until(until) => {

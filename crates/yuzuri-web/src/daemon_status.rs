@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 /// Timeout for the whole exchange with the daemon.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum size of its answer, bytes: some thousand flows.
 const MAX: u64 = 1024 * 1024;
 /// An answer is reused for this long. The daemon works every half second and answers one client at
@@ -25,9 +25,9 @@ pub(crate) enum DaemonAnswer {
     /// Its status, a JSON object.
     Status(Arc<str>),
     /// No daemon answers: the reason, and the command that may help.
-    Nobody { why: String, help: Option<String> },
+    NoDaemon { why: String, help: Option<String> },
     /// The answer is not a status; the text says why.
-    Unclear(String),
+    Failed(String),
 }
 
 /// Connects to the daemon's socket on behalf of a process that may not do so itself.
@@ -70,7 +70,7 @@ impl DaemonStatus {
     pub(crate) async fn ask(&self) -> DaemonAnswer {
         let Some(socket) = &self.socket else {
             let why = "the page shows a recording, and the sharing status exists only live";
-            return DaemonAnswer::Nobody { why: why.into(), help: None };
+            return DaemonAnswer::NoDaemon { why: why.into(), help: None };
         };
         let mut last = self.last.lock().await;
         if let Some((at, latest)) = last.as_ref()
@@ -86,25 +86,25 @@ impl DaemonStatus {
 
 async fn ask(socket: &Path, reach: Option<&DaemonConnector>) -> DaemonAnswer {
     let at = socket.display();
-    match tokio::time::timeout(PATIENCE, exchange(socket, reach)).await {
-        Err(_) => DaemonAnswer::Unclear(format!("the sharing daemon at {at} did not answer within a second")),
+    match tokio::time::timeout(TIMEOUT, exchange(socket, reach)).await {
+        Err(_) => DaemonAnswer::Failed(format!("the sharing daemon at {at} did not answer within a second")),
         Ok(Err(error)) => match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => DaemonAnswer::Nobody {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => DaemonAnswer::NoDaemon {
                 why: format!("no sharing daemon answers at {at}"),
                 help: Some("sudo yuzuri share --key-file FILE".into()),
             },
-            ErrorKind::PermissionDenied => DaemonAnswer::Nobody {
+            ErrorKind::PermissionDenied => DaemonAnswer::NoDaemon {
                 why: format!("this program is not allowed to query the sharing daemon at {at}"),
                 help: Some("sudo yuzuri watch --web".into()),
             },
-            _ => DaemonAnswer::Unclear(format!("asking the sharing daemon at {at}: {error}")),
+            _ => DaemonAnswer::Failed(format!("asking the sharing daemon at {at}: {error}")),
         },
         Ok(Ok(bytes)) if bytes.len() as u64 > MAX => {
-            DaemonAnswer::Unclear(format!("the sharing daemon at {at} answers more than {MAX} bytes"))
+            DaemonAnswer::Failed(format!("the sharing daemon at {at} answers more than {MAX} bytes"))
         }
         Ok(Ok(bytes)) => match object(bytes) {
             Some(text) => DaemonAnswer::Status(text.into()),
-            None => DaemonAnswer::Unclear(format!(
+            None => DaemonAnswer::Failed(format!(
                 "the program at {at} is not a sharing daemon: it does not send a JSON object"
             )),
         },

@@ -27,22 +27,27 @@ const QUIET_TURNS: u32 = 8;
 pub struct Fuzzed {
     runtime: tokio::runtime::Runtime,
     router: axum::Router,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Fuzzed {
     /// Serves a page to everybody at a loopback address, or with a token, to its holders at any
-    /// other address. `patience` limits incomplete requests.
+    /// other address. `timeout` limits incomplete requests.
     ///
     /// # Errors
     /// If the runtime cannot be built.
-    pub fn new(page: Page, secret: Option<&str>, patience: Duration) -> io::Result<Fuzzed> {
+    pub fn new(page: Page, secret: Option<&str>, timeout: Duration) -> io::Result<Fuzzed> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ip = if secret.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
         let guard = Guard { bound: (ip, 80).into(), token: secret.map(Token::of) };
         let share = Arc::new(DaemonStatus::at(None, None));
-        let app = App { shared: page.shared, guard: Arc::new(guard), came: Arc::new(Notify::new()), share };
-        Ok(Fuzzed { runtime, router: api::router(app), patience })
+        let app = App {
+            shared: page.shared,
+            guard: Arc::new(guard),
+            browser_connected: Arc::new(Notify::new()),
+            share,
+        };
+        Ok(Fuzzed { runtime, router: api::router(app), timeout })
     }
 
     /// The answer to these bytes.
@@ -69,7 +74,7 @@ impl Fuzzed {
         self.runtime.block_on(async {
             // HTTP returns an error to clients that do not speak it.
             let served = http1().serve_connection(wire, service);
-            let _ = tokio::time::timeout(self.patience, served).await;
+            let _ = tokio::time::timeout(self.timeout, served).await;
         });
         std::mem::take(&mut *answer.lock())
     }

@@ -23,6 +23,7 @@
 
 mod api;
 mod assets;
+mod broadcast;
 mod client;
 mod connections;
 mod daemon_status;
@@ -32,7 +33,6 @@ mod fields;
 #[cfg(any(fuzzing, debug_assertions))]
 mod fuzz;
 mod guard;
-mod hub;
 mod page;
 mod serve;
 mod stall;

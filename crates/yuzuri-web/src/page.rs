@@ -1,7 +1,7 @@
 //! What the page serves: the model, the fine feed, and the connected browsers.
 
+use crate::broadcast::Broadcaster;
 use crate::feed::Feed;
-use crate::hub::Hub;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Page {
 pub(crate) struct Shared {
     pub(crate) model: Arc<Mutex<LiveModel>>,
     pub(crate) control: Arc<dyn Control>,
-    pub(crate) hub: Mutex<Hub>,
+    pub(crate) broadcast: Mutex<Broadcaster>,
     feed: Mutex<Feed>,
     /// Whether any browser is subscribed to a flow; otherwise [`Page::ingest`] costs nothing.
     wanted: AtomicBool,
@@ -38,7 +38,7 @@ impl Page {
             shared: Arc::new(Shared {
                 model,
                 control,
-                hub: Mutex::new(Hub::default()),
+                broadcast: Mutex::new(Broadcaster::default()),
                 feed: Mutex::new(Feed::default()),
                 wanted: AtomicBool::new(false),
             }),
@@ -58,29 +58,29 @@ impl Page {
     /// refilled (a replay's seek).
     pub fn reset(&self) {
         self.shared.feed.lock().clear();
-        self.shared.hub.lock().reset();
+        self.shared.broadcast.lock().reset();
     }
 
     /// The number of connected browsers.
     pub fn browsers(&self) -> usize {
-        self.shared.hub.lock().len()
+        self.shared.broadcast.lock().len()
     }
 
     /// Reports the total number of events that never reached this page.
     pub fn missed(&self, events: u64) {
-        self.shared.hub.lock().set_missed(events);
+        self.shared.broadcast.lock().set_missed(events);
     }
 
     /// Records missing in some browser: those of [`Page::browsers_lost`], and those that never
     /// reached the page.
     pub fn not_shown(&self) -> u64 {
-        self.shared.hub.lock().not_shown()
+        self.shared.broadcast.lock().not_shown()
     }
 
     /// Records (rows, buckets, events) that were due to a browser and skipped because it did not
     /// keep up. The model and recordings do have them.
     pub fn browsers_lost(&self) -> u64 {
-        self.shared.hub.lock().browsers_lost()
+        self.shared.broadcast.lock().browsers_lost()
     }
 }
 

@@ -1,10 +1,10 @@
 //! The server: its port, its thread, its shutdown.
 
 use crate::api::{self, App};
+use crate::broadcast;
 use crate::connections::{self, Connections};
 use crate::daemon_status::{DaemonConnector, DaemonStatus};
 use crate::guard::{Guard, Token};
-use crate::hub;
 use crate::page::{Page, Shared};
 use crate::stall::Stall;
 use hyper::server::conn::http1;
@@ -25,8 +25,8 @@ use tokio::time::MissedTickBehavior;
 const BACKLOG: i32 = 4096;
 /// How long a connection with the token may lack a complete request head, and how long a write may
 /// block.
-const HEAD_PATIENCE: Duration = Duration::from_secs(15);
-const WRITE_PATIENCE: Duration = Duration::from_secs(20);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Intervals at which browsers are updated.
 const CHART_TURN: Duration = Duration::from_millis(100);
 const ROWS_TURN: Duration = Duration::from_millis(250);
@@ -189,7 +189,7 @@ impl Bound {
         let Bound { listener, addr, url, token, options, descriptors } = self;
         let guard = Arc::new(Guard { bound: addr, token: Some(token) });
         let share = Arc::new(DaemonStatus::at(options.share_socket, options.share_reach));
-        let app = App { shared: page.shared, guard, came: Arc::new(Notify::new()), share };
+        let app = App { shared: page.shared, guard, browser_connected: Arc::new(Notify::new()), share };
         let connections = Connections::new(descriptors);
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -230,7 +230,7 @@ pub(crate) fn http1() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_headers(64)
         .max_buf_size(16 * 1024);
     builder
@@ -238,7 +238,7 @@ pub(crate) fn http1() -> http1::Builder {
 
 async fn run(listener: TcpListener, app: App, connections: Arc<Connections>, stopped: watch::Receiver<bool>) {
     let router = api::router(app.clone());
-    let updates = tokio::spawn(send_updates(app.shared.clone(), app.came.clone()));
+    let updates = tokio::spawn(send_updates(app.shared.clone(), app.browser_connected.clone()));
     let mut stop = stopped.clone();
     // Each connection holds a sender; the receiver ends once all are gone.
     let (open, mut all_closed) = mpsc::channel::<()>(1);
@@ -276,7 +276,7 @@ async fn run(listener: TcpListener, app: App, connections: Arc<Connections>, sto
         tokio::spawn(async move {
             let _open = open;
             let connection =
-                http1().serve_connection(Stall::new(TokioIo::new(stream), WRITE_PATIENCE), service);
+                http1().serve_connection(Stall::new(TokioIo::new(stream), WRITE_TIMEOUT), service);
             tokio::pin!(connection);
             tokio::select! {
                 // Serve what has arrived before the connection may have to go.
@@ -296,11 +296,11 @@ async fn run(listener: TcpListener, app: App, connections: Arc<Connections>, sto
     }
     drop((listener, open));
     updates.abort();
-    app.shared.hub.lock().close();
+    app.shared.broadcast.lock().close();
     let _ = tokio::time::timeout(Duration::from_millis(700), all_closed.recv()).await;
 }
 
-async fn send_updates(shared: Arc<Shared>, came: Arc<Notify>) {
+async fn send_updates(shared: Arc<Shared>, browser_connected: Arc<Notify>) {
     let turns = |period| {
         let mut turns = tokio::time::interval(period);
         turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -309,13 +309,13 @@ async fn send_updates(shared: Arc<Shared>, came: Arc<Notify>) {
     let (mut chart, mut rows, mut status) = (turns(CHART_TURN), turns(ROWS_TURN), turns(STATUS_TURN));
     loop {
         tokio::select! {
-            _ = came.notified() => {
-                hub::send_status(&shared);
-                hub::send_rows(&shared);
+            _ = browser_connected.notified() => {
+                broadcast::send_status(&shared);
+                broadcast::send_rows(&shared);
             }
-            _ = chart.tick() => hub::send_chart(&shared),
-            _ = rows.tick() => hub::send_rows(&shared),
-            _ = status.tick() => hub::send_status(&shared),
+            _ = chart.tick() => broadcast::send_chart(&shared),
+            _ = rows.tick() => broadcast::send_rows(&shared),
+            _ = status.tick() => broadcast::send_status(&shared),
         }
     }
 }

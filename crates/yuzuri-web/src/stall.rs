@@ -9,16 +9,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// An HTTP transport that fails once a write has waited longer than `patience`.
+/// An HTTP transport that fails once a write has waited longer than `timeout`.
 pub(crate) struct Stall<T> {
     inner: T,
-    patience: Duration,
+    timeout: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Stall<T> {
-    pub(crate) fn new(inner: T, patience: Duration) -> Stall<T> {
-        Stall { inner, patience, waiting: None }
+    pub(crate) fn new(inner: T, timeout: Duration) -> Stall<T> {
+        Stall { inner, timeout, waiting: None }
     }
 
     fn watch<R>(&mut self, result: Poll<io::Result<R>>, cx: &mut Context<'_>) -> Poll<io::Result<R>> {
@@ -26,7 +26,7 @@ impl<T> Stall<T> {
             self.waiting = None;
             return result;
         }
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         let sleep = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         match sleep.as_mut().poll(cx) {
             Poll::Ready(()) => {

@@ -25,14 +25,14 @@ pub enum AuthorityTask {
         /// Key file to create; an existing file is not replaced
         key_file: PathBuf,
     },
-    /// Shut terminals out: the group gets a new key, which all other members receive
+    /// Exclude terminals: the group gets a new key, which all other members receive
     ///
     /// Copy the notice file to one remaining terminal (`notice_file` in its configuration, then
     /// `yuzuri share reload`). It forwards the notices to the other members.
-    ShutOut {
+    Exclude {
         /// Authority file
         authority: PathBuf,
-        /// Names of the terminals to shut out
+        /// Names of the terminals to exclude
         #[arg(required = true)]
         names: Vec<String>,
         /// Notice file to write; an existing file is replaced
@@ -70,9 +70,9 @@ pub fn run(task: AuthorityTask) -> anyhow::Result<ExitCode> {
             AuthorityFile::open(&authority)?.issue(&name, &key_file)?;
             println!("created {}: copy it to '{name}' only, and pass it with --key-file", key_file.display());
         }
-        AuthorityTask::ShutOut { authority, names, notices } => {
+        AuthorityTask::Exclude { authority, names, notices } => {
             let mut file = AuthorityFile::open(&authority)?;
-            file.shut_out(&names, &notices)?;
+            file.exclude(&names, &notices)?;
             println!(
                 "created {}, generation {}: copy it to one remaining terminal, pass it with --notice-file (or notice_file) and reload",
                 notices.display(),
@@ -92,10 +92,10 @@ pub fn run(task: AuthorityTask) -> anyhow::Result<ExitCode> {
             } else {
                 println!("the group's key is generation {}", file.generation());
                 for member in file.members() {
-                    let shut_out = member
-                        .shut_out
-                        .map_or(String::new(), |generation| format!("  shut out, generation {generation}"));
-                    println!("{:>6}  {}{shut_out}", member.number, member.name);
+                    let excluded = member
+                        .excluded
+                        .map_or(String::new(), |generation| format!("  excluded, generation {generation}"));
+                    println!("{:>6}  {}{excluded}", member.number, member.name);
                 }
             }
         }

@@ -145,7 +145,7 @@ impl OwnShare {
         let sockets = OwnSockets::default();
         config.own = Some(sockets.clone());
         let say = move |event: &Event| match event {
-            Event::StoodDown { why } => {
+            Event::StoppedBounding { why } => {
                 voice.warn(WarningKind::Sharing, &format!("sharing ended: {why}"));
             }
             // Only a daemon reports how many flows it moved back: these flows end with their

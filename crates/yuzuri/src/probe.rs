@@ -14,7 +14,7 @@ use yuzuri_view::text;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 /// The kernel retransmits a SYN after a second (RFC 6298): a later answer may belong to that one.
-const PATIENCE: Duration = Duration::from_millis(950);
+const TIMEOUT: Duration = Duration::from_millis(950);
 
 /// The results of the handshakes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,7 +22,7 @@ struct Latency {
     #[serde(rename = "type")]
     kind: &'static str,
     handshakes: usize,
-    /// Handshakes without an answer within [`PATIENCE`].
+    /// Handshakes without an answer within [`TIMEOUT`].
     unanswered: usize,
     min_us: Option<u64>,
     median_us: Option<u64>,
@@ -51,7 +51,7 @@ impl Latency {
         let time = |us: Option<u64>| us.map_or("-".to_owned(), |us| text::time_us(us as f64));
         let unanswered = match self.unanswered {
             0 => String::new(),
-            n => format!("; {n} without an answer within {}", text::time_us(PATIENCE.as_micros() as f64)),
+            n => format!("; {n} without an answer within {}", text::time_us(TIMEOUT.as_micros() as f64)),
         };
         format!(
             "latency under load: median {}, minimum {}, 95 % within {}, maximum {} ({} \
@@ -109,7 +109,7 @@ fn measure(peer: SocketAddr, stop: &AtomicBool) -> Vec<Option<u64>> {
             continue;
         }
         due = now + INTERVAL;
-        let answer = TcpStream::connect_timeout(&peer, PATIENCE);
+        let answer = TcpStream::connect_timeout(&peer, TIMEOUT);
         let time_us = u64::try_from(now.elapsed().as_micros()).unwrap_or(u64::MAX);
         match answer {
             Ok(_) => times_us.push(Some(time_us)),

@@ -21,7 +21,7 @@ pub const LAB_IS: &str = "the laboratory";
 /// The arguments of such a program, passed on unchanged.
 #[derive(Debug, Args)]
 pub struct ProgramArgs {
-    /// Words for the program; `--help` shows them
+    /// Arguments of the program; `--help` shows them
     #[arg(value_name = "WORDS", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
 }

@@ -43,7 +43,7 @@ pub enum ShareTask {
     },
     /// Reload the running daemon's configuration and keys without interrupting flows
     Reload(ReloadArgs),
-    /// Manage per-terminal keys, so that a single terminal can be shut out
+    /// Manage per-terminal keys, so that a single terminal can be excluded
     #[command(subcommand)]
     Authority(AuthorityTask),
     /// Run a relay for terminals that cannot receive each other's messages (needs no privilege)
@@ -82,7 +82,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub accept_key_file: Option<PathBuf>,
 
-    /// Notice file that distributes the group's next key (`yuzuri share authority shut-out` creates
+    /// Notice file that distributes the group's next key (`yuzuri share authority exclude` creates
     /// one)
     #[arg(long, value_name = "FILE")]
     pub notice_file: Option<PathBuf>,

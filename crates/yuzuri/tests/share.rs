@@ -245,8 +245,8 @@ fn who_was_suspended_begins_anew() {
 }
 
 #[test]
-fn keys_are_read_again_and_a_terminal_is_shut_out() {
-    const TEST: &str = "keys_are_read_again_and_a_terminal_is_shut_out";
+fn keys_are_read_again_and_a_terminal_is_excluded() {
+    const TEST: &str = "keys_are_read_again_and_a_terminal_is_excluded";
     let Some(cell) = Cell::or_skip(TEST, 1) else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -288,8 +288,8 @@ fn keys_are_read_again_and_a_terminal_is_shut_out() {
     assert!(text(&daemon.ask(&["status"]).stdout).contains("the last reload failed"));
 
     mode(0o600);
-    authority(&["shut-out", &at("authority"), "two", "--notices", &at("notices")]);
-    assert!(authority(&["list", &at("authority")]).contains("two  shut out, generation 2"));
+    authority(&["exclude", &at("authority"), "two", "--notices", &at("notices")]);
+    assert!(authority(&["list", &at("authority")]).contains("two  excluded, generation 2"));
     write(&format!("{with_key}notice_file = {:?}\n", at("notices")));
     let done = daemon.ask(&["reload"]);
     assert!(done.status.success(), "{}", text(&done.stderr));

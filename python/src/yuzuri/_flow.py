@@ -40,7 +40,7 @@ class Flow:
 
     file: str
     """The file that contains the flow."""
-    oddities: list[str] = field(repr=False)
+    anomalies: list[str] = field(repr=False)
     """Irregularities of the file that may affect the result, as sentences."""
     source: str | None
     """The sender, as `192.0.2.1:443` or `[2001:db8::1]:443`; None if the file does not contain
@@ -131,14 +131,14 @@ class Flow:
         return plain
 
 
-def make(file: str, oddities: list[str], fields: dict[str, Any]) -> Flow:
+def make(file: str, anomalies: list[str], fields: dict[str, Any]) -> Flow:
     """Builds a flow from the result of the compiled part."""
     for name in ("beta", "cubic_c", "cubic_b"):
         if fields[name] is not None:
             fields[name] = Measured(*fields[name])
     for name in ("rounds", "reductions"):
         fields[name] = columns(fields[name])
-    return Flow(file=file, oddities=oddities, **fields)
+    return Flow(file=file, anomalies=anomalies, **fields)
 
 
 def columns(given: _native.Columns) -> Columns:

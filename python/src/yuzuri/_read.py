@@ -27,7 +27,7 @@ def identify(path: AnyPath, *, min_segments: int = 100) -> list[Flow]:
     """
     done = _native.analyse(path, min_segments=at_least_one(min_segments))
     warn_of(path, done, stacklevel=3)
-    flows = [make(os.fspath(path), done["oddities"], fields) for fields in done["flows"]]
+    flows = [make(os.fspath(path), done["anomalies"], fields) for fields in done["flows"]]
     if done["error"] is not None:
         raise_read_error(done["error"], flows)
     return flows
@@ -62,7 +62,7 @@ def at_least_one(min_segments: int) -> int:
 
 def warn_of(path: AnyPath, done: dict[str, Any], *, stacklevel: int) -> None:
     if done["missing"]:
-        warnings.warn(f"{os.fspath(path)}: {'; '.join(done['oddities'])}", CaptureWarning, stacklevel=stacklevel)
+        warnings.warn(f"{os.fspath(path)}: {'; '.join(done['anomalies'])}", CaptureWarning, stacklevel=stacklevel)
 
 
 def raise_read_error(words: Any, flows: list[Flow]) -> NoReturn:

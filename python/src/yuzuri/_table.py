@@ -68,7 +68,7 @@ def table(
                 continue
             read[folder] += 1
             warn_of(path, done, stacklevel=3)
-            rows += [row(os.fspath(path), done["oddities"], fields) for fields in done["flows"]]
+            rows += [row(os.fspath(path), done["anomalies"], fields) for fields in done["flows"]]
             if done["error"] is not None:
                 fail(ReadError(done["error"]), errors)
     for folder in others:
@@ -91,7 +91,7 @@ def schema() -> pyarrow.Schema:
         raise ImportError(words) from error
     text, number, count = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
     texts = pyarrow.list_(text)
-    kinds = {"set": texts, "evidence": texts, "notes": texts, "oddities": texts, "candidates": pyarrow.map_(text, number)}
+    kinds = {"set": texts, "evidence": texts, "notes": texts, "anomalies": texts, "candidates": pyarrow.map_(text, number)}
     kinds |= dict.fromkeys(("file", "source", "destination", "name", "because", "capture_point", "kernel_name"), text)
     kinds |= dict.fromkeys(("losses", "timeouts", "rounds", "rtt_median_us", "min_rtt_us", "mss_bytes", "acked_bytes",
                             "segments", "retransmitted"), count)
@@ -100,12 +100,12 @@ def schema() -> pyarrow.Schema:
 
 def names() -> list[str]:
     measured = [each + end for each in MEASURED for end in ("", "_low", "_high")]
-    return ["file", "oddities", *PLAIN[:3], "probability", *PLAIN[3:], "rounds", *measured]
+    return ["file", "anomalies", *PLAIN[:3], "probability", *PLAIN[3:], "rounds", *measured]
 
 
-def row(file: str, oddities: list[str], fields: dict[str, Any]) -> dict[str, Any]:
+def row(file: str, anomalies: list[str], fields: dict[str, Any]) -> dict[str, Any]:
     made = {name: fields[name] for name in PLAIN}
-    made |= {"file": file, "oddities": oddities, "rounds": fields["round_count"]}
+    made |= {"file": file, "anomalies": anomalies, "rounds": fields["round_count"]}
     made["probability"] = next(iter(fields["candidates"].values()), None)
     made["candidates"] = list(fields["candidates"].items())
     for each in MEASURED:

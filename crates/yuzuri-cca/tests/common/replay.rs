@@ -26,7 +26,7 @@ pub struct Epoch {
     pub ours: u32,
     pub theirs: u32,
     /// Maximum and mean difference of the windows, segments.
-    pub most: u32,
+    pub max_difference: u32,
     pub mean: f64,
     /// ssthresh at the end, computed from the kernel's window: the algorithm's and the kernel's.
     pub threshold: Option<(u32, u32)>,
@@ -83,7 +83,7 @@ pub fn replay(algorithm: Algorithm, trace: &Trace) -> Outcome {
                 end_s: ack.t_us as f64 / 1e6,
                 ours: algorithm_cwnd,
                 theirs: ack.cwnd,
-                most: path.most,
+                max_difference: path.max_difference,
                 mean: path.sum / f64::from(path.count.max(1)),
                 threshold: threshold.zip(ack.ssthresh),
             });
@@ -105,7 +105,7 @@ pub fn replay(algorithm: Algorithm, trace: &Trace) -> Outcome {
             end_s: last.t_us as f64 / 1e6,
             ours: replay.window.cwnd,
             theirs: last.cwnd,
-            most: path.most,
+            max_difference: path.max_difference,
             mean: path.sum / f64::from(path.count),
             threshold: None,
         });
@@ -116,14 +116,14 @@ pub fn replay(algorithm: Algorithm, trace: &Trace) -> Outcome {
 #[derive(Default)]
 struct Distance {
     start_s: f64,
-    most: u32,
+    max_difference: u32,
     sum: f64,
     count: u32,
 }
 
 impl Distance {
     fn note(&mut self, distance: u32) {
-        self.most = self.most.max(distance);
+        self.max_difference = self.max_difference.max(distance);
         self.sum += f64::from(distance);
         self.count += 1;
     }

@@ -36,15 +36,15 @@ fn since(then_ns: u64, now_ns: u64, per_s: f64) -> f64 {
 impl Bucket {
     /// Whether a packet passes; it may be marked. `all_passed`: the bytes passed of all stations.
     pub fn passes(&mut self, now_ns: u64, segment: &mut Segment, all_passed: &mut u64) -> bool {
-        let goes_on = self.goes_on(now_ns, segment);
-        if goes_on {
+        let conforms = self.conforms(now_ns, segment);
+        if conforms {
             *all_passed += u64::from(segment.bytes() - ETHERNET_BYTES);
             self.all_passed = *all_passed;
         }
-        goes_on
+        conforms
     }
 
-    fn goes_on(&mut self, now_ns: u64, segment: &mut Segment) -> bool {
+    fn conforms(&mut self, now_ns: u64, segment: &mut Segment) -> bool {
         let size = segment.bytes() - ETHERNET_BYTES;
         (self.last_ns, self.bytes, self.packets) = (now_ns, self.bytes + u64::from(size), self.packets + 1);
         let Some(rate_bps) = self.rate_bps else { return true };

@@ -24,7 +24,7 @@ pub struct Figures {
     /// total; NaN: there are none.
     pub special: f64,
     /// The lowest rate of an uploading station, relative to an equal share.
-    pub least: f64,
+    pub min_part: f64,
     /// The 99th percentile of the time from a frame of the call to its answer, above the path's,
     /// ms; NaN without a call.
     pub call_ms: f64,
@@ -59,7 +59,7 @@ impl Figures {
             queue_ms: mean(uploads.iter().map(queue_ms).collect()),
             resent: counts(|t| t.counts_warm.retransmissions) / counts(|t| t.counts_warm.segments).max(1.0),
             special: if special.is_empty() { f64::NAN } else { mean(special) / equal },
-            least: parts.iter().copied().fold(f64::INFINITY, f64::min) / equal,
+            min_part: parts.iter().copied().fold(f64::INFINITY, f64::min) / equal,
             call_ms: call.and_then(|call| call.exchange_p99_ms).map_or(f64::NAN, |ms| ms - base_ms),
             call_resent: call.map_or(f64::NAN, |call| call.counts_warm.retransmissions as f64),
         }
@@ -85,7 +85,7 @@ impl Figures {
             queue_ms: median(|f| f.queue_ms),
             resent: median(|f| f.resent),
             special: median(|f| f.special),
-            least: median(|f| f.least),
+            min_part: median(|f| f.min_part),
             call_ms: median(|f| f.call_ms),
             call_resent: median(|f| f.call_resent),
         }

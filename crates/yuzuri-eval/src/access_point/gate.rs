@@ -252,9 +252,9 @@ impl Steer for Gate {
             Kind::SynAck => flow.answered(segment),
             Kind::Ack => {
                 let gap_ns = if self.fixed.is_some() { u64::MAX } else { THIN_GAP_NS };
-                let goes_on = flow.acknowledged(now.as_nanos(), segment, bound, gap_ns);
-                self.thinned += u64::from(!goes_on);
-                return goes_on;
+                let passes = flow.acknowledged(now.as_nanos(), segment, bound, gap_ns);
+                self.thinned += u64::from(!passes);
+                return passes;
             }
             Kind::Syn | Kind::Data => {}
         }

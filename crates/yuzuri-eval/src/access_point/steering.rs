@@ -1,6 +1,7 @@
 //! Simulates stations that move between two radios of one access point: two cells on different
-//! channels, each with a gate, and one [`Controller`] of the daemon for both; [`Steering`] decides
-//! which station should move. The wire is faster than both cells together, or slower than one.
+//! channels, each with a gate, and one [`Controller`] of the daemon for both; [`ClientSteering`]
+//! decides which station should move. The wire is faster than both cells together, or slower than
+//! one.
 //!
 //! Both cells are simulated at the same time, each on its own thread, and synchronise at every
 //! tick. A move is made in a second run, with the request of the first run. What a station does
@@ -15,7 +16,7 @@ use yuzuri_netmodel::queue::QueueConfig;
 use yuzuri_netmodel::radio::Phy;
 use yuzuri_policy::{Moment, PolicyConfig};
 use yuzuri_share::{
-    Candidate, Channel, Controller, Plan, Request, Rules, StationId, StationLocation, Steering,
+    Candidate, Channel, ClientSteering, Controller, Plan, Request, Rules, StationId, StationLocation,
 };
 use yuzuri_sim::cc::Bounds;
 use yuzuri_sim::{
@@ -56,7 +57,7 @@ fn settings() -> Vec<Setting> {
 /// The common state of both cells.
 struct BothCells {
     controller: Controller,
-    steering: Steering,
+    steering: ClientSteering,
     stations: Vec<Station>,
     moved: Option<(usize, f64)>,
     seen: [Option<Vec<FlowSeen>>; 2],
@@ -185,7 +186,7 @@ fn scenario(setting: &Setting, cell: usize, moved: Option<(usize, f64)>, seed: u
 fn both(setting: &Setting, moved: Option<(usize, f64)>, seed: u64) -> Result<BothCells, ScenarioError> {
     let cells = BothCells {
         controller: Controller::new(PolicyConfig::default(), Rules::default()),
-        steering: Steering::default(),
+        steering: ClientSteering::default(),
         stations: setting.stations.clone(),
         moved,
         seen: [None, None],

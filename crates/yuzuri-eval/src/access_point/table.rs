@@ -88,7 +88,7 @@ pub fn rows(rows: &[Row]) -> String {
                     format!("{:.1}, {:.3}, {:.0}, {:.2}", f.total_mbps, f.jain, f.queue_ms, f.resent * 100.0);
                 cell += &match group {
                     Group::Half | Group::Weights | Group::Quic => {
-                        format!(", {:.2}; {:.2}", f.special, f.least)
+                        format!(", {:.2}; {:.2}", f.special, f.min_part)
                     }
                     Group::Call => format!(", {:.0}; {:.0}", f.call_ms, f.call_resent),
                     _ => String::new(),
@@ -169,8 +169,8 @@ pub fn verdicts(rows: &[Row]) -> String {
     );
     limit("QUIC beside TCP: Jain's index at least 0.95, nobody below 0.85 of a share", &|row| {
         let figures = row.of(gate)?;
-        let held = figures.jain >= 0.95 && figures.least >= 0.85;
-        let why = format!("Jain {:.3}, least {:.2}", figures.jain, figures.least);
+        let held = figures.jain >= 0.95 && figures.min_part >= 0.85;
+        let why = format!("Jain {:.3}, least {:.2}", figures.jain, figures.min_part);
         (row.setting.group == Group::Quic).then_some((held, why))
     });
     limit("a call: 99th percentile at most 40 ms above the path, nothing retransmitted", &|row| {

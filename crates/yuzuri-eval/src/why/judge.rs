@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use yuzuri_capture::{Capture, End, Item, Options};
 use yuzuri_infer::packets::Tracker;
-use yuzuri_limits::{Limit, LimitTimes, Stretch};
+use yuzuri_limits::{Limit, LimitInterval, LimitTimes};
 use yuzuri_trace::Item as Recorded;
 use yuzuri_trace::recording::Reader;
 use yuzuri_view::limited::FlowLimits;
@@ -110,12 +110,12 @@ pub fn all(args: &Args) {
             if args.captures && !matches!(how, "sender" | "receiver") {
                 continue;
             }
-            let stretches = match how {
+            let intervals = match how {
                 "sender" | "receiver" => captured(&file.with_extension(format!("{how}.pcapng")), &label),
                 _ => recorded(&file.with_extension(format!("{how}.arrows")), label.local),
             };
             for phase in &label.phases {
-                let classified = within(&stretches, phase);
+                let classified = within(&intervals, phase);
                 tables.add((kind, by), phase, &classified, &case);
                 if args.list {
                     println!(
@@ -171,9 +171,9 @@ fn tenths(marks: &[Vec<u64>; 2], of: usize, phase: &Phase) -> f64 {
 }
 
 /// The limits of the flow from this address, according to a recording.
-fn recorded(file: &Path, local: SocketAddr) -> Vec<Stretch> {
+fn recorded(file: &Path, local: SocketAddr) -> Vec<LimitInterval> {
     let mut reader = Reader::open(file).unwrap();
-    let (mut items, mut stretches, mut limits) = (Vec::new(), Vec::new(), FlowLimits::default());
+    let (mut items, mut intervals, mut limits) = (Vec::new(), Vec::new(), FlowLimits::default());
     while let Some(batch) = reader.next_batch().unwrap() {
         items.extend(batch);
     }
@@ -185,27 +185,27 @@ fn recorded(file: &Path, local: SocketAddr) -> Vec<Stretch> {
         match item {
             Recorded::Flow(of) if Some(of.id) == flow => limits.controlled_by(&of.congestion_control),
             Recorded::Event(event) if Some(event.flow) == flow => {
-                limits.add(event, |stretch| stretches.push(stretch));
+                limits.add(event, |interval| intervals.push(interval));
             }
             _ => {}
         }
     }
-    stretches
+    intervals
 }
 
-fn within(stretches: &[Stretch], phase: &Phase) -> LimitTimes {
+fn within(intervals: &[LimitInterval], phase: &Phase) -> LimitTimes {
     let mut times = LimitTimes::default();
-    for stretch in stretches {
-        let (from_us, to_us) = (stretch.from_us.max(phase.from_us), stretch.to_us.min(phase.to_us));
+    for interval in intervals {
+        let (from_us, to_us) = (interval.from_us.max(phase.from_us), interval.to_us.min(phase.to_us));
         if from_us < to_us {
-            times.add(stretch.limit, to_us - from_us);
+            times.add(interval.limit, to_us - from_us);
         }
     }
     times
 }
 
 /// The limits of the flow from this address, according to a capture.
-fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
+fn captured(file: &Path, label: &Label) -> Vec<LimitInterval> {
     let mut capture = Capture::open(file, &Options::default()).unwrap();
     let (mut tracker, mut found) = (Tracker::new(), None);
     while let Some(item) = capture.next_item().unwrap() {
@@ -221,6 +221,7 @@ fn captured(file: &Path, label: &Label) -> Vec<Stretch> {
     }
     let limits = found.and_then(|(slot, end)| tracker.end(slot)?.limits(end)).unwrap_or_default();
     let monotonic = |us: u64| us.saturating_add_signed(-label.realtime_minus_monotonic_us);
-    let to_clock = |s: Stretch| Stretch { from_us: monotonic(s.from_us), to_us: monotonic(s.to_us), ..s };
-    limits.stretches.into_iter().map(to_clock).collect()
+    let to_clock =
+        |s: LimitInterval| LimitInterval { from_us: monotonic(s.from_us), to_us: monotonic(s.to_us), ..s };
+    limits.intervals.into_iter().map(to_clock).collect()
 }

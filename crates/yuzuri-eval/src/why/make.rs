@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use yuzuri_kernel::control::{Bound, Control, CubicParams};
+use yuzuri_kernel::control::{Bound, CongestionControl, CubicParams};
 use yuzuri_testnet::{Net, Side};
 
 /// Judged time per phase.
@@ -84,7 +84,7 @@ fn one(args: &Args, case: &Case, name: &str, folder: &Path, seed: u64) {
     let control = case.bound.map(|upper| {
         let name = format!("yuzuri_w{}", std::process::id() % 100_000);
         let always = Bound { lower: 0, upper };
-        Control::register(&CubicParams { name, always, ..CubicParams::default() }).unwrap()
+        CongestionControl::register(&CubicParams { name, always, ..CubicParams::default() }).unwrap()
     });
     let named = control.as_ref().map_or(case.control, |control| &control.cubic().name);
     let mut running = Running(Vec::new());

@@ -9,7 +9,7 @@ use yuzuri_limits::{Limit, LimitTimes};
 
 /// For each observer, the fraction of the time for which the reported limit must be right in every
 /// case.
-const WANTED: [f64; SEEN_BY.len()] = [0.95, 0.90, 0.85, 0.90, 0.80];
+const TARGETS: [f64; SEEN_BY.len()] = [0.95, 0.90, 0.85, 0.90, 0.80];
 
 /// Limits that leave open which of two others it is.
 const AMBIGUOUS: [(Limit, [Limit; 2]); 2] = [
@@ -110,7 +110,7 @@ impl Tables {
         seen.scores.entry((kind, by)).or_default().add(&score);
         let (reached, all) = seen.reached.entry((kind, by)).or_default();
         *all += 1;
-        if score.least_right >= WANTED[by] {
+        if score.least_right >= TARGETS[by] {
             *reached += 1;
         } else {
             let [right, wrong, ..] = score.percents();
@@ -166,14 +166,14 @@ impl Tables {
             }
         }
         self.print_others();
-        let wanted = SEEN_BY.iter().zip(WANTED);
-        let wanted: Vec<String> =
-            wanted.map(|(how, wanted)| format!("{how} {:.0}", wanted * 100.0)).collect();
-        let wanted = wanted.join(", ");
+        let target = SEEN_BY.iter().zip(TARGETS);
+        let target: Vec<String> =
+            target.map(|(how, target)| format!("{how} {:.0}", target * 100.0)).collect();
+        let target = target.join(", ");
         for (from, seen) in [("beginning", begin), ("middle", middle)] {
             println!(
                 "\nSeen from their {from}: parts of cases with the right word for the wanted per cent of the time \
-                 ({wanted}).\n"
+                 ({target}).\n"
             );
             seen.print_reached();
         }

@@ -5,22 +5,22 @@ use yuzuri_limits::Limit;
 use yuzuri_plot::limits;
 
 /// Stretches of rounds with one limit, from and to in nanoseconds.
-pub(super) fn stretches(rounds: &[Round]) -> Vec<(i64, i64, Limit)> {
-    let mut stretches: Vec<(i64, i64, Limit)> = Vec::new();
+pub(super) fn intervals(rounds: &[Round]) -> Vec<(i64, i64, Limit)> {
+    let mut intervals: Vec<(i64, i64, Limit)> = Vec::new();
     for round in rounds {
         let Some(limit) = round.limited_by else { continue };
-        match stretches.last_mut() {
+        match intervals.last_mut() {
             // The time between two rounds belongs to neither.
             Some((_, to, of)) if *of == limit => *to = round.end_ns,
-            _ => stretches.push((round.start_ns, round.end_ns, limit)),
+            _ => intervals.push((round.start_ns, round.end_ns, limit)),
         }
     }
-    stretches
+    intervals
 }
 
 /// The legend of the limits that a flow met, by their share of the time.
 pub(super) fn legend(rounds: &[Round]) -> String {
-    limits::legend(stretches(rounds).into_iter().map(|(from, to, limit)| (limit, (to - from) as f64)))
+    limits::legend(intervals(rounds).into_iter().map(|(from, to, limit)| (limit, (to - from) as f64)))
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod tests {
             round(3, Some(Limit::Recovery)),
             round(4, Some(Limit::Path)),
         ];
-        assert_eq!(stretches(&rounds), [(0, 2, Limit::Path), (3, 4, Limit::Recovery), (4, 5, Limit::Path)]);
+        assert_eq!(intervals(&rounds), [(0, 2, Limit::Path), (3, 4, Limit::Recovery), (4, 5, Limit::Path)]);
         let legend = legend(&rounds);
         assert!(legend.contains("path 75 %") && legend.contains("recovery 25 %"), "{legend}");
         assert!(!legend.contains("pacing"), "{legend}");

@@ -5,7 +5,7 @@ use super::{cycles, kato, limits, rates, sequence, windows, zoom};
 use crate::batch::Totals;
 use crate::error::IdentifyError;
 use crate::report::{FileReport, FlowReport};
-use crate::table::{capture_point, oddities, sentence};
+use crate::table::{anomalies, capture_point, sentence};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -70,7 +70,7 @@ impl HtmlReport {
     /// Adds a file.
     pub fn add(&mut self, report: &FileReport) -> Result<(), IdentifyError> {
         self.files += 1;
-        for odd in oddities(report).into_iter().chain(report.error.clone()) {
+        for odd in anomalies(report).into_iter().chain(report.error.clone()) {
             let _ = write!(self.odd, "<li>{}: {}", escaped(&report.path), escaped(&odd));
         }
         if report.counted.little_data > 0 {

@@ -1,6 +1,6 @@
 //! The window over time with the replayed algorithm's window, and their difference below.
 
-use super::limits::stretches;
+use super::limits::intervals;
 use super::svg::{LIMITED, LOSS, REPAIR, REPLAYED, SEEN, drawn};
 use plotters::prelude::*;
 use yuzuri_infer::verdict::Verdict;
@@ -23,8 +23,8 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
     let predicted = |place: usize| verdict.predicted.get(place).copied().filter(|cca| cca.is_finite());
     let places = drawn(rounds);
     svg(SIZE, "Window over time", None, |area| {
-        let stretches = stretches(rounds);
-        let lane = if stretches.is_empty() { 0 } else { LANE };
+        let intervals = intervals(rounds);
+        let lane = if intervals.is_empty() { 0 } else { LANE };
         let (upper, lower) = area.split_vertically(SIZE.1 - RESIDUALS - lane);
         let (limits, lower) = lower.split_vertically(lane);
         let mut chart = ChartBuilder::on(&upper)
@@ -74,7 +74,7 @@ pub(super) fn windows(verdict: &Verdict) -> Result<String, DrawError> {
                 part: (0.0, 1.0),
                 limit,
             };
-            let pieces: Vec<Piece> = stretches.iter().map(piece).collect();
+            let pieces: Vec<Piece> = intervals.iter().map(piece).collect();
             draw_lane(&limits, (70, 16), end_s, &pieces)?;
         }
 

@@ -1,7 +1,7 @@
 //! The data that the page's script redraws when the reader zooms: the rounds of a flow, what
 //! limited its sender, and its segments. Without the script the page shows static pictures.
 
-use super::limits::stretches;
+use super::limits::intervals;
 use crate::report::FlowReport;
 use crate::sequence::{MarkKind, Sequence};
 use serde::Serialize;
@@ -152,7 +152,7 @@ pub(super) fn data(flow: &FlowReport, room: usize) -> Option<String> {
             })
             .collect(),
         bands: Vec::new(),
-        limits: stretches(&trace.rounds)
+        limits: intervals(&trace.rounds)
             .into_iter()
             .map(|(from, to, limit)| (us(from), us(to), limit))
             .collect(),

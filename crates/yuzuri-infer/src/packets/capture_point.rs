@@ -34,7 +34,7 @@ impl Delays {
     }
 
     /// The least delay from an acknowledgement to the data sent in response.
-    pub(super) fn least_back_ns(&self) -> Option<i64> {
+    pub(super) fn min_back_ns(&self) -> Option<i64> {
         self.back_ns
     }
 

@@ -1,4 +1,4 @@
-//! What determined when a sender's runs left: acknowledgements, or a clock.
+//! What determined when a sender's bursts left: acknowledgements, or a clock.
 
 /// Uncertainty of the hosts' and the capture's clocks, milliseconds.
 const TIMESTAMP_UNCERTAINTY_MS: f64 = 0.01;
@@ -7,25 +7,25 @@ const TIMESTAMP_UNCERTAINTY_MS: f64 = 0.01;
 const MIN_DEVIATION: f64 = 2.0;
 const MIN_DEVIATION_MS2: f64 =
     (MIN_DEVIATION * MIN_DEVIATION + 1.0) * TIMESTAMP_UNCERTAINTY_MS * TIMESTAMP_UNCERTAINTY_MS;
-/// The logarithm of one run's ratio is limited to this absolute value.
+/// The logarithm of one burst's ratio is limited to this absolute value.
 const MAX_LOGARITHM: f64 = 4.0;
 
-/// How well the intervals between runs match those between acknowledgements, relative to how well
-/// they match their mean: the number of runs, the sum of the logarithms of that ratio, and the sum
-/// of the squares of these.
+/// How well the intervals between bursts match those between acknowledgements, relative to how well
+/// they match their mean: the number of bursts, the sum of the logarithms of that ratio, and the
+/// sum of the squares of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AckClocking {
-    /// By the last acknowledgements that the sender had seen at each run.
+    /// By the last acknowledgements that the sender had seen at each burst.
     pub by_last: (u32, f64, f64),
-    /// By the first acknowledgements since the previous run, for runs that emptied the sender's
-    /// queue: any of them may have woken its writer. For other runs by the last.
+    /// By the first acknowledgements since the previous burst, for bursts that emptied the sender's
+    /// queue: any of them may have woken its writer. For other bursts by the last.
     pub by_first: (u32, f64, f64),
 }
 
 impl AckClocking {
-    /// What determined the time of a run: a clock that keeps a mean interval, or acknowledgements
+    /// What determined the time of a burst: a clock that keeps a mean interval, or acknowledgements
     /// with the same intervals.
-    /// `last` and `first`: the acknowledgements of this run and of the previous one.
+    /// `last` and `first`: the acknowledgements of this burst and of the previous one.
     pub(super) fn add(&mut self, gap_ms: f64, [last, first]: [Option<(i64, i64)>; 2], gaps: &mut Gaps) {
         if gap_ms <= 0.0 {
             return;
@@ -42,7 +42,7 @@ impl AckClocking {
             if off_acks.max(off_mean) < MIN_DEVIATION_MS2 {
                 return;
             }
-            // The limit for a single run, which may come from a stalling host.
+            // The limit for a single burst, which may come from a stalling host.
             let part = (off_acks / off_mean).ln().clamp(-MAX_LOGARITHM, MAX_LOGARITHM);
             *count += 1;
             *sum += part;
@@ -53,7 +53,7 @@ impl AckClocking {
     }
 }
 
-/// The latest intervals between runs, milliseconds.
+/// The latest intervals between bursts, milliseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gaps {
     last: [f64; 16],

@@ -51,7 +51,7 @@ pub struct Seen {
     /// Packets marked by the network (CE).
     pub ce: u64,
     /// Oddities.
-    pub oddities: Anomalies,
+    pub anomalies: Anomalies,
 }
 
 /// A flow being followed.
@@ -193,7 +193,7 @@ impl Flow {
 
     /// Whether the segment is plausible.
     fn sane(&mut self, segment: &Segment) -> bool {
-        let odd = &mut self.seen.oddities;
+        let odd = &mut self.seen.anomalies;
         if segment.time_ns < self.last_ns {
             odd.steps_back += 1;
         }

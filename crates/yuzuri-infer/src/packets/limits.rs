@@ -1,12 +1,12 @@
 //! Determines what limited a sender from its packets, with the terms and rules of `yuzuri-limits`.
 
+use super::bursts::{Bursts, MIN_BURSTS};
 use super::hindsight::Hindsight;
-use super::runs::{MIN_RUNS, Runs};
 use super::signs::{RoundSigns, SenderSigns};
 use crate::window_trace::{CapturePoint, Cause, Round, WindowTrace};
 use std::collections::VecDeque;
 use yuzuri_cca::CaState;
-use yuzuri_limits::{Classifier, Limit, Moment, Observation, Reader, Reduction, Stretch};
+use yuzuri_limits::{Classifier, Limit, LimitInterval, Moment, Observation, Reader, Reduction};
 
 /// Segments held longer than this are held by the sender's own device: longer than TCP small queues
 /// allow (1 ms of the pacing rate), and than the granularity of a millisecond timestamp.
@@ -33,10 +33,10 @@ const LESS: f64 = 0.5;
 /// segments.
 const REFILLS: f64 = 0.3;
 const MIN_REFILL: f64 = 3.0;
-/// A run smaller than this fraction of the flight does not come from a send buffer.
+/// A burst smaller than this fraction of the flight does not come from a send buffer.
 const MAY_REFILL: f64 = 0.2;
 const ALL: f64 = 0.99;
-/// If a round has more runs than this on average, there are at least two: the running mean
+/// If a round has more bursts than this on average, there are at least two: the running mean
 /// approaches its value from below.
 const MORE_THAN_ONE: f64 = 1.5;
 /// Rounds after which means are meaningful.
@@ -51,7 +51,7 @@ pub struct PacketLimits {
     pub observations: Vec<Observation>,
     /// Stretches without a gap from the start of the first round to the end of the last,
     /// microseconds of the capture's clock since 1970.
-    pub stretches: Vec<Stretch>,
+    pub intervals: Vec<LimitInterval>,
     /// By round, as in [`WindowTrace::rounds`].
     pub rounds: Vec<Limit>,
     /// By round: the same for the time before it, in which nothing was outstanding.
@@ -65,18 +65,18 @@ pub struct PacketLimits {
 /// rounds.
 pub fn packet_limits(trace: &WindowTrace, signs: &SenderSigns) -> PacketLimits {
     let mut limits = PacketLimits { window_scale: signs.scale, ..PacketLimits::default() };
-    let (mut observations, mut stretches) = (Vec::new(), Vec::new());
+    let (mut observations, mut intervals) = (Vec::new(), Vec::new());
     each_limit(
         trace,
         signs,
         |now| observations.push(*now),
-        |stretch| stretches.push(stretch),
+        |interval| intervals.push(interval),
         |round, paused_by| {
             limits.rounds.push(round);
             limits.pauses.push(paused_by);
         },
     );
-    PacketLimits { observations, stretches, ..limits }
+    PacketLimits { observations, intervals, ..limits }
 }
 
 /// Notes in each round of a trace what limited its sender. Nothing else of the observations is
@@ -89,20 +89,20 @@ pub(super) fn note_limits(trace: &mut WindowTrace, signs: &SenderSigns) {
     }
 }
 
-/// Passes each observation to `observed`, each stretch of time to `stretch`, and of each round what
-/// limited it, and the time before it, to `round`.
+/// Passes each observation to `observed`, each stretch of time to `interval`, and of each round
+/// what limited it, and the time before it, to `round`.
 fn each_limit(
     trace: &WindowTrace,
     signs: &SenderSigns,
     mut observed: impl FnMut(&Observation),
-    mut stretch: impl FnMut(Stretch),
+    mut interval: impl FnMut(LimitInterval),
     mut limited: impl FnMut(Limit, Option<Limit>),
 ) {
     let Some(first) = trace.rounds.first() else { return };
     let mut rules = LimitRules::new(trace, signs);
     let mut classifier = Classifier::default();
     let mut observe = |now: &Observation| {
-        classifier.observe(now, &mut stretch);
+        classifier.observe(now, &mut interval);
         observed(now);
         classifier.limit()
     };
@@ -129,8 +129,8 @@ struct LimitRules<'a> {
     knows_scale: bool,
     /// The least delay from the sender's timestamp to the capture, and that from there to the
     /// receiver and back.
-    least_passage_us: i64,
-    least_there_us: u32,
+    min_passage_us: i64,
+    min_there_us: u32,
     reductions: usize,
     acked_bytes: u64,
     retransmitted: u32,
@@ -138,7 +138,7 @@ struct LimitRules<'a> {
     flight: f64,
     repaired: bool,
     rounds: u32,
-    runs: Runs,
+    bursts: Bursts,
     reader: Reader,
     /// The same by how late acknowledgements come, and by how late they leave the receiver.
     answers: Reader,
@@ -168,13 +168,8 @@ impl<'a> LimitRules<'a> {
             begun: 0,
             scale: signs.scale.map_or_else(|| least_scale(&signs.rounds), |scale| u32::from(scale.min(14))),
             knows_scale: signs.scale.is_some() || shows_scale(trace, &signs.rounds),
-            least_passage_us: signs
-                .rounds
-                .iter()
-                .filter_map(|signs| signs.least_passage_us)
-                .min()
-                .unwrap_or(0),
-            least_there_us: signs.rounds.iter().filter_map(|signs| signs.least_there_us).min().unwrap_or(0),
+            min_passage_us: signs.rounds.iter().filter_map(|signs| signs.min_passage_us).min().unwrap_or(0),
+            min_there_us: signs.rounds.iter().filter_map(|signs| signs.min_there_us).min().unwrap_or(0),
             reductions: 0,
             // For a flow observed from its middle, the amount sent before is unknown.
             acked_bytes: if trace.handshake_rtt_us.is_some() { 0 } else { 1 << 30 },
@@ -182,7 +177,7 @@ impl<'a> LimitRules<'a> {
             flight: 0.0,
             repaired: false,
             rounds: 0,
-            runs: Runs::default(),
+            bursts: Bursts::default(),
             reader: Reader::default(),
             answers: Reader::default(),
             waits: Reader::default(),
@@ -226,11 +221,11 @@ impl<'a> LimitRules<'a> {
         let window_bytes = u64::from(signs.window) << self.scale;
         let near = signs.point == CapturePoint::Sender;
         let reduction = self.reduction(round);
-        let queue_us = signs.passage_us.map_or(0, |passage_us| passage_us - self.least_passage_us);
+        let queue_us = signs.passage_us.map_or(0, |passage_us| passage_us - self.min_passage_us);
         let (srtt_us, rttvar_us) = (round.rtt_mean_us, round.rtt_max_us.saturating_sub(round.rtt_min_us) / 4);
-        let (least_rtt_us, upstream) = self.least_rtt(round, signs, queue_us);
+        let (round_min_rtt_us, upstream) = self.least_rtt(round, signs, queue_us);
         let time_us = time_us(round.end_ns);
-        if signs.runs == 0 && !signs.repair && reduction.is_none() {
+        if signs.bursts == 0 && !signs.repair && reduction.is_none() {
             // The earlier limit still applies.
             (self.last.time_us, self.last.acked_bytes) = (time_us, self.acked_bytes);
             if self.ran_out {
@@ -240,17 +235,17 @@ impl<'a> LimitRules<'a> {
             }
             return &self.last;
         }
-        if signs.runs > 0 {
-            self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.runs;
+        if signs.bursts > 0 {
+            self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.bursts;
         }
         let receiver_full = self.receiver_full(signs, window_bytes);
         self.follow(round, signs, flight, reduction.is_some() || signs.repair, receiver_full);
 
         // At most of the acknowledgements nothing was left to send.
         let (emptied_ms, others_ms) = signs.rests_ms;
-        let emptied = signs.runs > 0 && emptied_ms > others_ms;
+        let emptied = signs.bursts > 0 && emptied_ms > others_ms;
         let refills = self.refills(round, signs, emptied);
-        if signs.runs > 0 {
+        if signs.bursts > 0 {
             self.ran_out = signs.last_ran_out && !receiver_full;
         }
         let held = near && i64::from(signs.held_us).max(queue_us - TICK_US / 2) > HELD_US;
@@ -289,7 +284,7 @@ impl<'a> LimitRules<'a> {
             path_is_full: self.path_is_full().filter(|_| !upstream),
             losses_later: Some(self.later.losses_came_before(self.begun - 1)),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
-            least_rtt_us: Some(least_rtt_us).filter(|least_us| *least_us > 0),
+            round_min_rtt_us: Some(round_min_rtt_us).filter(|least_us| *least_us > 0),
             rttvar_us,
             min_rtt_us: Some(self.trace.min_rtt_us).filter(|min_us| *min_us > 0 && !upstream),
             acked_bytes: self.acked_bytes,
@@ -297,9 +292,10 @@ impl<'a> LimitRules<'a> {
             ..Observation::default()
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
-        // Runs not caused by acknowledgements do not wait in a queue that they cause.
+        // Bursts not caused by acknowledgements do not wait in a queue that they cause.
         let mut own_rate = self.has_own_rate(near, queue);
-        let not_ack_clocked = own_rate || (near && (self.runs.most_by_clock() || self.runs.most_rested()));
+        let not_ack_clocked =
+            own_rate || (near && (self.bursts.most_by_clock() || self.bursts.most_rested()));
         let mut paced = if receiver_full || (queue && !not_ack_clocked) {
             Some(false)
         } else {
@@ -328,16 +324,16 @@ impl<'a> LimitRules<'a> {
     /// Whether a receiver that acknowledges punctually may still be one that reads at intervals. At
     /// the receiver the delay of acknowledgements is seen; elsewhere only that it is constant.
     fn paces_answers(&self, point: CapturePoint) -> bool {
-        point != CapturePoint::Receiver && self.runs.spread()
+        point != CapturePoint::Receiver && self.bursts.spread()
     }
 
-    /// Whether the runs leave at a rate of the sender's own. Away from the sender, runs may be too
-    /// evenly spaced for their intervals to be conclusive. Then their phase decides: runs that a
-    /// window admits arrive one handshake RTT after an acknowledgement, whereas the delay of a
-    /// queue varies.
+    /// Whether the bursts leave at a rate of the sender's own. Away from the sender, bursts may be
+    /// too evenly spaced for their intervals to be conclusive. Then their phase decides: bursts
+    /// that a window admits arrive one handshake RTT after an acknowledgement, whereas the delay of
+    /// a queue varies.
     fn has_own_rate(&self, near: bool, queue: bool) -> bool {
         let from_begin = self.trace.handshake_rtt_us.is_some();
-        self.runs.has_own_rate(near) || (!near && from_begin && !queue && self.runs.has_own_phase())
+        self.bursts.has_own_rate(near) || (!near && from_begin && !queue && self.bursts.has_own_phase())
     }
 
     /// Whether the receiver's window was full.
@@ -349,17 +345,17 @@ impl<'a> LimitRules<'a> {
 
     /// Whether pacing delays the segments. `None`: possibly. Away from the sender the cause may
     /// also be its device, which holds at least the data of 1 ms (TCP small queues), or the path
-    /// for a growing window; and a few runs of a window may be even, too.
+    /// for a growing window; and a few bursts of a window may be even, too.
     fn paced(&self, round: &Round, near: bool, queue_us: i64, own_rate: bool) -> Option<bool> {
-        let clocked = self.runs.clocked();
+        let clocked = self.bursts.clocked();
         if near {
-            if self.runs.most_rested() {
+            if self.bursts.most_rested() {
                 return Some(true);
             }
             // One block per round trip is even, too: a window admits it, even on a host that is
             // late.
-            let several = self.runs.count > MORE_THAN_ONE;
-            return clocked.or(Some(several && self.runs.even() && self.runs.some_by_clock()));
+            let several = self.bursts.count > MORE_THAN_ONE;
+            return clocked.or(Some(several && self.bursts.even() && self.bursts.some_by_clock()));
         }
         // Each timestamp loses half a tick of its clock on average.
         let in_device = queue_us >= TICK_US;
@@ -367,10 +363,10 @@ impl<'a> LimitRules<'a> {
         if own_rate {
             return (from_begin && !in_device).then_some(true);
         }
-        if !self.runs.even() || clocked == Some(false) {
+        if !self.bursts.even() || clocked == Some(false) {
             return Some(false);
         }
-        if self.runs.count < MIN_RUNS || self.reductions > 0 {
+        if self.bursts.count < MIN_BURSTS || self.reductions > 0 {
             return Some(false);
         }
         let is_distinct = !in_device && from_begin && self.is_constant(round);
@@ -414,7 +410,7 @@ impl<'a> LimitRules<'a> {
         self.repaired = reduced;
         self.flight = flight;
         self.rounds += 1;
-        self.runs.add(round, signs, std::mem::take(&mut self.rested), receiver_full);
+        self.bursts.add(round, signs, std::mem::take(&mut self.rested), receiver_full);
         self.reader.add(signs.announced, signs.shrunk);
         self.answers.add(signs.announced, signs.late.min(signs.announced));
         self.waits.add(signs.announced, signs.waited.min(signs.announced));
@@ -433,42 +429,44 @@ impl<'a> LimitRules<'a> {
     }
 
     /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
-    /// each run has that size, and follows an acknowledgement. `None`: possibly.
+    /// each burst has that size, and follows an acknowledgement. `None`: possibly.
     fn refills(&self, round: &Round, signs: &RoundSigns, emptied: bool) -> Option<bool> {
         if round.idle_us > 0 {
             // All had been acknowledged before it wrote: it did not wait for room.
             return Some(false);
         }
-        let runs = f64::from(signs.runs.max(1));
-        let part = f64::from(signs.refilled) / runs;
-        let segments = f64::from(signs.segments) / runs;
+        let bursts = f64::from(signs.bursts.max(1));
+        let part = f64::from(signs.refilled) / bursts;
+        let segments = f64::from(signs.segments) / bursts;
         let small = signs.used_bytes < 2 * u64::from(self.trace.mss_bytes);
         if part < MAY_REFILL || small {
             return Some(false);
         }
         let near = signs.point == CapturePoint::Sender;
-        // If a clock causes the runs, no acknowledgement woke the writer.
-        let clocked = self.runs.clocked();
+        // If a clock causes the bursts, no acknowledgement woke the writer.
+        let clocked = self.bursts.clocked();
         if clocked == Some(true) {
             return Some(false);
         }
         // Away from the sender only the handshake shows the least time from an acknowledgement to
         // data: otherwise a regular writer looks the same.
         let is_distinct = near || clocked == Some(false) || self.trace.handshake_rtt_us.is_some();
-        let woken = if is_distinct { self.runs.woken() } else { self.runs.may_be_woken() };
+        let acks_wake_writer =
+            if is_distinct { self.bursts.acks_wake_writer() } else { self.bursts.acks_may_wake_writer() };
         // Away from the sender, the time from an acknowledgement to data is an estimate. If the
-        // intervals show that acknowledgements caused the runs, it does not refute that.
-        let woken = woken.filter(|woken| *woken || near || clocked != Some(false));
-        if woken == Some(false) {
+        // intervals show that acknowledgements caused the bursts, it does not refute that.
+        let acks_wake_writer =
+            acks_wake_writer.filter(|acks_wake_writer| *acks_wake_writer || near || clocked != Some(false));
+        if acks_wake_writer == Some(false) {
             return Some(false);
         }
-        // A run that ends with a full segment may also come from a window.
+        // A burst that ends with a full segment may also come from a window.
         let steady = emptied && (near || part < ALL);
-        // No window ends a run before a segment is full. Nagle's algorithm may, but only with
+        // No window ends a burst before a segment is full. Nagle's algorithm may, but only with
         // nothing outstanding.
-        let short = signs.ran_out == signs.runs && part < ALL;
+        let short = signs.ran_out == signs.bursts && part < ALL;
         let large = part >= REFILLS && (segments >= MIN_REFILL || short);
-        let does = large && steady && self.rounds >= STEADY_ROUNDS && woken == Some(true);
+        let does = large && steady && self.rounds >= STEADY_ROUNDS && acks_wake_writer == Some(true);
         if does { Some(true) } else { None }
     }
 
@@ -502,7 +500,7 @@ impl<'a> LimitRules<'a> {
         if point != CapturePoint::Middle {
             return (least_us, false);
         }
-        let beyond_us = signs.least_there_us.map_or(0, |us| us.saturating_sub(self.least_there_us));
+        let beyond_us = signs.min_there_us.map_or(0, |us| us.saturating_sub(self.min_there_us));
         let upstream = queue_us > beyond_us && self.trace.handshake_rtt_us.is_none();
         (least_us.saturating_add(beyond_us), upstream)
     }

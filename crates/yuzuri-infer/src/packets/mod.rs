@@ -1,5 +1,6 @@
 //! From packets to window traces: reconstructs windows from the packets at a capture point.
 
+mod bursts;
 mod capture_point;
 mod clocking;
 mod compact_segment;
@@ -10,7 +11,6 @@ mod hindsight;
 mod limits;
 mod readers;
 mod recent;
-mod runs;
 mod scoreboard;
 mod sender_clock;
 mod signs;

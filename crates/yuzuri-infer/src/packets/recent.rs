@@ -1,6 +1,6 @@
 //! When recent acknowledgements passed.
 
-/// Times remembered: until the next run.
+/// Times remembered: until the next burst.
 const MAX_TIMES: usize = 64;
 
 /// The times of the latest acknowledgements, nanoseconds.

@@ -18,8 +18,8 @@ const MAX_TICKS: u32 = 1 << 26;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TickTally {
     first: u32,
-    least: u32,
-    most: u32,
+    min: u32,
+    max: u32,
     last: u32,
     sum: u64,
     count: u32,
@@ -31,10 +31,10 @@ impl TickTally {
             return;
         }
         if self.count == 0 {
-            (self.first, self.least, self.most) = (ticks, ticks, ticks);
+            (self.first, self.min, self.max) = (ticks, ticks, ticks);
         }
-        self.least = self.least.min(ticks);
-        self.most = self.most.max(ticks);
+        self.min = self.min.min(ticks);
+        self.max = self.max.max(ticks);
         self.last = ticks;
         self.sum += u64::from(ticks);
         self.count += 1;
@@ -47,8 +47,8 @@ impl TickTally {
         }
         let us = |ticks: f64| ((ticks * tick_us) as u32).max(1);
         round.rtt_first_us = us(f64::from(self.first));
-        round.rtt_min_us = us(f64::from(self.least));
-        round.rtt_max_us = us(f64::from(self.most));
+        round.rtt_min_us = us(f64::from(self.min));
+        round.rtt_max_us = us(f64::from(self.max));
         round.rtt_last_us = us(f64::from(self.last));
         round.rtt_mean_us = us(self.sum as f64 / f64::from(self.count));
     }

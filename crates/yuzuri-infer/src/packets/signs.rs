@@ -18,48 +18,49 @@ const TICK_NS: i64 = 1_000_000;
 /// Observations of a round other than its flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundSigns {
-    /// The number of runs: segments sent together.
-    pub runs: u32,
-    /// Runs that end with a segment that is not full, or consist of one segment with PSH: after it
-    /// the sender's queue was empty. In runs of several, Linux always sets PSH
+    /// The number of bursts: segments sent together.
+    pub bursts: u32,
+    /// Bursts that end with a segment that is not full, or consist of one segment with PSH: after
+    /// it the sender's queue was empty. In bursts of several, Linux always sets PSH
     /// (`__tcp_transmit_skb`: "to expedite GRO flush").
     pub emptied: u32,
     /// Those that end with a segment that is not full: a window that has room for it, or a rate,
     /// would have taken the next data with it.
     pub ran_out: u32,
-    /// Time from such runs to the next, and from the other runs to the next, milliseconds of the
-    /// sender's clock: time with nothing to send, and with something.
+    /// Time from such bursts to the next, and from the other bursts to the next, milliseconds of
+    /// the sender's clock: time with nothing to send, and with something.
     pub rests_ms: (f64, f64),
-    /// The last run ended with a segment that was not full.
+    /// The last burst ended with a segment that was not full.
     pub last_ran_out: bool,
-    /// Runs that immediately followed an acknowledgement, as those admitted by a window do.
-    pub drawn: u32,
-    /// Runs that followed an acknowledgement without data as closely as those of a writer that it
+    /// Bursts that immediately followed an acknowledgement, as those admitted by a window do.
+    pub after_ack: u32,
+    /// Bursts that followed an acknowledgement without data as closely as those of a writer that it
     /// woke. An answer with data is known to the program itself.
-    pub woken: u32,
+    pub ack_woke_writer: u32,
     /// Of these, those that followed it immediately, as most do on a host with little other work.
-    pub woken_at_once: u32,
-    /// Runs that echo the same acknowledgement as the previous run, if it was the only one of its
-    /// tick: no acknowledgement came in between, wherever the capture is, so none caused the run.
+    pub ack_woke_writer_at_once: u32,
+    /// Bursts that echo the same acknowledgement as the previous burst, if it was the only one of
+    /// its tick: no acknowledgement came in between, wherever the capture is, so none caused the
+    /// burst.
     pub not_ack_clocked: u32,
-    /// The cause of the runs.
+    /// The cause of the bursts.
     pub clocked: AckClocking,
-    /// The sum of each run's fraction of the flight.
+    /// The sum of each burst's fraction of the flight.
     pub refilled: f32,
-    /// Segments of all runs, and those after each run's first packet. (Several in one packet were
-    /// joined by a host: they show no time between them.)
+    /// Segments of all bursts, and those after each burst's first packet. (Several in one packet
+    /// were joined by a host: they show no time between them.)
     pub segments: u32,
-    /// Segments after each run's first packet.
+    /// Segments after each burst's first packet.
     pub further: u32,
-    /// Time from the start of each run to the start of the next, milliseconds: the sum, and the sum
-    /// of the squares.
+    /// Time from the start of each burst to the start of the next, milliseconds: the sum, and the
+    /// sum of the squares.
     pub gaps_ms: f64,
     /// The sum of the squares.
     pub gaps_ms2: f64,
     /// Of the sum, the time in which the sender had something to send or outstanding, and the
     /// segments that were sent in it.
     pub busy: (f64, u32),
-    /// Time from the first segment of each run to its last, milliseconds, over all runs.
+    /// Time from the first segment of each burst to its last, milliseconds, over all bursts.
     pub spread_ms: f64,
     /// Mean time that segments were held in the sender's device, microseconds: from
     /// acknowledgements that had already passed the capture, and that the segment's timestamps do
@@ -89,12 +90,12 @@ pub struct RoundSigns {
     /// differences are meaningful.
     pub passage_us: Option<i64>,
     /// The least of these.
-    pub least_passage_us: Option<i64>,
+    pub min_passage_us: Option<i64>,
     /// Where the capture was taken, as far as was known at the end of the round: acknowledgements
     /// took effect accordingly.
     pub point: CapturePoint,
     /// The least time from a segment to its acknowledgement, both at the capture, microseconds.
-    pub least_there_us: Option<u32>,
+    pub min_there_us: Option<u32>,
     /// The sender was in loss recovery, or entered it.
     pub repair: bool,
     /// A retransmission timeout.
@@ -115,14 +116,14 @@ pub struct SenderSigns {
 impl Default for RoundSigns {
     fn default() -> RoundSigns {
         RoundSigns {
-            runs: 0,
+            bursts: 0,
             emptied: 0,
             ran_out: 0,
             rests_ms: (0.0, 0.0),
             last_ran_out: false,
-            drawn: 0,
-            woken: 0,
-            woken_at_once: 0,
+            after_ack: 0,
+            ack_woke_writer: 0,
+            ack_woke_writer_at_once: 0,
             not_ack_clocked: 0,
             clocked: AckClocking::default(),
             refilled: 0.0,
@@ -141,9 +142,9 @@ impl Default for RoundSigns {
             used_bytes: 0,
             window: 0,
             passage_us: None,
-            least_passage_us: None,
+            min_passage_us: None,
             point: CapturePoint::Unknown,
-            least_there_us: None,
+            min_there_us: None,
             repair: false,
             timeout: false,
             closed: false,
@@ -152,40 +153,40 @@ impl Default for RoundSigns {
 }
 
 impl RoundSigns {
-    fn add_run(&mut self, run: &Run) {
-        self.runs += 1;
-        self.segments += run.segments;
-        self.further += run.segments - run.first_segments;
-        self.spread_ms += (run.last_ns - run.first_ns).max(0) as f64 / 1e6;
-        self.drawn += u32::from(run.drawn);
-        self.emptied += u32::from(run.emptied);
-        self.last_ran_out = run.ran_out;
-        self.ran_out += u32::from(run.ran_out);
-        self.woken += u32::from(run.woken);
-        self.woken_at_once += u32::from(run.woken_at_once);
-        self.not_ack_clocked += u32::from(run.not_ack_clocked);
-        let refilled = run.after_bytes.saturating_sub(run.before_bytes) as f32;
-        self.refilled += refilled / (run.after_bytes.max(1) as f32);
+    fn add_burst(&mut self, burst: &Burst) {
+        self.bursts += 1;
+        self.segments += burst.segments;
+        self.further += burst.segments - burst.first_segments;
+        self.spread_ms += (burst.last_ns - burst.first_ns).max(0) as f64 / 1e6;
+        self.after_ack += u32::from(burst.after_ack);
+        self.emptied += u32::from(burst.emptied);
+        self.last_ran_out = burst.ran_out;
+        self.ran_out += u32::from(burst.ran_out);
+        self.ack_woke_writer += u32::from(burst.ack_woke_writer);
+        self.ack_woke_writer_at_once += u32::from(burst.ack_woke_writer_at_once);
+        self.not_ack_clocked += u32::from(burst.not_ack_clocked);
+        let refilled = burst.after_bytes.saturating_sub(burst.before_bytes) as f32;
+        self.refilled += refilled / (burst.after_bytes.max(1) as f32);
     }
 
-    /// The time from one run to the next.
-    fn add_gap(&mut self, run: &Run, before: &Run) {
-        let gap_ms = run.gap_ms(before);
+    /// The time from one burst to the next.
+    fn add_gap(&mut self, burst: &Burst, before: &Burst) {
+        let gap_ms = burst.gap_ms(before);
         self.gaps_ms += gap_ms;
         self.gaps_ms2 += gap_ms * gap_ms;
         // A pause of the program says nothing about the path.
-        let paused = before.ran_out && run.before_bytes == 0;
+        let paused = before.ran_out && burst.before_bytes == 0;
         if !paused {
             self.busy.0 += gap_ms;
             self.busy.1 += before.segments;
         }
         // Away from the sender a burst arrives as the path delivers it.
-        let ticks = f64::from(run.stamp.wrapping_sub(before.stamp) as i32);
-        let rest_ms = if run.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
+        let ticks = f64::from(burst.stamp.wrapping_sub(before.stamp) as i32);
+        let rest_ms = if burst.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
         let (emptied_ms, others_ms) = &mut self.rests_ms;
         // Each write ends with PSH, and so does each half of a window (`forced_push`): after a full
         // segment there was more if an acknowledgement sufficed to send it.
-        let emptied = before.ran_out || (before.emptied && !(run.near && run.drawn));
+        let emptied = before.ran_out || (before.emptied && !(burst.near && burst.after_ack));
         *(if emptied { emptied_ms } else { others_ms }) += rest_ms;
     }
 }
@@ -205,19 +206,19 @@ struct PassedAcks {
 
 /// Segments that were sent together.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct Burst {
     first_ns: i64,
     last_ns: i64,
     stamp: u32,
     near: bool,
-    drawn: bool,
-    woken: bool,
-    woken_at_once: bool,
+    after_ack: bool,
+    ack_woke_writer: bool,
+    ack_woke_writer_at_once: bool,
     not_ack_clocked: bool,
     /// When the last acknowledgement seen by its sender passed, if it is the only one with its
     /// timestamp.
     seen_ns: Option<i64>,
-    /// When the first acknowledgement passed that its sender had not seen at the previous run.
+    /// When the first acknowledgement passed that its sender had not seen at the previous burst.
     head_ns: Option<i64>,
     emptied: bool,
     /// Its last segment was not full.
@@ -229,9 +230,9 @@ struct Run {
     after_bytes: u64,
 }
 
-impl Run {
-    /// The time from the start of another run to the start of this one, milliseconds.
-    fn gap_ms(&self, before: &Run) -> f64 {
+impl Burst {
+    /// The time from the start of another burst to the start of this one, milliseconds.
+    fn gap_ms(&self, before: &Burst) -> f64 {
         (self.first_ns - before.first_ns) as f64 / 1e6
     }
 }
@@ -251,9 +252,9 @@ pub(super) struct SentPacket {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SignObserver {
     signs: RoundSigns,
-    run: Option<Run>,
-    /// The last run.
-    last_run: Option<Run>,
+    burst: Option<Burst>,
+    /// The last burst.
+    last_burst: Option<Burst>,
     /// Acknowledgements that have passed and were not echoed yet.
     passed: VecDeque<PassedAcks>,
     /// The acknowledgements echoed last.
@@ -266,10 +267,10 @@ pub(super) struct SignObserver {
     passages: (i64, i64),
     first_passage_ns: Option<i64>,
     /// The least time from an acknowledgement to the data sent in response: none at the sender.
-    least_back_ns: Option<i64>,
+    min_back_ns: Option<i64>,
     /// The same where the timestamp is that of one acknowledgement only, so that the time is exact.
-    least_known_back_ns: Option<i64>,
-    /// The time to later segments of a run, and their bytes: away from the sender, what the path
+    min_known_back_ns: Option<i64>,
+    /// The time to later segments of a burst, and their bytes: away from the sender, what the path
     /// takes for a byte. (The mean: a host that is late delivers several at once.)
     spacing: (f64, f64),
     done: Vec<RoundSigns>,
@@ -293,24 +294,24 @@ impl SignObserver {
         let newly = segment.options.timestamps.and_then(|(_, echo)| self.held(echo, now));
         // Away from the sender segments arrive as the path delivers them: there the sender's clock
         // shows which were sent together.
-        let continues = self
-            .run
-            .is_some_and(|run| if near { now - run.last_ns < AT_ONCE_NS } else { Some(run.stamp) == stamp });
-        if let Some(run) = self.run.filter(|_| continues) {
-            self.spacing.0 += (now - run.last_ns).max(0) as f64;
+        let continues = self.burst.is_some_and(|burst| {
+            if near { now - burst.last_ns < AT_ONCE_NS } else { Some(burst.stamp) == stamp }
+        });
+        if let Some(burst) = self.burst.filter(|_| continues) {
+            self.spacing.0 += (now - burst.last_ns).max(0) as f64;
             self.spacing.1 += f64::from(segment.payload_bytes);
         }
         if !continues {
-            self.close_run();
+            self.close_burst();
             let echo = segment.options.timestamps.map(|(_, echo)| echo);
             let not_ack_clocked = before.is_some_and(|seen| seen.count == 1 && Some(seen.stamp) == echo);
             let seen = self.echoed.filter(|seen| seen.count == 1 && Some(seen.stamp) == echo);
             let after_ns = now - acted_ns;
             let least_after = |least_ns: Option<i64>| least_ns.map_or(after_ns, |least| least.min(after_ns));
-            let seen_least_ns = least_after(self.least_back_ns);
-            self.least_back_ns = Some(seen_least_ns);
+            let seen_least_ns = least_after(self.min_back_ns);
+            self.min_back_ns = Some(seen_least_ns);
             let known_least_ns = if seen.is_some() {
-                *self.least_known_back_ns.insert(least_after(self.least_known_back_ns))
+                *self.min_known_back_ns.insert(least_after(self.min_known_back_ns))
             } else {
                 seen_least_ns
             };
@@ -325,22 +326,22 @@ impl SignObserver {
             // tick.
             let tick_ns = if near || seen.is_some() { 0 } else { TICK_NS * 3 / 2 };
             let later_ns = after_ns - least_ns - tick_ns;
-            let drawn = if seen.is_some() && !near {
+            let after_ack = if seen.is_some() && !near {
                 after_ns - seen_least_ns < AT_ONCE_NS
             } else {
                 later_ns < AT_ONCE_NS
             };
             let seen_ns = if near { Some(acted_ns) } else { seen.map(|seen| seen.at_ns) };
-            let since = self.last_run.map_or(now, |last| last.first_ns);
+            let since = self.last_burst.map_or(now, |last| last.first_ns);
             let head_ns = if near { self.first_since(since) } else { newly };
-            self.run = Some(Run {
+            self.burst = Some(Burst {
                 first_ns: now,
                 last_ns: now,
                 stamp: stamp.unwrap_or_default(),
                 near,
-                drawn,
-                woken: pure && later_ns < WAKES_NS,
-                woken_at_once: pure && later_ns < AT_ONCE_NS,
+                after_ack,
+                ack_woke_writer: pure && later_ns < WAKES_NS,
+                ack_woke_writer_at_once: pure && later_ns < AT_ONCE_NS,
                 not_ack_clocked,
                 seen_ns,
                 head_ns,
@@ -352,12 +353,12 @@ impl SignObserver {
                 after_bytes: 0,
             });
         }
-        if let Some(run) = &mut self.run {
-            run.last_ns = now;
-            run.segments += sent.segments;
-            run.after_bytes = sent.flight_bytes;
-            run.ran_out = sent.ran_out;
-            run.emptied = run.ran_out || (run.segments == 1 && segment.flags.contains(Flags::PSH));
+        if let Some(burst) = &mut self.burst {
+            burst.last_ns = now;
+            burst.segments += sent.segments;
+            burst.after_bytes = sent.flight_bytes;
+            burst.ran_out = sent.ran_out;
+            burst.emptied = burst.ran_out || (burst.segments == 1 && segment.flags.contains(Flags::PSH));
         }
         if let Some(stamp) = stamp {
             let passage_ns = now.wrapping_sub(i64::from(stamp as i32).wrapping_mul(TICK_NS));
@@ -366,7 +367,7 @@ impl SignObserver {
             let passage_us = passage_ns.wrapping_sub(first_ns) / 1000;
             self.passages.0 = self.passages.0.wrapping_add(passage_us);
             self.passages.1 += 1;
-            let least_us = &mut self.signs.least_passage_us;
+            let least_us = &mut self.signs.min_passage_us;
             *least_us = Some(least_us.map_or(passage_us, |least_us| least_us.min(passage_us)));
         }
     }
@@ -428,7 +429,7 @@ impl SignObserver {
     /// A segment was acknowledged after this time, both at the capture.
     pub(super) fn there(&mut self, ns: i64) {
         let us = u32::try_from(ns / 1000).unwrap_or(u32::MAX);
-        let least_us = &mut self.signs.least_there_us;
+        let least_us = &mut self.signs.min_there_us;
         *least_us = Some(least_us.map_or(us, |least_us| least_us.min(us)));
     }
 
@@ -458,21 +459,21 @@ impl SignObserver {
         self.signs.closed = closed;
     }
 
-    fn close_run(&mut self) {
-        let Some(run) = &self.run else { return };
-        self.signs.add_run(run);
-        if let Some(before) = &self.last_run {
-            self.signs.add_gap(run, before);
-            let last = run.seen_ns.zip(before.seen_ns);
-            let first = if run.emptied { run.head_ns.zip(before.head_ns) } else { last };
-            self.signs.clocked.add(run.gap_ms(before), [last, first], &mut self.gaps);
+    fn close_burst(&mut self) {
+        let Some(burst) = &self.burst else { return };
+        self.signs.add_burst(burst);
+        if let Some(before) = &self.last_burst {
+            self.signs.add_gap(burst, before);
+            let last = burst.seen_ns.zip(before.seen_ns);
+            let first = if burst.emptied { burst.head_ns.zip(before.head_ns) } else { last };
+            self.signs.clocked.add(burst.gap_ms(before), [last, first], &mut self.gaps);
         }
-        self.last_run = self.run.take();
+        self.last_burst = self.burst.take();
     }
 
     /// A round has ended; `kept`: it is kept.
     pub(super) fn close(&mut self, kept: bool, point: CapturePoint) {
-        self.close_run();
+        self.close_burst();
         let (sum_us, count) = std::mem::take(&mut self.passages);
         let (held_us, segments) = std::mem::take(&mut self.held);
         if kept {

@@ -10,10 +10,10 @@ pub(crate) fn per_second() -> Result<u32, MonitorError> {
     // Measure from tick to tick, so that no fraction of a tick is left over: 20 ticks take 20 to
     // 200 ms.
     let next_tick = |after: u64| -> Result<(u64, u64), MonitorError> {
-        let patience = Instant::now();
+        let began = Instant::now();
         loop {
             let (ns, jiffies) = reader.read()?;
-            if jiffies > after || patience.elapsed() > Duration::from_secs(2) {
+            if jiffies > after || began.elapsed() > Duration::from_secs(2) {
                 return Ok((jiffies, ns));
             }
         }

@@ -15,7 +15,7 @@ pub(super) fn remove(name: &str) -> bool {
     let mut removed = false;
     for id in ids {
         // Check first: our own descriptor would count as a holder.
-        if !is_held(id)
+        if !is_in_use(id)
             && let Ok(map) = MapHandle::from_map_id(id)
             && map
                 .lookup(&FIRST, MapFlags::ANY)
@@ -38,7 +38,7 @@ fn is_named(value: &[u8], name: &str) -> bool {
 }
 
 /// Whether any process has the map open.
-fn is_held(id: u32) -> bool {
+fn is_in_use(id: u32) -> bool {
     let line = format!("map_id:\t{id}");
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let descriptors =

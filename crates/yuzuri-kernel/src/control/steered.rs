@@ -8,7 +8,7 @@ pub struct Steered {
     /// The bounds of its window.
     pub bound: Bound,
     /// Whether it is exempt from reductions
-    /// ([`Control::no_decrease`](super::Control::no_decrease)).
+    /// ([`CongestionControl::no_decrease`](super::CongestionControl::no_decrease)).
     pub no_decrease: bool,
     /// Not 0: segments leave at the pacing rate (`sk_pacing_rate`, 1.2 times the window per round
     /// trip; twice in slow start) in bursts of this size, at most 44. The pacing of a program and

@@ -79,7 +79,7 @@ impl Reader {
     /// Adds the flows that a census found and no hook has reported, as records of the time
     /// `mono_ns`, up to which all hook records have been processed: so each flow's records stay in
     /// order. Returns the number of records.
-    pub(crate) fn add_silent_flows(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
+    pub(crate) fn add_unrecorded(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
         let needs_owner = self.by_owner.needs_owner();
         let mut records = self.close_gone(&counted.gone, mono_ns, out);
         for (mut flow, event) in counted.flows {
@@ -95,7 +95,7 @@ impl Reader {
             match &flow.owner {
                 None if needs_owner => {
                     if searched {
-                        self.undecided.entry(flow.id).or_insert(Undecided { flow, silent: true });
+                        self.undecided.entry(flow.id).or_insert(Undecided { flow, is_unrecorded: true });
                     }
                     continue;
                 }

@@ -7,7 +7,7 @@ use yuzuri_trace::{Flow, FlowId, Item, Owner};
 
 pub(super) const TEND_NS: u64 = 100_000_000;
 /// After this long, a flow with events before its owner was known, and silent since, is shown.
-const PATIENCE_NS: u64 = 1_000_000_000;
+const RECORD_TIMEOUT_NS: u64 = 1_000_000_000;
 /// How often a flow's owner is searched for again, at growing intervals: about half a minute in
 /// all.
 const MAX_TRIES: u32 = 8;
@@ -22,7 +22,7 @@ pub(super) struct Search {
 pub(super) struct Undecided {
     pub(super) flow: Flow,
     /// Only the census reported it.
-    pub(super) silent: bool,
+    pub(super) is_unrecorded: bool,
 }
 
 impl Reader {
@@ -58,7 +58,7 @@ impl Reader {
             }
         }
         self.show_due_ns = 0;
-        let missing = self.undecided.drain().filter(|(_, undecided)| undecided.silent).count();
+        let missing = self.undecided.drain().filter(|(_, undecided)| undecided.is_unrecorded).count();
         self.owners_missing += missing as u64;
     }
 
@@ -84,7 +84,7 @@ impl Reader {
                 search.next_ns = now_ns.saturating_add(TEND_NS << search.tries.min(6));
                 if search.tries > MAX_TRIES {
                     self.searches.remove(&id);
-                    let missing = self.undecided.remove(&id).is_some_and(|undecided| undecided.silent);
+                    let missing = self.undecided.remove(&id).is_some_and(|undecided| undecided.is_unrecorded);
                     self.owners_missing += u64::from(missing);
                 }
                 continue;
@@ -94,13 +94,13 @@ impl Reader {
                 *flow = Arc::new(Flow { owner: Some(owner.clone()), ..flow.as_ref().clone() });
                 out.push(Item::Flow(flow.clone()));
             }
-            if let Some(Undecided { mut flow, silent }) = self.undecided.remove(&id) {
+            if let Some(Undecided { mut flow, is_unrecorded }) = self.undecided.remove(&id) {
                 self.found_owners.push((id, owner.clone()));
                 flow.owner = Some(owner.clone());
                 if self.by_owner.matches(&flow, |_, _| true) {
                     // The census's information is old by now; if the flow has another event, a hook
                     // reports it.
-                    let due_ns = if silent { 0 } else { now_ns.saturating_add(PATIENCE_NS) };
+                    let due_ns = if is_unrecorded { 0 } else { now_ns.saturating_add(RECORD_TIMEOUT_NS) };
                     self.show_due_ns =
                         if self.unshown.is_empty() { due_ns } else { self.show_due_ns.min(due_ns) };
                     self.owners_known.insert(id, owner);

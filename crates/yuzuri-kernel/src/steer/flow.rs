@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use yuzuri_trace::{CaState, FlowId};
 
-const FREE: u8 = types::control_state::CONTROL_FREE.0 as u8;
+const DEFAULT: u8 = types::control_state::CONTROL_DEFAULT.0 as u8;
 const MIGRATED: u8 = types::control_state::CONTROL_MIGRATED.0 as u8;
 const OURS: u8 = types::control_state::CONTROL_OURS.0 as u8;
 const CHOSEN: u8 = types::control_state::CONTROL_CHOSEN.0 as u8;
@@ -51,7 +51,7 @@ impl fmt::Debug for Name {
 pub enum ControlState {
     /// It has the namespace's default, without a choice: it is migrated if migration is
     /// enabled.
-    Free,
+    Default,
     /// We migrated it to our congestion control.
     Migrated {
         /// Its previous congestion control.
@@ -85,7 +85,7 @@ impl ControlState {
 impl fmt::Display for ControlState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ControlState::Free => f.write_str("free to be migrated"),
+            ControlState::Default => f.write_str("the default: it can be migrated"),
             ControlState::Migrated { former } => write!(f, "migrated from {former}"),
             ControlState::Ours => f.write_str("Yuzuri's by its own choice"),
             ControlState::Chosen => f.write_str("chosen by its program"),
@@ -193,7 +193,7 @@ impl FlowState {
         let record: steer_record = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
         let name = |from: [i8; 16]| Name(from.map(|b| b as u8));
         let control_state = match record.control_state {
-            FREE => ControlState::Free,
+            DEFAULT => ControlState::Default,
             MIGRATED => ControlState::Migrated { former: name(record.former) },
             OURS => ControlState::Ours,
             CHOSEN => ControlState::Chosen,

@@ -11,14 +11,14 @@ use std::process::Command;
 /// offset that would make a clock negative, so a namespace can be 10^6 s behind only on a machine
 /// that has been up for 10^6 s.
 pub fn offsets(test: &str) -> [i64; 2] {
-    const WISHED: i64 = 1_000_000;
+    const OFFSET_S: i64 = 1_000_000;
     let up_s = (yuzuri_kernel::clock::mono_ns() / 1_000_000_000) as i64;
     // A clock just above zero is the harder case: subtractions from it must not wrap.
-    let lowest = -WISHED.min(up_s - 5);
-    if lowest > -WISHED {
-        println!("{test}: -{WISHED} s skipped: this machine has been up for {up_s} s; {lowest} s instead");
+    let lowest = -OFFSET_S.min(up_s - 5);
+    if lowest > -OFFSET_S {
+        println!("{test}: -{OFFSET_S} s skipped: this machine has been up for {up_s} s; {lowest} s instead");
     }
-    [WISHED, lowest]
+    [OFFSET_S, lowest]
 }
 
 /// Makes the command start in its own time namespace, this many seconds ahead of the machine.

@@ -8,7 +8,7 @@ use yuzuri_netmodel::Packet;
 pub const FRAME_BYTES: usize = yuzuri_scenario::Scenario::MAX_CAPTURE_BYTES as usize;
 const HEADER: usize = 14;
 /// Maximum number of unused buffers per thread; more than the queues of a cell usually hold.
-const MAX_SPARE: usize = 20_000;
+const MAX_POOLED: usize = 20_000;
 
 #[derive(Debug)]
 struct Buffer {
@@ -18,7 +18,7 @@ struct Buffer {
 thread_local! {
     // The boxes themselves move between the pool and the frames.
     #[allow(clippy::vec_box)]
-    static SPARE: RefCell<Vec<Box<Buffer>>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Box<Buffer>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A frame. On drop its buffer returns to the thread's pool, so that the steady state needs no
@@ -32,9 +32,9 @@ pub struct Frame {
 
 impl Frame {
     /// An empty frame, to be filled by [`Frame::fill`].
-    pub fn spare() -> Frame {
-        let spare = SPARE.with_borrow_mut(Vec::pop);
-        let buffer = spare.unwrap_or_else(|| Box::new(Buffer { bytes: [0; FRAME_BYTES] }));
+    pub fn from_pool() -> Frame {
+        let from_pool = POOL.with_borrow_mut(Vec::pop);
+        let buffer = from_pool.unwrap_or_else(|| Box::new(Buffer { bytes: [0; FRAME_BYTES] }));
         Frame { buffer: Some(buffer), len: 0, flow: 0 }
     }
 
@@ -92,7 +92,7 @@ impl Frame {
 
 impl Clone for Frame {
     fn clone(&self) -> Frame {
-        let mut copy = Frame::spare();
+        let mut copy = Frame::from_pool();
         let bytes = self.bytes();
         if let Some(buffer) = &mut copy.buffer {
             buffer.bytes[..bytes.len()].copy_from_slice(bytes);
@@ -106,10 +106,10 @@ impl Drop for Frame {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             // When a thread ends, its pool may already be gone.
-            let _ = SPARE.try_with(|spare| {
-                let mut spare = spare.borrow_mut();
-                if spare.len() < MAX_SPARE {
-                    spare.push(buffer);
+            let _ = POOL.try_with(|from_pool| {
+                let mut from_pool = from_pool.borrow_mut();
+                if from_pool.len() < MAX_POOLED {
+                    from_pool.push(buffer);
                 }
             });
         }
@@ -247,7 +247,7 @@ mod tests {
     impl Frame {
         /// A frame with these bytes.
         pub(in crate::driver) fn of(bytes: &[u8]) -> Frame {
-            let mut frame = Frame::spare();
+            let mut frame = Frame::from_pool();
             let read = |room: &mut [u8]| {
                 room[..bytes.len()].copy_from_slice(bytes);
                 Ok::<_, ()>(Some(bytes.len()))
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn buffers_are_reused() {
-        let count = || SPARE.with_borrow(Vec::len);
+        let count = || POOL.with_borrow(Vec::len);
         drop((Frame::of(&[1; 20]), Frame::of(&[2; 20])));
         let before = count();
         drop((Frame::of(&[1; 20]), Frame::of(&[2; 20]).clone()));

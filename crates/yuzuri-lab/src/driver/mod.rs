@@ -389,7 +389,7 @@ impl<'a> Machine<'a> {
     /// Reads frames that a host has sent, at most [`TURN`].
     fn take(&mut self, port: Port) -> Result<(), LabError> {
         for _ in 0..TURN {
-            let mut frame = Frame::spare();
+            let mut frame = Frame::from_pool();
             match frame.fill(|room| tap(self.taps, port).read(room)) {
                 Ok(true) => {}
                 Ok(false) => break,

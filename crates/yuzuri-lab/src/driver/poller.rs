@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const MAX_READY: usize = 64;
 /// Maximum wait, so that a stop flag is noticed.
-const LONGEST: Duration = Duration::from_millis(50);
+const MAX_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reports which devices have frames to read.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Poller {
 
     /// Waits at most `limit` and appends the indices of readable devices to `ready`.
     pub fn wait(&self, limit: Duration, ready: &mut Vec<usize>) -> Result<(), Errno> {
-        let limit = limit.min(LONGEST);
+        let limit = limit.min(MAX_INTERVAL);
         let limit = libc::timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_READY];
         // SAFETY: all pointers outlive the call; `events` has room for the requested number; no

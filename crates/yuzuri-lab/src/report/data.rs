@@ -77,7 +77,7 @@ pub struct Group {
     /// Uplink packets dropped by queues, lost on the path or given up by the radio, percent.
     pub loss_percent: Option<Estimate>,
     /// The lowest rate of a terminal with connections, relative to an equal share.
-    pub least_part: Option<Estimate>,
+    pub min_part: Option<Estimate>,
     /// 99th percentile of the one-way delay of calls' frames, ms: to the server, and from it.
     pub call_p99_ms: [Option<Estimate>; 2],
     /// Lost frames of calls, in both directions.
@@ -279,7 +279,7 @@ impl ThroughputAlone {
 }
 
 /// The lowest rate relative to an equal share, among terminals with connections.
-fn least_part(run: &RunRecord) -> Option<f64> {
+fn min_part(run: &RunRecord) -> Option<f64> {
     let rates: Vec<f64> = run.terminals.iter().filter(|t| t.flows > 0).map(|t| t.throughput_mbps).collect();
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
     let least = rates.into_iter().min_by(f64::total_cmp)?;
@@ -332,7 +332,7 @@ impl Group {
             rtt_p95_ms: each(&|r| r.totals.rtt_p95_ms),
             retransmissions: each(&|r| Some(r.totals.retransmissions as f64)),
             loss_percent: each(&loss),
-            least_part: each(&least_part),
+            min_part: each(&min_part),
             call_p99_ms: [|c: &CallRecord| c.up.p99_ms, |c: &CallRecord| c.down.p99_ms].map(|p99_ms| {
                 // The worst of several; no value if too many frames were lost.
                 each(&|r| r.calls().map(p99_ms).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max))

@@ -45,15 +45,15 @@ impl Lanes {
     pub(super) fn event(&mut self, event: &Event) {
         let Some(FlowLane { limits, parts, .. }) = self.flows.get_mut(&event.flow) else { return };
         let (origin_us, part_us) = (self.origin_us, self.part_us);
-        limits.add(event, |stretch| {
+        limits.add(event, |interval| {
             // The time before the run's beginning is not drawn.
             let (mut from, to) =
-                (stretch.from_us.saturating_sub(origin_us), stretch.to_us.saturating_sub(origin_us));
+                (interval.from_us.saturating_sub(origin_us), interval.to_us.saturating_sub(origin_us));
             while from < to {
                 let part = from / part_us;
                 let Some(times) = parts.get_mut(part as usize) else { break };
                 let end = to.min((part + 1) * part_us);
-                times.add(stretch.limit, end - from);
+                times.add(interval.limit, end - from);
                 from = end;
             }
         });

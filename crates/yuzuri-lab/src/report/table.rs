@@ -54,7 +54,7 @@ const FIGURES: [(&str, FigureOf); 11] = [
     ("rtt_p95_ms", |group| group.rtt_p95_ms),
     ("retransmissions", |group| group.retransmissions),
     ("loss_percent", |group| group.loss_percent),
-    ("least_part", |group| group.least_part),
+    ("min_part", |group| group.min_part),
     ("call_up_p99_ms", |group| group.call_p99_ms[0]),
     ("call_down_p99_ms", |group| group.call_p99_ms[1]),
     ("call_lost", |group| group.call_lost),

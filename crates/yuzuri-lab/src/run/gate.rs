@@ -48,7 +48,7 @@ pub struct GateRecord {
     /// Windows that could not be changed.
     pub failed: u64,
     /// Segments of connections whose handshake was not observed.
-    pub stranger: u64,
+    pub unknown_handshake: u64,
     /// Mean of the bounds in the evaluated part, bytes; absent: nothing was bounded.
     pub bound_mean_bytes: Option<f64>,
 }
@@ -208,7 +208,7 @@ impl Gated {
             marked: status.segments.marked,
             dropped: status.segments.dropped,
             failed: status.segments.failed,
-            stranger: status.segments.stranger,
+            unknown_handshake: status.segments.unknown_handshake,
             bound_mean_bytes: (!bounds.is_empty()).then(|| bounds.iter().sum::<f64>() / bounds.len() as f64),
         }
     }

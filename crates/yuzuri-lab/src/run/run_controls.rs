@@ -2,14 +2,14 @@
 
 use crate::LabError;
 use yuzuri_kernel::before_5_7::{Before57, NAMES};
-use yuzuri_kernel::control::Control;
+use yuzuri_kernel::control::CongestionControl;
 use yuzuri_scenario::Scenario;
 
 /// The congestion controls registered for a run. They are unregistered on drop, which must follow
 /// the end of their flows.
 pub struct RunControls {
     /// By kind of terminal.
-    controls: Vec<Option<Control>>,
+    controls: Vec<Option<CongestionControl>>,
     /// Congestion controls of older kernels, which flows choose by name.
     _former: Option<Before57>,
 }
@@ -26,7 +26,8 @@ impl RunControls {
     pub fn register(scenario: &Scenario, run: u16) -> Result<RunControls, LabError> {
         let one = |(number, kind): (usize, &yuzuri_scenario::TerminalSpec)| {
             let spec = kind.cubic.as_ref().filter(|_| kind.count > 0);
-            let control = spec.map(|spec| Control::register(&spec.cubic(format!("lab{run}_{number}"))));
+            let control =
+                spec.map(|spec| CongestionControl::register(&spec.cubic(format!("lab{run}_{number}"))));
             control.transpose().map_err(|e| LabError::Run(format!("terminal[{number}].cubic: {e}")))
         };
         let controls = scenario.terminal.iter().enumerate().map(one).collect::<Result<_, _>>()?;

@@ -34,7 +34,7 @@ const GROUP_KEY: [u8; 32] = [
     0x71, 0x7b, 0xb9, 0xe7, 0xcd, 0xff, 0x58, 0x8f, 0x61, 0xeb, 0x0f, 0xe2, 0xbd, 0x7b, 0xb8,
 ];
 /// How often the stop flag is checked while they start.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The columns of the file of ticks.
 pub(super) const COLUMNS: &str = "time_s,terminal,leads,phase,members,senders,capacity_bps,queue_us,paced,flow,rate_bps,\
@@ -262,7 +262,7 @@ impl Sharing {
             if stop.load(Ordering::Relaxed) {
                 return Err(LabError::Stopped);
             }
-            match sharing.words.recv_timeout(LOOK) {
+            match sharing.words.recv_timeout(CHECK_INTERVAL) {
                 Ok(WorkerMessage::Ready) => awaited -= 1,
                 Ok(WorkerMessage::Failed(error)) => return Err(error),
                 Err(_) if Instant::now() < until => {}
@@ -359,7 +359,7 @@ impl Sharer {
         }
         let (name, notes) = (self.name.clone(), notes.clone());
         let mut share = ControlLoop::start_with(self.config.clone(), move |event| {
-            if matches!(event, Event::StoodDown { .. } | Event::Problem(_)) {
+            if matches!(event, Event::StoppedBounding { .. } | Event::Problem(_)) {
                 let note = format!("{name}: sharing: {event}");
                 notes.lock().push(note);
             }
@@ -386,7 +386,7 @@ impl Sharer {
         while !self.stop.load(Ordering::Relaxed) {
             match self.origin.get() {
                 Some(origin) => return sleep_until(*origin + Duration::from_secs_f64(seconds), &self.stop),
-                None => std::thread::sleep(LOOK),
+                None => std::thread::sleep(CHECK_INTERVAL),
             }
         }
         false

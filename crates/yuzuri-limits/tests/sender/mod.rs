@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, missing_docs)]
 
 use yuzuri_cca::CcaKind;
-use yuzuri_limits::{Classifier, Limit, LimitTimes, Observation, Stretch};
+use yuzuri_limits::{Classifier, Limit, LimitInterval, LimitTimes, Observation};
 
 pub const MSS: u32 = 1448;
 
@@ -32,16 +32,16 @@ pub fn full_cwnd(time_us: u64) -> Observation {
     Observation { cwnd_segments: 20, ssthresh_segments: Some(10), ..roomy(time_us) }
 }
 
-pub fn classified(observations: &[Observation]) -> (LimitTimes, Vec<Stretch>) {
-    let (mut classifier, mut times, mut stretches) =
+pub fn classified(observations: &[Observation]) -> (LimitTimes, Vec<LimitInterval>) {
+    let (mut classifier, mut times, mut intervals) =
         (Classifier::default(), LimitTimes::default(), Vec::new());
     for observation in observations {
-        classifier.observe(observation, |stretch| {
-            times.add(stretch.limit, stretch.to_us - stretch.from_us);
-            stretches.push(stretch);
+        classifier.observe(observation, |interval| {
+            times.add(interval.limit, interval.to_us - interval.from_us);
+            intervals.push(interval);
         });
     }
-    (times, stretches)
+    (times, intervals)
 }
 
 /// The limit of a steady sender, seen each millisecond for a second.

@@ -17,7 +17,7 @@ pub(super) enum Purpose {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct Interval {
     end: Time,
     node: NodeIndex,
     purpose: Purpose,
@@ -26,7 +26,7 @@ struct Stretch {
 /// Intervals of the current exchange that have not been charged yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
-    stretches: Vec<Stretch>,
+    intervals: Vec<Interval>,
     done: usize,
     settled: Time,
 }
@@ -34,29 +34,29 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Appends an interval that lasts until `end`. Intervals are contiguous.
     pub(super) fn add(&mut self, end: Time, node: NodeIndex, purpose: Purpose) {
-        self.stretches.push(Stretch { end, node, purpose });
+        self.intervals.push(Interval { end, node, purpose });
     }
 
     /// Charges all time up to `to`. Time outside intervals is idle, with or without contention.
     pub(super) fn settle(&mut self, to: Time, contention: bool, account: &mut CellAccount) {
         while self.settled < to {
-            let Some(stretch) = self.stretches.get(self.done) else {
+            let Some(interval) = self.intervals.get(self.done) else {
                 let nanos = to.nanos_since(self.settled);
                 *(if contention { &mut account.idle.contention_ns } else { &mut account.idle.empty_ns }) +=
                     nanos;
                 self.settled = to;
                 break;
             };
-            let end = stretch.end.min(to);
-            *field(&mut node_account(account, stretch.node).airtime, stretch.purpose) +=
+            let end = interval.end.min(to);
+            *field(&mut node_account(account, interval.node).airtime, interval.purpose) +=
                 end.nanos_since(self.settled);
             self.settled = self.settled.max(end);
-            if end == stretch.end {
+            if end == interval.end {
                 self.done += 1;
             }
         }
-        if self.done == self.stretches.len() {
-            self.stretches.clear();
+        if self.done == self.intervals.len() {
+            self.intervals.clear();
             self.done = 0;
         }
     }

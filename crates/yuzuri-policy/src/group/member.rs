@@ -3,13 +3,13 @@
 use super::config::*;
 use super::counts::Counts;
 use super::election::Role;
+use super::exclude::NoticesSent;
 use super::keys::{KeyRing, Keys};
 use super::limiter::Limiter;
 use super::peers::Peers;
 use super::random::Generator;
 use super::senders::SenderChallenges;
 use super::session::Challenges;
-use super::shut_out::NoticesSent;
 use super::trickle::{Trickle, up_to};
 use crate::message::{Addressed, Body, WEIGHT_PERMILLE};
 use crate::{GroupId, Moment, NodeId, Report, Summary, TerminalName};

@@ -7,6 +7,7 @@
 mod config;
 mod counts;
 mod election;
+mod exclude;
 mod keys;
 mod limiter;
 mod listen;
@@ -16,7 +17,6 @@ mod random;
 mod rendezvous;
 mod senders;
 mod session;
-mod shut_out;
 mod talk;
 mod trickle;
 

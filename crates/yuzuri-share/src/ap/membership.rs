@@ -7,7 +7,7 @@ use yuzuri_policy::Report;
 const BEYOND: f64 = 1.5;
 /// ... for this many consecutive ticks exceeds it, whatever it reports. A member needs less time to
 /// receive a smaller share and to drain its windows.
-const PATIENCE: u32 = 20;
+const MAX_TICKS_BEYOND: u32 = 20;
 /// Such a station is bounded like one without yuzuri for this many ticks.
 const BOUNDED_FOR: u32 = 600;
 
@@ -57,7 +57,7 @@ impl Membership {
         self.bounded = self.bounded.saturating_sub(1);
         let is_beyond = may_bps.is_some_and(|bps| seen_bps > BEYOND * bps) && self.bounded == 0;
         self.beyond = if is_beyond { self.beyond + 1 } else { 0 };
-        if self.beyond == PATIENCE {
+        if self.beyond == MAX_TICKS_BEYOND {
             (self.beyond, self.bounded) = (0, BOUNDED_FOR);
         }
     }

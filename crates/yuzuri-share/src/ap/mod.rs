@@ -41,4 +41,4 @@ pub use status::{
 };
 #[cfg(any(fuzzing, debug_assertions))]
 pub use steer::fuzz_hostapd;
-pub use steer::{Candidate, Request, Steering, SteeringStatus};
+pub use steer::{Candidate, ClientSteering, Request, SteeringStatus};

@@ -52,7 +52,7 @@ pub(crate) struct UnwindowedSender {
     held_back_ns: Option<u64>,
     vain: u32,
     /// The maximum rate that arrived in a tick since packets are dropped at this rate, bit/s.
-    most_bps: f64,
+    max_bps: f64,
     left_alone_until_ns: u64,
     observed_for_s: f64,
     /// The unused part of its share, bits.
@@ -75,7 +75,7 @@ impl UnwindowedSender {
             delivered: 0.0,
             held_back_ns: None,
             vain: 0,
-            most_bps: 0.0,
+            max_bps: 0.0,
             left_alone_until_ns: 0,
             observed_for_s: 0.0,
             left: 0.0,
@@ -107,11 +107,10 @@ impl UnwindowedSender {
         if seen.dropped != self.last.dropped || seen.marked != self.last.marked {
             self.held_back_ns = Some(now_ns);
         }
-        self.most_bps = if dropped > DOES_NOT_ANSWER { self.most_bps.max(self.came_bps) } else { 0.0 };
+        self.max_bps = if dropped > DOES_NOT_ANSWER { self.max_bps.max(self.came_bps) } else { 0.0 };
         // A sender that has reduced its rate may lose packets for a long time, because its
         // retransmissions are dropped as well.
-        self.vain =
-            if self.most_bps > 0.0 && self.came_bps >= CUT * self.most_bps { self.vain + 1 } else { 0 };
+        self.vain = if self.max_bps > 0.0 && self.came_bps >= CUT * self.max_bps { self.vain + 1 } else { 0 };
         if self.vain == TICKS {
             self.left_alone_until_ns = now_ns.saturating_add(LEFT_ALONE_NS);
             self.vain = 0;

@@ -210,9 +210,9 @@ pub struct SegmentCounts {
     /// Windows lowered.
     pub lowered: u64,
     /// Segments of connections whose handshake was not observed.
-    pub stranger: u64,
+    pub unknown_handshake: u64,
     /// Segments of connections that are never modified.
-    pub foreign: u64,
+    pub never_modified: u64,
     /// Windows that could not be changed.
     pub failed: u64,
     /// ACKs dropped as redundant.
@@ -231,9 +231,31 @@ pub struct SegmentCounts {
 
 impl From<Counts> for SegmentCounts {
     fn from(counts: Counts) -> SegmentCounts {
-        let Counts { down, up, lowered, stranger, foreign, failed, thinned, other, marked, dropped, .. } =
-            counts;
-        SegmentCounts { down, up, lowered, stranger, foreign, failed, thinned, other, marked, dropped }
+        let Counts {
+            down,
+            up,
+            lowered,
+            unknown_handshake,
+            never_modified,
+            failed,
+            thinned,
+            other,
+            marked,
+            dropped,
+            ..
+        } = counts;
+        SegmentCounts {
+            down,
+            up,
+            lowered,
+            unknown_handshake,
+            never_modified,
+            failed,
+            thinned,
+            other,
+            marked,
+            dropped,
+        }
     }
 }
 
@@ -329,8 +351,8 @@ impl ApStatus {
              packets without a TCP window {}, marked {}, dropped {}",
             counts.lowered,
             counts.thinned,
-            counts.stranger,
-            counts.foreign,
+            counts.unknown_handshake,
+            counts.never_modified,
             counts.other,
             counts.marked,
             counts.dropped
@@ -441,8 +463,16 @@ pub fn ap_metrics(status: &ApStatus) -> String {
         ("windows_lowered", "Windows lowered.", counts.lowered),
         ("windows_failed", "Windows that could not be changed.", counts.failed),
         ("acks_left_out", "ACKs dropped as redundant.", counts.thinned),
-        ("segments_stranger", "Segments of connections whose handshake was not observed.", counts.stranger),
-        ("segments_foreign", "Segments of connections that are never modified.", counts.foreign),
+        (
+            "segments_unknown_handshake",
+            "Segments of connections whose handshake was not observed.",
+            counts.unknown_handshake,
+        ),
+        (
+            "segments_never_modified",
+            "Segments of connections that are never modified.",
+            counts.never_modified,
+        ),
         ("other_packets", "Packets from stations without a TCP window.", counts.other),
         ("other_marked", "Of these, marked.", counts.marked),
         ("other_dropped", "Of these, dropped.", counts.dropped),

@@ -21,9 +21,9 @@ const QUIET: f64 = 0.25;
 /// If a bounded station uses less than this fraction of its window, and its flight neither grows
 /// nor loses segments for this many round trips and at least this long, the application limits it:
 /// a congestion window would have grown up to the bound.
-const UNUSED: f64 = 0.6;
-const ROUND_TRIPS_UNUSED: u64 = 8;
-const UNUSED_FOR_NS: u64 = 2_000_000_000;
+const MAX_UNUSED_PART: f64 = 0.6;
+const MIN_UNUSED_ROUND_TRIPS: u64 = 8;
+const MIN_UNUSED_NS: u64 = 2_000_000_000;
 /// Growth means a flight larger by this factor; beyond it, the application is no longer the limit.
 const GROWS: f64 = 1.1;
 const GROWS_AGAIN: f64 = 1.25;
@@ -187,14 +187,14 @@ impl ConnectionHistory {
             }
             self.by_application = None;
         }
-        if !is_open || flight as f64 > UNUSED * f64::from(seen.advertised_bytes) {
+        if !is_open || flight as f64 > MAX_UNUSED_PART * f64::from(seen.advertised_bytes) {
             self.unused = None;
             return false;
         }
-        let patience_ns = UNUSED_FOR_NS.max(ROUND_TRIPS_UNUSED * 1000 * (self.wire_us + self.air_us));
+        let unused_ns = MIN_UNUSED_NS.max(MIN_UNUSED_ROUND_TRIPS * 1000 * (self.wire_us + self.air_us));
         match self.unused {
             Some(since) if seen.repeated_segments == since.repeated && !more_than(GROWS, since.flight) => {
-                if now_ns.saturating_sub(since.since_ns) >= patience_ns {
+                if now_ns.saturating_sub(since.since_ns) >= unused_ns {
                     (self.by_application, self.unused) = (Some(flight.max(since.flight)), None);
                     return true;
                 }

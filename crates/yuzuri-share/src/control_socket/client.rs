@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Time limit for sending the request and reading the answer. A request for all flows has the limit
 /// twice: until the flows are available, and for reading the answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes per read.
 const PART_BYTES: usize = 4096;
 /// Maximum number of reads from one client before other clients are served.
@@ -52,7 +52,7 @@ pub(super) struct Client {
 impl Client {
     /// Takes a socket in non-blocking mode.
     pub(super) fn new(socket: Socket, protocol: Protocol, now: Instant) -> Client {
-        Client { socket, deadline: now + PATIENCE, protocol, stage: Stage::Asking(Vec::new()), ended: false }
+        Client { socket, deadline: now + TIMEOUT, protocol, stage: Stage::Asking(Vec::new()), ended: false }
     }
 
     /// The events to poll for.
@@ -101,7 +101,7 @@ impl Client {
                     Some(reply) => {
                         self.stage = Stage::Answering(reply, 0);
                         // The client was waiting for the daemon until now: restart its time limit.
-                        self.deadline = Instant::now() + PATIENCE;
+                        self.deadline = Instant::now() + TIMEOUT;
                     }
                     None => return Ok(()),
                 },
@@ -168,14 +168,14 @@ mod tests {
         let cell = StatusCell::default();
         let mut responder = Responder::new(cell.clone(), std::sync::mpsc::channel().0);
         // Almost all of the time limit has passed when the daemon has the flows ready.
-        let asked = Instant::now().checked_sub(PATIENCE - Duration::from_millis(1)).unwrap();
+        let asked = Instant::now().checked_sub(TIMEOUT - Duration::from_millis(1)).unwrap();
         let mut client = Client::new(own.into(), Protocol::Json, asked);
         client.advance(&mut responder);
-        assert!(client.awaits_all() && client.deadline == asked + PATIENCE);
+        assert!(client.awaits_all() && client.deadline == asked + TIMEOUT);
         cell.write_all(Status::default());
         let ready = Instant::now();
         client.advance(&mut responder);
-        assert!(client.deadline >= ready + PATIENCE);
+        assert!(client.deadline >= ready + TIMEOUT);
         let mut answer = String::new();
         drop(client);
         theirs.read_to_string(&mut answer).unwrap();

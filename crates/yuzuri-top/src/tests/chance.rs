@@ -16,7 +16,7 @@ thread_local! {
 }
 
 /// Flows and seconds of the alternative models.
-const BOOKS: [(usize, u64); 3] = [(4, 3), (25, 6), (25, 12)];
+const MODELS: [(usize, u64); 3] = [(4, 3), (25, 6), (25, 12)];
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -40,7 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => (code, prop::bool::weighted(0.05)).prop_map(|(code, ctrl)| Step::Key(code, ctrl)),
         3 => (0u16..220, 0u16..70).prop_map(|(w, h)| Step::Resize(w, h)),
-        1 => (0..BOOKS.len()).prop_map(Step::LiveModel),
+        1 => (0..MODELS.len()).prop_map(Step::LiveModel),
         1 => (0u64..3000).prop_map(Step::Wait),
     ]
 }
@@ -64,7 +64,7 @@ proptest! {
                     }
                     Step::Resize(w, h) => bench.size = (w, h),
                     Step::LiveModel(n) => {
-                        let (flows, seconds) = BOOKS[n];
+                        let (flows, seconds) = MODELS[n];
                         *bench.model.lock() = filled(flows, seconds, Source::Events, false);
                     }
                     Step::Wait(ms) => bench.elapsed += Duration::from_millis(ms),

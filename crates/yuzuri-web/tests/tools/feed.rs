@@ -99,7 +99,7 @@ struct Sender {
     mono_ns: u64,
     cwnd: f64,
     ssthresh: u32,
-    most: f64,
+    w_max: f64,
     fell_ns: u64,
     base_rtt_us: f64,
     path_segments: f64,
@@ -148,7 +148,7 @@ impl Sender {
             mono_ns: now_ns + random.next() % 1_000_000,
             cwnd: 10.0,
             ssthresh: Snapshot::SSTHRESH_INFINITE,
-            most: 0.0,
+            w_max: 0.0,
             fell_ns: now_ns,
             base_rtt_us,
             path_segments,
@@ -222,7 +222,7 @@ impl Sender {
     }
 
     fn reduce(&mut self, by: f64) {
-        self.most = self.cwnd;
+        self.w_max = self.cwnd;
         self.cwnd = (self.cwnd * by).max(2.0);
         self.ssthresh = self.cwnd as u32;
         self.fell_ns = self.mono_ns;
@@ -255,8 +255,8 @@ impl Sender {
                     self.cwnd += self.cwnd * rounds;
                 } else {
                     let t = (self.mono_ns - self.fell_ns) as f64 / 1e9;
-                    let k = (self.most * 0.3 / 0.4).cbrt();
-                    let target = 0.4 * (t - k).powi(3) + self.most;
+                    let k = (self.w_max * 0.3 / 0.4).cbrt();
+                    let target = 0.4 * (t - k).powi(3) + self.w_max;
                     self.cwnd += (target - self.cwnd).max(0.0) * rounds.min(1.0);
                 }
                 self.trouble(step_ns as f64 / 1e9, out);

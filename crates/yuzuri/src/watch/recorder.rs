@@ -30,11 +30,11 @@ impl RecordingObserver for Lines {
     }
 
     fn ended(&mut self, ended: Ended) -> anyhow::Result<()> {
-        let Ended { path, rows, bytes, lacks, stood_still, failed } = ended;
+        let Ended { path, rows, bytes, lacks, writer_stalled, failed } = ended;
         let (rows, bytes) = (text::counted(text::count(rows), "row"), text::bytes(bytes as f64));
         yuzuri_exit::note!("yuzuri: recorded {rows}, {bytes}: {}", path.display());
         if lacks > 0 {
-            let full = stood_still || failed.is_some();
+            let full = writer_stalled || failed.is_some();
             let why = if full { "its disk was full or failed" } else { "its disk was too slow" };
             anyhow::bail!(
                 "the recording {} is readable but lacks {}: {why}",

@@ -127,7 +127,7 @@ impl Flows {
             answer.limits.scaled_by(packets.window_scale);
             for now in &packets.observations {
                 answer.limits.add_packets(now, |_| {});
-                begun |= answer.time(now.time_us, now.least_rtt_us.or(now.srtt_us), timed);
+                begun |= answer.time(now.time_us, now.round_min_rtt_us.or(now.srtt_us), timed);
             }
             answer.flow = Some(flow);
         }

@@ -110,7 +110,7 @@ impl Direction {
         if acknowledged.is_none_or(|ack| ack < self.board.nxt()) {
             return;
         }
-        let back_ns = self.delays.least_back_ns().unwrap_or(0);
+        let back_ns = self.delays.min_back_ns().unwrap_or(0);
         while let Some(answer) = self.waiting.front().filter(seen) {
             let acts_ns = answer.at_ns.saturating_add(back_ns).max(self.last_sent_ns.max(self.last_acted_ns));
             self.act_oldest(acts_ns.min(now), None);

@@ -262,7 +262,7 @@ fn an_application_limited_station_leaves_its_rest_to_the_others() {
 #[test]
 fn exempt_and_untouched_connections_are_not_bounded_but_new_ones_are() {
     let mut wire = Wire::new(50.0, 20.0, 4);
-    wire.flows[1].state = ConnectionState::Foreign;
+    wire.flows[1].state = ConnectionState::NeverModified;
     // These uploads must not fill the queue: behind a standing queue, new connections get no share
     // in advance.
     wire.application_bps[..2].fill(Some(2e6));

@@ -23,7 +23,7 @@ struct One {
     flow: Gated,
     /// Its flight without bounds, and the maximum of that, bytes.
     wants: f64,
-    most: f64,
+    max_wants: f64,
 }
 
 impl One {
@@ -73,7 +73,7 @@ impl Cells {
             };
             // Their socket buffers differ, and so do their rates in start-up.
             let most = 1_500_000.0 / (n + 1) as f64;
-            One { radio: *radio, channel: Channel(*channel), flow, wants: 14_480.0, most }
+            One { radio: *radio, channel: Channel(*channel), flow, wants: 14_480.0, max_wants: most }
         };
         let all: Vec<One> = stations.iter().enumerate().map(one).collect();
         Cells {
@@ -131,7 +131,7 @@ impl Cells {
             };
             add(&mut flow.wire, wire_s);
             add(&mut flow.air, air_s);
-            one.wants = (one.wants * 2.0).min(one.most);
+            one.wants = (one.wants * 2.0).min(one.max_wants);
         }
         let flows: Vec<Gated> = self.all.iter().map(|one| one.flow.clone()).collect();
         let places: HashMap<_, _> = self

@@ -18,7 +18,7 @@ use yuzuri_policy::Aggregation;
 
 #[cfg(any(fuzzing, debug_assertions))]
 pub use fuzz::fuzz_hostapd;
-pub use plan::{Candidate, Request, Steering};
+pub use plan::{Candidate, ClientSteering, Request};
 
 /// A station that has more to send than it can, as seen by the daemon.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ impl Radio {
 #[derive(Debug)]
 pub(crate) struct Steerer {
     radios: Vec<Radio>,
-    plan: Steering,
+    plan: ClientSteering,
     /// The known radio properties of each station on each radio that it has used.
     known: HashMap<(StationId, usize), RadioConfig>,
     dry_run: bool,
@@ -81,7 +81,7 @@ impl Steerer {
         let radio = |socket: &PathBuf| Radio { socket: socket.clone(), hostapd: None };
         Steerer {
             radios: sockets.iter().map(radio).collect(),
-            plan: Steering::default(),
+            plan: ClientSteering::default(),
             known: HashMap::new(),
             dry_run: false,
             status: SteeringStatus::default(),

@@ -75,7 +75,7 @@ struct Trial {
 
 /// The state between ticks.
 #[derive(Debug, Default)]
-pub struct Steering {
+pub struct ClientSteering {
     memory: BTreeMap<StationId, Memory>,
     /// The forecast rate of each station when this set began, bit/s.
     start_bps: BTreeMap<StationId, f64>,
@@ -100,7 +100,7 @@ fn sum_log(of: &[f64]) -> f64 {
     of.iter().map(|bps| bps.max(1.0).ln()).sum()
 }
 
-impl Steering {
+impl ClientSteering {
     /// Evaluates the stations that have more to send, at `now`. `air_limits`: the air is their
     /// limit, and their shares are enforced.
     pub fn tick(&mut self, now: Duration, air_limits: bool, stations: &[Candidate]) -> Option<Request> {

@@ -9,7 +9,7 @@ const TICK: Duration = Duration::from_secs(2);
 struct Cell {
     now: Duration,
     stations: Vec<Candidate>,
-    steering: Steering,
+    steering: ClientSteering,
     /// Each radio's actual rate relative to the forecast.
     carries: Vec<f64>,
     obeys: bool,
@@ -27,7 +27,7 @@ impl Cell {
         Cell {
             now: Duration::ZERO,
             stations: stations.collect(),
-            steering: Steering::default(),
+            steering: ClientSteering::default(),
             carries: vec![1.0; 4],
             obeys: true,
             asked: Vec::new(),

@@ -25,7 +25,7 @@ final class Session {
     }
 
     /** How long the engine may take to exit after Stop: it waits 3 s for acknowledgements. */
-    private static final long PATIENCE_MS = 8_000;
+    private static final long TIMEOUT_MS = 8_000;
 
     final Viewport viewport = new Viewport();
     /** Newest first. */
@@ -133,7 +133,7 @@ final class Session {
             if (work == stopping) {
                 stopping.kill();
             }
-        }, PATIENCE_MS);
+        }, TIMEOUT_MS);
         changed();
     }
 

@@ -23,7 +23,7 @@ const SETTLE_NS: u64 = 10_000_000;
 
 /// The browsers, and the state that they were sent last.
 #[derive(Debug, Default)]
-pub(crate) struct Hub {
+pub(crate) struct Broadcaster {
     clients: Vec<Client>,
     epoch: u64,
     browsers_lost: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Hub {
 #[derive(Debug)]
 pub(crate) struct TooManyBrowsers;
 
-impl Hub {
+impl Broadcaster {
     pub(crate) fn len(&self) -> usize {
         self.clients.len()
     }
@@ -132,10 +132,10 @@ pub(crate) fn latest_events(model: &LiveModel) -> Bytes {
 /// Sends fine buckets of subscribed flows, and events.
 pub(crate) fn send_chart(shared: &Shared) {
     let (event, wanted) = {
-        let mut hub = shared.hub.lock();
-        let gone = hub.sweep();
+        let mut broadcast = shared.broadcast.lock();
+        let gone = broadcast.sweep();
         shared.with_feed(|feed| feed.unsubscribe(&gone));
-        (hub.event, !hub.clients.is_empty())
+        (broadcast.event, !broadcast.clients.is_empty())
     };
     if !wanted {
         return;
@@ -162,19 +162,19 @@ pub(crate) fn send_chart(shared: &Shared) {
         })
         .collect();
 
-    let mut hub = shared.hub.lock();
-    if now_ns < hub.now_ns {
+    let mut broadcast = shared.broadcast.lock();
+    if now_ns < broadcast.now_ns {
         // Time went back: the model was refilled.
-        hub.reset();
+        broadcast.reset();
     }
-    hub.now_ns = now_ns;
+    broadcast.now_ns = now_ns;
     // Events that fell out of the model's list before they could be sent count as skipped, too.
     let missed = events.first().map_or(0, |first| first.number - 1 - event.min(first.number - 1));
-    hub.event = events.last().map_or(hub.event, |last| last.number);
+    broadcast.event = events.last().map_or(broadcast.event, |last| last.number);
     let now = base.us(now_ns);
-    let epoch = hub.epoch;
+    let epoch = broadcast.epoch;
     let mut lost = 0;
-    for client in &mut hub.clients {
+    for client in &mut broadcast.clients {
         client.gap |= client.flows.iter().any(|id| overflown.contains(id));
         if client.gap && client.send(message("gap", "{}")) {
             client.gap = false;
@@ -212,7 +212,7 @@ pub(crate) fn send_chart(shared: &Shared) {
             client.gap = true;
         }
     }
-    hub.browsers_lost += lost;
+    broadcast.browsers_lost += lost;
 }
 
 /// Sends changed rows, and all rows to browsers that are new or missed some.
@@ -220,11 +220,15 @@ pub(crate) fn send_rows(shared: &Shared) {
     // Not under the hub's lock while the model's is held: the thread that fills the model may call
     // `Page::reset`.
     let (mut sent, all_for_some, epoch) = {
-        let mut hub = shared.hub.lock();
-        if hub.clients.is_empty() {
+        let mut broadcast = shared.broadcast.lock();
+        if broadcast.clients.is_empty() {
             return;
         }
-        (std::mem::take(&mut hub.sent), hub.clients.iter().any(|client| client.needs_all), hub.epoch)
+        (
+            std::mem::take(&mut broadcast.sent),
+            broadcast.clients.iter().any(|client| client.needs_all),
+            broadcast.epoch,
+        )
     };
     let mut part = Rows::default();
     let mut whole = Rows::default();
@@ -265,13 +269,13 @@ pub(crate) fn send_rows(shared: &Shared) {
     });
     let part_message = part.message(now, epoch, false);
     let whole_message = all_for_some.then(|| whole.message(now, epoch, true));
-    let mut hub = shared.hub.lock();
-    if hub.epoch != epoch {
+    let mut broadcast = shared.broadcast.lock();
+    if broadcast.epoch != epoch {
         return;
     }
-    hub.sent = sent;
+    broadcast.sent = sent;
     let mut lost = 0;
-    for client in &mut hub.clients {
+    for client in &mut broadcast.clients {
         let (data, records) = match (&whole_message, client.needs_all) {
             (Some(data), true) => (data, whole.count),
             // It connected after the rows were gathered: next turn.
@@ -283,7 +287,7 @@ pub(crate) fn send_rows(shared: &Shared) {
             lost += records;
         }
     }
-    hub.browsers_lost += lost;
+    broadcast.browsers_lost += lost;
 }
 
 /// A message of rows under construction.
@@ -326,16 +330,16 @@ fn comma(out: &mut String) {
 
 /// Sends account, settings and replay state.
 pub(crate) fn send_status(shared: &Shared) {
-    if shared.hub.lock().clients.is_empty() {
+    if shared.broadcast.lock().clients.is_empty() {
         return;
     }
     let replay = shared.control.replay();
     let (epoch, not_shown, browsers) = {
-        let hub = shared.hub.lock();
-        (hub.epoch, hub.not_shown(), hub.len())
+        let broadcast = shared.broadcast.lock();
+        (broadcast.epoch, broadcast.not_shown(), broadcast.len())
     };
     let data = message("status", &encode::status(&shared.model.lock(), replay, epoch, not_shown, browsers));
-    for client in &mut shared.hub.lock().clients {
+    for client in &mut shared.broadcast.lock().clients {
         client.send(data.clone());
     }
 }

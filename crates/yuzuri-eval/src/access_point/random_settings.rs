@@ -1,12 +1,14 @@
-//! Random settings: those of `yuzuri-eval sharing lot`, where no station runs Yuzuri. Outsiders are
-//! stations like all others there. With `--quic` each terminal uses QUIC with a probability of one
-//! half: what is sent over it is not bounded by windows, and starts without HyStart, as quinn.
+//! Random settings: those of `yuzuri-eval sharing random`, where no station runs Yuzuri. Outsiders
+//! are stations like all others there. With `--quic` each terminal uses QUIC with a probability of
+//! one half: what is sent over it is not bounded by windows, and starts without HyStart, as quinn.
 
 use super::Args;
 use super::contender::Contender;
 
 use super::gate::Gate;
-use crate::sharing::{CLASSES, Drawn, LotFigures, columns, drawn, each, shared, watched, write_lines};
+use crate::sharing::{
+    CLASSES, Drawn, RandomSettingFigures, columns, drawn, each, shared, watched, write_lines,
+};
 use serde::Serialize;
 use std::fmt::Write as _;
 use yuzuri_cca::SlowStartExit;
@@ -22,7 +24,7 @@ struct Outcome {
     number: u64,
     words: String,
     classes: Vec<&'static str>,
-    figures: Vec<(Contender, LotFigures)>,
+    figures: Vec<(Contender, RandomSettingFigures)>,
 }
 
 /// The terminals that use QUIC. They are drawn from a separate stream, so that a setting is
@@ -32,7 +34,11 @@ fn who_uses_quic(seed: u64, drawn: &Drawn) -> Vec<bool> {
     drawn.phys.iter().map(|_| random.part() < 0.5).collect()
 }
 
-fn figures(contender: Contender, drawn: &Drawn, quic: &[bool]) -> Result<LotFigures, ScenarioError> {
+fn figures(
+    contender: Contender,
+    drawn: &Drawn,
+    quic: &[bool],
+) -> Result<RandomSettingFigures, ScenarioError> {
     let mut scenario = drawn.scenario.clone();
     contender.prepare(&mut scenario);
     for (terminal, _) in scenario.terminals.iter_mut().zip(quic).filter(|(_, quic)| **quic) {
@@ -48,7 +54,7 @@ fn figures(contender: Contender, drawn: &Drawn, quic: &[bool]) -> Result<LotFigu
         None if contender == Contender::Daemon => Box::new(shared(drawn)),
         None => Box::new(NoSteer),
     };
-    LotFigures::of(drawn, &scenario, &mut *steer)
+    RandomSettingFigures::of(drawn, &scenario, &mut *steer)
 }
 
 /// Draws, runs and prints.

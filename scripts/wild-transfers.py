@@ -3,7 +3,7 @@
 path that is a program: it delays, queues, drops, marks and polices in both directions, on any kernel.
 Hosts are network namespaces with this machine's TCP. Needs root and dumpcap (Wireshark).
 
-    scripts/wild-lot.py --seed 7 --runs 24 --out FOLDER [--kinds window,loss,...] [--jobs 2]
+    scripts/wild-transfers.py --seed 7 --runs 24 --out FOLDER [--kinds window,loss,...] [--jobs 2]
 
 FOLDER/KIND_SEED-NUMBER.snd.pcap, .rcv.pcap and .mid.pcap (halfway, as IP packets) are a transfer's
 captures. KIND_SEED-NUMBER.json has what was drawn, with the control of each flow by its ports.
@@ -138,7 +138,7 @@ def path(drawn, sides, into):
     """Forwards packets between both ends until SIGTERM."""
     os.nice(-20)
     fds = [tun(side) for side in sides]
-    rng = random.Random(drawn["lot"])
+    rng = random.Random(drawn["seed"])
     ways = [Way(drawn["there"], rng), Way(drawn["back"], rng)]
     due, number, told = [], 0, []
     signal.signal(signal.SIGTERM, lambda *_: told.append(True))
@@ -319,7 +319,7 @@ def draw(rng, given, number):
     back = {"delay_s": rtt_s / 2}
     part = rng.uniform(0.15, 0.7)
     below = int(rate_bps / 8 * part)
-    drawn = {"kind": kind, "seconds": given.seconds, "lot": rng.getrandbits(32), "flows": flows, "there": there, "back": back}
+    drawn = {"kind": kind, "seconds": given.seconds, "seed": rng.getrandbits(32), "flows": flows, "there": there, "back": back}
     if kind == "loss":
         there["loss"] = 1 / log(100, 3000)
         there["queue_bytes"] = 4_000_000
@@ -436,7 +436,7 @@ def one(drawn, name, out):
         programs = {first: called, second: calls}
         running += [called, calls]
         if drawn.get("stalls"):
-            stalls = [threading.Thread(target=wild_captures.stall, args=(program, random.Random(f"{drawn['lot']}{end}"), drawn["seconds"], 0.5)) for end, program in programs.items()]
+            stalls = [threading.Thread(target=wild_captures.stall, args=(program, random.Random(f"{drawn['seed']}{end}"), drawn["seconds"], 0.5)) for end, program in programs.items()]
             for thread in stalls:
                 thread.start()
             for thread in stalls:
@@ -462,7 +462,7 @@ def one(drawn, name, out):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seed", type=int, required=True, help="of the lot")
+    options.add_argument("--seed", type=int, required=True, help="of the random transfers")
     options.add_argument("--runs", type=int, default=24, help="transfers (24)")
     options.add_argument("--seconds", type=float, default=15.0, help="length of each (15)")
     options.add_argument("--fastest", type=float, default=2e7, help="the fastest path, bit/s (2e7)")

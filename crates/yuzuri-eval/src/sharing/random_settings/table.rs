@@ -12,7 +12,7 @@ const WORST: usize = 10;
 /// A table by class, and the settings with the worst results.
 pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     let mut text = format!(
-        "\n### By lot: {} settings, seed {seed}\n\n\
+        "\n### {} random settings, seed {seed}\n\n\
          `yuzuri` (balanced) beside CUBIC. A setting is lost where the total, Jain's index, the queue, the time of 1 MB or the equal part beside\n\
          outsiders is worse by more than a tenth; won where nothing is, and the total, the index or the queue is better by as much.\n\
          CUBIC in brackets. Times of 1 MB and of exchanges are medians over all terminals of the class.\n\n\
@@ -160,12 +160,12 @@ mod tests {
     /// A small number of random settings gives the same plausible figures twice.
     #[test]
     fn a_small_draw_of_settings_is_reproducible() {
-        let lot = |jobs| {
+        let outcomes = |jobs| {
             let run = super::super::run(5, 3, jobs, &AtomicBool::new(false), &|_, _| {});
             run.unwrap().unwrap()
         };
-        let first = lot(1);
-        assert_eq!(tables(5, &first), tables(5, &lot(2)));
+        let first = outcomes(1);
+        assert_eq!(tables(5, &first), tables(5, &outcomes(2)));
         for outcome in &first {
             for figures in [&outcome.shared, &outcome.cubic] {
                 assert!(figures.total_mbps > 0.0);

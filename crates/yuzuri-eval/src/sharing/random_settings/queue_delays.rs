@@ -40,7 +40,7 @@ pub struct Sums {
     /// By terminal: the path's minimum round-trip time, ms; `None` if it is not evaluated.
     base_ms: Vec<Option<f64>>,
     /// By terminal: the minimum of the far clock's time minus ours, ms.
-    least: Vec<Option<u32>>,
+    min_offset_ms: Vec<Option<u32>>,
     sum: QueueDelays,
     samples: u32,
 }
@@ -57,7 +57,7 @@ impl Sums {
         Sums {
             from: Time::from_nanos(scenario.warm_up_ms * 1_000_000),
             base_ms: (0..drawn.phys.len()).map(base_ms).collect(),
-            least: vec![None; drawn.phys.len()],
+            min_offset_ms: vec![None; drawn.phys.len()],
             sum: QueueDelays::default(),
             samples: 0,
         }
@@ -66,13 +66,15 @@ impl Sums {
     /// Adds a tick, and returns the queues of the members that it counts, ms.
     pub fn add(&mut self, now: Time, terminals: &[Option<Observation>]) -> Vec<f64> {
         let mut queues_ms = Vec::new();
-        for ((seen, base_ms), least) in terminals.iter().zip(&self.base_ms).zip(&mut self.least) {
+        for ((seen, base_ms), min_offset_ms) in
+            terminals.iter().zip(&self.base_ms).zip(&mut self.min_offset_ms)
+        {
             let (Some(seen), Some(base_ms)) = (seen, base_ms) else { continue };
             let Some(stamps) = seen.timestamps else { continue };
             let forward = stamps.value_ms.wrapping_sub(stamps.echo_ms);
-            let before = least.unwrap_or(forward);
+            let before = min_offset_ms.unwrap_or(forward);
             let above_ms = f64::from(forward.wrapping_sub(before) as i32);
-            *least = Some(if above_ms < 0.0 { forward } else { before });
+            *min_offset_ms = Some(if above_ms < 0.0 { forward } else { before });
             if now < self.from || seen.in_flight == 0 {
                 continue;
             }

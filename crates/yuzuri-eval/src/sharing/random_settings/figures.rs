@@ -71,7 +71,7 @@ pub struct Outcome {
     /// Result with an oracle instead of the leader.
     pub oracle: Figures,
     /// Result with the smallest windows that the policy sets.
-    pub least: Figures,
+    pub min_windows: Figures,
 }
 
 impl Outcome {
@@ -85,7 +85,7 @@ impl Outcome {
         let cubic = Figures::of(&drawn, &drawn.scenario, &mut NoSteer)?;
         let mut knowing = sharing(&drawn).knowing_at(oracle::of(&drawn));
         let oracle = Figures::of(&drawn, &drawn.scenario, &mut knowing)?;
-        let least = parts::with_least_windows(&drawn)?;
+        let min_windows = parts::with_min_windows(&drawn)?;
         let (spent, waits, parts) = (watched.spent(), watched.waits.mean(), watched.parts.mean());
         Ok(Outcome {
             number: drawn.number,
@@ -97,7 +97,7 @@ impl Outcome {
             waits,
             parts,
             oracle,
-            least,
+            min_windows,
         })
     }
 

@@ -118,7 +118,7 @@ impl Compared {
 /// A table for each class.
 pub fn tables(seed: u64, compared: &[Compared]) -> String {
     let mut text = format!(
-        "\n### What a user would do instead: {} settings by lot, seed {seed}\n\n\
+        "\n### What a user would do instead: {} random settings, seed {seed}\n\n\
          Total over CUBIC's; Jain's index among those that upload from beginning to end, on rate over rate alone; time above the least RTT.\n",
         compared.len()
     );
@@ -165,7 +165,7 @@ pub fn columns<'a>(settings: impl Iterator<Item = [&'a Figures; 2]>) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::sharing::lot::draw;
+    use crate::sharing::random_settings::draw;
 
     #[test]
     fn every_alternative_does_something_else() {

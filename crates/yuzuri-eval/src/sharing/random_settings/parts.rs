@@ -83,7 +83,7 @@ impl Sums {
 ///
 /// # Errors
 /// None for drawn settings.
-pub fn with_least_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
+pub fn with_min_windows(drawn: &Drawn) -> Result<Figures, ScenarioError> {
     let bounds = Bounds { upper: Some(MIN_WINDOW), ..Bounds::default() };
     let mut least = Fixed(vec![bounds; drawn.phys.len() - drawn.outside]);
     Figures::of(drawn, &drawn.scenario, &mut least)
@@ -115,10 +115,10 @@ pub fn table(outcomes: &[Outcome]) -> String {
             p90(|o| &o.cubic),
             p90(|o| &o.shared),
             p90(|o| &o.oracle),
-            p90(|o| &o.least),
+            p90(|o| &o.min_windows),
             long(|o| &o.shared),
             long(|o| &o.oracle),
-            long(|o| &o.least),
+            long(|o| &o.min_windows),
             p5(|o| &o.shared),
             p5(|o| &o.oracle),
         ];
@@ -138,7 +138,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
             outcome.cubic.queue_ms,
             outcome.shared.queue_ms,
             outcome.oracle.queue_ms,
-            outcome.least.queue_ms,
+            outcome.min_windows.queue_ms,
             parts.start_up_ms,
             parts.change_ms,
             parts.standing_ms,
