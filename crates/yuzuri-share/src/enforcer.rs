@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::time::Duration;
 use yuzuri_kernel::control::{Bound, ControlError, CubicParams, Steered};
-use yuzuri_kernel::steer::{ClientSteering, FlowState, NewFlows, Scope, SteerOptions};
+use yuzuri_kernel::steer::{Steering, FlowState, NewFlows, Scope, SteerOptions};
 use yuzuri_policy::Decision;
 use yuzuri_trace::FlowId;
 
@@ -26,7 +26,7 @@ const MAX_REFUSED_IN_A_ROW: u32 = 6;
 /// Sets the bounds.
 enum Backend {
     /// The congestion control in the kernel, for every flow of the namespace.
-    Kernel(Box<ClientSteering>),
+    Kernel(Box<Steering>),
     /// The process's own sockets.
     Own(OwnSockets),
 }
@@ -75,7 +75,7 @@ impl Enforcer {
             ..SteerOptions::default()
         };
         let mut enforcer = Enforcer::none(None);
-        enforcer.backend = Some(Backend::Kernel(Box::new(ClientSteering::start(&options)?)));
+        enforcer.backend = Some(Backend::Kernel(Box::new(Steering::start(&options)?)));
         enforcer.migrated = migrated;
         Ok(enforcer)
     }
