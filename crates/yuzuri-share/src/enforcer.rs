@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::time::Duration;
 use yuzuri_kernel::control::{Bound, ControlError, CubicParams, Steered};
-use yuzuri_kernel::steer::{Steering, FlowState, NewFlows, Scope, SteerOptions};
+use yuzuri_kernel::steer::{FlowState, NewFlows, Scope, SteerOptions, Steering};
 use yuzuri_policy::Decision;
 use yuzuri_trace::FlowId;
 

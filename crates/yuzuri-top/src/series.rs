@@ -328,7 +328,11 @@ mod tests {
         let mut push = |ms: u64, known: &[(u64, u64, Limit)]| {
             let known: Vec<_> = known
                 .iter()
-                .map(|(from, to, limit)| LimitInterval { from_us: from * 1000, to_us: to * 1000, limit: *limit })
+                .map(|(from, to, limit)| LimitInterval {
+                    from_us: from * 1000,
+                    to_us: to * 1000,
+                    limit: *limit,
+                })
                 .collect();
             history.push(&Event { mono_ns: ms * MS, ..Event::default() }, &known);
         };

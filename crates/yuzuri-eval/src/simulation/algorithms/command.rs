@@ -2,8 +2,10 @@
 
 use super::{CONTROLS, Figures, PATHS, Path, Probe, Row, kernel_rows, simulated, simulated_mean};
 use anyhow::{Context, bail, ensure};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
-use std::process::Command;
+use yuzuri_capture::Unpacked;
 use yuzuri_sim::cc::Algorithm;
 
 /// MSS of the traced connections, bytes.
@@ -26,11 +28,11 @@ pub struct Args {
 }
 
 fn decompressed(file: &FilePath) -> anyhow::Result<String> {
-    let output = Command::new("xz").arg("-dc").arg(file).output();
-    let output = output.with_context(|| format!("running xz on {}", file.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "unpacking {}: {}", file.display(), said.trim());
-    String::from_utf8(output.stdout).with_context(|| format!("reading {}", file.display()))
+    let reading = || format!("reading {}", file.display());
+    let (mut unpacked, _) = File::open(file).and_then(Unpacked::new).with_context(reading)?;
+    let mut text = String::new();
+    unpacked.read_to_string(&mut text).with_context(reading)?;
+    Ok(text)
 }
 
 /// The rows of a trace, in segments and µs.
