@@ -36,12 +36,12 @@ pub(crate) enum Command {
         /// Results folder
         folder: PathBuf,
     },
-    /// Compare two runs: a page with their figures, and their RTT and throughput, over time and as
-    /// distributions, on one axis
+    /// Compare two runs on one page: their figures, and their RTT and throughput over time and as
+    /// distributions, on common axes
     Compare {
         /// Folder of a run (OUT/POINT/seed-N), or a results folder with a single point
         one: PathBuf,
-        /// The other
+        /// Folder of the other run
         other: PathBuf,
         /// File for the page
         #[arg(long, value_name = "FILE", default_value = "compare.html")]
@@ -58,16 +58,16 @@ pub(crate) enum Command {
         /// Field whose values become the columns [default: the field with the most values]
         #[arg(long, value_name = "FIELD")]
         across: Option<String>,
-        /// Print by how many percent the figure is greater with WORD in a field's value than with
-        /// OTHER, compared seed by seed (both see the same losses)
+        /// Print how much greater the figure is, in percent, where a field's value contains WORD
+        /// than where it contains OTHER; compares runs of the same seed, which have the same losses
         #[arg(long, value_name = "WORD/OTHER")]
         beside: Option<report::PointComparison>,
         /// Print the median over the seeds instead of the mean and its interval
         #[arg(long)]
         median: bool,
     },
-    /// Demonstrate sharing in real time: a scenario first without sharing, then with it, and a
-    /// table of both halves
+    /// Demonstrate sharing in real time: run a scenario first without sharing, then with it, and
+    /// print a table that compares both halves
     Demo(DemoArgs),
     /// Remove what killed runs left on this host; running experiments are not touched
     Clean,
@@ -163,7 +163,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 
-    /// Clock to run with
+    /// Clock of the run
     #[arg(long, value_enum, default_value_t = ClockName::Real)]
     pub(crate) clock: ClockName,
 
@@ -176,7 +176,7 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 
-    /// Clock to run with
+    /// Clock of the run
     #[arg(long, value_enum, default_value_t = ClockName::Virtual)]
     pub(crate) clock: ClockName,
 

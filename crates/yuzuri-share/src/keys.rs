@@ -300,11 +300,15 @@ enum NotAKey {
         digits = 2 * KEY_BYTES
     )]
     Length { bytes: usize },
-    #[error("it is not as `yuzuri share authority issue` writes it: {}", .0.message().replace('\n', "; "))]
+    #[error("it is not a key file that `yuzuri share authority issue` wrote: {}", .0.message().replace('\n', "; "))]
     Toml(toml::de::Error),
-    #[error("it is not as `yuzuri share authority issue` writes it: `{0}` is not 64 hexadecimal digits")]
+    #[error(
+        "it is not a key file that `yuzuri share authority issue` wrote: `{0}` is not 64 hexadecimal digits"
+    )]
     Digits(&'static str),
-    #[error("it is not as `yuzuri share authority issue` writes it: number or generation is out of range")]
+    #[error(
+        "it is not a key file that `yuzuri share authority issue` wrote: number or generation is out of range"
+    )]
     Range,
 }
 
@@ -339,7 +343,7 @@ fn read_notices(file: &Path) -> Result<Notices, ShareError> {
     let wrong =
         |why: String| ShareError::System { doing: format!("reading the notices {}", file.display()), why };
     let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
-    let not_so = "it is not as `yuzuri share authority exclude` writes it";
+    let not_so = "it is not a notice file that `yuzuri share authority exclude` wrote";
     let read: NoticesFile =
         toml::from_str(&text).map_err(|e| wrong(format!("{not_so}: {}", e.message().replace('\n', "; "))))?;
     let notice = |(number, hex): (&String, &String)| {

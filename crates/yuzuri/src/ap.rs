@@ -16,7 +16,7 @@ use yuzuri_share::{
 use yuzuri_stats::counted;
 
 pub const ENDS: &str = "\
-The gate lowers the receive window in ACKs to the stations, and leaves alone whatever it does not fully understand. It drops \
+The gate lowers the receive window in ACKs to the stations, and passes whatever it does not fully understand unchanged. It drops \
 packets in two cases only: ACKs that later ones make redundant (--thin-acks), and traffic without a TCP window beyond a station's \
 share (not with --no-police). If the daemon dies, all bounds expire within 2 s. Packets that hardware forwards (flow offload) \
 bypass the gate.";
@@ -29,7 +29,7 @@ pub enum ApTask {
     Status(StatusArgs),
     /// Check a configuration file
     Check {
-        /// The file
+        /// Configuration file
         file: PathBuf,
     },
 }
@@ -37,7 +37,7 @@ pub enum ApTask {
 /// Options of the daemon.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// Configuration file; flags override it. SIGHUP reads it again
+    /// Configuration file; options override it. SIGHUP reads it again
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 

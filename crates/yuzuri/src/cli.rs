@@ -132,12 +132,12 @@ pub struct WebArgs {
     /// Serve the live page at this address [default: 127.0.0.1:4949]
     ///
     /// The printed address contains a token, which is new at every start. Only browsers that open
-    /// this address can see the page. The process that serves it drops all privileges once the BPF
-    /// programs are attached.
+    /// this address can see the page. The process that serves it drops all privileges first.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:4949", value_parser = web_address)]
     pub web: Option<SocketAddr>,
 
-    /// How the page shows flows at first: one at a time, all in one chart, or side by side
+    /// How the page shows flows at first: one at a time, several in one chart (overlay), several
+    /// side by side (multiples), or the bytes of one flow over time (sequence)
     #[arg(long, value_name = "VIEW", requires = "web", value_enum, default_value_t = PageView::One)]
     pub view: PageView,
 
@@ -245,7 +245,7 @@ pub struct WhyArgs {
     #[arg(long)]
     pub poll: bool,
 
-    /// Show every flow, not only the 20 that moved the most
+    /// Show every flow, not only the 20 with the most data
     #[arg(long)]
     pub all: bool,
 
@@ -276,8 +276,8 @@ pub struct ReplayArgs {
 
     /// Print the records as lines of JSON at playback speed
     ///
-    /// The last line has the kind `end`. Its field `complete` is true, false, or null for an older
-    /// format, which does not say.
+    /// The last line has the kind `end`. Its field `complete` says whether the recording is
+    /// complete; it is null for older formats, which do not record this.
     #[arg(long, conflicts_with = "web")]
     pub json: bool,
 }

@@ -67,7 +67,9 @@ pub fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.web.web.is_none() && !std::io::stdout().is_terminal() {
-        bail!("nothing to show the recording on: standard output is no terminal; use --web or --json");
+        bail!(
+            "standard output is not a terminal, so the recording cannot be shown there; use --web or --json"
+        );
     }
     let model = model(&session);
     let page = args.web.web.is_some().then(|| Page::new(model.clone(), player.clone()));

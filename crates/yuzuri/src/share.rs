@@ -116,7 +116,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub control: Option<String>,
 
-    /// If the kernel part cannot be loaded, watch the group without bounding anything instead of
+    /// If the BPF programs cannot be loaded, watch the group without bounding anything instead of
     /// exiting
     #[arg(long)]
     pub watch_only_without_kernel: bool,
