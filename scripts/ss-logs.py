@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-LEAST, MOST = 0.1, 3.0
+MIN_PART, MAX_PART = 0.1, 3.0
 LATE = 0.2
 # An empty value in the converted recording.
 NONE = ""
@@ -86,7 +86,7 @@ def main():
                 sys.exit(f"{recording}: has {len(flows)} senders, a run of one is needed; choose other recordings")
             run = "-".join([folder.name, *recording.relative_to(folder).parts[:-1]]).replace("_", "-").replace("=", "-")
             rng = random.Random(f"{given.seed} {run}")
-            part = LEAST * (MOST / LEAST) ** rng.random()
+            part = MIN_PART * (MAX_PART / MIN_PART) ** rng.random()
             name = f"{events[0]['congestion_control']}_{run}_{part:.2f}.ss.txt"
             (given.out / name).write_text("\n".join(log(events, rng, part, given.named)) + "\n", encoding="utf-8")
             print(f"{name}: {len(events)} events", flush=True)
