@@ -138,8 +138,8 @@ fn a_demonstration_compares_both_halves() {
     let scenario = demo::scenario(document.base(), 2.0, true);
     let stop = AtomicBool::new(false);
     let names = Mutex::new(Vec::new());
-    // Stopped in the second half, as by Ctrl-C, once both terminals have reported; when that is, and
-    // when the stop is noticed, depends on the host.
+    // Stopped in the second half, as by Ctrl-C, once both terminals have reported; when that is,
+    // and when the stop is noticed, depends on the host.
     let statuses = Statuses::starting("not yet".into());
     let mut while_plain = None;
     let mut progress = |seconds: f64| {
