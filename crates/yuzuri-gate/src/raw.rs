@@ -71,7 +71,7 @@ mod tests {
             line.split_whitespace().nth(2).unwrap().parse().unwrap()
         };
         assert_eq!(value("FLOW_KNOWN"), FLOW_KNOWN);
-        assert_eq!(value("FLOW_FOREIGN"), FLOW_NEVER_MODIFIED);
+        assert_eq!(value("FLOW_NEVER_MODIFIED"), FLOW_NEVER_MODIFIED);
         assert_eq!(value("FLOW_CLOSED"), FLOW_CLOSED);
         assert_eq!(value("FLOW_DATA"), FLOW_DATA);
         assert_eq!(value("PERIOD_SHIFT"), PERIOD_SHIFT);
