@@ -138,7 +138,7 @@ pub fn examine() -> Vec<Finding> {
     // Perf's list of supported probes: available without tracefs, and to everybody.
     let probes = first_line("/sys/bus/event_source/devices/kprobe/type").map(|_| "there".to_owned());
     let probes = probes
-        .map_err(|_| (Fallback, "not in this kernel".to_owned(), "nothing: no program of ours uses them"));
+        .map_err(|_| (Fallback, "not in this kernel".to_owned(), "nothing: Yuzuri does not use kprobes"));
     findings.push(finding("kprobes", "not needed", probes));
 
     findings.push(finding("window control (struct_ops)", "share: bounds in the kernel", window_control()));
@@ -169,11 +169,11 @@ pub fn examine() -> Vec<Finding> {
     let kept = if kept.is_empty() {
         Ok("none".to_owned())
     } else {
-        let advice = "nothing: this kernel runs no BPF program, and counts no miss, for packets that arrive \
-                      while such a process has the CPU; totals stay right";
+        let advice = "nothing: while such a process has the CPU, this kernel runs no BPF program for arriving \
+                      packets, and does not count these events as missed; totals stay correct";
         Err((Fallback, kept.join(", "), advice))
     };
-    findings.push(finding("processes kept from root", "no event is missed", kept));
+    findings.push(finding("processes shielded from root", "every event is seen", kept));
 
     let controls = first_line("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let controls = controls.map_err(|e| (Missing, e.to_string(), "a kernel with TCP"));

@@ -66,11 +66,19 @@ fn advice(source: &io::Error) -> &'static str {
     }
 }
 
+fn open_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check its name",
+        io::ErrorKind::PermissionDenied => "check its permissions",
+        _ => "check that it is a readable file",
+    }
+}
+
 /// A recording could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened.
-    #[error("cannot open the recording {name}: {source}")]
+    #[error("cannot open {name}: {source}; {}", open_advice(source))]
     Open {
         /// The file.
         name: String,

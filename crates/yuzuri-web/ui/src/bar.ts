@@ -14,7 +14,7 @@ export function showSession(session: Session): void {
   const badge = el("source");
   badge.hidden = session.source !== "sampled";
   badge.textContent = "sampled";
-  badge.title = "Polled from TCP_INFO instead of recorded at each event: what happens between two polls shows only as a difference";
+  badge.title = "Polled from TCP_INFO instead of recorded at each event: changes between two polls appear only as a difference";
   const hooks = session.hooks.map((hook) => {
     const item = document.createElement("li");
     const name = document.createElement("code");

@@ -168,7 +168,7 @@ fn serve(
 pub fn announce(session: &Session) {
     if session.source == Source::Sampled {
         yuzuri_exit::note!(
-            "yuzuri: SAMPLED: polling sock_diag; what happens between two polls shows only as a difference"
+            "yuzuri: SAMPLED: polling sock_diag; changes between two polls appear only as a difference"
         );
     }
     for hook in &session.hooks {

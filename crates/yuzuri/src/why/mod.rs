@@ -188,7 +188,12 @@ fn code(answered: usize, complete: Option<bool>, nothing: &str, flows: &Flows) -
         seen.push(format!("{} carried no data", print::connections(empty)));
     }
     let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join(", ")) };
-    yuzuri_exit::note!("yuzuri: {nothing}{seen}");
+    let advice = match (receive, complete) {
+        (1.., _) => "; only the sender shows what limits a transfer: run `yuzuri why` there",
+        (0, None) => "; run `yuzuri why` while the transfer is running",
+        (0, Some(_)) => "",
+    };
+    yuzuri_exit::note!("yuzuri: {nothing}{seen}{advice}");
     ExitCode::from(NOTHING_SENT)
 }
 
