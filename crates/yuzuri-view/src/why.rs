@@ -135,7 +135,7 @@ impl Describer<'_> {
         let needed = self.needed(self.figures.receive_window_bytes);
         if self.flow.is_unscaled() && needed.is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES as f64) {
             ". This connection's windows end at 64 kB, because they are not scaled: for more, the buffer must be \
-             larger when it is opened, with net.ipv4.tcp_window_scaling on at both ends"
+             larger when the connection is opened, and net.ipv4.tcp_window_scaling on at both ends"
         } else {
             ""
         }
@@ -309,7 +309,7 @@ impl Describer<'_> {
                     text::time_us(f.srtt_us)
                 ),
                 "this is the path's rate, or this flow's part of it: a larger window only makes the queue longer; for a \
-                 shorter queue, fq_codel or cake where the path is narrowest"
+                 shorter queue, use fq_codel or cake where the path is narrowest"
                     .into(),
             ),
             Limit::Unknown if !self.flow.sends() => (
@@ -333,8 +333,8 @@ impl Describer<'_> {
             ),
             Limit::Unknown => (
                 "the records do not show what limits it".into(),
-                "they do not distinguish the application from the send buffer, or pacing from the device's queue; or \
-                 records are missing"
+                "they do not distinguish the application from the send buffer, or pacing from the device's queue, or \
+                 records are missing: to learn more, run yuzuri why as root from the connection's beginning"
                     .into(),
             ),
         }
