@@ -262,7 +262,7 @@ def one(rng, number, given):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seed", type=int, required=True, help="of the lots")
+    options.add_argument("--seed", type=int, required=True, help="of the random transfers")
     options.add_argument("--runs", type=int, default=24, help="captured transfers (24)")
     options.add_argument("--seconds", type=float, default=15.0, help="length of each transfer (15)")
     options.add_argument("--out", type=pathlib.Path, required=True, help="folder for the captures")
