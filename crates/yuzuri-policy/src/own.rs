@@ -1,20 +1,18 @@
 //! A terminal's evaluation of its own flows: their rates, losses and limits, and the report about
 //! them.
 
+use crate::capacity::{GROWS_TO_LOSS, STEADY};
 use crate::report::min_round_trips;
 use crate::{FlowSeen, Moment, RadioHint, Report};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// The rate of a flow is measured over two round trips, within these limits.
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(4);
-/// Losses are counted over at least this many delivered segments.
-const SEGMENTS_FOR_LOSS: u64 = 100;
+/// The rate of a flow is measured over two round trips, within these limits: two ticks, and twice
+/// the longest round trip that is not a queue.
+pub(crate) const MIN_SPAN: Duration = Duration::from_secs(1);
+pub(crate) const MAX_SPAN: Duration = Duration::from_secs(4);
 /// The least rate of a flow that counts as sending, bit/s.
 const SENDS_FROM_BPS: f64 = 8_000.0;
-/// The buffers limit a flow if more than this fraction of what they admit is in flight.
-const BUFFER_NEARLY_FULL: f64 = 0.9;
 
 /// The history of a flow.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +22,7 @@ pub(crate) struct FlowHistory {
     pub(crate) rate_bps: f64,
     /// The same over about the last round trip.
     pub(crate) last_rate_bps: f64,
-    /// Fraction of segments lost, over the same time and at least [`SEGMENTS_FOR_LOSS`].
+    /// Fraction of segments lost, over the same time and at least 100 segments.
     pub(crate) lost: f64,
     /// Whether its congestion window is the limit.
     pub(crate) elastic: bool,
@@ -107,7 +105,7 @@ impl FlowHistory {
             app_limited: flow.app_limited,
         });
         let srtt = Duration::from_micros(flow.srtt_us.into());
-        let span = (2 * srtt).clamp(SHORTEST, LONGEST);
+        let span = (2 * srtt).clamp(MIN_SPAN, MAX_SPAN);
         while self.history.len() > 2 && now.since(self.history[1].at) >= span {
             self.history.pop_front();
         }
@@ -124,10 +122,10 @@ impl FlowHistory {
         self.last_rate_bps = rate(last);
         let (delivered, lost) =
             (flow.delivered - first.delivered.min(flow.delivered), flow.lost - first.lost.min(flow.lost));
-        self.lost = lost as f64 / (delivered + lost).max(SEGMENTS_FOR_LOSS) as f64;
+        // One segment alone is no more than the loss that ends growth.
+        self.lost = lost as f64 / ((delivered + lost) as f64).max(1.0 / GROWS_TO_LOSS);
         let buffers_bind = flow.window_bytes > 0
-            && f64::from(flow.in_flight) * f64::from(flow.mss_bytes)
-                >= flow.window_bytes as f64 * BUFFER_NEARLY_FULL;
+            && f64::from(flow.in_flight) * f64::from(flow.mss_bytes) >= flow.window_bytes as f64 * STEADY;
         // A pause of a single observation does not yet mean that the application limits the flow.
         let paused = self.history.iter().rev().take(2).all(|s| s.app_limited);
         self.elastic = !paused && !buffers_bind;

@@ -1,14 +1,11 @@
 //! One tick of sharing, the same for the daemon and the simulation: observe, report, aggregate,
 //! decide.
 
+use crate::capacity::AGAIN;
 use crate::{
     Capacity, Decision, FlowSeen, Limit, Member, Moment, Objective, Policy, PolicyConfig, RadioHint, Report,
     SendersSeen, Summary,
 };
-use std::time::Duration;
-
-/// How long the former leader's last summary is a valid starting point for a new leader.
-const RESUMED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The functions of a terminal's group that a tick needs.
 pub trait Group {
@@ -155,7 +152,8 @@ impl Terminal {
     }
 
     fn begin_capacity(&self, now: Moment, objective: Objective) -> Capacity {
-        let last = self.last_summary.as_ref().filter(|(at, _)| now.since(*at) <= RESUMED_WITHIN);
+        // Older knowledge of the path would have been tested again.
+        let last = self.last_summary.as_ref().filter(|(at, _)| now.since(*at) <= AGAIN);
         match last {
             Some((_, summary)) => Capacity::resume(now, summary, objective),
             None => Capacity::new(objective),
@@ -168,6 +166,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{GroupId, Key, MemberConfig, NodeId, Rule};
+    use std::time::Duration;
 
     const BASE_US: u32 = 50_000;
     const RATE_BPS: u64 = 20_000_000;

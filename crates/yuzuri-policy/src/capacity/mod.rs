@@ -6,8 +6,8 @@
 //!
 //! - `u` is the current sum of `rate / weight`, and `U` its maximum over the last 4 s, or over four
 //!   round trips if these are longer.
-//! - While `q <= s + T`: `level = U * (1 + G * (1 - (q - s) / T))`, with `G = T / b` within limits.
-//!   Windows grow until there is a queue.
+//! - While `q <= s + T`: `level = U * (1 + G * (1 - (q - s) / T))`, with `G = T / b`, but at most
+//!   0.25. Windows grow until there is a queue.
 //! - While `q` is slightly longer: `level = U * (b + s + T) / (b + q)`.
 //! - While `q` is much longer: `level = u`, and windows are reduced in steps.
 //! - A window carries `level * weight` over a round trip of `b + s + T`; during a step down, of
@@ -21,55 +21,48 @@ mod start_up;
 mod total;
 mod weights;
 
+use crate::own;
 use crate::report::min_round_trips;
-use crate::{Moment, Objective, Phase, Report, Summary};
+use crate::{MAX_AIR_PPM, Moment, Objective, Phase, Report, Summary};
 use level::{WeightedDemand, water_level};
+pub(crate) use queue::{AGAIN, AGAIN_AT_LATEST, STEP};
 use queue::{Answer, Queue};
-use start_up::StartUp;
+pub(crate) use start_up::GROWS;
+use start_up::{QUEUED_S, StartUp};
 use std::collections::VecDeque;
 use std::time::Duration;
 use total::Total;
 pub use weights::Limit;
 use weights::{Parts, Rescale, Weights};
 
-/// Limit of a share of airtime: a member alone may probe for up to twice the known capacity.
-const MAX_AIR_PPM: f64 = 2e6;
-/// Rates and airtimes are maxima over this time, or over four round trips if these are longer. A
-/// round trip beyond two seconds is a queue.
-const MEMORY: Duration = Duration::from_secs(4);
-const MAX_ROUND_TRIP: Duration = Duration::from_secs(2);
-/// Minimum and maximum of `G`, the growth of the level above `U`.
-const GROWTH: [f64; 2] = [0.05, 0.25];
-/// The current rate is the mean over this many ticks.
-const RECENT_TICKS: usize = 2;
 /// A ratio of two rates or round-trip times above this is within the variation between ticks.
-const STEADY: f64 = 0.85;
+pub(crate) const STEADY: f64 = 0.85;
 /// The rate out of a full wire varies less between ticks.
 const SAME: f64 = 0.95;
-/// A change of the windows takes effect within this many round trips, and at least this time: the
-/// previous flight takes one round trip to drain, and rates are measured over two.
+/// A change of the windows takes effect within this many round trips: the previous flight takes one
+/// round trip to drain, and rates are measured over two.
 const SETTLES_ROUND_TRIPS: u32 = 4;
-const SETTLES: Duration = Duration::from_millis(1500);
 /// Windows do not grow while at least this fraction of segments is lost.
-const GROWS_TO_LOSS: f64 = 0.01;
-/// If more than this fraction is lost with a queue below the second value, windows are paced over
-/// the round trip for the third.
+pub(crate) const GROWS_TO_LOSS: f64 = 0.01;
+/// If more than this fraction is lost without a queue, windows are paced over the round trip.
 const SPREAD_FROM_LOSS: f64 = 0.002;
-const SPREAD_BEFORE_QUEUE_S: f64 = 0.050;
-const SPREAD_FOR: Duration = Duration::from_secs(30);
 /// The target queue while windows are paced, seconds: a queue that overflows is short.
 const LOSSY_QUEUE_S: f64 = 0.005;
 
+/// Rates and airtimes are maxima over this time: the longest over which rates are measured, or four
+/// round trips.
 fn memory(round_trip: Duration) -> Duration {
-    MEMORY.max(SETTLES_ROUND_TRIPS * round_trip)
+    own::MAX_SPAN.max(SETTLES_ROUND_TRIPS * round_trip)
 }
 
+/// The time after which rates and round-trip times show a change of the windows. On a short path it
+/// is the tick at which windows change, and the two over which rates are measured.
 pub(crate) fn settles(round_trip: Duration) -> Duration {
-    SETTLES.max(SETTLES_ROUND_TRIPS * round_trip)
+    (own::MIN_SPAN * 3 / 2).max(SETTLES_ROUND_TRIPS * round_trip)
 }
 
 /// The target queue, seconds.
-fn target_s(objective: Objective) -> f64 {
+pub(crate) fn target_s(objective: Objective) -> f64 {
     match objective {
         Objective::Throughput => 0.100,
         Objective::Balanced => 0.020,
@@ -182,7 +175,7 @@ impl Capacity {
     ) -> Summary {
         let reports: Vec<&Report> = reports.into_iter().collect();
         let srtt_us = reports.iter().map(|r| r.srtt_us).max().unwrap_or(0);
-        let round_trip = Duration::from_micros(srtt_us.into()).min(MAX_ROUND_TRIP);
+        let round_trip = Duration::from_micros(srtt_us.into()).min(own::MAX_SPAN / 2);
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
         let mut total = Total::of(&reports, &destinations);
@@ -226,7 +219,7 @@ impl Capacity {
             senders: reports.len().min(u16::MAX.into()) as u16,
             phase,
             capacity_bps: best.rate_bps as u64,
-            air_share_ppm: if weights.are_known() { (level * 1e6).min(MAX_AIR_PPM) as u32 } else { 0 },
+            air_share_ppm: if weights.are_known() { (level * 1e6).min(MAX_AIR_PPM.into()) as u32 } else { 0 },
             share_bps: (level * weights.of_member(total.alone_unknown_bps())) as u64,
             alone_max_bps: weights.most_bps().map_or(0, |bps| bps as u64),
             queue_us: (shared.queue_s * 1e6) as u32,
@@ -283,7 +276,8 @@ impl Capacity {
             // Without deliveries, the round-trip times are out of date.
             return Division { parts: best.parts.sum, queue_s: self.queue.standing_s() + target_s };
         }
-        let recent: Vec<f64> = self.seen.iter().rev().take(RECENT_TICKS).map(|(_, c)| c.parts.sum).collect();
+        // A single tick is noise.
+        let recent: Vec<f64> = self.seen.iter().rev().take(2).map(|(_, c)| c.parts.sum).collect();
         let carried = recent.iter().sum::<f64>() / recent.len().max(1) as f64;
         let announced = self
             .announced
@@ -297,7 +291,8 @@ impl Capacity {
         let fits = (total.base_s + meant_s) / (total.base_s + total.queue_s);
         let mut shared = match answer {
             Answer::OnTarget { hold_s } => {
-                let grows = (target_s / total.base_s.max(1e-4)).clamp(GROWTH[0], GROWTH[1]);
+                // The growth of one tick fits into the target queue, and is at most half of a step.
+                let grows = (self::target_s(self.objective) / total.base_s.max(1e-4)).min(STEP / 2.0);
                 let grows = if total.lost < GROWS_TO_LOSS { grows } else { 0.0 };
                 let left = ((meant_s - total.queue_s) / target_s).clamp(0.0, 1.0);
                 Division { parts: best.parts.sum * (1.0 + grows * left), queue_s: hold_s - total.base_s }
@@ -330,9 +325,9 @@ impl Capacity {
 
     /// Whether segments are lost although neither a queue nor the air is full.
     fn note_losses(&mut self, now: Moment, total: Total, air: f64) -> bool {
-        if total.lost > SPREAD_FROM_LOSS && total.queue_s < SPREAD_BEFORE_QUEUE_S {
+        if total.lost > SPREAD_FROM_LOSS && total.queue_s < QUEUED_S {
             self.lost_at = Some(now);
         }
-        self.lost_at.is_some_and(|at| now.since(at) < SPREAD_FOR) && weights::by_air(air, self.limit) < 1.0
+        self.lost_at.is_some_and(|at| now.since(at) < 2 * AGAIN) && weights::by_air(air, self.limit) < 1.0
     }
 }

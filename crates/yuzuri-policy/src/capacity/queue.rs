@@ -24,16 +24,16 @@ use super::{GROWS_TO_LOSS, STEADY, settles};
 use crate::Moment;
 use std::time::Duration;
 
-/// A step down reduces the flight to this fraction; a step up raises it by as much.
-const STEP: f64 = 0.5;
-const STEP_UP: f64 = 2.0 - STEP;
+/// A step down reduces the flight to this fraction (the reduction of RFC 5681); a step up raises it
+/// by as much.
+pub(crate) const STEP: f64 = 0.5;
 /// Half of a step: beyond it, the round-trip time has followed the windows.
 const HALF_STEP: f64 = (1.0 + STEP) / 2.0;
 /// A standing queue is tested again after twice this time. Each test that confirms it doubles the
 /// interval, up to the second value. A step up that gained nothing is repeated after half of this
 /// time, with the same doubling.
-const AGAIN: Duration = Duration::from_secs(16);
-const AGAIN_AT_LATEST: Duration = Duration::from_secs(128);
+pub(crate) const AGAIN: Duration = Duration::from_secs(16);
+pub(crate) const AGAIN_AT_LATEST: Duration = Duration::from_secs(128);
 
 /// The result of an evaluation. Windows carry the level over a round trip of `hold_s` seconds.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl Queue {
         let settles = settles(round_trip);
         let hold_s = total.base_s + self.standing_s + target_s;
         if self.is_stepping_up(&here, settles, total) {
-            return Answer::StepUp { by: STEP_UP, hold_s };
+            return Answer::StepUp { by: 2.0 - STEP, hold_s };
         }
         if total.queue_s <= self.standing_s + target_s {
             let down = self.down.take();

@@ -2,16 +2,18 @@
 
 use super::total::Total;
 use crate::Moment;
+use crate::own::MIN_SPAN;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Start-up ends when the rate has grown by less than this factor ...
-const GROWS: f64 = 1.15;
-/// ... or when a queue above both this time, seconds, and this fraction of the minimum RTT ...
-const QUEUED_S: f64 = 0.050;
+/// A rate still grows while it rises by this factor within the time in which windows settle (BBR's
+/// detection of a full pipe: draft-cardwell-iccrg-bbr-congestion-control). Start-up ends when it no
+/// longer does ...
+pub(crate) const GROWS: f64 = 1.25;
+/// ... or when a queue above both this time, seconds, and this fraction of the minimum RTT persists
+/// for a round trip, and at least for the time over which rates are measured.
+pub(super) const QUEUED_S: f64 = 0.050;
 const QUEUED_OF_BASE: f64 = 0.25;
-/// ... persists for a round trip, and at least for this time.
-const QUEUED_FOR: Duration = Duration::from_secs(1);
 
 /// The progress of start-up.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +49,7 @@ impl StartUp {
         let queued = total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) && best_bps > 0.0;
         let since = if queued { Some(*self.queued_since.get_or_insert(now)) } else { None };
         self.queued_since = since;
-        let stays = since.is_some_and(|since| now.since(since) >= QUEUED_FOR.max(round_trip));
+        let stays = since.is_some_and(|since| now.since(since) >= MIN_SPAN.max(round_trip));
         self.over = flat || stays;
     }
 }

@@ -2,64 +2,34 @@
 //! times the minimum RTT plus a short queue. A lower bound prevents losses that are not congestion
 //! from reducing the window far below that.
 
-use super::trust::{AT_LEAST, Claim, Trust, Verdict};
+use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
+use crate::capacity::{GROWS, STEADY, STEP, settles, target_s};
 use crate::own::{FlowHistory, OwnFlows};
-use crate::{Bound, Decision, FlowSeen, Moment, Phase, RadioHint, Rule, SendersSeen, Summary};
+use crate::{Bound, Decision, FlowSeen, Moment, Objective, Phase, RadioHint, Rule, SendersSeen, Summary};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Below this many segments, delayed ACKs stall a flow.
 const MIN_WINDOW: f64 = 4.0;
-/// Below this fraction of an aggregate, the radio's overhead exceeds the benefit of sharing.
-const OF_AN_AGGREGATE: f64 = 0.75;
-/// ... unless sending that much takes longer than this, seconds: the aggregates of many stations
-/// form a queue themselves.
-const FOR_AN_AGGREGATE_S: f64 = 0.080;
 /// The lower bound is at most this multiple of the data delivered in the last round trip: it is
 /// reached by growth, never by a jump.
 const FLOOR_GROWS: f64 = 3.0;
 /// No lower bound while more than this fraction of segments is lost: then loss is the limit.
 const LOSS_ENDS_FLOOR: f64 = 0.03;
-/// While the group starts up, only flows that are still determining their rate have a lower bound:
-/// their delivery rate has risen by this factor within this many round trips and decisions (BBR's
-/// detection of a full pipe: draft-cardwell-iccrg-bbr-congestion-control).
-const GROWS: f64 = 1.25;
+
+/// A flow's rate still grows if it has grown within this many round trips (BBR, as [`GROWS`]).
 const GROWS_WITHIN: u32 = 3;
-const MIN_GROWTH_TIME: Duration = Duration::from_millis(1500);
-/// Buffers must admit this multiple of the lower bound, or of the window if that is smaller:
-/// otherwise the bound would only fill them.
-const BUFFERS_FOR_FLOOR: f64 = 1.2;
 
 /// Segments per burst if windows are paced over the round trip: few enough for a queue of 50
 /// packets, enough for the radio to aggregate.
 const BURST: u32 = 16;
 
-/// At least this much queue may stand above the minimum RTT, seconds, whatever the leader
-/// announces: less is below the granularity of acknowledgements.
-const MIN_QUEUE_S: f64 = 0.005;
-
-/// A flow that its upper bound keeps below this fraction of its share is behind others' queues.
-/// After this many consecutive decisions its bound grows by this factor with each, up to a maximum,
-/// and relaxes by the other factor.
+/// A flow that its upper bound keeps below this fraction of its share is behind others' queues, or
+/// the group's minimum RTT is false: that may halve the window, so this fraction is above a half.
+/// While it persists, the bound doubles with each decision, up to the second factor.
 const BELOW_SHARE: f64 = 0.6;
-/// On a path whose RTT exceeds its minimum by less than this, µs, and less than this fraction, the
-/// flow counts as kept short below that fraction of this terminal's recent rate.
-const EMPTY_US: u32 = 4_000;
-const EMPTY_OF_BASE: u32 = 10;
-const BELOW_SHARE_WHEN_EMPTY: f64 = 0.5;
-const SHORT_FOR: u32 = 2;
-const STRETCH: f64 = 2.0;
 const MAX_STRETCH: f64 = 16.0;
-const RELAX: f64 = 0.85;
-
-/// Behind other senders' queues a window is at most this multiple of what the share needs there.
-/// That is enough to recover from losses, and the members' rates stay equal.
-const CONTENDS_WITH: f64 = 2.0;
-
-/// The queue that a window may at least hold while the terminal keeps its previous share, µs: the
-/// value of `balanced`.
-const BALANCED_QUEUE_US: u32 = 20_000;
 
 /// The state kept between decisions.
 #[derive(Debug, Clone, Default)]
@@ -101,7 +71,7 @@ impl Growth {
 
     fn continues(&self, now: Moment, srtt_us: u32) -> bool {
         let round_trips = GROWS_WITHIN * Duration::from_micros(srtt_us.into());
-        now.since(self.since) <= round_trips.max(MIN_GROWTH_TIME)
+        now.since(self.since) <= round_trips.max(settles(Duration::ZERO))
     }
 }
 
@@ -138,11 +108,10 @@ impl FairShare {
         // The rate of flows with another limit is not available to this terminal's other
         // flows.
         let held_bps: f64 = flows.iter().filter_map(known).filter(|k| !k.elastic).map(|k| k.rate_bps).sum();
-        let recent_best_bps = self.trust.recent_best_bps(now);
-        let parts_bps = |summary: &Summary| {
+        let part_bps = |summary: &Summary| {
             let share_bps = summary.share_of(view.radio);
             let left_bps = (share_bps - held_bps).max(share_bps / (flows.len() + view.resting) as f64);
-            [left_bps, recent_best_bps].map(|bps| bps / willing as f64)
+            left_bps / willing as f64
         };
         let kept = match (view.summary, verdict) {
             (Some(summary), Some(Verdict::Keep(share_bps))) => Some(as_before(summary, share_bps)),
@@ -154,13 +123,12 @@ impl FairShare {
             _ => None,
         };
         let doubts = matches!(verdict, Some(Verdict::Keep(_)));
-        let group = kept.as_ref().or(view.summary).map(|summary| (summary, parts_bps(summary)));
+        let group = kept.as_ref().or(view.summary).map(|summary| (summary, part_bps(summary)));
         for flow in flows {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (group, known(flow).filter(|_| sends)) {
-                (Some((summary, parts_bps)), Some(known)) if known.elastic => {
-                    let (mut decision, state) =
-                        self.of_flow(now, flow, known, summary, parts_bps, view.radio);
+                (Some((summary, part_bps)), Some(known)) if known.elastic => {
+                    let (mut decision, state) = self.of_flow(now, flow, known, summary, part_bps, view.radio);
                     if doubts {
                         decision.why = Rule::Doubt;
                     }
@@ -186,7 +154,7 @@ impl FairShare {
         flow: &FlowSeen,
         known: &FlowHistory,
         summary: &Summary,
-        [share_bps, recent_best_bps]: [f64; 2],
+        share_bps: f64,
         radio: RadioHint,
     ) -> (Decision, FlowBounds) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
@@ -206,55 +174,53 @@ impl FairShare {
         let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
         let before =
             before.unwrap_or(FlowBounds { floor: 0.0, upper: f64::INFINITY, stretch: 1.0, short: 0, growth });
-        // Behind others' queues, or on an empty path of which this terminal could use more.
-        let queue_us = flow.srtt_us.saturating_sub(flow.min_rtt_us);
-        let empty = queue_us < EMPTY_US.max(flow.min_rtt_us / EMPTY_OF_BASE);
-        let enough_bps = if empty {
-            share_bps.max(recent_best_bps * BELOW_SHARE_WHEN_EMPTY / BELOW_SHARE)
-        } else {
-            share_bps
-        };
         let is_below_share =
-            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < BELOW_SHARE * enough_bps;
+            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < BELOW_SHARE * share_bps;
         let short = if is_below_share { before.short + 1 } else { 0 };
-        let stretch = if short > SHORT_FOR {
-            (before.stretch * STRETCH).min(MAX_STRETCH)
+        // Rates of two ticks show a bound that was set before them.
+        let stretch = if short > 2 {
+            (before.stretch / STEP).min(MAX_STRETCH)
         } else {
-            (before.stretch * RELAX).max(1.0)
+            (before.stretch * STEADY).max(1.0)
         };
         let (upper, aim, why) = match summary.phase {
             Phase::Off => return (unbounded(flow.id, Rule::GaveUp), FlowBounds { growth, ..before }),
             Phase::StartUp => (None, grown, Rule::StartUp),
             Phase::Contend => {
                 let full = per_second * round_trip_s;
-                let upper = (CONTENDS_WITH * full)
-                    .max(OF_AN_AGGREGATE * f64::from(radio.aggregate_segments))
-                    .max(CONTENDS_WITH * MIN_WINDOW)
-                    .max(AT_LEAST * f64::from(flow.cwnd));
+                // A step down gives up half of the window. A window twice as large recovers from
+                // losses, and members' rates stay equal.
+                let upper = (full / STEP)
+                    .max(f64::from(radio.aggregate_segments))
+                    .max(MIN_WINDOW / STEP)
+                    .max(STEP * f64::from(flow.cwnd));
                 (Some(upper), full.min(grown.max(before.floor)), Rule::Contend)
             }
             Phase::Hold | Phase::Probe => {
-                let queue_s = (f64::from(summary.queue_us) / 1e6).max(MIN_QUEUE_S);
-                // In front of a wire slower than the air there is no aggregate to fill: segments
-                // held for one only wait in the wire's queue. A lossy wire is served in bursts of
-                // aggregates.
+                let queue_s = f64::from(summary.queue_us) / 1e6;
+                // With less than an aggregate, the radio's overhead exceeds the benefit of sharing.
+                // But the aggregates of many stations form a queue themselves, so sending one may
+                // take no longer than the longest target queue. In front of a wire slower than the
+                // air there is no aggregate to fill: segments held for one only wait in the wire's
+                // queue. A lossy wire is served in bursts of aggregates.
                 let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
-                let aggregate =
-                    if is_slow_wire { 0.0 } else { OF_AN_AGGREGATE * f64::from(radio.aggregate_segments) };
+                let aggregate = if is_slow_wire { 0.0 } else { f64::from(radio.aggregate_segments) };
                 let upper = (per_second * (base_s + queue_s))
                     .max(aggregate)
-                    .min(per_second * (base_s + queue_s.max(FOR_AN_AGGREGATE_S)))
+                    .min(per_second * (base_s + queue_s.max(target_s(Objective::Throughput))))
                     .max(MIN_WINDOW)
                     * stretch;
-                let upper = upper.max(AT_LEAST * f64::from(flow.cwnd));
+                let upper = upper.max(STEP * f64::from(flow.cwnd));
                 let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
                 (Some(upper), (per_second * base_s).min(grown.max(before.floor)).min(upper), why)
             }
         };
         let buffers = flow.window_bytes as f64 / f64::from(flow.mss_bytes);
-        // The kernel's buffers grow with the window: require only what the window has.
-        let fits = flow.window_bytes == 0 || buffers >= BUFFERS_FOR_FLOOR * aim.min(f64::from(flow.cwnd));
-        // A flow that keeps its window although its rate no longer rises takes capacity from
+        // A lower bound beyond the buffers would only fill them. The kernel's buffers grow with the
+        // window: require only what the window has.
+        let fits = flow.window_bytes == 0 || STEADY * buffers >= aim.min(f64::from(flow.cwnd));
+        // While the group starts up, only a flow that is still determining its rate has a lower
+        // bound: one that keeps its window although its rate no longer rises takes capacity from
         // others.
         let finds_out = !starts || growth.continues(now, flow.srtt_us);
         let lower = if fits && known.lost <= LOSS_ENDS_FLOOR && finds_out { aim } else { 0.0 };
@@ -288,7 +254,8 @@ fn as_before(summary: &Summary, share_bps: f64) -> Summary {
         phase: Phase::Hold,
         share_bps: share_bps as u64,
         air_share_ppm: 0,
-        queue_us: summary.queue_us.max(BALANCED_QUEUE_US),
+        // A queue that carries a share in any case.
+        queue_us: summary.queue_us.max((target_s(Objective::Balanced) * 1e6) as u32),
         destinations: Vec::new(),
         ..summary.clone()
     }
@@ -318,7 +285,7 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
 /// The round-trip time if all windows are at their bounds: with the announced queue, an aggregate,
 /// or the smallest window, which takes a small share a while to carry.
 fn held(flow: &FlowSeen, summary: &Summary, share_bps: f64) -> Duration {
-    let queue_s = (f64::from(summary.queue_us) / 1e6).max(FOR_AN_AGGREGATE_S);
+    let queue_s = (f64::from(summary.queue_us) / 1e6).max(target_s(Objective::Throughput));
     let min_s = MIN_WINDOW * f64::from(flow.mss_bytes) * 8.0 / share_bps.max(1.0);
     Duration::from_secs_f64((f64::from(flow.min_rtt_us) / 1e6 + queue_s).max(min_s))
 }

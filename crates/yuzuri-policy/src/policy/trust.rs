@@ -3,29 +3,26 @@
 //! share without explanation is not obeyed: the terminal keeps its previous share, and checks
 //! whether it still carries more than the announced one. If so, the leader is refuted, and the
 //! terminal does not follow it for a while. Each further refutation doubles that time.
+//!
+//! Obeying a leader leaves at least a [`STEP`] of the rate due by own evidence, of the current
+//! rate, and in one decision of the window: an honest leader's step takes no more. This is a
+//! guarantee to each terminal, not a tuned value.
 
 use crate::Moment;
-use crate::capacity::settles;
+use crate::capacity::{AGAIN, AGAIN_AT_LATEST, STEP, settles};
+use crate::own::{MAX_SPAN, MIN_SPAN};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a terminal's own measurements count as evidence.
-const MEMORY: Duration = Duration::from_secs(300);
-/// The period of recent measurements.
-const RECENT: Duration = Duration::from_secs(60);
-/// The best measurement of each such interval is kept.
-const INTERVAL: Duration = Duration::from_secs(2);
-/// Obeying a leader leaves at least this fraction of the rate due by own evidence, of the current
-/// rate, and in one step of the window. This is a guarantee to each terminal, not a tuned value.
-pub(super) const AT_LEAST: f64 = 0.5;
-/// The most doubt that one decision adds: decisions are half a second apart, and doubt does not
-/// grow in between.
-const MAX_DECISION_TIME: Duration = Duration::from_secs(1);
-/// How long a refuted leader is not followed the first time.
-const MISTRUST: Duration = Duration::from_secs(30);
 /// How long senders may take to learn about each other, and to answer a challenge: meanwhile no
 /// leader is refuted.
 const GATHERS: Duration = Duration::from_secs(5);
+
+/// How long a terminal's own measurements count as evidence: a leader tests a standing queue twice
+/// in that time.
+fn memory() -> Duration {
+    2 * AGAIN_AT_LATEST
+}
 
 /// The facts by which a share is judged.
 #[derive(Debug, Clone, Copy, Default)]
@@ -136,7 +133,8 @@ pub(super) enum Verdict {
 impl Trust {
     pub(super) fn judge(&mut self, now: Moment, claim: Claim) -> Verdict {
         self.note(now, claim.rate_bps, claim.rate_bps.min(claim.alone_bps), claim.alone_bps);
-        let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(MAX_DECISION_TIME);
+        // Decisions are half a second apart. Without them, doubt does not grow.
+        let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(MIN_SPAN);
         self.judged = Some(now);
         if claim.heard > self.heard && self.heard > 0 {
             self.gathers_since = Some(now);
@@ -151,11 +149,11 @@ impl Trust {
         let patience = settles(claim.srtt);
         let since = *self.undecided_since.get_or_insert(now);
         if now.since(since) < patience {
-            return Verdict::Undecided(AT_LEAST * self.recent_best_bps(now));
+            return Verdict::Undecided(STEP * self.best_bps());
         }
         // A terminal with less than twice the announced share loses little by obeying; but then the
         // queue has to drain, too.
-        let has_more = claim.share_bps < AT_LEAST * claim.rate_bps;
+        let has_more = claim.share_bps < STEP * claim.rate_bps;
         let refuted = !explained && (has_more || claim.srtt > 2 * claim.held);
         let gathers = self.gathers_since.is_some_and(|at| now.since(at) < GATHERS);
         if refuted && !gathers {
@@ -164,12 +162,12 @@ impl Trust {
             self.doubt = self.doubt.saturating_sub(since_last);
         }
         if self.doubt > patience {
-            self.mistrust(now, claim, self.next.unwrap_or(MISTRUST));
+            self.mistrust(now, claim, self.next.unwrap_or(2 * AGAIN));
             return Verdict::Mistrust;
         }
         if !explained && has_more {
-            let recent_best_bps = AT_LEAST * self.recent_best_bps(now);
-            return self.previous_share_bps(claim).map_or(Verdict::Undecided(recent_best_bps), Verdict::Keep);
+            let half_bps = STEP * self.best_bps();
+            return self.previous_share_bps(claim).map_or(Verdict::Undecided(half_bps), Verdict::Keep);
         }
         if explained && claim.elastic && claim.bounded {
             self.believe(now, claim);
@@ -246,7 +244,7 @@ impl Trust {
 
     /// Whether the radio, the carried rates and this many senders explain a share.
     fn explains(&self, now: Moment, claim: Claim, senders: u16) -> bool {
-        claim.of_all_bps(claim.share_bps, senders) >= AT_LEAST * self.alone_bps(now, claim)
+        claim.of_all_bps(claim.share_bps, senders) >= STEP * self.alone_bps(now, claim)
     }
 
     /// The rate that this terminal could carry alone with its current radio, bit/s, as far as it
@@ -255,7 +253,7 @@ impl Trust {
         let slower = |grain: &Interval| {
             if grain.alone_bps.is_finite() { (claim.alone_bps / grain.alone_bps).min(1.0) } else { 1.0 }
         };
-        let fresh = self.grains.iter().filter(|grain| now.since(grain.since) < MEMORY);
+        let fresh = self.grains.iter().filter(|grain| now.since(grain.since) < memory());
         fresh.map(|grain| grain.evidence_bps * slower(grain)).fold(0.0, f64::max)
     }
 
@@ -275,15 +273,14 @@ impl Trust {
         self.asks
     }
 
-    /// The maximum rate of the last minute, bit/s.
-    pub(super) fn recent_best_bps(&self, now: Moment) -> f64 {
-        let lately = self.grains.iter().filter(|grain| now.since(grain.since) < RECENT);
-        lately.map(|grain| grain.rate_bps).fold(0.0, f64::max)
+    /// The maximum rate of this terminal, bit/s.
+    fn best_bps(&self) -> f64 {
+        self.grains.iter().map(|grain| grain.rate_bps).fold(0.0, f64::max)
     }
 
-    /// Keeps the best of each [`INTERVAL`], for [`MEMORY`].
+    /// Keeps the best of each interval as long as rates are measured over.
     fn note(&mut self, now: Moment, rate_bps: f64, evidence_bps: f64, alone_bps: f64) {
-        let same = |grain: &&mut Interval| now.since(grain.since) < INTERVAL && grain.alone_bps == alone_bps;
+        let same = |grain: &&mut Interval| now.since(grain.since) < MAX_SPAN && grain.alone_bps == alone_bps;
         match self.grains.back_mut().filter(same) {
             Some(grain) => {
                 grain.rate_bps = grain.rate_bps.max(rate_bps);
@@ -291,7 +288,7 @@ impl Trust {
             }
             None => self.grains.push_back(Interval { since: now, rate_bps, evidence_bps, alone_bps }),
         }
-        while self.grains.front().is_some_and(|grain| now.since(grain.since) > MEMORY) {
+        while self.grains.front().is_some_and(|grain| now.since(grain.since) > memory()) {
             self.grains.pop_front();
         }
     }

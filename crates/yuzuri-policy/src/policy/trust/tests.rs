@@ -217,14 +217,14 @@ fn a_leader_that_is_refuted_again_is_not_followed_for_twice_as_long() {
         }
         times_s.push(ticks / 2);
     }
-    assert_eq!(times_s, [30, 60, 120, 240]);
+    assert_eq!(times_s, [32, 64, 128, 256]);
     // A leader that is honest for as long as it was not followed starts again without a history.
-    for _ in 0..2 * 480 + 2 {
+    for _ in 0..2 * 512 + 2 {
         assert_eq!(judge(fair()), Verdict::Obey);
     }
     while judge(Claim { share_bps: 1e5, ..fair() }) != Verdict::Mistrust {}
     let ticks = (1..).find(|_| judge(fair()) != Verdict::Mistrust);
-    assert_eq!(ticks, Some(60));
+    assert_eq!(ticks, Some(64));
 }
 
 /// One terminal of a group: the rate that its radio carries alone, and the rate of its
