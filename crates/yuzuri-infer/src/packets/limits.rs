@@ -438,7 +438,10 @@ impl<'a> LimitRules<'a> {
         let bursts = f64::from(signs.bursts.max(1));
         let part = f64::from(signs.refilled) / bursts;
         let segments = f64::from(signs.segments) / bursts;
-        let small = signs.used_bytes < 2 * u64::from(self.trace.mss_bytes);
+        // Nagle's algorithm holds a short segment until everything outstanding is acknowledged.
+        let sent_bytes = f64::from(round.acked) * f64::from(self.trace.mss_bytes);
+        let segment_bytes = sent_bytes / f64::from(round.sent.max(1));
+        let small = (signs.used_bytes as f64) < 2.0 * segment_bytes.min(self.trace.mss_bytes.into());
         if part < MAY_REFILL || small {
             return Some(false);
         }
