@@ -120,7 +120,11 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     }
     if most <= first.max(10.0) && window_trace.reductions.is_empty() {
         let cause = held_by(window_trace).unwrap_or_else(|| MAY_HOLD.to_owned());
-        return Some(format!("the flow never left its initial window ({most:.0} segments): {cause}"));
+        let size = match most.round() as usize {
+            0 => "less than a segment".to_owned(),
+            count => yuzuri_stats::counted(count, "segment"),
+        };
+        return Some(format!("the flow never left its initial window ({size}): {cause}"));
     }
     if counted < MIN_ROUNDS {
         return Some(too_few(window_trace, counted, MIN_ROUNDS));
@@ -352,6 +356,11 @@ mod tests {
         let of = |limited_by, receiver| thin(&stood(limited_by, receiver), &[f32::NAN; 20], None);
         let begin = "the flow never left its initial window (4 segments)";
         assert_eq!(of(None, false), Some(format!("{begin}: {MAY_HOLD}")));
+        let small = |window: f32| {
+            let trace = trace(std::iter::repeat_n(window, 20), None, false);
+            thin(&trace, &[f32::NAN; 20], None).unwrap_or_default()
+        };
+        assert!(small(0.4).contains("(less than a segment)") && small(1.0).contains("(1 segment)"));
         assert_eq!(of(Some(Limit::Path), false), Some(format!("{begin}: {MAY_HOLD}")));
         assert_eq!(
             of(Some(Limit::Application), false),
