@@ -439,9 +439,10 @@ impl<'a> LimitRules<'a> {
         let part = f64::from(signs.refilled) / bursts;
         let segments = f64::from(signs.segments) / bursts;
         // Nagle's algorithm holds a short segment until everything outstanding is acknowledged.
-        let sent_bytes = f64::from(round.acked) * f64::from(self.trace.mss_bytes);
-        let segment_bytes = sent_bytes / f64::from(round.sent.max(1));
-        let small = (signs.used_bytes as f64) < 2.0 * segment_bytes.min(self.trace.mss_bytes.into());
+        let mss_bytes = f64::from(self.trace.mss_bytes);
+        let mean_bytes = f64::from(round.acked) * mss_bytes / f64::from(round.sent.max(1));
+        let segment_bytes = if mean_bytes > 0.0 { mean_bytes.min(mss_bytes) } else { mss_bytes };
+        let small = (signs.used_bytes as f64) < 2.0 * segment_bytes;
         if part < MAY_REFILL || small {
             return Some(false);
         }
