@@ -130,7 +130,7 @@ class Tally(Answers):
             # For flows with the right name: reductions, and those without a visible loss.
             self.reductions += flow["summary"]["losses"]
             fell = [word for word in flow["evidence"] if word.endswith("without a sign of loss")]
-            self.falls += sum(int(re.search(r"fell (\d+) times", word).group(1)) for word in fell)
+            self.falls += sum(int(re.search(r"fell (\d+) times?", word).group(1)) for word in fell)
         if not right:
             said = ", ".join(names) if names else f"unknown: {answer['because']}"
             self.lines.append(f"  {pathlib.Path(file['path']).name}: {said} ({probability:.2f})")

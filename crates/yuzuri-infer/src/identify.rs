@@ -120,7 +120,11 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     }
     if most <= first.max(10.0) && window_trace.reductions.is_empty() {
         let cause = held_by(window_trace).unwrap_or_else(|| MAY_HOLD.to_owned());
-        return Some(format!("the flow never left its initial window ({most:.0} segments): {cause}"));
+        let size = match most.round() as usize {
+            0 => "less than a segment".to_owned(),
+            count => yuzuri_stats::counted(count, "segment"),
+        };
+        return Some(format!("the flow never left its initial window ({size}): {cause}"));
     }
     if counted < MIN_ROUNDS {
         return Some(too_few(window_trace, counted, MIN_ROUNDS));
@@ -175,26 +179,48 @@ fn at_losses(counted: usize) -> Option<String> {
 }
 
 /// In three of four rounds, a steady flight is within this many segments plus this fraction of its
-/// median.
+/// size.
 const STEADY: (f32, f32) = (2.0, 0.03);
+/// The least growth of a window without losses, segments per round trip: that of CUBIC's
+/// Reno-friendly region (RFC 9438 section 4.3: 3 × 0.3 / 1.7).
+const LEAST_GROWTH: f32 = 0.53;
 
-/// States that a flight without losses is constant, which no algorithm's is. Packets do not show
-/// the cause.
+/// States that a flight without losses is constant, or has become constant and stayed so for longer
+/// than a growing window takes through the range that counts as constant. Packets do not show the
+/// cause.
 fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     if !window_trace.reductions.is_empty() || window_trace.unseen.is_some() {
         return None;
     }
-    let rounds = window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan());
-    let mut windows: Vec<f32> = rounds.map(|(round, _)| round.window).collect();
-    let median = upper_median_by(&mut windows, f32::total_cmp)?;
-    let near =
-        windows.iter().filter(|window| (**window - median).abs() <= STEADY.0 + STEADY.1 * median).count();
-    (near * 4 >= windows.len() * 3).then(|| {
-        format!(
-            "; the flight is constant at {median:.0} segments ({:.1} Mbit/s): {MAY_HOLD}",
-            rate_mbps(window_trace)
-        )
-    })
+    let rounds = || window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan());
+    let windows: Vec<f32> = rounds().map(|(round, _)| round.window).collect();
+    let size = upper_median_by(&mut windows[windows.len() / 2..].to_vec(), f32::total_cmp)?;
+    let blur = STEADY.0 + STEADY.1 * size;
+    let from = constant_from(&windows, size, blur)?;
+    if from > 0 && ((windows.len() - from) as f32) * LEAST_GROWTH <= 2.0 * blur {
+        return None;
+    }
+    let first_ns = window_trace.rounds.first().map_or(0, |round| round.start_ns);
+    let since_s = rounds().nth(from).map_or(0.0, |(round, _)| (round.start_ns - first_ns) as f64 / 1e9);
+    let since = if from > 0 { format!(" from {since_s:.1} s on") } else { String::new() };
+    Some(format!(
+        "; the flight is constant at {size:.0} segments{since} ({:.1} Mbit/s): {MAY_HOLD}",
+        rate_mbps(window_trace)
+    ))
+}
+
+/// The round from which on three of four windows have this size.
+fn constant_from(windows: &[f32], size: f32, blur: f32) -> Option<usize> {
+    let (mut near, mut from) = (0, None);
+    for (count, (place, window)) in (1..).zip(windows.iter().enumerate().rev()) {
+        let is_near = (window - size).abs() <= blur;
+        near += usize::from(is_near);
+        // The first one may differ only if all count.
+        if near * 4 >= count * 3 && (is_near || place == 0) {
+            from = Some(place);
+        }
+    }
+    from
 }
 
 /// Why no algorithm is named if a flight without one is likelier than the best algorithm, or cannot
@@ -330,6 +356,11 @@ mod tests {
         let of = |limited_by, receiver| thin(&stood(limited_by, receiver), &[f32::NAN; 20], None);
         let begin = "the flow never left its initial window (4 segments)";
         assert_eq!(of(None, false), Some(format!("{begin}: {MAY_HOLD}")));
+        let small = |window: f32| {
+            let trace = trace(std::iter::repeat_n(window, 20), None, false);
+            thin(&trace, &[f32::NAN; 20], None).unwrap_or_default()
+        };
+        assert!(small(0.4).contains("(less than a segment)") && small(1.0).contains("(1 segment)"));
         assert_eq!(of(Some(Limit::Path), false), Some(format!("{begin}: {MAY_HOLD}")));
         assert_eq!(
             of(Some(Limit::Application), false),
@@ -354,6 +385,19 @@ mod tests {
         );
         let growing = trace((0..40).map(|n| 60.0 + n as f32), None, false);
         assert_eq!(reason(&growing), None);
+        // A window grew until the device held more.
+        let held_later = |held: usize| {
+            let windows =
+                (0..40).map(|n| 22.0 + 2.0 * n as f32).chain((0..held).map(|n| 102.0 + (n % 3) as f32));
+            reason(&trace(windows, None, false))
+        };
+        assert!(
+            held_later(60)
+                .is_some_and(|text| text.contains("constant at 103 segments from 1.9 s on (4.0 Mbit/s)")),
+            "{:?}",
+            held_later(60)
+        );
+        assert_eq!(held_later(12), None, "a growing window may stay as long within its blur");
         let reduction = Reduction::begun(0, Cause::Recovery, 102.0);
         assert_eq!(reason(&WindowTrace { reductions: vec![reduction], ..device }), None, "a loss moved it");
         assert_eq!(reason(&WindowTrace::default()), None);

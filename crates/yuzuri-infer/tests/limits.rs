@@ -386,22 +386,41 @@ fn checksums_that_a_network_card_fills_in_show_whose_device_it_is() {
     assert_eq!(far.share(Limit::OwnDevice), 0.0, "{:?}", far.ranked());
 }
 
-/// Writes of 900 bytes to a small send buffer, with a full segment of 1000: an acknowledgement of
-/// two makes room for two more.
-#[test]
-fn ack_clocked_short_segments_are_a_small_send_buffers() {
+/// Writes of this many bytes to a small send buffer, with a full segment of 1000: an
+/// acknowledgement of two makes room for two more. Two pairs are in flight.
+fn writes_to_a_small_buffer(bytes: u32) -> LimitTimes {
     let mut segments = Vec::new();
     for run in 0..400u32 {
-        // Two bursts are in flight.
-        let (at, seq) =
-            (21 * MS + i64::from(run / 2) * 20 * MS + i64::from(run % 2) * 4 * MS, 1000 + run * 1800);
-        segments.push(segment(at, NEAR, ACK | PSH, seq, 1, 900));
-        segments.push(segment(at + 10_000, NEAR, ACK | PSH, seq + 900, 1, 900));
-        segments.push(segment(at + 20 * MS - 10_000, FAR, ACK, 1, seq + 1800, 0));
+        let at = 21 * MS + i64::from(run / 2) * 20 * MS + i64::from(run % 2) * 4 * MS;
+        let seq = 1000 + run * 2 * bytes;
+        segments.push(segment(at, NEAR, ACK | PSH, seq, 1, bytes));
+        segments.push(segment(at + 10_000, NEAR, ACK | PSH, seq + bytes, 1, bytes));
+        segments.push(segment(at + 20 * MS - 10_000, FAR, ACK, 1, seq + 2 * bytes, 0));
     }
     segments.sort_by_key(|segment| segment.time_ns);
+    shares(&classified(65_535, segments))
+}
+
+#[test]
+fn ack_clocked_short_segments_are_a_small_send_buffers() {
+    for bytes in [900, 143] {
+        let times = writes_to_a_small_buffer(bytes);
+        assert!(times.share(Limit::SendBuffer) > 0.9, "{bytes}: {:?}", times.ranked());
+    }
+}
+
+/// A program that writes a little each 10 ms, with Nagle's algorithm: what it wrote during a round
+/// trip leaves as one short segment once the one before is acknowledged.
+#[test]
+fn short_segments_that_wait_for_the_one_before_are_not_the_send_buffers() {
+    let mut segments = Vec::new();
+    for n in 0..400u32 {
+        let (at, seq) = (21 * MS + i64::from(n) * 20 * MS, 1000 + n * 200);
+        segments.push(segment(at, NEAR, ACK | PSH, seq, 1, 200));
+        segments.push(segment(at + 20 * MS - 10_000, FAR, ACK, 1, seq + 200, 0));
+    }
     let times = shares(&classified(65_535, segments));
-    assert!(times.share(Limit::SendBuffer) > 0.9, "{:?}", times.ranked());
+    assert!(times.share(Limit::Application) > 0.9, "{:?}", times.ranked());
 }
 
 /// A program that writes 7400 bytes each 23 ms, seen at its sender. The path carries a segment in a

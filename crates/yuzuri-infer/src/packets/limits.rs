@@ -438,7 +438,11 @@ impl<'a> LimitRules<'a> {
         let bursts = f64::from(signs.bursts.max(1));
         let part = f64::from(signs.refilled) / bursts;
         let segments = f64::from(signs.segments) / bursts;
-        let small = signs.used_bytes < 2 * u64::from(self.trace.mss_bytes);
+        // Nagle's algorithm holds a short segment until everything outstanding is acknowledged.
+        let mss_bytes = f64::from(self.trace.mss_bytes);
+        let mean_bytes = f64::from(round.acked) * mss_bytes / f64::from(round.sent.max(1));
+        let segment_bytes = if mean_bytes > 0.0 { mean_bytes.min(mss_bytes) } else { mss_bytes };
+        let small = (signs.used_bytes as f64) < 2.0 * segment_bytes;
         if part < MAY_REFILL || small {
             return Some(false);
         }
