@@ -13,7 +13,7 @@ RELEASE := cargo build --release --locked --workspace
 
 help:
 	@echo "make demo    build (4 minutes on a bare machine with two cores), then show eight terminals without and with sharing (DEMO_SECONDS=40 sets the duration; DEMO=ap: the access point shares for terminals without Yuzuri)"
-	@echo "make test    build, lint and test everything (30 minutes on two cores, up to 12 GB of disk)"
+	@echo "make test    build, lint and test everything (30 minutes on two cores, up to 6 GB of disk)"
 	@echo "make build   build target/release/yuzuri and the programs for \`yuzuri lab\` and \`yuzuri identify\`"
 	@echo "make python  build the wheel of the Python package in release mode, and run its tests"
 	@echo "make vm      download Debian's kernels and build the guest images for virtual time"

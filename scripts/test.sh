@@ -6,13 +6,17 @@ cd "$(dirname "$0")/.."
 # step WHAT: ends the previous step and prints its duration and the present size of target/.
 now= began=$SECONDS
 step() {
-    [ -z "$now" ] || printf '=== %s: %s s, target/ has %s\n' "$now" $((SECONDS - began)) "$(du -sh target 2>/dev/null | cut -f 1)"
+    if [ -n "$now" ]; then
+        local size
+        size=$(du -sh target 2>/dev/null | cut -f 1) || true
+        printf '=== %s: %s s, target/ has %s\n' "$now" $((SECONDS - began)) "${size:-nothing}"
+    fi
     now=$* began=$SECONDS
     printf '\n=== %s\n' "$*"
 }
 
 cat >&2 <<'END'
-test: on two cores with nothing else to do about half an hour where all has to be built, and 12 GB of disk at most.
+test: on two cores with nothing else to do about half an hour where all has to be built, and 6 GB of disk at most.
 test: what is missing is fetched: packages of the system (setup says which, and how much), 45 MB of Rust crates,
 test: 20 MB from npm (70 MB more where apt has no Chromium), 200 MB of Python packages for tests (600 MB on disk).
 END
