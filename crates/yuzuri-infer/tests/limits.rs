@@ -283,25 +283,48 @@ fn segments_without_an_ack_before_them_are_paced_even_behind_cross_traffic() {
     assert_eq!(late.share(Limit::Pacing), 0.0, "{:?}", late.ranked());
 }
 
-/// Writes of 2400 bytes each 10 ms with a round trip of 19.95 ms, seen at the sender: each write
+/// Writes of 3400 bytes each 10 ms with a round trip of 19.95 ms, seen at the sender: each write
 /// comes 50 us after an acknowledgement. One write in ten is late by 0.1 ms, and so is then its
 /// acknowledgement; the program keeps its rhythm, while a writer that waits for room would not.
-#[test]
-fn a_few_late_writes_show_a_rhythm_that_is_even_otherwise() {
+/// Pacing holds the second half of each write for `apart`. Before that, for the time of `bulk`
+/// rounds, acknowledgements cause pairs at uneven intervals.
+fn late_writes(apart: i64, bulk: u32) -> LimitTimes {
     let mut segments = Vec::new();
+    let mut send = |at: i64, seq: u32, sizes: &[u32], apart: i64, rtt: i64| {
+        for (n, bytes) in (0u32..).zip(sizes) {
+            let late = if n < 2 { 0 } else { apart };
+            let from = seq + n * 1000;
+            segments.push(segment(at + late + i64::from(n) * 1000, NEAR, ACK | PSH, from, 1, *bytes));
+        }
+        segments.push(segment(at + rtt, FAR, ACK, 1, seq + sizes.iter().sum::<u32>(), 0));
+    };
+    for run in 0..3 * bulk {
+        let at = 21 * MS + i64::from(run / 3) * 20 * MS + [0, 4, 9][run as usize % 3] * MS;
+        send(at, 1000 + run * 2000, &[1000, 1000], 0, 20 * MS - 10_000);
+    }
+    let (begins, first) = (21 * MS + i64::from(bulk) * 20 * MS, 1000 + 3 * bulk * 2000);
     for write in 0..800u32 {
         let late = if write % 10 == 9 { 100_000 } else { 0 };
-        let (at, seq) = (21 * MS + i64::from(write) * 10 * MS + late, 1000 + write * 2400);
-        for (n, bytes) in [1000, 1000, 400].into_iter().enumerate() {
-            let from = seq + n as u32 * 1000;
-            segments.push(segment(at + n as i64 * 1000, NEAR, ACK | PSH, from, 1, bytes));
-        }
-        segments.push(segment(at + 19 * MS + 950_000, FAR, ACK, 1, seq + 2400, 0));
+        let at = begins + i64::from(write) * 10 * MS + late;
+        send(at, first + write * 3400, &[1000, 1000, 1000, 400], apart, 19 * MS + 950_000);
     }
     segments.sort_by_key(|segment| segment.time_ns);
-    let times = shares(&classified(65_535, segments));
-    assert!(times.share(Limit::Application) > 0.85, "{:?}", times.ranked());
-    assert!(times.share(Limit::SendBuffer) < 0.12, "{:?}", times.ranked());
+    let mut times = LimitTimes::default();
+    for stretch in classified(65_535, segments).stretches {
+        if stretch.from_us as i64 >= begins / 1000 {
+            times.add(stretch.limit, stretch.to_us - stretch.from_us);
+        }
+    }
+    times
+}
+
+#[test]
+fn a_few_late_writes_show_a_rhythm_that_is_even_otherwise() {
+    for (apart, bulk) in [(0, 0), (400_000, 0), (0, 100), (400_000, 100)] {
+        let times = late_writes(apart, bulk);
+        assert!(times.share(Limit::Application) > 0.85, "{apart} {bulk}: {:?}", times.ranked());
+        assert!(times.share(Limit::SendBuffer) < 0.12, "{apart} {bulk}: {:?}", times.ranked());
+    }
 }
 
 /// Runs of two segments each 5 ms, seen at the receiver, which acknowledges each of them, of a flow
@@ -471,7 +494,6 @@ fn pairs_without_ack_clocking_are_paced_however_even_they_are() {
     assert!(middle.share(Limit::SenderRate) > 0.9, "{:?}", middle.ranked());
 }
 
-/// A bound of three segments, of which the third leaves alone and ends a write.
 /// Eight full segments each 40 ms, acknowledged within 20 to 24 ms, seen at their sender: a window
 /// that they fill would admit the next ones then, and nothing is outstanding until they come.
 #[test]
@@ -490,6 +512,7 @@ fn blocks_that_come_while_nothing_is_outstanding_are_paced_though_each_fills_its
     assert!(times.share(Limit::Pacing) > 0.9, "{:?}", times.ranked());
 }
 
+/// A bound of three segments, of which the third leaves alone and ends a write.
 #[test]
 fn a_write_that_ends_in_a_full_window_does_not_show_an_empty_queue() {
     let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);

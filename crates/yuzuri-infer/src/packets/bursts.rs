@@ -1,6 +1,7 @@
 //! What causes a sender's bursts: acknowledgements, or a clock (pacing, its device, a full path, a
 //! program's rhythm).
 
+use super::clocking::AckClocking;
 use super::signs::{AT_ONCE_NS, RoundSigns, WAKES_NS};
 use crate::window_trace::Round;
 
@@ -84,6 +85,42 @@ impl BurstMeans {
     }
 }
 
+/// The cause of bursts of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Causes {
+    /// As [`AckClocking`].
+    by_last: BurstMeans,
+    by_first: BurstMeans,
+    clocked: Option<bool>,
+}
+
+impl Causes {
+    fn add(&mut self, clocked: AckClocking) {
+        self.by_last.add(clocked.by_last);
+        self.by_first.add(clocked.by_first);
+        self.clocked = self.by_clock();
+    }
+
+    /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
+    fn by_clock(&self) -> Option<bool> {
+        let (by_last, by_first) = (self.by_last.mean(), self.by_first.mean());
+        let means = [by_last, by_first].into_iter().flatten();
+        let (mean, error) = means.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        // Both match equally well: bursts may be so few, or so even, that nothing distinguishes
+        // them.
+        if mean.abs() < SURE_ERRORS * error {
+            return None;
+        }
+        match mean.exp() {
+            part if part <= ACK_CLOCKED => Some(false),
+            // If a later acknowledgement wakes the writer, the first ones match the bursts as
+            // poorly as they match a clock's.
+            part if part >= TIMER_CLOCKED && by_last.is_some() => Some(true),
+            _ => None,
+        }
+    }
+}
+
 /// Means over the last rounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bursts {
@@ -105,10 +142,10 @@ pub(super) struct Bursts {
     /// it immediately, and all; acknowledgements, and the length of a round, milliseconds.
     ack_woke_writer: [f64; 3],
     acks: (f64, f64),
-    /// As [`super::clocking::AckClocking`].
-    by_last: BurstMeans,
-    by_first: BurstMeans,
-    clocked: Option<bool>,
+    /// Of the bursts that begin with an empty queue, and of the others: a program's rhythm is not
+    /// that of its windows, so that one is no evidence for the other.
+    writes: Causes,
+    others: Causes,
     /// The part of the rounds before which the sender rested: nothing was outstanding, and there
     /// was more to send.
     rested: f64,
@@ -125,10 +162,10 @@ impl Bursts {
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         let by = |forgets: f64| move |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
         let (mean, slow) = (by(self.forgets), by(slowly));
-        let (ack_woke_writer, clocked) = if receiver_full {
+        let (ack_woke_writer, writes, others) = if receiver_full {
             Default::default()
         } else {
-            ([signs.ack_woke_writer, signs.ack_woke_writer_at_once, signs.bursts], signs.clocked)
+            ([signs.ack_woke_writer, signs.ack_woke_writer_at_once, signs.bursts], signs.writes, signs.clocked)
         };
         self.ack_woke_writer
             .iter_mut()
@@ -146,9 +183,8 @@ impl Bursts {
         slow(&mut self.rested, f64::from(u8::from(rested)));
         mean(&mut self.gaps.0, signs.gaps_ms);
         mean(&mut self.gaps.1, signs.gaps_ms2);
-        self.by_last.add(clocked.by_last);
-        self.by_first.add(clocked.by_first);
-        self.clocked = self.by_clock();
+        self.writes.add(writes);
+        self.others.add(others);
     }
 
     /// Whether they are evenly spaced.
@@ -159,36 +195,23 @@ impl Bursts {
         self.count >= MIN_BURSTS * self.forgets && variance < EVEN * mean * mean
     }
 
-    /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
+    /// Whether a clock determines when the sender sends more of what it has, or acknowledgements
+    /// (`false`); `None`: unknown.
     pub(super) fn clocked(&self) -> Option<bool> {
-        self.clocked
+        self.others.clocked
     }
 
-    fn by_clock(&self) -> Option<bool> {
-        let (by_last, by_first) = (self.by_last.mean(), self.by_first.mean());
-        let means = [by_last, by_first].into_iter().flatten();
-        let (mean, error) = means.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        // Both match equally well: bursts may be so few, or so even, that nothing distinguishes
-        // them.
-        if mean.abs() < SURE_ERRORS * error {
-            return None;
-        }
-        match mean.exp() {
-            part if part <= ACK_CLOCKED => Some(false),
-            // If a later acknowledgement wakes the writer, the first ones match the bursts as
-            // poorly as they match a clock's.
-            part if part >= TIMER_CLOCKED && by_last.is_some() => Some(true),
-            _ => None,
-        }
+    /// The same for when it begins to send what its program has written.
+    pub(super) fn writes_clocked(&self) -> Option<bool> {
+        self.writes.clocked
     }
 
-    /// Whether they leave at a rate of the sender's own, by pacing or because of its device. A full
-    /// path is a clock, too: away from the sender it must be able to carry more than is sent, or
-    /// bursts must leave without any acknowledgement.
-    pub(super) fn has_own_rate(&self, near: bool) -> bool {
-        let own = near
-            || self.is_below_path_capacity()
-            || self.not_ack_clocked.0 > MIN_NOT_ACK_CLOCKED * self.not_ack_clocked.1;
+    /// Whether they leave at a rate of the sender's own, by pacing or because of its device, as far
+    /// as it is seen away from the sender. A full path is a clock, too: it must be able to carry
+    /// more than is sent, or bursts must leave without any acknowledgement.
+    pub(super) fn has_own_rate(&self) -> bool {
+        let own =
+            self.is_below_path_capacity() || self.not_ack_clocked.0 > MIN_NOT_ACK_CLOCKED * self.not_ack_clocked.1;
         own && self.clocked() == Some(true)
     }
 

@@ -11,19 +11,19 @@ const MIN_DEVIATION_MS2: f64 =
 const MAX_LOGARITHM: f64 = 4.0;
 
 /// How well the intervals between bursts match those between acknowledgements, relative to how well
-/// they match their mean: the number of bursts, the sum of the logarithms of that ratio, and the
-/// sum of the squares of these.
+/// they match a clock's, the mean or the previous one: the number of bursts, the sum of the
+/// logarithms of that ratio, and the sum of the squares of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AckClocking {
     /// By the last acknowledgements that the sender had seen at each burst.
     pub by_last: (u32, f64, f64),
-    /// By the first acknowledgements since the previous burst, for bursts that emptied the sender's
-    /// queue: any of them may have woken its writer. For other bursts by the last.
+    /// By the first acknowledgements since the previous burst, for bursts that begin with an empty
+    /// queue: any of them may have woken the writer. For other bursts by the last.
     pub by_first: (u32, f64, f64),
 }
 
 impl AckClocking {
-    /// What determined the time of a burst: a clock that keeps a mean interval, or acknowledgements
+    /// What determined the time of a burst: a clock that keeps an interval, or acknowledgements
     /// with the same intervals.
     /// `last` and `first`: the acknowledgements of this burst and of the previous one.
     pub(super) fn add(&mut self, gap_ms: f64, [last, first]: [Option<(i64, i64)>; 2], gaps: &mut Gaps) {
@@ -32,18 +32,23 @@ impl AckClocking {
         }
         // Only if there is something to compare: the mean is the most expensive step.
         let mean_ms = last.or(first).and_then(|_| gaps.mean_ms());
+        let previous_ms = gaps.previous_ms();
         gaps.add(gap_ms);
         let Some(mean_ms) = mean_ms else { return };
+        // A clock whose rhythm has changed, as another part of a program has another one, repeats
+        // its last interval: the mean is still that of the rhythm before.
+        let is_new = (gap_ms - previous_ms).abs() < (gap_ms - mean_ms).abs();
+        let clock_ms = if is_new { previous_ms } else { mean_ms };
         let off =
             |from_ms: f64| (gap_ms - from_ms).powi(2) + TIMESTAMP_UNCERTAINTY_MS * TIMESTAMP_UNCERTAINTY_MS;
         let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
             let Some((of, before)) = acks else { return };
-            let (off_acks, off_mean) = (off((of - before) as f64 / 1e6), off(mean_ms));
-            if off_acks.max(off_mean) < MIN_DEVIATION_MS2 {
+            let (off_acks, off_clock) = (off((of - before) as f64 / 1e6), off(clock_ms));
+            if off_acks.max(off_clock) < MIN_DEVIATION_MS2 {
                 return;
             }
             // The limit for a single burst, which may come from a stalling host.
-            let part = (off_acks / off_mean).ln().clamp(-MAX_LOGARITHM, MAX_LOGARITHM);
+            let part = (off_acks / off_clock).ln().clamp(-MAX_LOGARITHM, MAX_LOGARITHM);
             *count += 1;
             *sum += part;
             *squares += part * part;
@@ -64,6 +69,10 @@ impl Gaps {
     fn add(&mut self, gap_ms: f64) {
         self.last[self.count % self.last.len()] = gap_ms;
         self.count += 1;
+    }
+
+    fn previous_ms(&self) -> f64 {
+        self.last[self.count.wrapping_sub(1) % self.last.len()]
     }
 
     /// Their mean without the two largest and the two smallest: those of a stalling host, which

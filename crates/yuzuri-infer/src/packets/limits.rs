@@ -120,6 +120,18 @@ fn each_limit(
     }
 }
 
+/// Whether a clock of the sender's own determines when its segments leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnClock {
+    /// None: acknowledgements, or the program.
+    None,
+    /// Possibly.
+    Perhaps,
+    Pacing,
+    /// Pacing or the sender's own device, which the packets do not distinguish.
+    OneOfBoth,
+}
+
 struct LimitRules<'a> {
     trace: &'a WindowTrace,
     later: Hindsight,
@@ -292,27 +304,13 @@ impl<'a> LimitRules<'a> {
             ..Observation::default()
         };
         let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
-        // Bursts not caused by acknowledgements do not wait in a queue that they cause.
-        let mut own_rate = self.has_own_rate(near, queue);
-        let not_ack_clocked =
-            own_rate || (near && (self.bursts.most_by_clock() || self.bursts.most_rested()));
-        let mut paced = if receiver_full || (queue && !not_ack_clocked) {
-            Some(false)
-        } else {
-            self.paced(round, near, queue_us, own_rate)
-        };
-        if near && paced == Some(true) && self.trace.handshake_rtt_us.is_none() {
-            // A device that holds each segment for the same time has the same clock, and only a
-            // segment that it did not hold, like the first one, shows for how long it holds the
-            // others.
-            (paced, own_rate) = (None, true);
-        }
-        let room = held || paced != Some(false);
+        let clock = if receiver_full { OwnClock::None } else { self.own_clock(round, near, queue, queue_us) };
+        let room = held || clock != OwnClock::None;
         self.last = Observation {
             in_flight_segments: if room { 0 } else { cwnd_segments },
-            pacing_wait_us: Some(u32::from(paced == Some(true) && !held)),
+            pacing_wait_us: Some(u32::from(clock == OwnClock::Pacing && !held)),
             device_full: Some(held),
-            own_rate: Some(own_rate && !receiver_full),
+            own_rate: Some(clock == OwnClock::OneOfBoth),
             reads_at_once: seen
                 .reads_at_once
                 .filter(|at_once| !at_once || queue || !self.paces_answers(signs.point)),
@@ -327,15 +325,6 @@ impl<'a> LimitRules<'a> {
         point != CapturePoint::Receiver && self.bursts.spread()
     }
 
-    /// Whether the bursts leave at a rate of the sender's own. Away from the sender, bursts may be
-    /// too evenly spaced for their intervals to be conclusive. Then their phase decides: bursts
-    /// that a window admits arrive one handshake RTT after an acknowledgement, whereas the delay of
-    /// a queue varies.
-    fn has_own_rate(&self, near: bool, queue: bool) -> bool {
-        let from_begin = self.trace.handshake_rtt_us.is_some();
-        self.bursts.has_own_rate(near) || (!near && from_begin && !queue && self.bursts.has_own_phase())
-    }
-
     /// Whether the receiver's window was full.
     fn receiver_full(&self, signs: &RoundSigns, window_bytes: u64) -> bool {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
@@ -343,34 +332,50 @@ impl<'a> LimitRules<'a> {
         signs.window > 0 && room_bytes < mss_bytes && self.knows_scale
     }
 
-    /// Whether pacing delays the segments. `None`: possibly. Away from the sender the cause may
-    /// also be its device, which holds at least the data of 1 ms (TCP small queues), or the path
-    /// for a growing window; and a few bursts of a window may be even, too.
-    fn paced(&self, round: &Round, near: bool, queue_us: i64, own_rate: bool) -> Option<bool> {
+    /// Which clock of the sender's own determines when its segments leave, while the receiver's
+    /// window is not full.
+    ///
+    /// A device that holds each segment for the same time has the same clock as pacing. Only a
+    /// segment that it did not hold, like the first one, shows for how long it holds the others: so
+    /// without the flow's beginning, the two look the same, wherever the capture is.
+    fn own_clock(&self, round: &Round, near: bool, queue: bool, queue_us: i64) -> OwnClock {
+        let from_begin = self.trace.handshake_rtt_us.is_some();
         let clocked = self.bursts.clocked();
         if near {
-            if self.bursts.most_rested() {
-                return Some(true);
-            }
+            // Bursts not caused by acknowledgements do not wait in a queue that they cause.
+            let waits_in_queue =
+                queue && clocked != Some(true) && !self.bursts.most_by_clock() && !self.bursts.most_rested();
             // One block per round trip is even, too: a window admits it, even on a host that is
             // late.
             let several = self.bursts.count > MORE_THAN_ONE;
-            return clocked.or(Some(several && self.bursts.even() && self.bursts.some_by_clock()));
+            let by_clock = self.bursts.most_rested()
+                || clocked.unwrap_or(several && self.bursts.even() && self.bursts.some_by_clock());
+            return match by_clock && !waits_in_queue {
+                false => OwnClock::None,
+                true if from_begin => OwnClock::Pacing,
+                true => OwnClock::OneOfBoth,
+            };
         }
-        // Each timestamp loses half a tick of its clock on average.
-        let in_device = queue_us >= TICK_US;
-        let from_begin = self.trace.handshake_rtt_us.is_some();
-        if own_rate {
-            return (from_begin && !in_device).then_some(true);
+        // Away from the sender, the clock may also be its device, which holds at least the data of
+        // 1 ms (TCP small queues). Each timestamp loses half a tick of its clock on average.
+        let is_pacing = from_begin && queue_us < TICK_US;
+        // Bursts may be too evenly spaced for their intervals to be conclusive. Then their phase
+        // decides: bursts that a window admits arrive one handshake RTT after an acknowledgement,
+        // whereas the delay of a queue varies.
+        let has_phase = from_begin && !queue && self.bursts.has_own_phase();
+        if self.bursts.has_own_rate() || has_phase {
+            return if is_pacing { OwnClock::Pacing } else { OwnClock::OneOfBoth };
         }
-        if !self.bursts.even() || clocked == Some(false) {
-            return Some(false);
+        // A few bursts of a window may be even, too, and so may those of a growing window be, by
+        // the clock of the path.
+        let by_window = queue || !self.bursts.even() || clocked == Some(false);
+        if by_window || self.bursts.count < MIN_BURSTS || self.reductions > 0 {
+            OwnClock::None
+        } else if is_pacing && self.is_constant(round) {
+            OwnClock::Pacing
+        } else {
+            OwnClock::Perhaps
         }
-        if self.bursts.count < MIN_BURSTS || self.reductions > 0 {
-            return Some(false);
-        }
-        let is_distinct = !in_device && from_begin && self.is_constant(round);
-        is_distinct.then_some(true)
     }
 
     /// Whether the flight has stayed the same for longer than a growing window can: it grows by at
@@ -448,7 +453,7 @@ impl<'a> LimitRules<'a> {
         }
         let near = signs.point == CapturePoint::Sender;
         // If a clock causes the bursts, no acknowledgement woke the writer.
-        let clocked = self.bursts.clocked();
+        let clocked = self.bursts.writes_clocked();
         if clocked == Some(true) {
             return Some(false);
         }

@@ -43,7 +43,9 @@ pub struct RoundSigns {
     /// its tick: no acknowledgement came in between, wherever the capture is, so none caused the
     /// burst.
     pub not_ack_clocked: u32,
-    /// The cause of the bursts.
+    /// The cause of the bursts that begin when the sender's queue is empty: those of its program.
+    pub writes: AckClocking,
+    /// The cause of the other bursts: there was more to send before.
     pub clocked: AckClocking,
     /// The sum of each burst's fraction of the flight.
     pub refilled: f32,
@@ -125,6 +127,7 @@ impl Default for RoundSigns {
             ack_woke_writer: 0,
             ack_woke_writer_at_once: 0,
             not_ack_clocked: 0,
+            writes: AckClocking::default(),
             clocked: AckClocking::default(),
             refilled: 0.0,
             segments: 0,
@@ -184,10 +187,7 @@ impl RoundSigns {
         let ticks = f64::from(burst.stamp.wrapping_sub(before.stamp) as i32);
         let rest_ms = if burst.near { gap_ms } else { ticks.clamp(0.0, gap_ms.max(0.0) * 2.0) };
         let (emptied_ms, others_ms) = &mut self.rests_ms;
-        // Each write ends with PSH, and so does each half of a window (`forced_push`): after a full
-        // segment there was more if an acknowledgement sufficed to send it.
-        let emptied = before.ran_out || (before.emptied && !(burst.near && burst.after_ack));
-        *(if emptied { emptied_ms } else { others_ms }) += rest_ms;
+        *(if burst.begins_after(before) { emptied_ms } else { others_ms }) += rest_ms;
     }
 }
 
@@ -231,6 +231,13 @@ struct Burst {
 }
 
 impl Burst {
+    /// Whether the sender's queue was empty before it. Each write ends with PSH, and so does each
+    /// half of a window (`forced_push`): after a full segment there was more if an acknowledgement
+    /// sufficed to send it.
+    fn begins_after(&self, before: &Burst) -> bool {
+        before.ran_out || (before.emptied && !(self.near && self.after_ack))
+    }
+
     /// The time from the start of another burst to the start of this one, milliseconds.
     fn gap_ms(&self, before: &Burst) -> f64 {
         (self.first_ns - before.first_ns) as f64 / 1e6
@@ -262,6 +269,11 @@ pub(super) struct SignObserver {
     held: (i64, i64),
     /// When recent acknowledgements passed, with or without data.
     recent: Recent,
+    /// The last burst that began with an empty queue. Pacing may divide what was written at once
+    /// into several.
+    last_write: Option<Burst>,
+    /// Times from one such burst to the next, and from any burst to another one.
+    write_gaps: Gaps,
     gaps: Gaps,
     window: Option<u16>,
     passages: (i64, i64),
@@ -464,9 +476,23 @@ impl SignObserver {
         self.signs.add_burst(burst);
         if let Some(before) = &self.last_burst {
             self.signs.add_gap(burst, before);
-            let last = burst.seen_ns.zip(before.seen_ns);
-            let first = if burst.emptied { burst.head_ns.zip(before.head_ns) } else { last };
-            self.signs.clocked.add(burst.gap_ms(before), [last, first], &mut self.gaps);
+            let begins = burst.begins_after(before);
+            // What a program writes at once may leave in several bursts: its rhythm is that of
+            // their first ones.
+            let since = if begins { self.last_write.as_ref() } else { Some(before) };
+            if let Some(since) = since {
+                let last = burst.seen_ns.zip(since.seen_ns);
+                let first = if begins { burst.head_ns.zip(since.head_ns) } else { last };
+                let (clocked, gaps) = if begins {
+                    (&mut self.signs.writes, &mut self.write_gaps)
+                } else {
+                    (&mut self.signs.clocked, &mut self.gaps)
+                };
+                clocked.add(burst.gap_ms(since), [last, first], gaps);
+            }
+            if begins {
+                self.last_write = Some(*burst);
+            }
         }
         self.last_burst = self.burst.take();
     }
