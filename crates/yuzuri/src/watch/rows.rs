@@ -80,13 +80,18 @@ impl Rows {
 
     /// Adds a flow's identity.
     pub fn flow(&mut self, flow: &Arc<Flow>, out: &mut impl Write) -> std::io::Result<()> {
+        let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
         if let Some(known) = self.flows.get_mut(&flow.id) {
             known.limits.controlled_by(&flow.congestion_control);
-            known.flow = flow.clone();
+            let before = std::mem::replace(&mut known.flow, flow.clone());
+            // The process of a flow that is older than the observation is looked for meanwhile.
+            if before.owner.is_none() && !owner.is_empty() {
+                self.flush(out)?;
+                writeln!(out, "{}", visible(&format!("flow {}:{owner}", flow.id)).replace('\n', "?"))?;
+            }
             return Ok(());
         }
         self.flush(out)?;
-        let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
         let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
         let line = format!("flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control);
         writeln!(out, "{}", visible(&line).replace('\n', "?"))?;
@@ -351,6 +356,22 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let limits: Vec<_> = text.lines().skip(2).filter_map(|row| row.split_whitespace().last()).collect();
         assert_eq!(limits, ["start", "share"], "{text}");
+    }
+
+    #[test]
+    fn the_process_of_a_flow_is_printed_when_it_is_found() {
+        let (mut rows, mut out) = (Rows::new(NARROW, 0), Vec::new());
+        let found = Flow {
+            owner: Some(yuzuri_trace::Owner { pid: 7, name: "rsync".into() }),
+            ..(*flow("10.0.0.2:443")).clone()
+        };
+        for flow in [flow("10.0.0.2:443"), Arc::new(found.clone()), Arc::new(found)] {
+            rows.flow(&flow, &mut out).unwrap();
+        }
+        let out = String::from_utf8(out).unwrap();
+        let lines: Vec<_> = out.lines().collect();
+        assert_eq!(lines.len(), 2, "{out}");
+        assert!(!lines[0].contains("rsync") && lines[1].ends_with("  rsync[7]"), "{out}");
     }
 
     #[test]
