@@ -121,10 +121,8 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let folder =
         TemporaryFolder(std::env::temp_dir().join(format!("yuzuri-lab-demo-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).with_context(|| format!("creating {}", folder.0.display()))?;
-    let statuses = Statuses::starting(match args.access_point {
-        true => "the terminals run nothing: the access point shares for them".into(),
-        false => format!("the terminals start sharing after the first {} s of the demonstration", args.half),
-    });
+    let begins_in = |seconds: f64| format!("sharing begins in {:.0} s", seconds.max(0.0).ceil());
+    let statuses = Statuses::starting(begins_in(args.half));
     // The socket accepts no commands: the receiver is dropped.
     let orders = std::sync::mpsc::channel().0;
     let socket = args.share_socket.as_ref().map(|socket| {
@@ -149,8 +147,14 @@ fn show(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let mut announced = false;
     let mut progress = |seconds: f64| {
+        if seconds < args.half {
+            statuses.waiting(begins_in(args.half - seconds));
+        }
         if seconds >= args.half && !announced {
             announced = true;
+            if args.access_point {
+                statuses.waiting("the terminals run nothing: the access point shares for them".into());
+            }
             let by = if args.access_point { " by the access point" } else { "" };
             match args.endless {
                 true => yuzuri_exit::note!("demo: sharing{by} until Ctrl-C"),

@@ -158,6 +158,7 @@ fn a_demonstration_compares_both_halves() {
     // One status covers both terminals; before they share, it contains the reason why not.
     let while_plain = while_plain.expect("the first second was seen");
     assert_eq!((while_plain.why_not.as_deref(), while_plain.interfaces.len()), (Some("not yet"), 0));
+    statuses.waiting("too late: the daemons have reported".into());
     let status = statuses.cell().read();
     let interfaces: Vec<&str> = status.interfaces.iter().map(|interface| interface.name.as_str()).collect();
     assert_eq!((interfaces, status.why_not.as_ref()), (vec!["phone-1", "phone-2"], None));

@@ -30,6 +30,8 @@ pub struct Bucket {
     pub outstanding_bytes: u32,
     /// Selectively acknowledged at the last event, bytes (`sacked_out` segments of `mss_cache`).
     pub sacked_bytes: u32,
+    /// Written by the application and not yet sent at the last event, bytes.
+    pub notsent_bytes: u32,
     /// The peer's receive window at the last event, bytes.
     pub snd_wnd: u32,
     /// Our receive window at the last event, bytes.
@@ -79,6 +81,7 @@ impl Bucket {
                 bytes => bytes,
             },
             sacked_bytes: s.sacked_out.saturating_mul(s.mss),
+            notsent_bytes: s.notsent,
             snd_wnd: s.snd_wnd,
             rcv_wnd: s.rcv_wnd,
             bytes_acked: s.bytes_acked,
@@ -127,6 +130,7 @@ impl Bucket {
         self.ssthresh = other.ssthresh;
         self.outstanding_bytes = other.outstanding_bytes;
         self.sacked_bytes = other.sacked_bytes;
+        self.notsent_bytes = other.notsent_bytes;
         self.snd_wnd = other.snd_wnd;
         self.rcv_wnd = other.rcv_wnd;
         if other.srtt_us.2 > 0 {

@@ -151,6 +151,7 @@ pub(crate) const BUCKET: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "LIMIT" "what limited the flow for most of the time, index into LIMITS": "{}" b.limit.limit as u8;
     "LIMIT_LEAD" "its certainty, µs (the lead in a majority vote weighted by time); 0: unknown": "{}" b.limit.lead_us;
     "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: unknown": "{}" limit_index(b.limit_before);
+    "NOTSENT" "written and not yet sent at the end, bytes": "{}" b.notsent_bytes;
 };
 
 /// A bucket as a line of CSV; empty where there is no value.
@@ -178,6 +179,7 @@ pub(crate) const CSV: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "snd_wnd" "": "{}" b.snd_wnd;
     "rcv_wnd" "": "{}" b.rcv_wnd;
     "limited_by" "": "{}" b.limit.known().map_or("", Limit::name);
+    "notsent_bytes" "": "{}" b.notsent_bytes;
 };
 
 fn unless_zero(number: u32) -> String {
@@ -371,6 +373,7 @@ mod tests {
                         lead_us: draw(4) * draw(9_000),
                     },
                     limit_before: [None, Some(Limit::ALL[draw(4) as usize])][draw(2) as usize],
+                    notsent_bytes: draw(90_000),
                 }
             })
             .collect()

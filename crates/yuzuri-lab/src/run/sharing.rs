@@ -131,10 +131,22 @@ impl Statuses {
     /// Publishes, until a daemon reports, that no flow is bounded, with the reason.
     pub fn starting(why_not: String) -> Statuses {
         let statuses = Statuses::default();
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        let status = Status { version, pid: std::process::id(), why_not: Some(why_not), ..Status::default() };
-        statuses.cell.write(status);
+        statuses.waiting(why_not);
         statuses
+    }
+
+    /// Publishes another reason, unless a daemon has reported.
+    pub fn waiting(&self, why_not: String) {
+        let latest = self.latest.lock();
+        if latest.is_empty() {
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            self.cell.write(Status {
+                version,
+                pid: std::process::id(),
+                why_not: Some(why_not),
+                ..Status::default()
+            });
+        }
     }
 
     /// The merged status, for a control socket.

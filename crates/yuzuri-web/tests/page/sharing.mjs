@@ -42,6 +42,26 @@ const look = async (page) => {
   await until(page, () => document.querySelector('tr.flow[data-id="1000"]').getAttribute("aria-selected") === "true");
 };
 
+test("the overlay says why nothing is shared yet, and compares each flow before and since", async () => {
+  const { socket, url, close } = await startPage();
+  const { answer, up, close: end } = daemon(socket, { ...golden(), steers: false, why_not: "sharing begins in 12 s", interfaces: [] });
+  await up;
+  const page = await open(`${url}&view=overlay`);
+  await ready(page);
+  await until(page, () => document.querySelector(".tiles .past")?.textContent === "plain: sharing begins in 12 s");
+  assert.ok(!(await page.locator("#compared").isVisible()), "there is nothing to compare");
+  answer.status = golden();
+  await until(page, () => document.querySelectorAll("#compared:not([hidden]) tbody tr").length === 8);
+  await until(page, () => [...document.querySelectorAll("#compared tbody tr")].every((row) => row.cells.length === 7 && Number(row.cells[1].textContent) > 0 && Number(row.cells[2].textContent) > 0));
+  assert.match(await text(page, ".tiles .past"), / → .* by sharing$/);
+  if (shots) await page.screenshot({ path: `${shots}/compared.png` });
+  await page.keyboard.press("1");
+  await until(page, () => document.querySelector("#compared").hidden);
+  await page.close();
+  end();
+  close();
+});
+
 test("sharing: without a daemon it says so and how to start one, with one it shows what it says", async () => {
   const { socket, url, close } = await startPage();
   const page = await open(url, { expected: /status of 502/ });

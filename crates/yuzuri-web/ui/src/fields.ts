@@ -123,9 +123,11 @@ export const B = {
   LIMIT_LEAD: 24,
   /** what limited it from the record before until the start, index into LIMITS; -1: unknown */
   LIMIT_BEFORE: 25,
+  /** written and not yet sent at the end, bytes */
+  NOTSENT: 26,
 } as const;
 /** Numbers per bucket. */
-export const STRIDE = 26;
+export const STRIDE = 27;
 
 /** Indices of an event's array. */
 export const E = {

@@ -200,8 +200,8 @@ export class Panel implements Ground, StripGround {
       if (this.kind === "seq") {
         const flow = flows[0];
         this.sequence.fill(flow.store, this.grid, flow.end, flow.receives);
-        set(0, [this.sequence.windowEnd, this.sequence.sent, this.sequence.acked]);
-        put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes sent and acknowledged, and how far the peer's window reaches");
+        set(0, [this.sequence.windowEnd, this.sequence.written, this.sequence.sent, this.sequence.acked]);
+        put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes written, sent and acknowledged, and how far the peer's window reaches");
       } else {
         set(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
         this.showUnit(this.titles[0].right);

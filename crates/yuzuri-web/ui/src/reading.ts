@@ -16,6 +16,7 @@ export interface Reading {
   acked: string;
   outstanding: string;
   sacked: string;
+  unsent: string;
   window: string;
   bounds: string;
   state: string;
@@ -23,6 +24,8 @@ export interface Reading {
 }
 
 const NONE = "–";
+/** The time that a row of the list covers, microseconds. */
+const LISTED_US = 2e6;
 
 /** Totals of flows at a time. */
 export interface Together {
@@ -92,9 +95,10 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     acked: bytes(data[at + (flow.receives ? B.RECEIVED : B.ACKED)]),
     outstanding: bytes(data[at + B.OUTSTANDING]),
     sacked: bytes(data[at + B.SACKED]),
+    unsent: bytes(data[at + B.NOTSENT]),
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
     // What a record does not show yet, the list shows for the last two seconds.
-    limit: panel?.limitAt(n, time) ?? (time >= data[at + B.LAST] && flow.store.latest <= time ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
+    limit: panel?.limitAt(n, time) ?? (time >= flow.store.latest - LISTED_US ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
   };
 }

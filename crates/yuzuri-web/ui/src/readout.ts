@@ -5,6 +5,7 @@ import { el, put } from "./dom";
 import type { Panel } from "./panel";
 import { read, readTogether, type Reading } from "./reading";
 import { shortOf } from "./limits";
+import { showCompared } from "./compared";
 import { beforeAndSince } from "./since";
 import { flows, state } from "./state";
 import { flowLetter } from "./theme";
@@ -24,6 +25,7 @@ export function readAgain(): void {
 /** Shows the values of the drawn flows; `panel` contains all of them. */
 export function showReading(drawn: Drawn[], panel: Panel | undefined): void {
   if (!due()) return;
+  if (state.mode !== "over") showCompared(undefined);
   if (isSingle(state.mode)) readingOne(drawn[0], panel);
   else readingMany(drawn, panel);
 }
@@ -78,6 +80,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
       if (!flow.receives) {
         item("outstanding", "outstanding", "--rate", "area");
         item("sacked", "of these SACKed", "", "");
+        item("unsent", "unsent", "--ssthresh", "dotted");
       }
       item("window", flow.receives ? "our window" : "peer's window", "--bound", "dashdot");
       item("rate", "throughput", "", "");
@@ -100,7 +103,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   const at = state.cursor ?? Math.min(state.view.to, flow.end);
   const values = read(flow, panel, 0, at, known.row);
   write("time", state.cursor === undefined && state.follow && state.link.state === "open" ? "now" : timeText(at, 3));
-  for (const key of ["cwnd", "ssthresh", "bounds", "acked", "outstanding", "sacked", "window", "rate", "srtt", "minRtt", "inFlight", "state", "limit"] as const) write(key, values?.[key] ?? "–");
+  for (const key of ["cwnd", "ssthresh", "bounds", "acked", "outstanding", "sacked", "unsent", "window", "rate", "srtt", "minRtt", "inFlight", "state", "limit"] as const) write(key, values?.[key] ?? "–");
   // A flow without bounds has none to show.
   const bounds = slots.get("bounds")?.parentElement;
   if (bounds) bounds.hidden = flow.bounds === undefined;
@@ -175,11 +178,13 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
   }
   const together = readTogether(drawn, panel, state.cursor ?? state.view.to);
   const compared = beforeAndSince(drawn, state.sharingSince, state.view.to);
+  showCompared(compared);
   for (const slot of ["rate", "jain", "srtt"] as const) {
     put(slots.get(`together ${slot}`), together[slot]);
+    const plain = compared === undefined && slot === "rate" ? state.plainWhy : "";
     const past = slots.get(`past ${slot}`);
-    if (past !== undefined) past.hidden = compared === undefined;
-    if (compared !== undefined) put(past, `${compared.before[slot]} → ${compared.since[slot]} by sharing`);
+    if (past !== undefined) past.hidden = compared === undefined && plain === "";
+    put(past, compared === undefined ? `plain: ${plain}` : `${compared.before[slot]} → ${compared.since[slot]} by sharing`);
   }
   drawn.forEach((flow, n) => {
     const values: Reading | undefined = read(flow, panel, n, state.cursor ?? Math.min(state.view.to, flow.end), flows.all.get(flow.id)?.row);

@@ -97,7 +97,7 @@ function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number
     into[i + B.LAST] = from[j + B.LAST];
     into[i + B.CWND] = from[j + B.CWND];
     into[i + B.SSTHRESH] = from[j + B.SSTHRESH];
-    for (const place of [B.OUTSTANDING, B.SACKED, B.SND_WND, B.RCV_WND]) into[i + place] = from[j + place];
+    for (const place of [B.OUTSTANDING, B.SACKED, B.NOTSENT, B.SND_WND, B.RCV_WND]) into[i + place] = from[j + place];
     if (from[j + B.SRTT] > 0) into[i + B.SRTT] = from[j + B.SRTT];
     into[i + B.STATE] = from[j + B.STATE];
   }

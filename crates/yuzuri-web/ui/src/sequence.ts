@@ -1,5 +1,5 @@
-// A flow's bytes over time, as in tcptrace: sent and acknowledged bytes, and the end of the
-// receiver's window.
+// A flow's bytes over time, as in tcptrace: written, sent and acknowledged bytes, and the end of
+// the receiver's window.
 //
 // The kernel's record has counters and no sequence numbers of single segments, so retransmitted and
 // selectively acknowledged bytes have no position on the lines: their amount is shown above the
@@ -10,7 +10,7 @@ import type { Grid } from "./thin";
 
 type Values = (number | null)[];
 
-/** A window's end further than this multiple of the shown range from the acknowledged bytes would
+/** A window's end, or written bytes, further than this multiple of the shown range from the acknowledged bytes would
  * flatten the lines. */
 const MAX_WINDOW_PART = 1.6;
 
@@ -18,6 +18,8 @@ const MAX_WINDOW_PART = 1.6;
 export class Sequence {
   acked: Values = [];
   sent: Values = [];
+  /** What the application has written: the sent bytes, and those that wait. */
+  written: Values = [];
   windowEnd: Values = [];
   /** The range of the lines, bytes. */
   range = { from: 0, to: 1 };
@@ -25,17 +27,17 @@ export class Sequence {
   /** Fills the lines up to `end`. At a receiver, received bytes count as acknowledged; it does not
    * see data in flight. */
   fill(store: Store, g: Grid, end: number, receives: boolean): void {
-    for (const list of [this.acked, this.sent, this.windowEnd]) {
+    for (const list of [this.acked, this.sent, this.written, this.windowEnd]) {
       list.length = g.pixels * 2;
       list.fill(null);
     }
     const to = Math.min(g.start + g.pixels * g.pixel, end);
     const [counter, window] = receives ? [B.RECEIVED, B.RCV_WND] : [B.ACKED, B.SND_WND];
-    let known: readonly [number, number, number] | undefined;
+    let known: readonly [number, number, number, number] | undefined;
     let next = 0;
     const hold = (upTo: number): void => {
       for (; next < Math.min(upTo, g.pixels * 2); next += 1) {
-        if (known !== undefined) [this.acked[next], this.sent[next], this.windowEnd[next]] = known;
+        if (known !== undefined) [this.acked[next], this.sent[next], this.written[next], this.windowEnd[next]] = known;
       }
     };
     for (const [piece, { ring, from, to: until }] of store.pieces(g.start, to, g.pixel).entries()) {
@@ -46,7 +48,8 @@ export class Sequence {
         if (data[i + B.LAST] > end) break;
         hold(Math.floor(((data[i + B.LAST] - g.start) / g.pixel) * 2));
         const acked = data[i + counter];
-        known = [acked, receives ? acked : acked + data[i + B.OUTSTANDING], acked + data[i + window]];
+        const sent = receives ? acked : acked + data[i + B.OUTSTANDING];
+        known = [acked, sent, receives ? acked : sent + data[i + B.NOTSENT], acked + data[i + window]];
       }
     }
     hold(Math.floor(((to - g.start) / g.pixel) * 2) + 1);
@@ -60,7 +63,7 @@ export class Sequence {
       if (acked === null) continue;
       from = Math.min(from, acked);
       to = Math.max(to, this.sent[n] ?? 0);
-      furthest = Math.max(furthest, this.windowEnd[n] ?? 0);
+      furthest = Math.max(furthest, this.windowEnd[n] ?? 0, this.written[n] ?? 0);
     }
     if (from === Infinity) [from, to] = [0, 1];
     const span = Math.max(to - from, 1);

@@ -201,6 +201,7 @@ const UNKNOWN = "The page does not understand the daemon's answer: the daemon ma
 /** Shows an answer; returns why the view may be out of date. */
 function take(answer: ShareAnswer): string {
   isAbsentNow = isAbsent(answer);
+  state.plainWhy = isStatus(answer) && !answer.steers ? (answer.why_not ?? "") : "";
   if (isAbsent(answer)) {
     wasUnbounded = true;
     hasEnded = true;

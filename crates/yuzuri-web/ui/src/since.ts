@@ -1,8 +1,7 @@
-// The benefit of sharing: the totals of flows before it began, and since.
+// The benefit of sharing: flows and their totals before it began, and since.
 import { rate, timeUs } from "./format";
 import type { Drawn } from "./drawn";
 import { jain, type Together } from "./reading";
-import type { Store } from "./ring";
 import { B } from "./wire";
 
 /** The longest time compared, and the time after which a comparison is possible, microseconds. */
@@ -11,46 +10,69 @@ const MIN_US = 3e6;
 /** Time that windows need to follow their new bounds, microseconds. */
 const SETTLES_US = 2e6;
 
-/** The growth of a byte counter, and the mean of the smoothed RTT; undefined if the time is not
- * covered. */
-function over(store: Store, from: number, to: number, counter: number): { bytes: number; srtt: number } | undefined {
-  const [first, last] = [store.lookup(from), store.lookup(to)];
-  if (first === undefined || last === undefined) return undefined;
-  let [sum, count] = [0, 0];
-  for (const { ring, from: begin, to: end } of store.pieces(from, to, 256_000)) {
-    for (let n = begin; n < end; n += 1) {
+/** A flow's means over some time. */
+export interface Means {
+  rateBps: number;
+  /** 0: not measured. */
+  srttUs: number;
+  retransmitsPerS: number;
+}
+
+/** A flow before sharing began, and since; undefined: it did not send then. */
+export interface FlowCompared {
+  flow: Drawn;
+  before: Means | undefined;
+  since: Means | undefined;
+}
+
+export interface Compared {
+  before: Together;
+  since: Together;
+  flows: FlowCompared[];
+}
+
+/** The means of a flow while it lasted; undefined if the time is not covered, or too short. */
+function over(flow: Drawn, from: number, to: number): Means | undefined {
+  const { store } = flow;
+  const end = Math.min(to, flow.end);
+  const [first, last] = [store.lookup(from), store.lookup(end)];
+  if (first === undefined || last === undefined || end - from < MIN_US) return undefined;
+  const counter = flow.receives ? B.RECEIVED : B.ACKED;
+  let [sum, count, retransmits] = [0, 0, 0];
+  for (const { ring, from: begin, to: behind } of store.pieces(from, end, 256_000)) {
+    for (let n = begin; n < behind; n += 1) {
       const at = ring.at(n);
+      if (ring.data[at + B.LAST] < from || ring.data[at + B.START] > end) continue;
+      retransmits += ring.data[at + B.RETRANSMITS];
       const srtt = ring.data[at + B.SRTT];
-      if (srtt <= 0 || ring.data[at + B.LAST] < from || ring.data[at + B.START] > to) continue;
+      if (srtt <= 0) continue;
       sum += srtt;
       count += 1;
     }
   }
-  return { bytes: last.data[last.at + counter] - first.data[first.at + counter], srtt: count > 0 ? sum / count : 0 };
+  const bytes = last.data[last.at + counter] - first.data[first.at + counter];
+  const us = end - from;
+  return { rateBps: (bytes * 8e6) / us, srttUs: count > 0 ? sum / count : 0, retransmitsPerS: (retransmits * 1e6) / us };
 }
 
-function together(flows: readonly Drawn[], from: number, to: number): Together | undefined {
-  const rates: number[] = [];
-  const srtts: number[] = [];
-  for (const flow of flows) {
-    const sums = over(flow.store, from, Math.min(to, flow.end), flow.receives ? B.RECEIVED : B.ACKED);
-    if (sums === undefined || flow.end < from) continue;
-    rates.push((sums.bytes * 8e6) / (to - from));
-    if (sums.srtt > 0) srtts.push(sums.srtt);
-  }
+function together(flows: readonly (Means | undefined)[]): Together | undefined {
+  const known = flows.filter((means): means is Means => means !== undefined);
+  const rates = known.map((means) => means.rateBps);
+  const srtts = known.map((means) => means.srttUs).filter((srtt) => srtt > 0).sort((a, b) => a - b);
   const index = jain(rates);
-  srtts.sort((a, b) => a - b);
   if (rates.length < 2 || index === undefined || srtts.length === 0) return undefined;
   return { rate: rate(rates.reduce((sum, one) => sum + one, 0)), jain: index.toFixed(3), srtt: timeUs(srtts[srtts.length >> 1]) };
 }
 
 /** Means of the last half minute before sharing began and of the current last half minute;
  * undefined if either is shorter than three seconds. */
-export function beforeAndSince(flows: readonly Drawn[], since: number | undefined, now: number): { before: Together; since: Together } | undefined {
+export function beforeAndSince(drawn: readonly Drawn[], since: number | undefined, now: number): Compared | undefined {
   if (since === undefined || now - since < MIN_US + SETTLES_US) return undefined;
   // All flows must have existed before.
-  const begin = Math.max(since - MAX_US, ...flows.map(({ store }) => store.oldest));
+  const begin = Math.max(since - MAX_US, ...drawn.map(({ store }) => store.oldest));
   if (since - begin < MIN_US) return undefined;
-  const [before, after] = [together(flows, begin, since), together(flows, Math.max(since + SETTLES_US, now - MAX_US), now)];
-  return before === undefined || after === undefined ? undefined : { before, since: after };
+  const settled = Math.max(since + SETTLES_US, now - MAX_US);
+  const flows = drawn.map((flow) => ({ flow, before: over(flow, begin, since), since: over(flow, settled, now) }));
+  const [before, after] = [together(flows.map((each) => each.before)), together(flows.map((each) => each.since))];
+  return before === undefined || after === undefined ? undefined : { before, since: after, flows };
 }

@@ -32,6 +32,8 @@ interface State {
   /** When sharing was first seen to bound a window after it had bounded none; microseconds since
    * the session's start. */
   sharingSince: number | undefined;
+  /** Why the daemon bounds nothing; empty: it does, or there is none. */
+  plainWhy: string;
   /** Whether times are times of day, not since the start. */
   byClock: boolean;
   /** Whether the chart must be redrawn, and the lists. */
@@ -53,6 +55,7 @@ export const state: State = {
   cursor: undefined,
   hover: undefined,
   sharingSince: undefined,
+  plainWhy: "",
   byClock: true,
   dirty: true,
   listDirty: true,

@@ -44,7 +44,7 @@ function sender(cut: number, bytes: [number, number], srtts: [number, number]): 
     const late = Number(time >= cut);
     acked += bytes[late] / 10;
     const bucket = new Array<number>(STRIDE).fill(0);
-    Object.assign(bucket, { [B.START]: time, [B.LAST]: time + 50_000, [B.EVENTS]: 1, [B.ACKED]: acked, [B.SRTT]: srtts[late], [B.SRTT_MIN]: srtts[late], [B.SRTT_MAX]: srtts[late], [B.LIMIT_BEFORE]: -1 });
+    Object.assign(bucket, { [B.START]: time, [B.LAST]: time + 50_000, [B.EVENTS]: 1, [B.ACKED]: acked, [B.RETRANSMITS]: 1 - late, [B.SRTT]: srtts[late], [B.SRTT_MIN]: srtts[late], [B.SRTT_MAX]: srtts[late], [B.LIMIT_BEFORE]: -1 });
     store.push(bucket);
   }
   return { id: "", name: "", store, receives: false, srttUs: 0, mss: 1448, bounds: undefined, end: 40e6 };
@@ -59,6 +59,12 @@ test("what sharing has brought is told once there is enough of both", () => {
   assert.ok(Math.abs(Number(compared.before.jain) - 0.61) < 0.005, compared.before.jain);
   assert.equal(compared.since.srtt, "42.0 ms");
   assert.ok(Number(compared.since.jain) > 0.999 && /^(7\.9|8\.)/.test(compared.since.rate), JSON.stringify(compared.since));
+  const [first] = compared.flows;
+  assert.ok(Math.abs((first.before?.rateBps ?? 0) / 7.2e6 - 1) < 0.01 && Math.abs((first.since?.rateBps ?? 0) / 4e6 - 1) < 0.01, JSON.stringify(first));
+  assert.ok(Math.abs((first.before?.retransmitsPerS ?? 0) - 10) < 0.2 && first.since?.retransmitsPerS === 0, JSON.stringify(first));
+  // A flow that ended is compared while it lasted.
+  const ended = beforeAndSince(flows.map((flow) => ({ ...flow, end: 30e6 })), 20e6, 40e6);
+  assert.ok(Math.abs((ended?.flows[0].since?.rateBps ?? 0) / 4e6 - 1) < 0.02, JSON.stringify(ended));
   assert.equal(beforeAndSince(flows, 20e6, 24e6), undefined, "the windows have not settled");
   assert.equal(beforeAndSince(flows, 2e6, 40e6), undefined, "too little before");
   assert.equal(beforeAndSince(flows, undefined, 40e6), undefined);

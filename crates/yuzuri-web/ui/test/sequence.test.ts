@@ -5,8 +5,8 @@ import { Sequence } from "../src/sequence";
 import { grid } from "../src/thin";
 import { B, STRIDE } from "../src/wire";
 
-/** A store with a bucket each 4 ms: 1000 bytes are acknowledged in each, 5000 are in flight, the
- * peer accepts 9000 more. `last`: when the last record of a bucket was made, after its start. */
+/** A store with a bucket each 4 ms: 1000 bytes are acknowledged in each, 5000 are in flight, 2000
+ * wait to be sent, the peer accepts 9000 more. `last`: when the last record of a bucket was made, after its start. */
 function store(count: number, last = 0): Store {
   const made = new Store();
   made.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
@@ -17,6 +17,7 @@ function store(count: number, last = 0): Store {
     bucket[B.ACKED] = n * 1000;
     bucket[B.RECEIVED] = n * 10;
     bucket[B.OUTSTANDING] = 5000;
+    bucket[B.NOTSENT] = 2000;
     bucket[B.SND_WND] = 9000;
     bucket[B.RCV_WND] = 70;
     made.push(bucket);
@@ -24,12 +25,12 @@ function store(count: number, last = 0): Store {
   return made;
 }
 
-test("sent is above acknowledged by what is outstanding, and the window's end by the window", () => {
+test("sent is above acknowledged by what is outstanding, written above it by what waits, and the window's end by the window", () => {
   const sequence = new Sequence();
   sequence.fill(store(100), grid(0, 400_000, 200), 400_000, false);
-  const known = sequence.acked.map((value, n) => [value, sequence.sent[n], sequence.windowEnd[n]] as const).filter(([acked]) => acked !== null);
+  const known = sequence.acked.map((value, n) => [value, sequence.sent[n], sequence.written[n], sequence.windowEnd[n]] as const).filter(([acked]) => acked !== null);
   assert.ok(known.length > 390, String(known.length));
-  for (const [acked, sent, end] of known) assert.deepEqual([sent, end], [(acked ?? 0) + 5000, (acked ?? 0) + 9000]);
+  for (const [acked, sent, written, end] of known) assert.deepEqual([sent, written, end], [5000, 7000, 9000].map((more) => (acked ?? 0) + more));
   assert.deepEqual([known[0][0], known[known.length - 1][0]], [0, 99_000]);
   for (let n = 1; n < known.length; n += 1) assert.ok((known[n][0] ?? 0) >= (known[n - 1][0] ?? 0));
   assert.ok(sequence.range.to > 104_000 && sequence.range.from === 0);
@@ -40,7 +41,7 @@ test("nothing is drawn after the end, and a receiver sees nothing on its way", (
   sequence.fill(store(100), grid(0, 400_000, 200), 200_000, true);
   assert.equal(sequence.acked[399], null);
   const at = 150;
-  assert.deepEqual([sequence.sent[at], sequence.windowEnd[at]], [sequence.acked[at], (sequence.acked[at] ?? 0) + 70]);
+  assert.deepEqual([sequence.sent[at], sequence.written[at], sequence.windowEnd[at]], [sequence.acked[at], sequence.acked[at], (sequence.acked[at] ?? 0) + 70]);
 });
 
 test("a window far beyond does not flatten the lines", () => {
