@@ -165,7 +165,11 @@ impl Bursts {
         let (ack_woke_writer, writes, others) = if receiver_full {
             Default::default()
         } else {
-            ([signs.ack_woke_writer, signs.ack_woke_writer_at_once, signs.bursts], signs.writes, signs.clocked)
+            (
+                [signs.ack_woke_writer, signs.ack_woke_writer_at_once, signs.bursts],
+                signs.writes,
+                signs.clocked,
+            )
         };
         self.ack_woke_writer
             .iter_mut()
@@ -210,8 +214,8 @@ impl Bursts {
     /// as it is seen away from the sender. A full path is a clock, too: it must be able to carry
     /// more than is sent, or bursts must leave without any acknowledgement.
     pub(super) fn has_own_rate(&self) -> bool {
-        let own =
-            self.is_below_path_capacity() || self.not_ack_clocked.0 > MIN_NOT_ACK_CLOCKED * self.not_ack_clocked.1;
+        let own = self.is_below_path_capacity()
+            || self.not_ack_clocked.0 > MIN_NOT_ACK_CLOCKED * self.not_ack_clocked.1;
         own && self.clocked() == Some(true)
     }
 

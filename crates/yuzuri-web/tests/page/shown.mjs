@@ -122,7 +122,7 @@ test("flows are grouped, folded and summed", async (url) => {
 });
 
 /** Numbers of a bucket (`STRIDE` of `ui/src/fields.ts`). */
-const STRIDE = 26;
+const STRIDE = 27;
 
 test("the cursor reads what the server knows", async (url) => {
   const page = await open(url);
