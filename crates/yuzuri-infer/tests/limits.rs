@@ -310,9 +310,9 @@ fn late_writes(apart: i64, bulk: u32) -> LimitTimes {
     }
     segments.sort_by_key(|segment| segment.time_ns);
     let mut times = LimitTimes::default();
-    for stretch in classified(65_535, segments).stretches {
-        if stretch.from_us as i64 >= begins / 1000 {
-            times.add(stretch.limit, stretch.to_us - stretch.from_us);
+    for interval in classified(65_535, segments).intervals {
+        if interval.from_us as i64 >= begins / 1000 {
+            times.add(interval.limit, interval.to_us - interval.from_us);
         }
     }
     times
