@@ -443,11 +443,14 @@ impl<'a> LimitRules<'a> {
         let bursts = f64::from(signs.bursts.max(1));
         let part = f64::from(signs.refilled) / bursts;
         let segments = f64::from(signs.segments) / bursts;
-        // Nagle's algorithm holds a short segment until everything outstanding is acknowledged.
+        // With Nagle's algorithm at most one short segment is outstanding (tcp_minshall_check). The
+        // next one waits for an acknowledgement, not for room.
         let mss_bytes = f64::from(self.trace.mss_bytes);
+        let used_bytes = signs.used_bytes as f64;
         let mean_bytes = f64::from(round.acked) * mss_bytes / f64::from(round.sent.max(1));
-        let segment_bytes = if mean_bytes > 0.0 { mean_bytes.min(mss_bytes) } else { mss_bytes };
-        let small = (signs.used_bytes as f64) < 2.0 * segment_bytes;
+        let mean_bytes = if mean_bytes > 0.0 { mean_bytes.min(mss_bytes) } else { mss_bytes };
+        let all_but_one = used_bytes / mean_bytes - 1.0;
+        let small = used_bytes < 2.0 * mss_bytes && used_bytes > all_but_one * mss_bytes;
         if part < MAY_REFILL || small {
             return Some(false);
         }
