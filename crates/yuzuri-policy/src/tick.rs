@@ -21,8 +21,8 @@ pub trait Group {
     fn limit(&self) -> Option<Limit> {
         None
     }
-    /// The members' data in flight at most, bits, if a leader can measure it.
-    fn flight_bits(&self) -> Option<f64> {
+    /// What the members' data in flight carry at most, bit/s, if a leader can measure it.
+    fn most_bps(&self) -> Option<f64> {
         None
     }
     /// Takes the leader's summary, to send it to all.
@@ -134,7 +134,7 @@ impl Terminal {
             let mut capacity =
                 begun.unwrap_or_else(|| self.begin_capacity(now, self.policy.config().objective));
             capacity.limited_by(group.limit());
-            capacity.in_flight(group.flight_bits());
+            capacity.carries_at_most(group.most_bps());
             let summary = capacity.sum(now, group.members(now), group.reports(now));
             self.capacity = Some(capacity);
             group.summarize(now, summary);

@@ -279,13 +279,13 @@ fn a_new_group_of_known_members_does_not_attribute_its_queue_to_outsiders() {
         let rtt_s = flight_bits / slow.carries_bps;
         let stale = Report { srtt_us: (rtt_s * 1e6) as u32, ..report(10e6, 50e6) };
         let mut capacity = Capacity::regrouped(Objective::Balanced);
-        capacity.in_flight(Some(flight_bits));
+        capacity.carries_at_most(Some(flight_bits / rtt_s));
         let stale = vec![stale; MEMBERS];
         let mut summary = capacity.sum(at(0.0), MEMBERS as u16, &stale);
         assert!((0.99..1.01).contains(&(summary.capacity_bps as f64 / slow.carries_bps)), "{summary:?}");
         // The reports of the next tick still cover that time, too.
         capacity.sum(at(0.5), MEMBERS as u16, &stale);
-        capacity.in_flight(None);
+        capacity.carries_at_most(None);
         let phases = on_path(&mut capacity, &mut summary, slow, 1.0, 15.0);
         assert_eq!(phases, [Phase::Hold], "{part}");
         assert!(summary.srtt_us < BASE_US + 2 * AIMED_AT_US, "{part}: {summary:?}");

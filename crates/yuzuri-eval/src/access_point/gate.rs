@@ -66,6 +66,8 @@ pub struct Gate {
     fixed: Option<Bound>,
     /// Print the progress twice a second.
     pub traced: bool,
+    /// The connections when the progress was last printed.
+    traced_before: HashMap<FlowKey, FlowSeen>,
 }
 
 /// A radio's properties, as its driver would report them.
@@ -116,6 +118,7 @@ impl Gate {
             thinned: 0,
             fixed: None,
             traced: false,
+            traced_before: HashMap::new(),
         }
     }
 
@@ -136,7 +139,7 @@ impl Gate {
         self.controller.summary_for(Channel::default())
     }
 
-    fn trace(&self, now: Time) {
+    fn trace(&mut self, now: Time) {
         let Some(s) = self.controller.summary() else { return };
         print!(
             "{:5.1} s {:?}{} {:.1} Mbit/s, {} senders, queue {} ms |",
@@ -150,8 +153,19 @@ impl Gate {
         for flow in self.flows.values() {
             let bytes = self.bounds.get(&flow.seen.key).map_or(0, |bound| bound.bytes);
             let (advertised, in_flight) = (flow.seen.advertised_bytes / MSS, flow.seen.in_flight_bytes / MSS);
-            print!(" {}/{advertised}/{in_flight} re {};", bytes / MSS, flow.seen.repeated_segments);
+            let before = self.traced_before.get(&flow.seen.key).unwrap_or(&flow.seen);
+            let acked = flow.seen.acked_bytes.saturating_sub(before.acked_bytes);
+            let mean_ms = |part: RttPart| part.mean_us().unwrap_or(0) as f64 / 1e3;
+            let [air_ms, wire_ms] =
+                [mean_ms(flow.seen.air.since(&before.air)), mean_ms(flow.seen.wire.since(&before.wire))];
+            print!(
+                " {}/{advertised}/{in_flight} {:.1} Mbit/s {air_ms:.0}+{wire_ms:.0} ms re {};",
+                bytes / MSS,
+                acked as f64 * 8.0 / 0.5e6,
+                flow.seen.repeated_segments
+            );
         }
+        self.traced_before = self.flows.values().map(|flow| (flow.seen.key, flow.seen.clone())).collect();
         for bucket in self.buckets.values() {
             print!(" at most {:.1} Mbit/s;", bucket.rate_bps.unwrap_or(0) as f64 / 1e6);
         }

@@ -31,7 +31,7 @@ pub(crate) use start_up::GROWS;
 use start_up::{QUEUED_S, StartUp};
 use std::collections::VecDeque;
 use std::time::Duration;
-use total::Total;
+use total::{Mean, Total};
 pub use weights::Limit;
 use weights::{Parts, Rescale, Weights};
 
@@ -82,8 +82,8 @@ pub struct Capacity {
     limit: Option<Limit>,
     /// The windows announced in the last summary; `None`: no member is bounded.
     announced: Option<Announced>,
-    /// The members' data in flight at most, bits, where the leader can measure it.
-    flight_bits: Option<f64>,
+    /// What the members' data in flight carry at most, bit/s, where the leader can measure it.
+    most_bps: Option<f64>,
     queue: Queue,
     lost_at: Option<Moment>,
     /// The normalised rate before a queue turned out to be standing. The level does not fall below
@@ -160,10 +160,11 @@ impl Capacity {
         self.limit = limit;
     }
 
-    /// Sets what the members have in flight at most, bits; `None`: unknown. It limits their rate
-    /// (Little's law). The reported rates cover two round trips, and lag behind a path that slows.
-    pub fn in_flight(&mut self, flight_bits: Option<f64>) {
-        self.flight_bits = flight_bits;
+    /// Sets what the members' data in flight carry at most, bit/s: the sum of data in flight over
+    /// round-trip time (Little's law); `None`: unknown. The reported rates cover two round trips,
+    /// and lag behind a path that slows.
+    pub fn carries_at_most(&mut self, most_bps: Option<f64>) {
+        self.most_bps = most_bps;
     }
 
     /// Aggregates the members' reports into a summary. `members` includes silent ones.
@@ -178,8 +179,9 @@ impl Capacity {
         let round_trip = Duration::from_micros(srtt_us.into()).min(own::MAX_SPAN / 2);
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
-        let mut total = Total::of(&reports, &destinations);
-        let current = self.flight_bits.map_or(1.0, |bits| total.limit_to_flight(bits));
+        let mean = if self.most_bps.is_some() { Mean::OverLoad } else { Mean::OverMembers };
+        let mut total = Total::of(&reports, &destinations, mean);
+        let current = self.most_bps.map_or(1.0, |bps| total.limit_to(bps));
         let before = self.best();
         let most_bps = before.rate_bps.max(total.rate_bps);
         let air = self.air_taken(total, before.air.max(total.air), most_bps);

@@ -17,15 +17,26 @@ pub(super) struct Total {
     pub(super) most_alone_bps: f64,
     /// The mean fraction of lost segments, weighted by rate.
     pub(super) lost: f64,
-    /// The mean queuing delay above the minimum RTT, and that minimum, seconds.
+    /// The mean queuing delay above the minimum RTT, and that minimum, seconds: see [`Mean`].
     pub(super) queue_s: f64,
     pub(super) base_s: f64,
     /// The assumed rate alone of a member that does not know its own, bit/s; 0: unknown.
     unknown_alone_bps: f64,
 }
 
+/// The members' parts in the means of queue and minimum RTT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mean {
+    /// Equal parts.
+    OverMembers,
+    /// By what they carry: airtime, or bits if no rate alone is known. Little's law holds for this
+    /// mean, and not for the other where queues differ: the rate is the data in flight over it. It
+    /// needs current rates, which only a leader that measures the data in flight has.
+    OverLoad,
+}
+
 impl Total {
-    pub(super) fn of(reports: &[&Report], bases: &[(Destination, u32)]) -> Total {
+    pub(super) fn of(reports: &[&Report], bases: &[(Destination, u32)], mean: Mean) -> Total {
         let known: Vec<f64> =
             reports.iter().filter(|r| r.alone_bps > 0).map(|r| r.alone_bps as f64).collect();
         let mut total = Total {
@@ -33,7 +44,7 @@ impl Total {
             unknown_alone_bps: known.iter().sum::<f64>() / known.len().max(1) as f64,
             ..Total::default()
         };
-        let mut lost_bps = 0.0;
+        let (mut lost_bps, mut weights) = (0.0, 0.0);
         for report in reports {
             let rate_bps = report.rate_bps as f64;
             total.rate_bps += rate_bps;
@@ -47,20 +58,26 @@ impl Total {
                 bases.iter().find(|(d, _)| d == to).map_or(*own_us, |(_, us)| *us)
             };
             let base_us = report.destinations.first().map_or(report.srtt_us, named);
-            total.queue_s += f64::from(report.srtt_us.saturating_sub(base_us)) / 1e6;
-            total.base_s += f64::from(base_us) / 1e6;
+            let weight = match mean {
+                Mean::OverMembers => 1.0,
+                // While nothing is carried, all members count alike.
+                Mean::OverLoad if known.is_empty() => rate_bps.max(f64::EPSILON),
+                Mean::OverLoad => total.air_of(report).max(f64::EPSILON),
+            };
+            total.queue_s += weight * f64::from(report.srtt_us.saturating_sub(base_us)) / 1e6;
+            total.base_s += weight * f64::from(base_us) / 1e6;
+            weights += weight;
         }
-        let all = reports.len().max(1) as f64;
-        total.queue_s /= all;
-        total.base_s /= all;
+        if weights > 0.0 {
+            total.queue_s /= weights;
+            total.base_s /= weights;
+        }
         total.lost = if total.rate_bps > 0.0 { lost_bps / total.rate_bps } else { 0.0 };
         total
     }
 
-    /// Limits the rate to what `flight_bits` in flight can carry in a round trip (Little's law),
-    /// and returns the factor.
-    pub(super) fn limit_to_flight(&mut self, flight_bits: f64) -> f64 {
-        let most_bps = flight_bits / (self.base_s + self.queue_s).max(f64::MIN_POSITIVE);
+    /// Limits the rate, and returns the factor.
+    pub(super) fn limit_to(&mut self, most_bps: f64) -> f64 {
         let factor = if self.rate_bps > most_bps { most_bps / self.rate_bps } else { 1.0 };
         self.rate_bps *= factor;
         self.air *= factor;
@@ -104,9 +121,35 @@ mod tests {
                 .collect();
             let reports: Vec<&Report> = reports.iter().collect();
             let seen = reports.iter().flat_map(|r| r.destinations.iter().map(|(to, us)| (*to, *us, 1e6)));
-            let total = Total::of(&reports, &min_round_trips(seen));
+            let total = Total::of(&reports, &min_round_trips(seen), Mean::OverMembers);
             assert!((total.queue_s - 0.5).abs() < 1e-9, "{destinations}: {}", total.queue_s);
             assert!((total.base_s - 0.05).abs() < 1e-9, "{destinations}: {}", total.base_s);
         }
+    }
+
+    /// Slow radios wait for the long frames of fast ones, and have long queues. The group's data in
+    /// flight over its mean round-trip time is still its rate, here in airtime.
+    #[test]
+    fn data_in_flight_over_the_round_trip_is_the_rate() {
+        let member = |rate_bps, alone_bps, srtt_us| Report {
+            rate_bps,
+            alone_bps,
+            srtt_us,
+            destinations: vec![(Destination(1), 16_000)],
+            ..Report::default()
+        };
+        let fast = member(40_000_000, 100_000_000, 30_000);
+        let slow = member(1_000_000, 25_000_000, 300_000);
+        let reports = [&fast, &fast, &slow, &slow];
+        let total = Total::of(&reports, &[(Destination(1), 16_000)], Mean::OverLoad);
+        let in_flight = |r: &&Report| total.air_of(r) * f64::from(r.srtt_us) / 1e6;
+        let in_flight: f64 = reports.iter().map(in_flight).sum();
+        let rate = in_flight / (total.base_s + total.queue_s);
+        assert!((rate - total.air).abs() < 1e-9, "{rate} {total:?}");
+        assert!((total.base_s - 0.016).abs() < 1e-9, "{total:?}");
+        // While nobody carries anything, all members count alike.
+        let [fast, slow] = [fast, slow].map(|report| Report { rate_bps: 0, ..report });
+        let total = Total::of(&[&fast, &slow], &[(Destination(1), 16_000)], Mean::OverLoad);
+        assert!((total.queue_s - 0.149).abs() < 1e-9, "{total:?}");
     }
 }

@@ -18,8 +18,8 @@ pub(super) struct GroupView<'a> {
     pub(super) reports: Option<Vec<&'a Report>>,
     /// What limits the group, if that is known.
     pub(super) limit: Option<Limit>,
-    /// What the stations have in flight at most, bits, if that is known.
-    pub(super) flight_bits: Option<f64>,
+    /// What the stations' data in flight carry at most, bit/s, if that is known.
+    pub(super) most_bps: Option<f64>,
     /// The access point's last summary.
     pub(super) summary: Option<Summary>,
 }
@@ -49,8 +49,8 @@ impl Group for GroupView<'_> {
         self.limit
     }
 
-    fn flight_bits(&self) -> Option<f64> {
-        self.flight_bits
+    fn most_bps(&self) -> Option<f64> {
+        self.most_bps
     }
 
     fn summarize(&mut self, _now: Moment, summary: Summary) {

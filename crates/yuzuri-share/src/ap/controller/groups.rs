@@ -57,16 +57,19 @@ impl Controller {
         here.filter_map(|(id, station)| Some((id, station, station.report.as_ref()?)))
     }
 
-    /// The windows of stations at a bottleneck, bits: they have at most as much in flight. `None`:
-    /// the gate does not see all windows.
-    pub(super) fn flight_bits(&self, at: Bottleneck) -> Option<f64> {
+    /// What the windows of stations at a bottleneck carry at most, bit/s: each connection has at
+    /// most its window in flight per round trip. `None`: the gate does not see all windows.
+    pub(super) fn in_flight_bps(&self, at: Bottleneck) -> Option<f64> {
         let here = || self.stations.iter().filter(|(_, station)| station.bottleneck == at);
         let is_seen = |(id, station): (&StationId, &Station)| {
             station.other.is_none() && (!station.rows.is_empty() || !self.members.contains_key(id))
         };
         let rows = || here().flat_map(|(_, station)| &station.rows);
-        let bits = |row: &Row| f64::from(row.seen.cwnd) * f64::from(row.seen.mss_bytes) * 8.0;
-        here().all(is_seen).then(|| rows().map(bits).sum())
+        let carries_bps = |row: &Row| {
+            let bits = f64::from(row.seen.cwnd) * f64::from(row.seen.mss_bytes) * 8.0;
+            bits * 1e6 / f64::from(row.seen.srtt_us.max(1))
+        };
+        here().all(is_seen).then(|| rows().map(carries_bps).sum())
     }
 
     /// The mean weight of the stations that have more to send, weighted by their shares.
