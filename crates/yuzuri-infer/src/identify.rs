@@ -183,7 +183,7 @@ fn at_losses(counted: usize) -> Option<String> {
 const STEADY: (f32, f32) = (2.0, 0.03);
 /// The least growth of a window without losses, segments per round trip: that of CUBIC's
 /// Reno-friendly region (RFC 9438 section 4.3: 3 × 0.3 / 1.7).
-const LEAST_GROWTH: f32 = 0.53;
+const MIN_GROWTH: f32 = 0.53;
 
 /// States that a flight without losses is constant, or has become constant and stayed so for longer
 /// than a growing window takes through the range that counts as constant. Packets do not show the
@@ -197,7 +197,7 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     let size = upper_median_by(&mut windows[windows.len() / 2..].to_vec(), f32::total_cmp)?;
     let blur = STEADY.0 + STEADY.1 * size;
     let from = constant_from(&windows, size, blur)?;
-    if from > 0 && ((windows.len() - from) as f32) * LEAST_GROWTH <= 2.0 * blur {
+    if from > 0 && ((windows.len() - from) as f32) * MIN_GROWTH <= 2.0 * blur {
         return None;
     }
     let first_ns = window_trace.rounds.first().map_or(0, |round| round.start_ns);

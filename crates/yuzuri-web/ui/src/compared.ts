@@ -1,7 +1,7 @@
 // The closing table: each flow of the overlay before sharing began, and since, side by side.
 import { el, put } from "./dom";
 import type { Compared, Means } from "./since";
-import { flowLetter } from "./theme";
+import { letterMark } from "./theme";
 
 const COLUMNS: readonly [string, (means: Means) => string][] = [
   ["Mbit/s", ({ rateBps }) => (rateBps / 1e6).toFixed(2)],
@@ -34,11 +34,7 @@ function build(table: HTMLTableElement, { flows }: Compared): void {
   flows.forEach((_, n) => {
     const row = body.insertRow();
     const name = row.insertCell();
-    const letter = document.createElement("span");
-    letter.className = "letter";
-    letter.textContent = flowLetter(n);
-    letter.style.color = `var(--flow-${n % 8})`;
-    name.append(letter, document.createElement("span"));
+    name.append(letterMark(n), document.createElement("span"));
     for (let column = 0; column < 2 * COLUMNS.length; column += 1) row.insertCell();
   });
   for (const old of [...table.tBodies]) old.remove();

@@ -8,7 +8,7 @@ import { shortOf } from "./limits";
 import { showCompared } from "./compared";
 import { beforeAndSince } from "./since";
 import { flows, state } from "./state";
-import { flowLetter } from "./theme";
+import { letterMark } from "./theme";
 import { timeText } from "./time";
 
 export const readout = el("readout");
@@ -139,14 +139,10 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
     drawn.forEach((flow, n) => {
       const row = body.insertRow();
       const name = row.insertCell();
-      const letter = document.createElement("span");
-      letter.className = "letter";
-      letter.textContent = flowLetter(n);
-      letter.style.color = `var(--flow-${n % 8})`;
       const called = document.createElement("span");
       called.textContent = flow.name;
       slots.set(`${n}name`, called);
-      name.append(letter, called);
+      name.append(letterMark(n), called);
       for (const column of columns) {
         const cell = row.insertCell();
         cell.className = column;

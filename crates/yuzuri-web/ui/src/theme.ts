@@ -18,6 +18,15 @@ export const flowColor = (n: number): string => color(`--flow-${n % 8}`);
 export const flowDash = (n: number): number[] => FLOW_DASHES[Math.floor(n / 8 + n) % FLOW_DASHES.length];
 export const flowLetter = (n: number): string => String.fromCharCode(65 + (n % 26));
 
+/** A flow's letter in its colour, for tables. */
+export function letterMark(n: number): HTMLElement {
+  const letter = document.createElement("span");
+  letter.className = "letter";
+  letter.textContent = flowLetter(n);
+  letter.style.color = `var(--flow-${n % 8})`;
+  return letter;
+}
+
 const KEY = "yuzuri-theme";
 
 function stored(): string | null {
