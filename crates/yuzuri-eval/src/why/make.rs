@@ -126,6 +126,7 @@ fn one(args: &Args, case: &Case, name: &str, folder: &Path, seed: u64) {
     for (number, phase) in case.phases.iter().enumerate() {
         if number > 0 {
             transfer.phase(number);
+            transfer.wait_until_sent();
             std::thread::sleep(CHANGES);
         }
         let before = transfer.chronographs();

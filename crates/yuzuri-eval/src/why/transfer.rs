@@ -125,6 +125,23 @@ impl Transfer {
         }
     }
 
+    /// Waits until everything has been sent that was written before this call. Until then, what
+    /// limits the sender is not what limits its program.
+    pub fn wait_until_sent(&self) {
+        // tcpi_notsent_bytes, and what tcpi_bytes_sent has beyond tcpi_bytes_retrans.
+        let sent = || {
+            let info = own::info(self.sockets[0].as_fd()).unwrap();
+            let u64_at = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap());
+            let unsent = u32::from_ne_bytes(info[144..148].try_into().unwrap());
+            (u64_at(200).saturating_sub(u64_at(208)), u64::from(unsent))
+        };
+        let (before, unsent) = sent();
+        let since = Instant::now();
+        while sent().0 < before + unsent && since.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// The kernel's chronographs, as `ss -ti` shows them: busy, limited by the receiver's window,
     /// by the send buffer; microseconds.
     pub fn chronographs(&self) -> [u64; 3] {
