@@ -22,7 +22,7 @@ pub trait Group {
         None
     }
     /// What the members' data in flight carry at most, bit/s, if a leader can measure it.
-    fn most_bps(&self) -> Option<f64> {
+    fn in_flight_bps(&self) -> Option<f64> {
         None
     }
     /// Takes the leader's summary, to send it to all.
@@ -134,7 +134,7 @@ impl Terminal {
             let mut capacity =
                 begun.unwrap_or_else(|| self.begin_capacity(now, self.policy.config().objective));
             capacity.limited_by(group.limit());
-            capacity.carries_at_most(group.most_bps());
+            capacity.carries_at_most(group.in_flight_bps());
             let summary = capacity.sum(now, group.members(now), group.reports(now));
             self.capacity = Some(capacity);
             group.summarize(now, summary);

@@ -115,38 +115,47 @@ impl Transfer {
     /// Waits for the next retransmission, at most for the time that a window takes to fill the
     /// longest path.
     pub fn wait_for_loss(&self) {
-        let retransmitted = || {
-            let info = own::info(self.sockets[0].as_fd()).unwrap();
-            u32::from_ne_bytes(info[100..104].try_into().unwrap())
-        };
-        let (before, since) = (retransmitted(), Instant::now());
-        while retransmitted() == before && since.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let retransmitted = || u32_at(&self.info(), 100);
+        let before = retransmitted();
+        wait_until(|| retransmitted() != before);
     }
 
     /// Waits until everything has been sent that was written before this call. Until then, what
     /// limits the sender is not what limits its program.
     pub fn wait_until_sent(&self) {
-        // tcpi_notsent_bytes, and what tcpi_bytes_sent has beyond tcpi_bytes_retrans.
-        let sent = || {
-            let info = own::info(self.sockets[0].as_fd()).unwrap();
-            let u64_at = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap());
-            let unsent = u32::from_ne_bytes(info[144..148].try_into().unwrap());
-            (u64_at(200).saturating_sub(u64_at(208)), u64::from(unsent))
-        };
-        let (before, unsent) = sent();
-        let since = Instant::now();
-        while sent().0 < before + unsent && since.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        // What tcpi_bytes_sent has beyond tcpi_bytes_retrans, and tcpi_notsent_bytes.
+        let sent = |info: &[u8]| u64_at(info, 200).saturating_sub(u64_at(info, 208));
+        let info = self.info();
+        let written = sent(&info) + u64::from(u32_at(&info, 144));
+        wait_until(|| sent(&self.info()) >= written);
     }
 
     /// The kernel's chronographs, as `ss -ti` shows them: busy, limited by the receiver's window,
     /// by the send buffer; microseconds.
     pub fn chronographs(&self) -> [u64; 3] {
-        let info = own::info(self.sockets[0].as_fd()).unwrap();
-        [168, 176, 184].map(|at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap()))
+        let info = self.info();
+        [168, 176, 184].map(|at| u64_at(&info, at))
+    }
+
+    /// The sender's `TCP_INFO`.
+    fn info(&self) -> Vec<u8> {
+        own::info(self.sockets[0].as_fd()).unwrap()
+    }
+}
+
+fn u32_at(info: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(info[at..at + 4].try_into().unwrap())
+}
+
+fn u64_at(info: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(info[at..at + 8].try_into().unwrap())
+}
+
+/// Waits, at most a minute.
+fn wait_until(holds: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !holds() && since.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -83,7 +83,7 @@ pub struct Capacity {
     /// The windows announced in the last summary; `None`: no member is bounded.
     announced: Option<Announced>,
     /// What the members' data in flight carry at most, bit/s, where the leader can measure it.
-    most_bps: Option<f64>,
+    in_flight_bps: Option<f64>,
     queue: Queue,
     lost_at: Option<Moment>,
     /// The normalised rate before a queue turned out to be standing. The level does not fall below
@@ -163,8 +163,8 @@ impl Capacity {
     /// Sets what the members' data in flight carry at most, bit/s: the sum of data in flight over
     /// round-trip time (Little's law); `None`: unknown. The reported rates cover two round trips,
     /// and lag behind a path that slows.
-    pub fn carries_at_most(&mut self, most_bps: Option<f64>) {
-        self.most_bps = most_bps;
+    pub fn carries_at_most(&mut self, in_flight_bps: Option<f64>) {
+        self.in_flight_bps = in_flight_bps;
     }
 
     /// Aggregates the members' reports into a summary. `members` includes silent ones.
@@ -179,9 +179,9 @@ impl Capacity {
         let round_trip = Duration::from_micros(srtt_us.into()).min(own::MAX_SPAN / 2);
         let seen = |r: &'a Report| r.destinations.iter().map(|(to, us)| (*to, *us, r.rate_bps as f64));
         let destinations = min_round_trips(reports.iter().copied().flat_map(seen));
-        let mean = if self.most_bps.is_some() { Mean::OverLoad } else { Mean::OverMembers };
+        let mean = if self.in_flight_bps.is_some() { Mean::OverLoad } else { Mean::OverMembers };
         let mut total = Total::of(&reports, &destinations, mean);
-        let current = self.most_bps.map_or(1.0, |bps| total.limit_to(bps));
+        let current = self.in_flight_bps.map_or(1.0, |bps| total.limit_to(bps));
         let before = self.best();
         let most_bps = before.rate_bps.max(total.rate_bps);
         let air = self.air_taken(total, before.air.max(total.air), most_bps);

@@ -294,7 +294,7 @@ impl Controller {
                 report: None,
                 reports: None,
                 limit: None,
-                most_bps: None,
+                in_flight_bps: None,
                 summary,
             };
             station.sharer.tick(now, &seen, station.radio, Some(&mut group), &mut self.decisions);
@@ -378,7 +378,7 @@ impl Controller {
             report: None,
             reports: Some(reports),
             limit: (at == Bottleneck::Wire).then_some(Limit::Wire),
-            most_bps: self.in_flight_bps(at),
+            in_flight_bps: self.in_flight_bps(at),
             summary: sharers.summary.take(),
         };
         sharers.leader.tick(now, &[], RadioHint::default(), Some(&mut group), &mut self.decisions);

@@ -19,7 +19,7 @@ pub(super) struct GroupView<'a> {
     /// What limits the group, if that is known.
     pub(super) limit: Option<Limit>,
     /// What the stations' data in flight carry at most, bit/s, if that is known.
-    pub(super) most_bps: Option<f64>,
+    pub(super) in_flight_bps: Option<f64>,
     /// The access point's last summary.
     pub(super) summary: Option<Summary>,
 }
@@ -49,8 +49,8 @@ impl Group for GroupView<'_> {
         self.limit
     }
 
-    fn most_bps(&self) -> Option<f64> {
-        self.most_bps
+    fn in_flight_bps(&self) -> Option<f64> {
+        self.in_flight_bps
     }
 
     fn summarize(&mut self, _now: Moment, summary: Summary) {

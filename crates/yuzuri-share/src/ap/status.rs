@@ -231,30 +231,17 @@ pub struct SegmentCounts {
 
 impl From<Counts> for SegmentCounts {
     fn from(counts: Counts) -> SegmentCounts {
-        let Counts {
-            down,
-            up,
-            lowered,
-            unknown_handshake,
-            never_modified,
-            failed,
-            thinned,
-            other,
-            marked,
-            dropped,
-            ..
-        } = counts;
         SegmentCounts {
-            down,
-            up,
-            lowered,
-            unknown_handshake,
-            never_modified,
-            failed,
-            thinned,
-            other,
-            marked,
-            dropped,
+            down: counts.down,
+            up: counts.up,
+            lowered: counts.lowered,
+            unknown_handshake: counts.unknown_handshake,
+            never_modified: counts.never_modified,
+            failed: counts.failed,
+            thinned: counts.thinned,
+            other: counts.other,
+            marked: counts.marked,
+            dropped: counts.dropped,
         }
     }
 }

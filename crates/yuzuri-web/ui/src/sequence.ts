@@ -10,8 +10,8 @@ import type { Grid } from "./thin";
 
 type Values = (number | null)[];
 
-/** A window's end, or written bytes, further than this multiple of the shown range from the acknowledged bytes would
- * flatten the lines. */
+/** A window's end, or written bytes, further than this multiple of the shown range from the
+ * acknowledged bytes would flatten the lines. */
 const MAX_WINDOW_PART = 1.6;
 
 /** Two points per pixel and line, in bytes since the connection began; null where nothing is known. */
