@@ -5,6 +5,7 @@
  * captures of such senders with the rest of this kernel's TCP, to evaluate identification.
  */
 #include "kernel.h"
+#include "skipped_runs.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
@@ -60,6 +61,31 @@ static __always_inline void grow_by_one(struct tcp_sock *tp)
 		tp->snd_cwnd = tp->snd_cwnd + 1;
 }
 
+/* The last word of the private area is the largest legitimate window or ssthresh, for every
+ * algorithm. */
+#define HIGHEST (104 / sizeof(u32) - 1)
+
+static __always_inline u32 *highest_of(const struct sock *sk)
+{
+	return (u32 *)state_of(sk) + HIGHEST;
+}
+
+static __always_inline void begin(const struct sock *sk)
+{
+	*highest_of(sk) = highest_at_init(tcp_sk(sk));
+}
+
+/* Called at every run, before the window is read. As repair_cwnd(). */
+static __always_inline u32 check(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 *highest = highest_of(sk), before = repair_cwnd(tp, *highest);
+
+	if (*highest < tp->snd_cwnd)
+		*highest = tp->snd_cwnd;
+	return before;
+}
+
 SEC("struct_ops")
 u32 BPF_PROG(old_undo_cwnd, struct sock *sk)
 {
@@ -96,6 +122,7 @@ static __always_inline void bic_forget(struct bic *ca)
 SEC("struct_ops")
 void BPF_PROG(bic_init, struct sock *sk)
 {
+	begin(sk);
 	bic_forget(state_of(sk));
 }
 
@@ -129,12 +156,30 @@ static __always_inline void bic_look(struct bic *ca, u32 cwnd)
 	ca->per = per ? per : 1;
 }
 
+/* ssthresh after a reduction of this window. */
+static __always_inline u32 bic_reduced(struct sock *sk, u32 cwnd)
+{
+	struct bic *ca = state_of(sk);
+
+	ca->last_max = cwnd < ca->last_max ? cwnd * (1024 + BIC_BETA_1024) / 2048 : cwnd;
+	return at_least_two(cwnd <= BIC_LOW_WINDOW ? cwnd >> 1 : cwnd * BIC_BETA_1024 / 1024);
+}
+
+static __always_inline void bic_repair(struct sock *sk)
+{
+	u32 before = check(sk);
+
+	if (before)
+		tcp_sk(sk)->snd_ssthresh = bic_reduced(sk, before);
+}
+
 SEC("struct_ops")
 void BPF_PROG(bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bic *ca = state_of(sk);
 
+	bic_repair(sk);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (in_slow_start(tp)) {
@@ -148,11 +193,8 @@ void BPF_PROG(bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(bic_ssthresh, struct sock *sk)
 {
-	struct bic *ca = state_of(sk);
-	u32 cwnd = tcp_sk(sk)->snd_cwnd;
-
-	ca->last_max = cwnd < ca->last_max ? cwnd * (1024 + BIC_BETA_1024) / 2048 : cwnd;
-	return at_least_two(cwnd <= BIC_LOW_WINDOW ? cwnd >> 1 : cwnd * BIC_BETA_1024 / 1024);
+	check(sk);
+	return bic_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 
 SEC("struct_ops")
@@ -167,6 +209,7 @@ void BPF_PROG(bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct bic *ca = state_of(sk);
 
+	bic_repair(sk);
 	if (is_open(sk))
 		ca->ratio += sample->pkts_acked - (ca->ratio >> BIC_RATIO_SHIFT);
 }
@@ -177,11 +220,37 @@ void BPF_PROG(bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
  * acknowledged. */
 #define SCALABLE_ACKS 50
 
+static __always_inline u32 scalable_reduced(u32 cwnd)
+{
+	return at_least_two(cwnd - (cwnd >> 3));
+}
+
+static __always_inline void scalable_repair(struct sock *sk)
+{
+	u32 before = check(sk);
+
+	if (before)
+		tcp_sk(sk)->snd_ssthresh = scalable_reduced(before);
+}
+
+SEC("struct_ops")
+void BPF_PROG(scalable_init, struct sock *sk)
+{
+	begin(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(scalable_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	scalable_repair(sk);
+}
+
 SEC("struct_ops")
 void BPF_PROG(scalable_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	scalable_repair(sk);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (in_slow_start(tp))
@@ -193,9 +262,8 @@ void BPF_PROG(scalable_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
 {
-	u32 cwnd = tcp_sk(sk)->snd_cwnd;
-
-	return at_least_two(cwnd - (cwnd >> 3));
+	check(sk);
+	return scalable_reduced(tcp_sk(sk)->snd_cwnd);
 }
 
 /* ---- Veno ------------------------------------------------------------------------------------ */
@@ -224,9 +292,25 @@ void BPF_PROG(veno_init, struct sock *sk)
 {
 	struct veno *ca = state_of(sk);
 
+	begin(sk);
 	ca->samples = 0;
 	ca->queued = 0;
 	veno_begin(ca);
+}
+
+static __always_inline u32 veno_reduced(struct sock *sk, u32 cwnd)
+{
+	struct veno *ca = state_of(sk);
+
+	return at_least_two((s32)ca->queued < VENO_CONGESTED ? cwnd * 4 / 5 : cwnd >> 1);
+}
+
+static __always_inline void veno_repair(struct sock *sk)
+{
+	u32 before = check(sk);
+
+	if (before)
+		tcp_sk(sk)->snd_ssthresh = veno_reduced(sk, before);
 }
 
 SEC("struct_ops")
@@ -235,6 +319,7 @@ void BPF_PROG(veno_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	struct veno *ca = state_of(sk);
 	u32 rtt_us;
 
+	veno_repair(sk);
 	if (sample->rtt_us < 0)
 		return;
 	rtt_us = sample->rtt_us + 1;
@@ -269,6 +354,7 @@ void BPF_PROG(veno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct veno *ca = state_of(sk);
 	u64 would_be;
 
+	veno_repair(sk);
 	if (!ca->on) {
 		tcp_reno_cong_avoid(sk, ack, acked);
 		return;
@@ -301,10 +387,8 @@ void BPF_PROG(veno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(veno_ssthresh, struct sock *sk)
 {
-	struct veno *ca = state_of(sk);
-	u32 cwnd = tcp_sk(sk)->snd_cwnd;
-
-	return at_least_two((s32)ca->queued < VENO_CONGESTED ? cwnd * 4 / 5 : cwnd >> 1);
+	check(sk);
+	return veno_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 
 /* ---- YeAH ------------------------------------------------------------------------------------ */
@@ -347,6 +431,7 @@ void BPF_PROG(yeah_init, struct sock *sk)
 {
 	struct yeah *ca = state_of(sk);
 
+	begin(sk);
 	yeah_begin(tcp_sk(sk), ca);
 	ca->queue = 0;
 	ca->as_reno = 0;
@@ -355,12 +440,36 @@ void BPF_PROG(yeah_init, struct sock *sk)
 	ca->acked = 0;
 }
 
+static __always_inline u32 yeah_reduced(struct sock *sk, u32 cwnd)
+{
+	struct yeah *ca = state_of(sk);
+	u32 half = at_least_two(cwnd >> 1), cut = half;
+
+	if (ca->as_reno < YEAH_COMPETING_ROUNDS) {
+		cut = ca->queue < half ? ca->queue : half;
+		if (cut < cwnd >> 3)
+			cut = cwnd >> 3;
+	}
+	ca->fast_rounds = 0;
+	ca->reno_cwnd = at_least_two(ca->reno_cwnd >> 1);
+	return cwnd > cut ? at_least_two(cwnd - cut) : 2;
+}
+
+static __always_inline void yeah_repair(struct sock *sk)
+{
+	u32 before = check(sk);
+
+	if (before)
+		tcp_sk(sk)->snd_ssthresh = yeah_reduced(sk, before);
+}
+
 SEC("struct_ops")
 void BPF_PROG(yeah_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct yeah *ca = state_of(sk);
 	u32 rtt_us;
 
+	yeah_repair(sk);
 	if (is_open(sk))
 		ca->acked = sample->pkts_acked;
 	if (sample->rtt_us < 0)
@@ -426,6 +535,7 @@ void BPF_PROG(yeah_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct yeah *ca = state_of(sk);
 
+	yeah_repair(sk);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (in_slow_start(tp)) {
@@ -453,17 +563,8 @@ void BPF_PROG(yeah_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops")
 u32 BPF_PROG(yeah_ssthresh, struct sock *sk)
 {
-	struct yeah *ca = state_of(sk);
-	u32 cwnd = tcp_sk(sk)->snd_cwnd, half = at_least_two(cwnd >> 1), cut = half;
-
-	if (ca->as_reno < YEAH_COMPETING_ROUNDS) {
-		cut = ca->queue < half ? ca->queue : half;
-		if (cut < cwnd >> 3)
-			cut = cwnd >> 3;
-	}
-	ca->fast_rounds = 0;
-	ca->reno_cwnd = at_least_two(ca->reno_cwnd >> 1);
-	return cwnd > cut ? at_least_two(cwnd - cut) : 2;
+	check(sk);
+	return yeah_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 
 /* ---- registration ---------------------------------------------------------------------------- */
@@ -481,9 +582,11 @@ struct tcp_congestion_ops bic = {
 
 SEC(".struct_ops.link")
 struct tcp_congestion_ops scalable = {
+    .init = (void *)scalable_init,
     .ssthresh = (void *)scalable_ssthresh,
     .cong_avoid = (void *)scalable_cong_avoid,
     .undo_cwnd = (void *)old_undo_cwnd,
+    .pkts_acked = (void *)scalable_pkts_acked,
     .name = "scalable_5_6",
 };
 

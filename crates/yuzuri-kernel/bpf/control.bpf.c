@@ -7,6 +7,7 @@
  */
 #include "kernel.h"
 #include "bound_report.h"
+#include "skipped_runs.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
@@ -172,9 +173,7 @@ void BPF_PROG(yuzuri_init, struct sock *sk)
 	ca->reduction_delivered = tcp_sk(sk)->delivered;
 	ca->paced = was_paced(sk);
 	ca->burst = 0;
-	ca->highest = tcp_sk(sk)->snd_cwnd;
-	if (tcp_sk(sk)->snd_ssthresh < TCP_INFINITE_SSTHRESH && ca->highest < tcp_sk(sk)->snd_ssthresh)
-		ca->highest = tcp_sk(sk)->snd_ssthresh;
+	ca->highest = highest_at_init(tcp_sk(sk));
 	hystart_reset(tcp_sk(sk), ca);
 }
 
@@ -371,17 +370,6 @@ static __always_inline void pace(struct sock *sk, struct cubic *ca, u32 burst)
 	}
 }
 
-/* If the kernel skips our programs (a hardened kernel for packets that interrupt a process it
- * shields, a kernel before 6.1 for a program interrupted by itself), it uses what lies on its stack
- * as their result: a random window. Only the initial window of `TCP_BPF_IW` may raise the window
- * beyond its previous size. */
-#define MAX_INITIAL 100 /* `SteerOptions::MAX_INITIAL` */
-
-static __always_inline bool out_of_nowhere(const struct cubic *ca, u32 segments)
-{
-	return segments > 2 * (u64)ca->highest + MAX_INITIAL;
-}
-
 static __always_inline u32 reduced(u32 cwnd)
 {
 	u32 cwnd_after = cwnd * beta_1024 / 1024;
@@ -391,11 +379,9 @@ static __always_inline u32 reduced(u32 cwnd)
 
 static __always_inline void repair(struct tcp_sock *tp, struct cubic *ca)
 {
-	u32 before = tp->prior_cwnd && tp->prior_cwnd < ca->highest ? tp->prior_cwnd : ca->highest;
+	u32 before = repair_cwnd(tp, ca->highest);
 
-	if (out_of_nowhere(ca, tp->snd_cwnd))
-		tp->snd_cwnd = before;
-	if (tp->snd_ssthresh != TCP_INFINITE_SSTHRESH && out_of_nowhere(ca, tp->snd_ssthresh))
+	if (before)
 		tp->snd_ssthresh = reduced(before);
 }
 

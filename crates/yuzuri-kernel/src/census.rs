@@ -1,8 +1,9 @@
 //! Finds silent flows. No hook sees a connection on which nothing happens, so `sock_diag` lists all
 //! flows once when the observation begins and when the filter changes. It lists them again after
 //! records were lost: the close of a flow may have been among them, and so may the only record of
-//! an open one. This runs on its own thread: with many sockets and namespaces it takes longer than
-//! the ring buffers can wait.
+//! an open one. It also lists them now and then, because some kernels skip runs of BPF programs
+//! without counting them (`crate::shielded`). This runs on its own thread: with many sockets and
+//! namespaces it takes longer than the ring buffers can wait.
 
 use crate::diag::{Diag, Socket};
 use crate::sampled::Scope;
@@ -24,6 +25,8 @@ struct CensusRequest {
     filter: Filter,
     /// Flows held to be open, with their namespaces if these are known.
     held_open: Vec<HeldOpen>,
+    /// Whether to list flows; otherwise only those that are gone count.
+    lists_flows: bool,
 }
 
 /// A flow held to be open, with its namespace if that is known.
@@ -40,6 +43,8 @@ pub(crate) struct Counted {
     pub(crate) flows: Vec<(Flow, Event)>,
     /// Flows that were held to be open and no longer exist in the kernel.
     pub(crate) gone: Vec<FlowId>,
+    /// How long it took, nanoseconds.
+    pub(crate) took_ns: u64,
 }
 
 /// Lists all existing flows, once for each order.
@@ -48,7 +53,7 @@ pub(crate) struct Census {
     /// The latest order.
     number: u32,
     /// The next order, once the worker is free.
-    next: Option<(Filter, Vec<HeldOpen>)>,
+    next: Option<CensusRequest>,
 }
 
 impl Census {
@@ -67,16 +72,26 @@ impl Census {
 
     /// The same, and reports which of these flows have closed.
     pub(crate) fn order_with(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
+        self.request(filter, held_open, true);
+    }
+
+    /// Only reports which of these flows have closed.
+    pub(crate) fn order_gone(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
+        self.request(filter, held_open, false);
+    }
+
+    fn request(&mut self, filter: &Filter, held_open: Vec<HeldOpen>, lists_flows: bool) {
         self.number = self.number.wrapping_add(1);
-        self.next = Some((filter.clone(), held_open));
+        let filter = filter.clone();
+        self.next = Some(CensusRequest { number: self.number, filter, held_open, lists_flows });
         self.send();
     }
 
     fn send(&mut self) {
         if self.worker.is_free()
-            && let Some((filter, held_open)) = self.next.take()
+            && let Some(request) = self.next.take()
         {
-            let _ = self.worker.send(CensusRequest { number: self.number, filter, held_open });
+            let _ = self.worker.send(request);
         }
     }
 
@@ -110,12 +125,14 @@ pub(crate) fn hook() -> Hook {
         },
     };
     let provides =
-        "flows that are silent, at the start and at each change of filter; flows that are gone, after losses";
+        "flows that are silent, at the start and at each change of filter; flows that are gone, now and then";
     Hook { name: "sock_diag".into(), provides: provides.into(), state }
 }
 
 fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
-    let mut counted = Counted { number: order.number, mono_ns: 0, flows: Vec::new(), gone: Vec::new() };
+    let started_ns = clock::mono_ns();
+    let mut counted =
+        Counted { number: order.number, mono_ns: 0, flows: Vec::new(), gone: Vec::new(), took_ns: 0 };
     let mut there = ListedSockets::default();
     // A group that was removed since the filter was set selects nothing.
     if let Ok(scope) = Scope::new(&order.filter) {
@@ -132,6 +149,9 @@ fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
                 continue;
             };
             there.add(space.number, &sockets);
+            if !order.lists_flows {
+                continue;
+            }
             for socket in sockets {
                 let flow = sampled::identity(&socket, space.number, space.name.as_deref());
                 // A connection that is being opened will be seen by hooks.
@@ -143,6 +163,7 @@ fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
     }
     counted.gone = order.held_open.iter().filter(|flow| there.lacks(**flow)).map(|(id, _)| *id).collect();
     counted.mono_ns = clock::mono_ns();
+    counted.took_ns = counted.mono_ns.saturating_sub(started_ns);
     counted
 }
 

@@ -103,6 +103,8 @@ pub struct Monitor {
     /// Lost records at the time of the last census ordered because of losses.
     swept_lost: u64,
     sweep_due_ns: u64,
+    /// When the next census is due although no record was lost.
+    recheck_due_ns: u64,
     /// Owners that the programs wait for, and for which their map had no room yet.
     waiting_owners: VecDeque<(FlowId, Owner)>,
     account_due_ns: u64,
@@ -112,6 +114,10 @@ pub struct Monitor {
 const ACCOUNT_NS: u64 = 1_000_000_000;
 /// While records are lost, the interval at which a census checks which flows have closed.
 const SWEEP_NS: u64 = 5_000_000_000;
+/// Otherwise, the shortest interval between two censuses.
+const MIN_RECHECK_NS: u64 = 10_000_000_000;
+/// With many sockets the interval is longer: a census may take this fraction of the time.
+const MAX_RECHECK_PART: u64 = 1000;
 /// Records of a silent flow: its identity and a sample.
 const SILENT_RECORDS: u64 = 2;
 /// A program writes an event immediately after reading its time; only a preempted CPU takes longer.
@@ -213,6 +219,7 @@ impl Monitor {
             sampled: 0,
             swept_lost: 0,
             sweep_due_ns: 0,
+            recheck_due_ns: now + MIN_RECHECK_NS,
             waiting_owners: VecDeque::new(),
             account_due_ns: now + ACCOUNT_NS,
             pending: Vec::new(),
@@ -269,6 +276,8 @@ impl Monitor {
         if !self.reader.is_holding()
             && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
         {
+            let wait_ns = counted.took_ns.saturating_mul(MAX_RECHECK_PART).max(MIN_RECHECK_NS);
+            self.recheck_due_ns = counted.mono_ns.saturating_add(wait_ns);
             self.sampled += self.reader.add_unrecorded(counted, until_ns, out);
         }
         if self.reader.asks_for_census(until_ns) {
@@ -288,12 +297,7 @@ impl Monitor {
     /// Orders a census if records were lost since the last: a close may have been among them.
     fn sweep(&mut self, now_ns: u64) {
         let lost = self.lost();
-        if lost == self.swept_lost
-            || now_ns < self.sweep_due_ns
-            || self.reader.awaits_census()
-            || self.counted.is_some()
-            || self.census.is_due()
-        {
+        if lost == self.swept_lost || now_ns < self.sweep_due_ns || self.counts() {
             return;
         }
         self.swept_lost = lost;
@@ -301,6 +305,20 @@ impl Monitor {
         self.reader.expect_census();
         self.reader.expect_no_more_losses();
         self.census.order_with(&self.filter, self.reader.held_open());
+    }
+
+    /// Looks for closed flows if the last census was long ago: a kernel that skips a run of our
+    /// program does not always count it. After losses, `sweep` does it.
+    fn recheck(&mut self, now_ns: u64) {
+        if now_ns >= self.recheck_due_ns && self.lost() == self.swept_lost && !self.counts() {
+            self.reader.expect_census();
+            self.census.order_gone(&self.filter, self.reader.held_open());
+        }
+    }
+
+    /// Whether a census is in progress.
+    fn counts(&self) -> bool {
+        self.reader.awaits_census() || self.counted.is_some() || self.census.is_due()
     }
 
     /// The same at the end: waits for lookups in progress.
@@ -412,6 +430,7 @@ impl Watch for Monitor {
         self.drain(until, out);
         self.search_owners(until, out);
         self.sweep(now);
+        self.recheck(now);
         if now >= self.account_due_ns {
             self.account_due_ns = now + ACCOUNT_NS;
             out.push(Item::Account(Arc::new(self.account())));
@@ -494,8 +513,44 @@ fn slots(ring_bytes: Option<usize>, cpus: usize) -> u32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::Watch;
+    use std::net::{TcpListener, TcpStream};
+    use yuzuri_testnet::{Net, Side, eventually};
+    use yuzuri_trace::{Kind, Reason};
+
+    #[test]
+    fn a_close_that_no_program_reported_is_found() {
+        let Some(net) = Net::or_skip("a_close_that_no_program_reported_is_found") else { return };
+        let filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();
+        let options = Options { filter, density: Density::default(), ring_bytes: None };
+        let mut monitor = Monitor::start(&options).unwrap_or_else(|error| panic!("{error}"));
+        let ends = net.inside(Side::A, || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (near, listener.accept().unwrap().0)
+        });
+        let mut items = Vec::new();
+        let known = eventually(|| {
+            monitor.read(&mut items);
+            monitor.remembered() == 2 && !monitor.reader.awaits_census()
+        });
+        assert!(known, "{items:#?}");
+        // As if the kernel had skipped all runs.
+        monitor.links.clear();
+        drop(ends);
+        monitor.recheck_due_ns = 0;
+        let not_seen = |item: &Item| matches!(item, Item::Event(e) if e.kind == Kind::Close && e.reason == Reason::CloseNotSeen);
+        let closed = eventually(|| {
+            monitor.read(&mut items);
+            items.iter().filter(|item| not_seen(item)).count() == 2
+        });
+        assert!(closed, "{items:#?}");
+        assert_eq!(monitor.remembered(), 0);
+        assert!(monitor.recheck_due_ns > clock::mono_ns(), "the next one is due later");
+    }
 
     #[test]
     fn rings_are_powers_of_two_and_bounded() {

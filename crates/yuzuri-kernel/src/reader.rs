@@ -326,7 +326,7 @@ mod tests {
         let flow = |id: &u64| Flow { id: FlowId(*id), inode: 100 + id, ..Flow::default() };
         let sample = |id: &u64| Event { flow: FlowId(*id), mono_ns: 5, ..Event::default() };
         let flows = ids.iter().map(|id| (flow(id), sample(id))).collect();
-        Counted { number: 1, mono_ns: 5, flows, gone: Vec::new() }
+        Counted { number: 1, mono_ns: 5, flows, gone: Vec::new(), took_ns: 0 }
     }
 
     #[test]
