@@ -4,15 +4,17 @@
 //!
 //! `FOLDER` contains `NAME.csv.xz` (rows of `tcp:tcp_probe`:
 //! `t_mono,snd_nxt,snd_una,snd_cwnd,ssthresh,snd_wnd,srtt_us`) and `NAME.events.txt.xz`
-//! (`tcp_cong_state_set`), which `xz` decompresses. The first `SECONDS` of each trace are written
-//! to `OUT/NAME.csv.zst`.
+//! (`tcp_cong_state_set`). The first `SECONDS` of each trace are written to `OUT/NAME.csv.zst`.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 use common::{Ack, Trace, state};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
+use yuzuri_capture::Unpacked;
 use yuzuri_cca::CaState;
 
 /// Segment size of the traces, bytes.
@@ -22,12 +24,13 @@ const MSS: u32 = 1448;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn unpacked(file: &Path) -> Outcome<String> {
-    let output = Command::new("xz").arg("-dc").arg(file).output();
-    let output = output.map_err(|error| format!("running xz on {}: {error}", file.display()))?;
-    if !output.status.success() {
-        return Err(format!("{}: {}", file.display(), String::from_utf8_lossy(&output.stderr).trim()).into());
-    }
-    Ok(String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", file.display()))?)
+    let read = || -> std::io::Result<String> {
+        let (mut content, _) = Unpacked::new(File::open(file)?)?;
+        let mut text = String::new();
+        content.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    Ok(read().map_err(|error| format!("reading {}: {error}", file.display()))?)
 }
 
 /// Times and states of `tcp_cong_state_set`, in µs.
