@@ -95,6 +95,7 @@ impl FairShare {
         let verdict = verdict.filter(|_| !starts);
         let not_obeyed = match verdict {
             Some(Verdict::Mistrust) => Some(Rule::Mistrust),
+            Some(Verdict::KeepUnbounded) => Some(Rule::Doubt),
             Some(Verdict::Obey | Verdict::Keep(_) | Verdict::Undecided(_)) | None => None,
         };
         if let Some(why) = not_obeyed {
@@ -267,6 +268,7 @@ fn claim(flows: &[FlowSeen], view: View, summary: &Summary) -> Claim {
         share_bps: summary.share_of(view.radio),
         senders: summary.senders.min(view.senders.proved),
         claimed: summary.senders,
+        proved: view.senders.proved,
         capacity_bps: summary.capacity_bps as f64,
         alone_bps: if view.radio.alone_bps > 0 { view.radio.alone_bps as f64 } else { f64::INFINITY },
         heard: view.senders.proved.saturating_add(view.senders.unproved),

@@ -40,6 +40,9 @@ pub(super) struct Claim {
     pub(super) senders: u16,
     /// Senders according to the leader.
     pub(super) claimed: u16,
+    /// Senders that have proved their liveness to this terminal, itself included, whatever the
+    /// leader claims.
+    pub(super) proved: u16,
     /// Members that this terminal has heard, proved or not, itself included.
     pub(super) heard: u16,
     /// The largest smoothed RTT of its flows, and its expected value if windows followed the group.
@@ -79,13 +82,28 @@ struct Interval {
     alone_bps: f64,
 }
 
-/// The last share that was believed.
+/// The last summary that was believed: one without bounds, or a share.
 #[derive(Debug, Clone, Copy)]
-struct LastBelieved {
+enum LastBelieved {
+    Unbounded,
+    Share(BelievedShare),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct BelievedShare {
     share_bps: f64,
     /// Senders according to the leader at that time.
     claimed: u16,
     alone_bps: f64,
+}
+
+impl BelievedShare {
+    /// Scaled to the current number of senders and the current radio, bit/s.
+    fn now_bps(&self, claim: Claim) -> f64 {
+        let fewer = f64::from(self.claimed.max(1)) / f64::from(claim.senders.max(1));
+        let slower = if self.alone_bps.is_finite() { claim.alone_bps / self.alone_bps } else { 1.0 };
+        self.share_bps * fewer.min(1.0) * slower.min(1.0)
+    }
 }
 
 /// A terminal's own evidence, and for how long the group has contradicted it.
@@ -98,6 +116,7 @@ pub(super) struct Trust {
     /// When it last learned about another member, or began to challenge senders.
     gathers_since: Option<Moment>,
     asks: bool,
+    asked: Option<Asked>,
     judged: Option<Moment>,
     /// For how long this terminal's rate has refuted the leader, less the time in which it has not.
     doubt: Duration,
@@ -105,6 +124,24 @@ pub(super) struct Trust {
     /// How long the next refuted leader is not followed; `None`: none was refuted before.
     next: Option<Duration>,
     believes_since: Option<Moment>,
+}
+
+/// The last time that all senders were challenged, and the senders that have proved their liveness:
+/// then, and at most since.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    at: Moment,
+    before: u16,
+    most: u16,
+}
+
+impl Asked {
+    /// Whether nobody answered. A leader that claims the same again gets no more time for it, or it
+    /// would never be refuted as long as it claims and withdraws in turn.
+    fn is_in_vain(&self, now: Moment) -> bool {
+        let since = now.since(self.at);
+        self.most <= self.before && (GATHERS..memory()).contains(&since)
+    }
 }
 
 /// A period of plain CUBIC.
@@ -127,6 +164,8 @@ pub(super) enum Verdict {
     Undecided(f64),
     /// Keep the previous share, bit/s.
     Keep(f64),
+    /// Keep what the last believed summary left: no bounds.
+    KeepUnbounded,
     Mistrust,
 }
 
@@ -136,12 +175,8 @@ impl Trust {
         // Decisions are half a second apart. Without them, doubt does not grow.
         let since_last = self.judged.map_or(Duration::ZERO, |at| now.since(at)).min(MIN_SPAN);
         self.judged = Some(now);
-        if claim.heard > self.heard && self.heard > 0 {
-            self.gathers_since = Some(now);
-        }
-        self.heard = claim.heard;
         let explained = !claim.elastic || self.explains(now, claim, claim.senders);
-        self.ask(now, explained, claim);
+        self.gather(now, explained, claim);
         if let Some(verdict) = self.mistrusted(now, claim) {
             return verdict;
         }
@@ -166,11 +201,18 @@ impl Trust {
             return Verdict::Mistrust;
         }
         if !explained && has_more {
-            let half_bps = STEP * self.best_bps();
-            return self.previous_share_bps(claim).map_or(Verdict::Undecided(half_bps), Verdict::Keep);
+            return match self.had {
+                Some(LastBelieved::Share(had)) => Verdict::Keep(had.now_bps(claim)),
+                Some(LastBelieved::Unbounded) => Verdict::KeepUnbounded,
+                None => Verdict::Undecided(STEP * self.best_bps()),
+            };
         }
-        if explained && claim.elastic && claim.bounded {
-            self.believe(now, claim);
+        if explained && claim.elastic {
+            if claim.bounded {
+                self.believe(now, claim);
+            } else {
+                self.had = Some(LastBelieved::Unbounded);
+            }
         }
         Verdict::Obey
     }
@@ -179,11 +221,11 @@ impl Trust {
     /// carried.
     fn believe(&mut self, now: Moment, claim: Claim) {
         self.note(now, claim.rate_bps, claim.evidence_bps(), claim.alone_bps);
-        self.had = Some(LastBelieved {
+        self.had = Some(LastBelieved::Share(BelievedShare {
             share_bps: claim.share_bps,
             claimed: claim.claimed,
             alone_bps: claim.alone_bps,
-        });
+        }));
         // A leader that has been believed for as long as it was not followed before starts again
         // without a history.
         let since = *self.believes_since.get_or_insert(now);
@@ -233,13 +275,23 @@ impl Trust {
         None
     }
 
-    /// Challenges senders if only unproved ones explain a share.
-    fn ask(&mut self, now: Moment, explained: bool, claim: Claim) {
+    /// Challenges senders if only unproved ones explain a share. Gives them time to answer, and
+    /// members that were just heard time to be challenged.
+    fn gather(&mut self, now: Moment, explained: bool, claim: Claim) {
+        let hears = claim.heard > self.heard && self.heard > 0;
         let asks = !explained && self.explains(now, claim, claim.claimed);
-        if asks && !self.asks {
-            self.gathers_since = Some(now);
+        let begins_to_ask = asks && !self.asks;
+        (self.heard, self.asks) = (claim.heard, asks);
+        if let Some(asked) = &mut self.asked {
+            asked.most = asked.most.max(claim.proved);
         }
-        self.asks = asks;
+        if !(hears || begins_to_ask) || self.asked.is_some_and(|asked| asked.is_in_vain(now)) {
+            return;
+        }
+        self.gathers_since = Some(now);
+        if begins_to_ask {
+            self.asked = Some(Asked { at: now, before: claim.proved, most: claim.proved });
+        }
     }
 
     /// Whether the radio, the carried rates and this many senders explain a share.
@@ -255,16 +307,6 @@ impl Trust {
         };
         let fresh = self.grains.iter().filter(|grain| now.since(grain.since) < memory());
         fresh.map(|grain| grain.evidence_bps * slower(grain)).fold(0.0, f64::max)
-    }
-
-    /// The last believed share, scaled to the current number of senders and the current radio,
-    /// bit/s.
-    fn previous_share_bps(&self, claim: Claim) -> Option<f64> {
-        self.had.map(|had| {
-            let fewer = f64::from(had.claimed.max(1)) / f64::from(claim.senders.max(1));
-            let slower = if had.alone_bps.is_finite() { claim.alone_bps / had.alone_bps } else { 1.0 };
-            had.share_bps * fewer.min(1.0) * slower.min(1.0)
-        })
     }
 
     /// Whether only senders that have not proved their liveness explain the share: they should be

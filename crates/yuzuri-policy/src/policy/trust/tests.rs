@@ -15,6 +15,7 @@ fn fair() -> Claim {
         alone_bps: 300e6,
         senders: 4,
         claimed: 4,
+        proved: 4,
         heard: 4,
         srtt: Duration::from_millis(80),
         held: Duration::from_millis(80),
@@ -180,6 +181,46 @@ fn senders_that_prove_nothing_explain_no_small_share() {
     assert!(judged.iter().all(|verdict| *verdict != Verdict::Mistrust));
     assert!(all_obey(&judged[6..]));
     assert!(!trust.wants_proof());
+}
+
+/// The leader claims a thousand senders for five seconds, and is honest for as long: at first the
+/// terminal waits for them to prove their liveness, later not.
+#[test]
+fn a_leader_that_claims_the_same_senders_again_gets_no_more_time() {
+    let alternating =
+        |answering: bool| {
+            let mut trust = trusting(20.0);
+            let starved = |answering: bool| Claim {
+                share_bps: 2e4,
+                claimed: 1001,
+                proved: if answering { 5 } else { 4 },
+                ..fair()
+            };
+            let lies = |s: f64| s % 10.0 < 5.0;
+            verdicts(&mut trust, 20.0, 60.0, |s| {
+                if lies(s) { starved(answering && s % 10.0 > 1.0) } else { fair() }
+            })
+        };
+    let first = alternating(false).iter().position(|verdict| *verdict == Verdict::Mistrust);
+    assert!((20..30).contains(&first.unwrap()), "the second time: tick {first:?}");
+    // Who got an answer may ask again.
+    assert!(!alternating(true).contains(&Verdict::Mistrust));
+}
+
+/// Between summaries that set no bounds, lies too short to be refuted reduce no window.
+#[test]
+fn who_was_believed_without_bounds_is_not_obeyed_with_some() {
+    let mut trust = Trust::default();
+    let starts_up = Claim { bounded: false, ..fair() };
+    verdicts(&mut trust, 0.0, 20.0, |_| starts_up);
+    let lies = |s: f64| s % 10.0 < 1.0;
+    let judged = verdicts(&mut trust, 20.0, 60.0, |s| {
+        if lies(s) { Claim { share_bps: 2e4, ..fair() } } else { starts_up }
+    });
+    for (tick, verdict) in judged.iter().enumerate() {
+        let expected = if lies(20.0 + tick as f64 / 2.0) { Verdict::KeepUnbounded } else { Verdict::Obey };
+        assert_eq!(*verdict, expected, "tick {tick}");
+    }
 }
 
 #[test]
