@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_identify::analyse::{Options, Outcome, analyse};
 use yuzuri_identify::input::Kind;
 use yuzuri_identify::report::FileReport;
+use yuzuri_identify::table::anomalies;
 use yuzuri_infer::verdict::Answer;
 use yuzuri_infer::window_trace::CapturePoint;
 use yuzuri_sim::cc::Algorithm;
@@ -71,6 +72,23 @@ fn every_input_format_gives_the_same_name() {
             assert_eq!(flow.verdict.window_trace.mss_bytes, 1448, "{kind:?}");
         }
     }
+}
+
+#[test]
+fn a_recording_that_is_cut_is_read_up_to_there_and_said_to_be_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.arrows");
+    run(Algorithm::Reno, LINE).recording(&path);
+    let of = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let report = report(&path);
+        assert!(names(&report).contains(&"reno".to_owned()), "{:?}", names(&report));
+        (report.log.as_ref().unwrap().complete, anomalies(&report).join("; "))
+    };
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(of(&bytes), (Some(true), String::new()));
+    let (complete, odd) = of(&bytes[..bytes.len() - 20]);
+    assert!(complete == Some(false) && odd.contains("cut"), "{complete:?}: {odd}");
 }
 
 /// Known windows must not differ from reconstructed ones by more than the reconstruction's error.
