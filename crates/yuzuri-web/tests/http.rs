@@ -411,7 +411,7 @@ proptest! {
         let answer = fixture.exchange(&bytes, true);
         prop_assert!(answer.is_empty() || (400..500).contains(&status(&answer)), "{}", answer);
         prop_assert_eq!(status(&fixture.get("/api/session")), 200);
-        yuzuri_testnet::attack("noise at the page's port", 1, "connections", "it goes on serving");
+        yuzuri_testnet::attack("noise at the page's port", 1, "connections", "it continues to serve");
     }
 
     #[test]

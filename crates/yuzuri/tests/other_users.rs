@@ -308,7 +308,7 @@ fn the_page_is_roots_alone_and_runs_without_privilege() {
         "paths that lead out of the control groups or namespaces",
         8,
         "filters",
-        "all refused alike",
+        "all refused in the same way",
     );
 }
 

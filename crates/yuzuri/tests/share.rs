@@ -201,7 +201,7 @@ fn a_killed_daemons_flow_is_free_soon_and_the_next_takes_over() {
         "kill -9 of the daemon under traffic",
         3,
         "kills",
-        "the flow is free within 2 s and goes on",
+        "the flow is unbounded within 2 s and continues",
     );
 }
 
