@@ -202,7 +202,7 @@ fn a_leader_that_claims_the_same_senders_again_gets_no_more_time() {
             })
         };
     let first = alternating(false).iter().position(|verdict| *verdict == Verdict::Mistrust);
-    assert!((20..30).contains(&first.unwrap()), "the second time: tick {first:?}");
+    assert!(first.is_some_and(|tick| (20..30).contains(&tick)), "the second time: {first:?}");
     // Who got an answer may ask again.
     assert!(!alternating(true).contains(&Verdict::Mistrust));
 }
