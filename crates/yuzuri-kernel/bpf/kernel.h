@@ -271,8 +271,9 @@ struct sk_buff {
 	char cb[48];
 };
 
-/* Five words; only its name is used. */
-union tcp_word_hdr {
+/* Only used as a type whose second eight bytes are one number. */
+struct timespec64 {
+	long tv_nsec;
 };
 
 struct tcp_skb_cb {

@@ -19,17 +19,15 @@ const volatile enum role roles = ROLE_UNKNOWN;
 
 /* Writes the record of a usual segment, or does what is due when jiffies have ticked. False: the
  * segment needs the slow path. */
-static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb, struct fast_path *fast_path,
-					   u32 tick)
+static __noinline bool sample_on_fast_path(struct sock *sk, struct tcp_sock *tp, u64 words,
+					   struct fast_path *fast_path)
 {
-	u32 cpu = bpf_get_smp_processor_id(), acks = fast_path->acks + 1, seq;
+	u32 cpu = bpf_get_smp_processor_id(), acks = fast_path->acks + 1, seq, tick = bpf_jiffies64();
 	struct ring_control *ring = ring_control(cpu);
-	struct tcp_sock *tp = tcp_of(sk);
 	struct event_record current, *record;
 	u64 now, wstamp_ns;
 
-	if (!tp || !ring || tp->inet_conn.icsk_ca_ops != fast_path->ca_ops ||
-	    tp->snd_ssthresh != fast_path->ssthresh)
+	if (tp->inet_conn.icsk_ca_ops != fast_path->ca_ops || tp->snd_ssthresh != fast_path->ssthresh)
 		return false;
 	/* Reading the clock waits for all earlier loads (rdtsc after lfence on x86), and so does
 	 * the ring buffer's atomic add. Loading everything before it, including the fast path, lets
@@ -44,9 +42,11 @@ static __noinline bool sample_on_fast_path(struct sock *sk, struct sk_buff *skb,
 		fast_path->data = 0;
 	}
 	if (config.interval_ns) {
-		if (now < fast_path->due_ns || defers_data_sample(tp, skb, fast_path, now))
-			return merge(fast_path, ring);
-		fast_path->many = acks > MANY_ACKS;
+		if (now < fast_path->due_ns || defers_data_sample(tp, words, fast_path, now)) {
+			merge(fast_path, ring);
+			return true;
+		}
+		fast_path->defers = deferred(acks);
 	}
 	ring->hooks[HOOK_ACK].chosen++;
 	fast_path->acks = acks;
@@ -87,7 +87,7 @@ static __noinline void slow_path(struct sock *sk, struct sk_buff *skb)
 	if (!flow)
 		return;
 	ring = ring_control(cpu);
-	if (!ring || !tp)
+	if (!tp)
 		return;
 	ring->hooks[HOOK_ACK].chosen++;
 	looks = look_at_segment(tp, skb, flow);
@@ -124,27 +124,44 @@ static __noinline void slow_path(struct sock *sk, struct sk_buff *skb)
 		fill_fast_path(sk, tp, flow, acks);
 }
 
+/* The same for a segment that may be unusual, when jiffies have ticked. */
+static __noinline bool sample_at_tick(struct sock *sk, struct sk_buff *skb, struct fast_path *fast_path)
+{
+	struct tcp_sock *tp;
+	u64 words;
+
+	return read_header(sk, skb, &tp, &words) && is_usual(tp, skb, words, fast_path) &&
+	       sample_on_fast_path(sk, tp, words, fast_path);
+}
+
+/* False: the segment needs the slow path. */
+static __always_inline bool on_fast_path(struct sock *sk, struct sk_buff *skb)
+{
+	u32 generation = *(volatile u32 *)&config.generation;
+	struct fast_path *fast_path = fast_path_of(sk);
+	struct tcp_sock *tp;
+	u64 words;
+
+	if (unlikely(fast_path->sk != sk))
+		return false;
+	if (unlikely(fast_path->generation != generation))
+		return fast_path->generation == unwanted_generation(generation);
+	if (unlikely((u32)bpf_jiffies64() != fast_path->tick))
+		return sample_at_tick(sk, skb, fast_path);
+	if (!read_header(sk, skb, &tp, &words) || !is_usual(tp, skb, words, fast_path))
+		return false;
+	if (defers_sample(tp, words, fast_path)) {
+		merge(fast_path, ring_control(bpf_get_smp_processor_id()));
+		return true;
+	}
+	return sample_on_fast_path(sk, tp, words, fast_path);
+}
+
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_ack, struct sock *sk, struct sk_buff *skb)
 {
-	struct fast_path *fast_path = fast_path_of(sk);
-
-	if (likely(fast_path->sk == sk && fast_path->generation == *(volatile u32 *)&config.generation)) {
-		struct tcp_sock *tp = tcp_of(sk);
-		u32 tick;
-
-		if (fast_path->unwanted)
-			return 0;
-		tick = bpf_jiffies64();
-		if (tp && is_usual(tp, skb, fast_path)) {
-			if (fast_path->tick == tick && defers_sample(tp, skb, fast_path) &&
-			    merge(fast_path, ring_control(bpf_get_smp_processor_id())))
-				return 0;
-			if (sample_on_fast_path(sk, skb, fast_path, tick))
-				return 0;
-		}
-	}
-	slow_path(sk, skb);
+	if (!on_fast_path(sk, skb))
+		slow_path(sk, skb);
 	return 0;
 }
 

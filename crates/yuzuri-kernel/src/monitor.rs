@@ -10,7 +10,7 @@ use crate::owners::{self, Owners};
 use crate::places::Symbols;
 use crate::program_stats::ProgramStats;
 use crate::reader::Reader;
-use crate::ring::Rings;
+use crate::ring::{self, Rings};
 use crate::settings;
 use crate::skel::monitor::{MonitorSkel, MonitorSkelBuilder};
 use crate::{Watch, WatchError, features, session, table_sizes};
@@ -147,7 +147,8 @@ impl Monitor {
         let (sender, symbols_coming) = mpsc::channel();
         // 120,000 lines to read: in parallel with the loading of the programs, which takes as long.
         std::thread::spawn(move || sender.send(Symbols::load()));
-        let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
+        let cpus = ring::count()
+            .ok_or_else(|| MonitorError::Load("the kernel does not report its possible CPUs".into()))?;
         let slots_per_cpu = slots(options.ring_bytes, cpus);
 
         // The object must live as long as the process: libbpf frees its content when `skel` is
@@ -156,6 +157,7 @@ impl Monitor {
         let mut open = with_log("opening the BPF object", || MonitorSkelBuilder::default().open(object))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.slots_per_cpu = slots_per_cpu;
+            rodata.cpu_mask = ring::controls(cpus) - 1;
             rodata.state_hook = features.tcp_cong_state_set;
         }
         if let Some(data) = open.maps.data_data.as_deref_mut() {
@@ -164,12 +166,16 @@ impl Monitor {
         open.progs.on_state.set_autoload(features.tcp_cong_state_set);
         with_log("sizing the rings and tables", || {
             open.maps.slots.set_max_entries(slots_per_cpu * cpus as u32)?;
-            open.maps.controls.set_max_entries(cpus as u32)?;
+            // Enlarging moves it.
+            open.maps.bss_controls_data = None;
+            open.maps
+                .bss_controls
+                .set_value_size(ring::controls(cpus) * size_of::<abi::ring_control>() as u32)?;
             open.maps.owners.set_max_entries(sizes.owners)?;
             open.maps.stacks.set_max_entries(sizes.stacks)
         })?;
         let skel = with_log("loading the BPF programs", || open.load())?;
-        let rings = Rings::new(skel.maps.slots.as_fd(), skel.maps.controls.as_fd(), cpus, slots_per_cpu)
+        let rings = Rings::new(skel.maps.slots.as_fd(), skel.maps.bss_controls.as_fd(), cpus, slots_per_cpu)
             .map_err(|e| MonitorError::Load(format!("mapping the rings: {e}")))?;
 
         let mut links = Vec::new();

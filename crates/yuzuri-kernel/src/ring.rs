@@ -69,6 +69,21 @@ pub(crate) struct Rings {
 // in this process.
 unsafe impl Send for Rings {}
 
+/// The number of rings: each CPU's number is the index of its own. `None`: the kernel does not say.
+pub(crate) fn count() -> Option<usize> {
+    rings_for(&std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?)
+}
+
+/// `possible`: the numbers of CPUs in ascending order, such as `0-3,8`.
+fn rings_for(possible: &str) -> Option<usize> {
+    possible.trim().rsplit([',', '-']).next()?.parse().ok().map(|last: usize| last + 1)
+}
+
+/// The number of [`ring_control`]s for so many rings: programs find theirs by a mask.
+pub(crate) fn controls(rings: usize) -> u32 {
+    (rings as u32).next_power_of_two()
+}
+
 /// The reader returns room after this many records, so that a long drain does not keep the ring
 /// buffer full.
 const RELEASE_EVERY: u64 = 256;
@@ -240,5 +255,22 @@ impl Rings {
         // While programs run on several CPUs, the readings are not simultaneous: a negative sum
         // counts as zero.
         (0..self.cpus()).map(of).fold(0u64, u64::wrapping_add).cast_signed().max(0).cast_unsigned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_possible_cpu_has_a_ring_and_a_control() {
+        for (possible, rings, of_them) in
+            [("0\n", 1, 1), ("0-1\n", 2, 2), ("0-2\n", 3, 4), ("0-3,8\n", 9, 16)]
+        {
+            assert_eq!(rings_for(possible), Some(rings));
+            assert_eq!(controls(rings), of_them);
+        }
+        assert_eq!(rings_for(""), None);
+        assert!(count().is_some_and(|rings| rings >= 1));
     }
 }

@@ -20,7 +20,7 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	u32 seq;
 
 	/* Retried at the next event if the ring buffer has no room. */
-	if (!ring || !from)
+	if (!from)
 		return;
 	socket = from->sk_socket;
 	/* Unlike the other hooks' counters, each of which only one program writes, this one may be
@@ -63,11 +63,9 @@ static __noinline struct flow *new_flow(struct sock *sk, u32 cpu, u32 hook)
 	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
 	if (!flow) {
-		struct ring_control *ring = ring_control(cpu);
-		if (ring) {
-			ring->hooks[hook].chosen++;
-			ring->hooks[hook].lost_memory++;
-		}
+		struct hook_counters *counters = &ring_control(cpu)->hooks[hook];
+		counters->chosen++;
+		counters->lost_memory++;
 		return NULL;
 	}
 	flow->cookie = bpf_get_socket_cookie(sk);
@@ -87,8 +85,6 @@ static __noinline void count_passed(struct flow *flow, u32 cpu)
 {
 	struct ring_control *ring = ring_control(cpu);
 
-	if (!ring)
-		return;
 	if (flow->undecided) {
 		flow->passed++;
 		__sync_fetch_and_add(&ring->undecided, 1);

@@ -20,7 +20,6 @@ struct {
  * (this function, emit() and the hook), are left out, since they change the hash. */
 static __noinline u32 stack_of(void *ctx, u32 cpu)
 {
-	struct ring_control *ring = ring_control(cpu);
 	long id = bpf_get_stackid(ctx, &stacks, 1);
 
 	if (id == -EEXIST)
@@ -29,8 +28,7 @@ static __noinline u32 stack_of(void *ctx, u32 cpu)
 		id = bpf_get_stackid(ctx, &stacks, 3);
 	if (id >= 0)
 		return id;
-	if (ring)
-		__sync_fetch_and_add(&ring->lost_stack, 1);
+	__sync_fetch_and_add(&ring_control(cpu)->lost_stack, 1);
 	return NO_STACK;
 }
 
@@ -183,7 +181,7 @@ static __noinline void note(struct sock *sk, struct flow *flow, u32 hook, u32 st
 	struct event_record *record;
 	u8 pending = flow->pending, ca_state;
 
-	if (!tp || !ring)
+	if (!tp)
 		return;
 	ring->hooks[hook].chosen++;
 	record = reserve(ring, cpu, hook, &seq);
@@ -214,7 +212,7 @@ static __noinline void emit(void *ctx, struct sock *sk, u8 kind, u32 detail)
 		hook = kind == RECORD_STATE ? HOOK_STATE : HOOK_RETRANSMIT;
 	flow = chosen_flow(sk, cpu, hook);
 	ring = ring_control(cpu);
-	if (!flow || !ring)
+	if (!flow)
 		return;
 	ring->hooks[hook].chosen++;
 	ca_before = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
