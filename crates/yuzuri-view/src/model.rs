@@ -95,6 +95,9 @@ pub struct Row {
     /// differs from zero. The kernel evaluates control groups, so a change of only a `cgroup:` term
     /// does not show here.
     pub unwatched_ns: Option<u64>,
+    /// When a record first said that the window is at its upper bound by sharing. If that is the
+    /// flow's first record, it was so before.
+    pub bound_since_ns: Option<u64>,
     /// Counts.
     pub tally: Tally,
     /// The history.
@@ -123,6 +126,7 @@ impl Row {
             first_ns: mono_ns,
             closed_ns: None,
             unwatched_ns: None,
+            bound_since_ns: None,
             tally: Tally::default(),
             history: History::default(),
             spark_rate_bps: VecDeque::new(),
@@ -177,6 +181,9 @@ impl Row {
             return;
         }
         self.tally.add(event);
+        if event.marks.at_bound() == Some(true) {
+            self.bound_since_ns.get_or_insert(event.mono_ns);
+        }
         self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
         let known = RecordLimits::by(&mut self.limits, event);

@@ -53,7 +53,7 @@ test("the overlay says why nothing is shared yet, and compares each flow before 
   answer.status = golden();
   await until(page, () => document.querySelectorAll("#compared:not([hidden]) tbody tr").length === 8);
   await until(page, () => [...document.querySelectorAll("#compared tbody tr")].every((row) => row.cells.length === 7 && Number(row.cells[1].textContent) > 0 && Number(row.cells[2].textContent) > 0));
-  assert.match(await text(page, ".tiles .past"), / → .* by sharing$/);
+  assert.match(await text(page, ".tiles .past"), /^\S+ .* before, \S+ .* since$/);
   if (shots) await page.screenshot({ path: `${shots}/compared.png` });
   await page.keyboard.press("1");
   await until(page, () => document.querySelector("#compared").hidden);

@@ -15,13 +15,16 @@ import { takeToken, viewIn } from "./token";
 import { goTo } from "./view";
 import "./requests";
 
-/** Pauses between two drawings, ms: one chart is drawn each frame, several charts a dozen times a
- * second, the lists five times a second. */
-const MANY_PAUSE_MS = 80;
+/** Pause between two updates of the lists, ms. */
 const LISTS_PAUSE_MS = 200;
+/** Several charts are drawn in at most this part of the time, and at least a dozen times a second. */
+const DRAWING_PART = 1 / 3;
+const MAX_PAUSE_MS = 80;
 
 let lastLists = 0;
 let lastDrawn = 0;
+/** How long the last drawing took, ms. */
+let tookMs = 0;
 function frame(at: number): void {
   window.requestAnimationFrame(frame);
   if (state.listDirty && at - lastLists > LISTS_PAUSE_MS) {
@@ -34,10 +37,12 @@ function frame(at: number): void {
   // A following view is redrawn once it has moved by a pixel: less is invisible and costs as much.
   const moves = state.follow && state.link.state === "open" && speed() > 0 && flows.all.size > 0 && now() - BEHIND_US - state.view.to >= pixelUs();
   if (!state.dirty && !moves) return;
-  if (!isSingle(state.mode) && at - lastDrawn < MANY_PAUSE_MS) return;
+  if (!isSingle(state.mode) && at - lastDrawn < Math.min(tookMs / DRAWING_PART, MAX_PAUSE_MS)) return;
   state.dirty = false;
   lastDrawn = at;
+  const begun = performance.now();
   draw();
+  tookMs = performance.now() - begun;
 }
 
 list.onFocus = (id) => {
