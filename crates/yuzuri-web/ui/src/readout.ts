@@ -14,7 +14,7 @@ import { timeText } from "./time";
 export const readout = el("readout");
 /** What the line of SACKed bytes does not show. */
 const SACKED = "How much has arrived out of order, not which bytes";
-const NO_PLACE = "Records have no sequence numbers: SACKed bytes are an amount without a place. For places: yuzuri identify --html CAPTURE";
+const NO_PLACE = "SACKed: an amount, no place (records have no sequence numbers; for captures: yuzuri identify --html)";
 /** Pause between two updates of numbers that change with time. */
 const PAUSE_MS = 100;
 let lastReading = 0;

@@ -265,11 +265,15 @@ mod tests {
 
     #[test]
     fn lines_break_at_spaces() {
-        let text = "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is the path, which is full.\n";
+        let text =
+            "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is the path, which is full.\n";
         let whole = "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit\n    is the path, which is full.\n";
         assert_eq!(wrapped(text, Some(32)), whole);
         assert_eq!(wrapped(text, None), text);
-        assert_eq!(wrapped("0123456789012345678901234567890123456789 a\n", Some(30)), "0123456789012345678901234567890123456789\n    a\n");
+        assert_eq!(
+            wrapped("0123456789012345678901234567890123456789 a\n", Some(30)),
+            "0123456789012345678901234567890123456789\n    a\n"
+        );
         assert!(wrapped(text, Some(1)).lines().all(|line| line.chars().count() <= 30));
     }
 }
