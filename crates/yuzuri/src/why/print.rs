@@ -267,7 +267,7 @@ mod tests {
     fn lines_break_at_spaces() {
         let text =
             "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is the path, which is full.\n";
-        let whole = "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit\n    is the path, which is full.\n";
+        let whole = "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is\n    the path, which is full.\n";
         assert_eq!(wrapped(text, Some(32)), whole);
         assert_eq!(wrapped(text, None), text);
         assert_eq!(
