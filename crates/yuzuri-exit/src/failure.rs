@@ -51,7 +51,12 @@ pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
 /// early (`yuzuri watch --json | head`). Not for programs that write to other pipes.
 pub fn failed_unless_unread(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     let broken_pipe = |cause: &(dyn Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+        // An error of serde_json does not have the error of its writer as its source.
+        let kind = match cause.downcast_ref::<serde_json::Error>() {
+            Some(error) => error.io_error_kind(),
+            None => cause.downcast_ref::<io::Error>().map(io::Error::kind),
+        };
+        kind == Some(io::ErrorKind::BrokenPipe)
     };
     if chain(error).any(broken_pipe) { ExitCode::SUCCESS } else { failed(program, error) }
 }
@@ -86,5 +91,25 @@ mod tests {
         assert_eq!(in_one_line(&TestError("writing", cause())), "writing: full");
         assert_eq!(in_one_line(&TestError("writing: full; make room", cause())), "writing: full; make room");
         assert_eq!(in_one_line(&TestError("writing", None)), "writing");
+    }
+
+    #[test]
+    fn an_unread_pipe_is_a_success() {
+        struct Closed;
+        impl io::Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let code = |error: &(dyn Error + 'static)| format!("{:?}", failed_unless_unread("test", error));
+        let success = format!("{:?}", ExitCode::SUCCESS);
+        let closed = TestError("writing", Some(io::ErrorKind::BrokenPipe.into()));
+        assert_eq!(code(&closed), success);
+        let json = serde_json::to_writer(Closed, &1).err();
+        assert_eq!(json.as_ref().map(|error| code(error)), Some(success.clone()));
+        assert_ne!(code(&TestError("writing", Some(io::Error::other("full")))), success);
     }
 }

@@ -95,6 +95,9 @@ pub struct Row {
     /// differs from zero. The kernel evaluates control groups, so a change of only a `cgroup:` term
     /// does not show here.
     pub unwatched_ns: Option<u64>,
+    /// When a record first said that the window is at its upper bound by sharing; `first_ns` if the
+    /// first record did: then it was so before.
+    pub bound_since_ns: Option<u64>,
     /// Counts.
     pub tally: Tally,
     /// The history.
@@ -123,6 +126,7 @@ impl Row {
             first_ns: mono_ns,
             closed_ns: None,
             unwatched_ns: None,
+            bound_since_ns: None,
             tally: Tally::default(),
             history: History::default(),
             spark_rate_bps: VecDeque::new(),
@@ -177,6 +181,10 @@ impl Row {
             return;
         }
         self.tally.add(event);
+        if event.marks.at_bound() == Some(true) {
+            let is_first = self.tally.events == 1;
+            self.bound_since_ns.get_or_insert(if is_first { self.first_ns } else { event.mono_ns });
+        }
         self.sent.record(event.mono_ns, event.snapshot.bytes_acked);
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
         let known = RecordLimits::by(&mut self.limits, event);
@@ -457,6 +465,30 @@ mod tests {
         model.apply(&set("port:1", 6_000));
         model.apply(&sample(1, 7_000, 200));
         assert_eq!(ends(&model), [None, Some(6_000)], "a record says that it is watched");
+    }
+
+    #[test]
+    fn rows_know_when_a_window_first_was_at_its_bound() {
+        let mut model = model(Limits::default());
+        let marked = |id, mono_ns, marks: &[Marks]| {
+            let snapshot = Snapshot { cwnd: 10, ..Default::default() };
+            let mut event = Event { mono_ns, flow: FlowId(id), snapshot, ..Default::default() };
+            marks.iter().for_each(|mark| event.marks.insert(*mark));
+            Item::Event(event)
+        };
+        let bound = [Marks::REPORTS_BOUND, Marks::AT_BOUND];
+        for (mono_ns, marks) in
+            [(10, &bound[..0]), (20, &bound[..1]), (30, &bound[..]), (40, &bound[..1]), (50, &bound[..])]
+        {
+            model.apply(&marked(1, mono_ns, marks));
+        }
+        // Without a report the mark has no meaning.
+        model.apply(&marked(2, 60, &bound[1..]));
+        model.apply(&Item::Flow(Arc::new(Flow { id: FlowId(3), ..Flow::default() })));
+        model.apply(&marked(3, 90, &bound));
+        let since = |id| model.row(FlowId(id)).and_then(|row| row.bound_since_ns);
+        assert_eq!([since(1), since(2)], [Some(30), None]);
+        assert_eq!(since(3), model.row(FlowId(3)).map(|row| row.first_ns), "it was at its bound before");
     }
 
     #[test]

@@ -120,6 +120,7 @@ pub(crate) const ROW: &[ArrayField<Row>] = fields! { |row: Row, at|
     "UNWATCHED" "since when the filter no longer selects it, µs; null: it is watched": "{}" OptionalMicros(row.unwatched_ns.map(|since| at.us(since)));
     "LIMIT" "what limited it for most of the last two seconds, index into LIMITS; -1: unknown": "{}" limit_index(row.limited_by(at.now_ns).map(|(limit, _)| limit));
     "LIMIT_PART" "for which part of that time, per cent; 0: unknown": "{:.0}" row.limited_by(at.now_ns).map_or(0.0, |(_, part)| part * 100.0);
+    "BOUND_SINCE" "when a record first said that the window is at its upper bound by sharing, µs; null: none did": "{}" OptionalMicros(row.bound_since_ns.map(|since| at.us(since)));
 };
 
 /// What happened to a flow in a stretch of time. `merge` in `ui/src/ring.ts` merges them as

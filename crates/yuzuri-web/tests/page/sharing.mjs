@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { eventually, feed, ready, text, until } from "./browser.mjs";
+import { drawn, eventually, feed, ready, text, until } from "./browser.mjs";
 import { line, open, shots, test, value } from "./session.mjs";
 
 const golden = () => JSON.parse(readFileSync(new URL("../data/share-status.json", import.meta.url), "utf8"));
@@ -53,13 +53,37 @@ test("the overlay says why nothing is shared yet, and compares each flow before 
   answer.status = golden();
   await until(page, () => document.querySelectorAll("#compared:not([hidden]) tbody tr").length === 8);
   await until(page, () => [...document.querySelectorAll("#compared tbody tr")].every((row) => row.cells.length === 7 && Number(row.cells[1].textContent) > 0 && Number(row.cells[2].textContent) > 0));
-  assert.match(await text(page, ".tiles .past"), / → .* by sharing$/);
+  assert.match(await text(page, ".tiles .past"), /^\S+ .* before, \S+ .* since$/);
   if (shots) await page.screenshot({ path: `${shots}/compared.png` });
   await page.keyboard.press("1");
   await until(page, () => document.querySelector("#compared").hidden);
   await page.close();
   end();
   close();
+});
+
+test("records show where sharing limits a window, in a replay and in a page that is opened later", async () => {
+  for (const [flags, expected] of [[["--replay", "120"], undefined], [[], /status of 502/]]) {
+    const { child, url } = await feed("--flows", "4", "--past", "40", "--bound-at", "20", ...flags);
+    const page = await open(`${url}&view=overlay`, { expected });
+    await ready(page);
+    await page.click("#span-all");
+    await until(page, () => [...document.querySelectorAll(".begins-line")].some((each) => !each.hidden && each.textContent === "sharing limits a window"));
+    await until(page, () => document.querySelectorAll("#compared:not([hidden]) tbody tr").length === 4);
+    assert.equal(await text(page, "#compared h3"), "Before sharing limited a window, and since");
+    await page.close();
+    child.kill();
+  }
+  // What was so from the first record on has no known beginning.
+  const { child, url } = await feed("--flows", "4", "--past", "40", "--bound-at", "0", "--replay", "120");
+  const page = await open(`${url}&view=overlay`);
+  await ready(page);
+  await page.click("#span-all");
+  await drawn(page);
+  assert.ok(await page.locator(".begins-line").first().isHidden());
+  assert.ok(!(await page.locator("#compared").isVisible()));
+  await page.close();
+  child.kill();
 });
 
 test("sharing: without a daemon it says so and how to start one, with one it shows what it says", async () => {

@@ -195,8 +195,17 @@ test("what limits a flow stands in the list, above the chart, in its lane and in
 test("the toolbar is one line at 1280, and headings are whole", async (url) => {
   const page = await open(url, { viewport: { width: 1280, height: 860 } });
   await ready(page);
-  const height = await page.evaluate(() => document.querySelector(".controls").clientHeight);
-  assert.ok(height < 40, `${height}`);
+  for (const mode of ["one", "over", "small", "seq"]) {
+    await page.click(`[data-mode="${mode}"]`);
+    await drawn(page);
+    const height = await page.evaluate(() => document.querySelector(".controls").clientHeight);
+    assert.ok(height < 40, `${mode}: ${height}`);
+    const overlap = await page.evaluate(() => [...document.querySelectorAll(".lane")].filter((lane) => {
+      const [left, right] = [".left", ".right"].map((side) => lane.querySelector(`.axis-title${side}`)?.getBoundingClientRect());
+      return left !== undefined && right !== undefined && left.right > right.left;
+    }).length);
+    assert.equal(overlap, 0, `${mode}: titles overlap`);
+  }
   const cut = await page.evaluate(() => [...document.querySelectorAll(".list th button")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent));
   assert.deepEqual(cut, []);
   await page.context().close();

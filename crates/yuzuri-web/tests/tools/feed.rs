@@ -29,6 +29,8 @@ struct Words {
     sampled: bool,
     lossy: bool,
     share_socket: Option<PathBuf>,
+    /// Seconds after the start from which on windows are at a bound of sharing.
+    bound_at: Option<u64>,
 }
 
 fn words() -> Result<Words, Box<dyn std::error::Error>> {
@@ -43,6 +45,7 @@ fn words() -> Result<Words, Box<dyn std::error::Error>> {
         sampled: false,
         lossy: false,
         share_socket: None,
+        bound_at: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -56,12 +59,13 @@ fn words() -> Result<Words, Box<dyn std::error::Error>> {
             "--past" => words.past = value().and_then(|v| v.parse().map_err(|_| bad(v)))?,
             "--replay" => words.replay = Some(value().and_then(|v| v.parse().map_err(|_| bad(v)))?),
             "--share-socket" => words.share_socket = Some(value()?.into()),
+            "--bound-at" => words.bound_at = Some(value().and_then(|v| v.parse().map_err(|_| bad(v)))?),
             "--wide" => words.wide = true,
             "--sampled" => words.sampled = true,
             "--lossy" => words.lossy = true,
             _ => {
                 return Err(format!(
-                    "{arg}: flags are --flows N --rate SAMPLES/S --port N --speed X --past SECONDS --replay SECONDS --share-socket PATH --wide --sampled --lossy"
+                    "{arg}: flags are --flows N --rate SAMPLES/S --port N --speed X --past SECONDS --replay SECONDS --share-socket PATH --bound-at SECONDS --wide --sampled --lossy"
                 )
                 .into());
             }
@@ -511,7 +515,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut items = Vec::new();
     let mut world = World::new(&words, START_NS, &mut items);
+    let bound_ns = words.bound_at.map(|seconds| START_NS + seconds * 1_000_000_000);
     let feed = |items: &mut Vec<Item>, now_ns: u64| {
+        for item in items.iter_mut() {
+            let (Item::Event(event), Some(bound_ns)) = (item, bound_ns) else { continue };
+            event.marks.insert(Marks::REPORTS_BOUND);
+            if event.mono_ns >= bound_ns {
+                event.marks.insert(Marks::AT_BOUND);
+            }
+        }
         let mut model = model.lock();
         for item in items.iter() {
             model.apply(item);

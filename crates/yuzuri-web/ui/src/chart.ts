@@ -1,5 +1,6 @@
 // The chart's panels: created for its flows, drawn, or replaced by an explanation.
 import { describeChart } from "./alternative";
+import { sharingBegins } from "./begins";
 import { charted, drawn } from "./charted";
 import { el, put } from "./dom";
 import { isSingle } from "./drawn";
@@ -7,16 +8,31 @@ import { Panel } from "./panel";
 import { read } from "./reading";
 import { readAgain, readout, showReading } from "./readout";
 import { flows, state } from "./state";
+import { stripHeight } from "./strip";
 import { BEHIND_US, now, timeAxis } from "./time";
 
 export const chart = el("chart");
 export const panels: Panel[] = [];
 
+/** Axis of times, borders and the margin below the chart, CSS pixels. */
+const AROUND = 44;
+
+/** From the chart's upper edge to the end of its part of the window, CSS pixels. */
+function roomBelow(): number {
+  const part = chart.parentElement as HTMLElement;
+  return part.clientHeight - (readout.offsetTop + readout.offsetHeight - part.offsetTop) - AROUND;
+}
+
 function heights(): { main: number; rtt: number } {
   const narrow = window.innerWidth <= 860;
   if (state.mode === "small") return { main: narrow ? 130 : 150, rtt: 0 };
+  if (state.mode === "over") {
+    // All lanes in sight, if the window has room for them.
+    const room = narrow ? 445 : Math.max(roomBelow() - stripHeight("over", charted().length), 300);
+    return { main: Math.round(room * 0.72), rtt: Math.round(room * 0.28) };
+  }
   const room = narrow ? 420 : Math.max(window.innerHeight - 430, 330);
-  return state.mode === "over" ? { main: Math.round(room * 0.76), rtt: Math.round(room * 0.3) } : { main: Math.round(room * 0.66), rtt: Math.round(room * 0.32) };
+  return { main: Math.round(room * 0.66), rtt: Math.round(room * 0.32) };
 }
 
 /** Measured when it changes: reading it at each drawing would force a layout of the lists that have
@@ -76,13 +92,14 @@ export function draw(): void {
   chart.hidden = all.length === 0;
   showEmpty(all.length === 0);
   if (all.length === 0 || width < 50) return;
+  const begins = sharingBegins();
   if (state.mode === "small") {
     panels.forEach((panel, n) => {
       const flow = all[n];
       if (flow === undefined) return;
       panel.draw([flow], state.view, axis, width);
       panel.cursor(state.cursor);
-      panel.sharingSince(state.sharingSince);
+      panel.sharingBegins(begins);
       panel.root.classList.toggle("focus", flow.id === state.focus);
       const at = read(flow, panel, 0, state.cursor ?? state.view.to, flows.all.get(flow.id)?.row);
       const title = panel.root.firstElementChild;
@@ -92,10 +109,10 @@ export function draw(): void {
   } else {
     panels[0]?.draw(all, state.view, axis, width);
     panels[0]?.cursor(state.cursor);
-    panels[0]?.sharingSince(state.sharingSince);
+    panels[0]?.sharingBegins(begins);
   }
   chart.style.minHeight = "";
-  showReading(all, panels[0]);
+  showReading(all, panels[0], begins);
   describeChart(all, panels);
 }
 
@@ -123,5 +140,7 @@ function showEmpty(empty: boolean): void {
   box.replaceChildren(head, text);
 }
 
-new ResizeObserver(fit).observe(chart);
+const resized = new ResizeObserver(fit);
+resized.observe(chart);
+resized.observe(readout);
 window.addEventListener("resize", fit);

@@ -21,7 +21,7 @@ export function drawnOf(id: string): Drawn | undefined {
   if (flow === undefined || store === undefined) return undefined;
   const ended = endedAt(flow);
   const latest = Math.max(store.latest, now() - BEHIND_US);
-  return { id, name: flow.name, store, receives: flow.receives, srttUs: Number(flow.row[R.SRTT] ?? 0), mss: Number(flow.row[R.MSS] ?? 0) || 1448, bounds: bounds.get(id), end: ended ?? latest };
+  return { id, name: flow.name, store, receives: flow.receives, mss: Number(flow.row[R.MSS] ?? 0) || 1448, bounds: bounds.get(id), end: ended ?? latest };
 }
 
 /** The flows with data, in the order of the chart. */

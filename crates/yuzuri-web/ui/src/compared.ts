@@ -41,11 +41,12 @@ function build(table: HTMLTableElement, { flows }: Compared): void {
   table.append(body);
 }
 
-/** Shows the comparison, or nothing. */
-export function showCompared(compared: Compared | undefined): void {
+/** Shows the comparison below a heading, or nothing. */
+export function showCompared(compared: Compared | undefined, heading: string): void {
   const root = el("compared");
   root.hidden = compared === undefined;
   if (compared === undefined) return;
+  put(root.querySelector("h3"), heading);
   const key = compared.flows.map(({ flow }) => flow.id).join();
   const time = performance.now();
   if (key === shape && time - updatedAt < PAUSE_MS) return;

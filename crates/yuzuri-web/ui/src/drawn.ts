@@ -9,7 +9,6 @@ export interface Drawn {
   store: Store;
   /** Whether its throughput is received data. */
   receives: boolean;
-  srttUs: number;
   /** Bytes per segment. */
   mss: number;
   /** Its window's bounds, if the sharing daemon reported any. */

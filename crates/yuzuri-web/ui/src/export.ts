@@ -68,13 +68,11 @@ function field(text: string): string {
 export function csvOf(flows: (Drawn & { local: string; remote: string })[], view: View, pixelUs: number, zeroUnixUs: number): string {
   const lines = [HEAD];
   for (const flow of flows) {
-    const window = smoothing(pixelUs, flow.srttUs);
     const counter = flow.receives ? B.RECEIVED : B.ACKED;
     const times: number[] = [];
     const bytes: number[] = [];
     let early = 0;
-    for (const { ring, from, to } of flow.store.pieces(view.from - 2 * window, view.to, pixelUs)) {
-      const over = Math.max(window, ring.width > pixelUs ? 2 * ring.width : 0);
+    for (const { ring, from, to } of flow.store.pieces(view.from - 2 * smoothing(pixelUs, flow.store.srttAt(view.from)), view.to, pixelUs)) {
       for (let n = from; n < to; n += 1) {
         const at = ring.at(n);
         const d = (place: number): number => ring.data[at + place];
@@ -82,6 +80,8 @@ export function csvOf(flows: (Drawn & { local: string; remote: string })[], view
         times.push(time);
         bytes.push(d(counter));
         if (time < view.from || time > view.to) continue;
+        const over = Math.max(smoothing(pixelUs, d(B.SRTT)), ring.width > pixelUs ? 2 * ring.width : 0);
+        while (early > 0 && times[early] > time - over) early -= 1;
         while (early + 1 < times.length && times[early + 1] <= time - over) early += 1;
         const span = time - times[early];
         const throughput = span > 0 ? String(Math.round(((d(counter) - bytes[early]) * 8e6) / span)) : "";

@@ -67,6 +67,8 @@ export const R = {
   LIMIT: 30,
   /** for which part of that time, per cent; 0: unknown */
   LIMIT_PART: 31,
+  /** when a record first said that the window is at its upper bound by sharing, µs; null: none did */
+  BOUND_SINCE: 32,
 } as const;
 
 /** Indices of a bucket, of which messages hold many one after the other. */

@@ -15,15 +15,23 @@ import { takeToken, viewIn } from "./token";
 import { goTo } from "./view";
 import "./requests";
 
-/** Pauses between two drawings, ms: one chart is drawn each frame, several charts a dozen times a
- * second, the lists five times a second. */
-const MANY_PAUSE_MS = 80;
+/** Pause between two updates of the lists, ms. */
 const LISTS_PAUSE_MS = 200;
+/** Several charts are drawn in at most this part of the time, and at least a dozen times a second.
+ * The browser's work on a drawing delays the next frame, and counts. */
+const DRAWING_PART = 1 / 3;
+const MAX_PAUSE_MS = 80;
+const FRAME_MS = 17;
 
 let lastLists = 0;
 let lastDrawn = 0;
+/** How long the last drawing took, ms. */
+let tookMs = 0;
+let hasDrawn = false;
 function frame(at: number): void {
   window.requestAnimationFrame(frame);
+  if (hasDrawn) tookMs = Math.max(tookMs, at - lastDrawn - FRAME_MS);
+  hasDrawn = false;
   if (state.listDirty && at - lastLists > LISTS_PAUSE_MS) {
     state.listDirty = false;
     lastLists = at;
@@ -34,10 +42,13 @@ function frame(at: number): void {
   // A following view is redrawn once it has moved by a pixel: less is invisible and costs as much.
   const moves = state.follow && state.link.state === "open" && speed() > 0 && flows.all.size > 0 && now() - BEHIND_US - state.view.to >= pixelUs();
   if (!state.dirty && !moves) return;
-  if (!isSingle(state.mode) && at - lastDrawn < MANY_PAUSE_MS) return;
+  if (!isSingle(state.mode) && at - lastDrawn < Math.min(tookMs / DRAWING_PART, MAX_PAUSE_MS)) return;
   state.dirty = false;
   lastDrawn = at;
+  const begun = performance.now();
   draw();
+  tookMs = performance.now() - begun;
+  hasDrawn = true;
 }
 
 list.onFocus = (id) => {

@@ -7,6 +7,7 @@ import { UNKNOWN, limitName } from "./limits";
 import { STATE_COLORS } from "./marks";
 import { FONT, mainPlot, overPlot, rttPlot, sequencePlot, unitOf, type Ground, type TimeAxis } from "./plots";
 import { Sequence } from "./sequence";
+import type { Begins } from "./since";
 import { Strip, runs, type PlacedMark, type StripGround } from "./strip";
 import { color } from "./theme";
 import { Columns, grid, scaleEnd, type Grid } from "./thin";
@@ -42,7 +43,7 @@ export class Panel implements Ground, StripGround {
     this.line.className = "cursor-line";
     this.brush.className = "brush";
     this.begins.className = "begins-line";
-    this.begins.textContent = "sharing begins";
+    this.begins.append(document.createElement("span"));
     this.line.hidden = true;
     this.begins.hidden = true;
     this.brush.hidden = true;
@@ -163,7 +164,7 @@ export class Panel implements Ground, StripGround {
     const highest = { rate: 0, rtt: 0 };
     flows.forEach((flow, n) => {
       const columns = this.columns[n];
-      columns.fill(flow.store, this.grid, flow.end, flow.receives, flow.srttUs, flow.mss);
+      columns.fill(flow.store, this.grid, flow.end, flow.receives, flow.mss);
       if (flow.bounds !== undefined) columns.bound(flow.bounds, this.grid, flow.end);
       // A slow start threshold or a bound far above the window would flatten it; then only the
       // cursor shows it.
@@ -200,8 +201,8 @@ export class Panel implements Ground, StripGround {
       if (this.kind === "seq") {
         const flow = flows[0];
         this.sequence.fill(flow.store, this.grid, flow.end, flow.receives);
-        set(0, [this.sequence.windowEnd, this.sequence.written, this.sequence.sent, this.sequence.acked]);
-        put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes written, sent and acknowledged, and how far the peer's window reaches");
+        set(0, [this.sequence.windowEnd, this.sequence.written, this.sequence.sent, this.sequence.acked, this.sequence.arrived]);
+        put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes written, sent, acknowledged and SACKed, and how far the peer's window reaches");
       } else {
         set(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
         this.showUnit(this.titles[0].right);
@@ -215,7 +216,8 @@ export class Panel implements Ground, StripGround {
   }
 
   private showUnit(title: HTMLElement | undefined): void {
-    put(title, `throughput, ${unitOf(this.scales.rate.max).name}${this.above.rate}`);
+    // A small chart has no room beside the other title.
+    put(title, `throughput, ${unitOf(this.scales.rate.max).name}${this.kind === "small" ? "" : this.above.rate}`);
   }
 
   private showRtt(title: HTMLElement, what: string): void {
@@ -250,8 +252,13 @@ export class Panel implements Ground, StripGround {
   }
 
   /** Shows where sharing begins, if that is known. */
-  sharingSince(time: number | undefined): void {
-    this.put(this.begins, time);
+  sharingBegins(begins: Begins | undefined): void {
+    if (begins !== undefined) {
+      put(this.begins.firstElementChild, begins.mark);
+      // The words are on the side with more room.
+      this.begins.classList.toggle("left", begins.at > (this.view.from + this.view.to) / 2);
+    }
+    this.put(this.begins, begins?.at);
   }
 
   /** Shows the stretch selected by a drag, CSS pixels, or hides it. */
@@ -287,8 +294,9 @@ export class Panel implements Ground, StripGround {
       const own = this.lanes.getBoundingClientRect();
       c.fillStyle = getComputedStyle(this.begins).color;
       c.fillRect(x + box.left - own.left, y, 1, own.height);
-      c.textAlign = "left";
-      c.fillText(this.begins.textContent ?? "", x + box.left - own.left + 4, y + 2);
+      const isLeft = this.begins.classList.contains("left");
+      c.textAlign = isLeft ? "right" : "left";
+      c.fillText(this.begins.textContent ?? "", x + box.left - own.left + (isLeft ? -4 : 4), y + 16);
     }
     const own = this.lanes.getBoundingClientRect();
     for (const { left, right } of this.titles) {

@@ -144,12 +144,13 @@ export function sequencePlot(ground: Ground, width: number, height: number, tint
       { scale: "bytes", stroke: () => color("--ssthresh"), width: 1.25, dash: [2, 3], points: { show: false }, spanGaps: false },
       { scale: "bytes", stroke: () => color("--rate"), width: 1.4, points: { show: false }, spanGaps: false },
       { scale: "bytes", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
+      { scale: "bytes", stroke: () => color("--cwnd"), width: 1.5, dash: [2, 3], points: { show: false }, spanGaps: false },
     ],
     // Data in flight.
     bands: [{ series: [3, 4], fill: () => color("--rate-area") }],
     hooks: { drawClear: [(u) => tint(u)] },
   });
-  return new uPlot(made, [[0, 1], ...Array.from({ length: 4 }, () => [null, null])] as uPlot.AlignedData);
+  return new uPlot(made, [[0, 1], ...Array.from({ length: 5 }, () => [null, null])] as uPlot.AlignedData);
 }
 
 export function rttPlot(ground: Ground, width: number, height: number): uPlot {

@@ -6,12 +6,15 @@ import type { Panel } from "./panel";
 import { read, readTogether, type Reading } from "./reading";
 import { shortOf } from "./limits";
 import { showCompared } from "./compared";
-import { beforeAndSince } from "./since";
+import { beforeAndSince, type Begins } from "./since";
 import { flows, state } from "./state";
 import { letterMark } from "./theme";
 import { timeText } from "./time";
 
 export const readout = el("readout");
+/** What the line of SACKed bytes does not show. */
+const SACKED = "How much has arrived out of order, not which bytes";
+const NO_PLACE = "SACKed: an amount, no place (records have no sequence numbers; for captures: yuzuri identify --html)";
 /** Pause between two updates of numbers that change with time. */
 const PAUSE_MS = 100;
 let lastReading = 0;
@@ -23,11 +26,11 @@ export function readAgain(): void {
 }
 
 /** Shows the values of the drawn flows; `panel` contains all of them. */
-export function showReading(drawn: Drawn[], panel: Panel | undefined): void {
+export function showReading(drawn: Drawn[], panel: Panel | undefined, begins: Begins | undefined): void {
   if (!due()) return;
-  if (state.mode !== "over") showCompared(undefined);
+  if (state.mode !== "over") showCompared(undefined, "");
   if (isSingle(state.mode)) readingOne(drawn[0], panel);
-  else readingMany(drawn, panel);
+  else readingMany(drawn, panel, begins);
 }
 
 /** Numbers that change with time are updated ten times a second, those at a cursor immediately. */
@@ -57,9 +60,10 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
     title.append(name, more);
     slots.set("name", name).set("more", more);
     const items: Node[] = [title];
-    const item = (key: string, label: string, swatch: string, kind: string): void => {
+    const item = (key: string, label: string, swatch: string, kind: string, meaning = ""): void => {
       const box = document.createElement("span");
       box.className = "item";
+      box.title = meaning;
       if (swatch !== "") {
         const line = document.createElement("span");
         line.className = `swatch ${kind}`;
@@ -79,7 +83,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
       item("acked", flow.receives ? "received" : "acknowledged", "--cwnd", "");
       if (!flow.receives) {
         item("outstanding", "outstanding", "--rate", "area");
-        item("sacked", "of these SACKed", "", "");
+        item("sacked", "of these SACKed", "--cwnd", "dotted", SACKED);
         item("unsent", "unsent", "--ssthresh", "dotted");
       }
       item("window", flow.receives ? "our window" : "peer's window", "--bound", "dashdot");
@@ -95,6 +99,12 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
     item("inFlight", "in flight", "", "");
     item("state", "state", "", "");
     item("limit", "limited by", "", "");
+    if (state.mode === "seq" && !flow.receives) {
+      const note = document.createElement("span");
+      note.className = "muted note";
+      note.textContent = NO_PLACE;
+      items.push(note);
+    }
     readout.replaceChildren(...items);
   }
   const write = (key: string, text: string): void => put(slots.get(key), text);
@@ -109,7 +119,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   if (bounds) bounds.hidden = flow.bounds === undefined;
 }
 
-function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
+function readingMany(drawn: Drawn[], panel: Panel | undefined, begins: Begins | undefined): void {
   const key = `${state.mode}:${drawn.map((flow) => flow.id).join()}`;
   const columns = ["cwnd", "ssthresh", "rate", "srtt", "inFlight", "state", "limit"] as const;
   if (state.mode === "small") {
@@ -162,7 +172,6 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
       tile.title = title;
       const past = document.createElement("dd");
       past.className = "past";
-      past.title = "Means of up to half a minute: before sharing began, and now";
       tile.append(name, value, past);
       tiles.append(tile);
       slots.set(`together ${slot}`, value).set(`past ${slot}`, past);
@@ -173,14 +182,17 @@ function readingMany(drawn: Drawn[], panel: Panel | undefined): void {
     readout.replaceChildren(tiles, rows);
   }
   const together = readTogether(drawn, panel, state.cursor ?? state.view.to);
-  const compared = beforeAndSince(drawn, state.sharingSince, state.view.to);
-  showCompared(compared);
+  const compared = beforeAndSince(drawn, begins?.at, state.view.to);
+  showCompared(compared, begins?.parts ?? "");
   for (const slot of ["rate", "jain", "srtt"] as const) {
     put(slots.get(`together ${slot}`), together[slot]);
     const plain = compared === undefined && slot === "rate" ? state.plainWhy : "";
     const past = slots.get(`past ${slot}`);
-    if (past !== undefined) past.hidden = compared === undefined && plain === "";
-    put(past, compared === undefined ? `plain: ${plain}` : `${compared.before[slot]} → ${compared.since[slot]} by sharing`);
+    if (past !== undefined) {
+      past.hidden = compared === undefined && plain === "";
+      past.title = compared === undefined ? "" : `${begins?.parts}: means of up to half a minute each, of what the receivers have acknowledged, also selectively`;
+    }
+    put(past, compared === undefined ? `plain: ${plain}` : `${compared.before[slot]} before, ${compared.since[slot]} since`);
   }
   drawn.forEach((flow, n) => {
     const values: Reading | undefined = read(flow, panel, n, state.cursor ?? Math.min(state.view.to, flow.end), flows.all.get(flow.id)?.row);

@@ -211,6 +211,12 @@ export class Store {
     return undefined;
   }
 
+  /** The smoothed RTT at `time`, microseconds; 0 where it is not known. */
+  srttAt(time: number): number {
+    const found = this.lookup(time);
+    return found === undefined ? 0 : found.data[found.at + B.SRTT];
+  }
+
   /** Start of the oldest bucket; Infinity where there is none. */
   get oldest(): number {
     return Math.min(...this.levels.map((level) => level.oldest));

@@ -1,9 +1,9 @@
 // A flow's bytes over time, as in tcptrace: written, sent and acknowledged bytes, and the end of
 // the receiver's window.
 //
-// The kernel's record has counters and no sequence numbers of single segments, so retransmitted and
-// selectively acknowledged bytes have no position on the lines: their amount is shown above the
-// chart, and their time in the strip below.
+// The kernel's record has counters and no sequence numbers of single segments. So a line shows how
+// many bytes have arrived (acknowledged and selectively acknowledged), not which, and
+// retransmissions are shown at their time in the strip below.
 import { B } from "./wire";
 import type { Store } from "./ring";
 import type { Grid } from "./thin";
@@ -21,23 +21,25 @@ export class Sequence {
   /** What the application has written: the sent bytes, and those that wait. */
   written: Values = [];
   windowEnd: Values = [];
+  /** Acknowledged and selectively acknowledged; null where nothing is SACKed. */
+  arrived: Values = [];
   /** The range of the lines, bytes. */
   range = { from: 0, to: 1 };
 
   /** Fills the lines up to `end`. At a receiver, received bytes count as acknowledged; it does not
    * see data in flight. */
   fill(store: Store, g: Grid, end: number, receives: boolean): void {
-    for (const list of [this.acked, this.sent, this.written, this.windowEnd]) {
+    for (const list of [this.acked, this.sent, this.written, this.windowEnd, this.arrived]) {
       list.length = g.pixels * 2;
       list.fill(null);
     }
     const to = Math.min(g.start + g.pixels * g.pixel, end);
     const [counter, window] = receives ? [B.RECEIVED, B.RCV_WND] : [B.ACKED, B.SND_WND];
-    let known: readonly [number, number, number, number] | undefined;
+    let known: readonly [number, number, number, number, number | null] | undefined;
     let next = 0;
     const hold = (upTo: number): void => {
       for (; next < Math.min(upTo, g.pixels * 2); next += 1) {
-        if (known !== undefined) [this.acked[next], this.sent[next], this.written[next], this.windowEnd[next]] = known;
+        if (known !== undefined) [this.acked[next], this.sent[next], this.written[next], this.windowEnd[next], this.arrived[next]] = known;
       }
     };
     for (const [piece, { ring, from, to: until }] of store.pieces(g.start, to, g.pixel).entries()) {
@@ -49,7 +51,8 @@ export class Sequence {
         hold(Math.floor(((data[i + B.LAST] - g.start) / g.pixel) * 2));
         const acked = data[i + counter];
         const sent = receives ? acked : acked + data[i + B.OUTSTANDING];
-        known = [acked, sent, receives ? acked : sent + data[i + B.NOTSENT], acked + data[i + window]];
+        const sacked = receives ? 0 : data[i + B.SACKED];
+        known = [acked, sent, receives ? acked : sent + data[i + B.NOTSENT], acked + data[i + window], sacked > 0 ? acked + sacked : null];
       }
     }
     hold(Math.floor(((to - g.start) / g.pixel) * 2) + 1);

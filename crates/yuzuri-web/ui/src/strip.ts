@@ -61,6 +61,9 @@ export function runs({ state }: Columns, each: (state: number, first: number, la
 /** More serious marks before less serious ones. */
 const ORDER: readonly Glyph[] = Object.values(GLYPHS);
 
+/** The height of a strip, CSS pixels. */
+export const stripHeight = (kind: PanelKind, flows: number): number => (isSingle(kind) ? MARKS_TOP + LINES.length * LINE_HEIGHT : flows * LANES[kind].next + 4);
+
 export class Strip {
   readonly canvas = document.createElement("canvas");
   private placed: PlacedMark[] = [];
@@ -70,7 +73,7 @@ export class Strip {
   }
 
   size(width: number, flows: number): void {
-    const height = isSingle(this.kind) ? MARKS_TOP + LINES.length * LINE_HEIGHT : flows * LANES[this.kind].next + 4;
+    const height = stripHeight(this.kind, flows);
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);

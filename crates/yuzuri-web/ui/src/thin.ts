@@ -46,6 +46,7 @@ export class Columns {
   /** Maximum number of bytes that one window can deliver at once: a counter that grew by more
    * between two records grew steadily while records were missing. */
   private bursts = new Float64Array(0);
+  private srtts = new Float64Array(0);
   /** Per pixel, the vote of the limits. */
   private votes = new Float64Array(0);
 
@@ -73,19 +74,19 @@ export class Columns {
    * Fills the columns. `end` is the time after which nothing is known (now, or when the flow was closed),
    * `received` selects the counter of bytes from which the throughput is computed.
    */
-  fill(store: Store, g: Grid, end: number, received: boolean, srttUs: number, mss = 1448): void {
+  fill(store: Store, g: Grid, end: number, received: boolean, mss = 1448): void {
     this.reset(g.pixels);
     const to = g.start + g.pixels * g.pixel;
     const counter = received ? B.RECEIVED : B.ACKED;
-    // Extends further back than the widest smoothing, for the throughput at the left edge.
-    const window = smoothing(g.pixel, srttUs);
-    const pieces = store.pieces(g.start - window * 2, Math.min(to, end), g.pixel);
+    // Extends further back than the averaging time, for the throughput at the left edge.
+    const pieces = store.pieces(g.start - 2 * smoothing(g.pixel, store.srttAt(g.start)), Math.min(to, end), g.pixel);
     let total = 0;
     for (const piece of pieces) total += piece.to - piece.from;
     if (this.times.length < total) {
       this.times = new Float64Array(total * 2);
       this.bytes = new Float64Array(total * 2);
       this.bursts = new Float64Array(total * 2);
+      this.srtts = new Float64Array(total * 2);
     }
     let count = 0;
     let wide = 0;
@@ -108,6 +109,7 @@ export class Columns {
         this.times[count] = last;
         this.bytes[count] = data[i + counter];
         this.bursts[count] = 2 * data[i + B.CWND_MAX] * mss;
+        this.srtts[count] = data[i + B.SRTT] > 0 ? data[i + B.SRTT] : count > 0 ? this.srtts[count - 1] : 0;
         count += 1;
         const start = data[i + B.START];
         if (data[i + B.LIMIT_BEFORE] >= 0 && knownUntil > -Infinity) this.limited(g, data[i + B.LIMIT_BEFORE], knownUntil, start, start - knownUntil);
@@ -137,7 +139,7 @@ export class Columns {
       }
     }
     if (cwnd >= 0) hold(Math.floor((Math.min(end, to) - g.start) / g.pixel) + 1);
-    this.rates(g, count, Math.max(window, wide > g.pixel ? 2 * wide : 0), Math.min(end, to));
+    this.rates(g, count, wide > g.pixel ? 2 * wide : 0, Math.min(end, to));
     this.order(g.pixels);
     for (let p = 0; p < g.pixels; p += 1) if (this.votes[p * 2 + 1] > 0) this.limit[p] = this.votes[p * 2];
   }
@@ -187,16 +189,17 @@ export class Columns {
     this.put(p, low, high, data[i + B.SSTHRESH], data[i + B.SRTT], srttMin, srttMax, data[i + B.MIN_RTT]);
   }
 
-  /** The trailing mean of the counter over `window`, at the right edge of each pixel. */
-  private rates(g: Grid, count: number, window: number, end: number): void {
+  /** The trailing mean of the counter at the right edge of each pixel, over the averaging time for
+   * the RTT of that time, and over no less than `least`. */
+  private rates(g: Grid, count: number, least: number, end: number): void {
     if (count === 0) return;
-    const { times, bytes, bursts } = this;
+    const { times, bytes, bursts, srtts } = this;
     let late = 0;
     let early = 0;
     // The counter at a time, interpolated between two records. If these are far apart and the
     // counter grew by at most what a window delivers at once, the flow was idle, and the counter is
     // not interpolated; if it grew by more, records were lost.
-    const value = (time: number, n: number): number => {
+    const value = (time: number, n: number, window: number): number => {
       const next = n + 1;
       if (next >= count || times[next] <= times[n]) return bytes[n];
       if (times[next] - times[n] > 2 * window && bytes[next] - bytes[n] <= bursts[n]) return bytes[n];
@@ -207,6 +210,7 @@ export class Columns {
       if (g.start + p * g.pixel > end) break;
       while (late + 1 < count && times[late + 1] <= time) late += 1;
       if (times[late] > time) continue;
+      const window = Math.max(smoothing(g.pixel, srtts[late]), least);
       let span = window;
       let base: number;
       if (time - window < times[0]) {
@@ -214,10 +218,11 @@ export class Columns {
         if (span < Math.min(50_000, window)) continue;
         base = bytes[0];
       } else {
+        while (early > 0 && times[early] > time - window) early -= 1;
         while (early + 1 < count && times[early + 1] <= time - window) early += 1;
-        base = value(time - window, early);
+        base = value(time - window, early, window);
       }
-      const rate = (Math.max(value(time, late) - base, 0) * 8e6) / span;
+      const rate = (Math.max(value(time, late, window) - base, 0) * 8e6) / span;
       this.rate[p * 2] = this.rate[p * 2 + 1] = rate;
       this.most.rate = Math.max(this.most.rate, rate);
     }

@@ -4,7 +4,7 @@ import type { Drawn } from "../src/drawn";
 import type { Flow } from "../src/flows";
 import { grouped, sumOf } from "../src/groups";
 import { Store } from "../src/ring";
-import { beforeAndSince } from "../src/since";
+import { beforeAndSince, byRecords } from "../src/since";
 import { B, LIMITS, R, STRIDE, type RowData } from "../src/wire";
 
 const index = (name: string): number => LIMITS.findIndex(([limit]) => limit === name);
@@ -47,7 +47,7 @@ function sender(cut: number, bytes: [number, number], srtts: [number, number]): 
     Object.assign(bucket, { [B.START]: time, [B.LAST]: time + 50_000, [B.EVENTS]: 1, [B.ACKED]: acked, [B.RETRANSMITS]: 1 - late, [B.SRTT]: srtts[late], [B.SRTT_MIN]: srtts[late], [B.SRTT_MAX]: srtts[late], [B.LIMIT_BEFORE]: -1 });
     store.push(bucket);
   }
-  return { id: "", name: "", store, receives: false, srttUs: 0, mss: 1448, bounds: undefined, end: 40e6 };
+  return { id: "", name: "", store, receives: false, mss: 1448, bounds: undefined, end: 40e6 };
 }
 
 test("what sharing has brought is told once there is enough of both", () => {
@@ -68,4 +68,38 @@ test("what sharing has brought is told once there is enough of both", () => {
   assert.equal(beforeAndSince(flows, 20e6, 24e6), undefined, "the windows have not settled");
   assert.equal(beforeAndSince(flows, 2e6, 40e6), undefined, "too little before");
   assert.equal(beforeAndSince(flows, undefined, 40e6), undefined);
+});
+
+test("what had arrived out of order before sharing began is not counted as since", () => {
+  // From 15 to 25 s a hole is open: nothing is acknowledged, and what arrives behind it is SACKed.
+  const flows = [0, 1].map(() => {
+    const flow = sender(20e6, [500_000, 500_000], [100_000, 100_000]);
+    const ring = flow.store.levels;
+    for (const level of ring) {
+      let acked = 0;
+      for (let n = 0; n < level.count; n += 1) {
+        const at = level.at(n);
+        const isOpen = level.data[at + B.START] >= 15e6 && level.data[at + B.START] < 25e6;
+        if (!isOpen) acked = level.data[at + B.ACKED];
+        level.data[at + B.SACKED] = level.data[at + B.ACKED] - acked;
+        level.data[at + B.ACKED] = acked;
+      }
+    }
+    return flow;
+  });
+  const compared = beforeAndSince(flows, 20e6, 40e6);
+  assert.ok(compared?.before.rate.startsWith("8.0") && /^(7\.9|8\.)/.test(compared.since.rate), JSON.stringify([compared?.before, compared?.since]));
+});
+
+test("the comparison stays after the last flow has ended", () => {
+  const flows = [0, 1].map(() => ({ ...sender(20e6, [500_000, 500_000], [100_000, 100_000]), end: 39e6 }));
+  assert.deepEqual(beforeAndSince(flows, 20e6, 400e6)?.since, beforeAndSince(flows, 20e6, 39e6)?.since);
+  assert.ok(beforeAndSince(flows, 20e6, 400e6)?.flows.every(({ since }) => since !== undefined));
+});
+
+test("records show since when a window is at its bound, unless it was before they began", () => {
+  assert.equal(byRecords([]), undefined);
+  assert.equal(byRecords([{ first: 0, bound: null }]), undefined);
+  assert.equal(byRecords([{ first: 0, bound: 9e6 }, { first: 1e6, bound: 8e6 }, { first: 0, bound: null }])?.at, 8e6);
+  assert.equal(byRecords([{ first: 0, bound: 9e6 }, { first: 1e6, bound: 1e6 }]), undefined, "bound before it was watched");
 });

@@ -67,7 +67,7 @@ test("limits lie where they held, at every zoom and after buckets are joined", (
   for (const pixels of [6, 60, 600, 3000]) {
     const columns = new Columns();
     const g = grid(0, 6e6, pixels);
-    columns.fill(store, g, 6e6, false, 20000);
+    columns.fill(store, g, 6e6, false);
     const at = (us: number): string | undefined => limitName(columns.limit[Math.floor((us - g.start) / g.pixel)]);
     assert.deepEqual([1e6, 1.5e6, 2.5e6, 3.5e6, 4.7e6, 5.5e6].map(at), ["path", "path", "application", "application", "application", "path"], `${pixels} pixels`);
     assert.equal(at(6.1e6), undefined, "nothing is told of what comes after the last record");
@@ -79,7 +79,7 @@ test("a dip of one bucket is seen at every zoom", () => {
   for (const pixels of [10, 100, 1000, 4000]) {
     const columns = new Columns();
     const g = grid(0, 12e6, pixels);
-    columns.fill(store, g, 12e6, false, 20000);
+    columns.fill(store, g, 12e6, false);
     const known = columns.cwnd.filter((v): v is number => v !== null);
     assert.equal(Math.min(...known), 2, `${pixels} pixels`);
     assert.equal(columns.most.cwnd, 50);
@@ -90,22 +90,35 @@ test("throughput is the growth of the counter", () => {
   const store = steady(3000);
   for (const [from, to, pixels] of [[0, 12e6, 800], [4e6, 5e6, 800], [6e6, 6.05e6, 800]]) {
     const columns = new Columns();
-    columns.fill(store, grid(from, to, pixels), 12e6, false, 20000);
+    columns.fill(store, grid(from, to, pixels), 12e6, false);
     const known = columns.rate.slice(200, -4).filter((v): v is number => v !== null);
     assert.ok(known.length > 1000, `${known.length}`);
     for (const value of known) assert.ok(Math.abs(value / 10e6 - 1) < 0.02, `${value} between ${from} and ${to}`);
   }
 });
 
+test("the past is averaged over the RTT that it had, not over that of now", () => {
+  const store = new Store();
+  store.fill([{ buckets: [], now: 0 }, { buckets: [], now: 0 }, { buckets: [], now: 0 }]);
+  // For 6 s an RTT of one second, with an ACK of 1.25 MB each half second; then 10 Mbit/s at 20 ms.
+  for (let time = 0; time < 6e6; time += 500_000) store.push(bucket(time, time + 3000, [900, 900, 900], (time / 500_000) * 1.25e6, { SRTT: 1e6, SRTT_MIN: 1e6, SRTT_MAX: 1e6 }));
+  for (let time = 6e6; time < 12e6; time += 4000) store.push(bucket(time, time + 3000, [50, 50, 50], 15e6 + (time - 6e6) * 1.25, { SRTT: 20_000, SRTT_MIN: 20_000, SRTT_MAX: 20_000 }));
+  const columns = new Columns();
+  columns.fill(store, grid(0, 12e6, 600), 12e6, false);
+  const between = (from: number, to: number): number[] => columns.rate.slice(from * 100, to * 100).filter((value): value is number => value !== null);
+  for (const value of between(3, 5.9)) assert.ok(Math.abs(value / 20e6 - 1) < 0.3, `${value} at a long RTT`);
+  for (const value of between(7, 11.9)) assert.ok(Math.abs(value / 10e6 - 1) < 0.05, `${value} at a short RTT`);
+});
+
 test("a flow that falls silent falls to zero and holds its window", () => {
   const store = steady(500);
   const columns = new Columns();
-  columns.fill(store, grid(0, 4e6, 400), 4e6, false, 20000);
+  columns.fill(store, grid(0, 4e6, 400), 4e6, false);
   const [rateLast, cwndLast] = [columns.rate[700], columns.cwnd[700]];
   assert.equal(rateLast, 0);
   assert.equal(cwndLast, 50);
   // After the end nothing is known.
-  columns.fill(store, grid(0, 4e6, 400), 2e6, false, 20000);
+  columns.fill(store, grid(0, 4e6, 400), 2e6, false);
   assert.equal(columns.cwnd[700], null);
   assert.equal(columns.state[350], 255);
 });
@@ -117,7 +130,7 @@ test("where records were lost the throughput is the mean, not nothing and then a
     store.push(bucket(n * 4000, last, [50, 50, 50], Math.round(last * 1.25)));
   }
   const columns = new Columns();
-  columns.fill(store, grid(0, 4e6, 400), 4e6, false, 20000);
+  columns.fill(store, grid(0, 4e6, 400), 4e6, false);
   const known = columns.rate.slice(100, 780).filter((v): v is number => v !== null);
   assert.ok(known.every((v) => Math.abs(v / 10e6 - 1) < 0.02), `${Math.min(...known)} to ${Math.max(...known)}`);
 });
@@ -127,7 +140,7 @@ test("states and marks survive thinning, the gravest wins", () => {
   store.push(bucket(400_000, 401_000, [10, 10, 10], 600_000, { STATES: 0b01001, STATE: 0, MARKS: 4, KINDS: 2 }));
   store.push(bucket(404_000, 405_000, [10, 10, 10], 600_000, { STATES: 0b00011, STATE: 0 }));
   const columns = new Columns();
-  columns.fill(store, grid(0, 1e6, 10), 1e6, false, 20000);
+  columns.fill(store, grid(0, 1e6, 10), 1e6, false);
   assert.equal(columns.state[4], 3);
   assert.equal(columns.marks[4] & 4, 4);
   assert.equal(columns.kinds[4] & 2, 2);
@@ -165,7 +178,7 @@ test("the past and what came meanwhile are joined without a gap", () => {
 
 test("the CSV has the data and cannot smuggle formulas", () => {
   const store = steady(100);
-  const text = csvOf([{ id: "a", name: "n", store, receives: false, srttUs: 20000, mss: 1448, bounds: undefined, end: 1e9, local: "=cmd()", remote: "b,c" }], { from: 0, to: 4e5 }, 1000, 1e15);
+  const text = csvOf([{ id: "a", name: "n", store, receives: false, mss: 1448, bounds: undefined, end: 1e9, local: "=cmd()", remote: "b,c" }], { from: 0, to: 4e5 }, 1000, 1e15);
   const lines = text.trim().split("\n");
   assert.equal(lines.length, 101);
   assert.ok(lines[0].startsWith("time_unix_us,since_start_us"));

@@ -59,3 +59,16 @@ test("a view that begins within a bucket begins with the values of the one befor
   sequence.fill(store(100, 3000), grid(201_500, 203_500, 100), 400_000, false);
   assert.deepEqual([sequence.acked[0], sequence.sent[0], sequence.acked[198]], [49_000, 54_000, 50_000]);
 });
+
+test("SACKed bytes lie above the acknowledged ones, and nothing is drawn without them", () => {
+  const made = store(100);
+  const hole = new Array<number>(STRIDE).fill(0);
+  Object.assign(hole, { [B.START]: 400_000, [B.LAST]: 400_000, [B.ACKED]: 100_000, [B.OUTSTANDING]: 5000, [B.SACKED]: 3000, [B.SND_WND]: 9000 });
+  made.push(hole);
+  const sequence = new Sequence();
+  sequence.fill(made, grid(0, 410_000, 205), 410_000, false);
+  const known = sequence.arrived.filter((value) => value !== null);
+  assert.ok(known.length > 4 && known.every((value) => value === 103_000), JSON.stringify(known));
+  sequence.fill(made, grid(0, 410_000, 205), 410_000, true);
+  assert.ok(sequence.arrived.every((value) => value === null));
+});

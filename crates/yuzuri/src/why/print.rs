@@ -5,7 +5,7 @@ use super::flows::{Flows, LimitedFlow};
 use crate::cli::WhyArgs;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use yuzuri_limits::Limit;
 use yuzuri_trace::{Account, visible};
 use yuzuri_view::text;
@@ -42,6 +42,7 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
         small = carry.iter().filter(|answer| is_small(answer)).count();
         carry.retain(|answer| !is_small(answer));
     }
+    let width = std::io::stdout().is_terminal().then(|| yuzuri_top::terminal_columns().unwrap_or(80).into());
     let shown = if everyone { carry.len() } else { carry.len().min(MAX_FLOWS) };
     for answer in &carry[..shown] {
         let control = answer.flow.as_ref().map_or("", |flow| &flow.congestion_control);
@@ -50,7 +51,7 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
             serde_json::to_writer(&mut out, &document(answer, &why)?)?;
             out.write_all(b"\n")?;
         } else {
-            out.write_all(words(answer, &why).as_bytes())?;
+            out.write_all(wrapped(&words(answer, &why), width).as_bytes())?;
         }
     }
     if shown < carry.len() {
@@ -189,6 +190,32 @@ fn words(answer: &LimitedFlow, why: &Why) -> String {
     answer
 }
 
+/// Breaks lines at spaces where they are wider than the terminal; what follows is indented further.
+fn wrapped(text: &str, width: Option<usize>) -> String {
+    const HANG: &str = "    ";
+    let Some(width) = width.map(|width| width.max(30)) else { return text.to_owned() };
+    let mut out = String::new();
+    for line in text.lines() {
+        let mut used = 0;
+        for (number, word) in line.split(' ').enumerate() {
+            let length = word.chars().count();
+            if number > 0 && used + 1 + length > width && !word.is_empty() {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out += HANG;
+                used = HANG.len();
+            } else if number > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out += word;
+            used += length;
+        }
+        out.push('\n');
+    }
+    out
+}
+
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
@@ -230,4 +257,23 @@ fn document(answer: &LimitedFlow, why: &Why) -> anyhow::Result<Value> {
         }),
     );
     Ok(Value::Object(map))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_at_spaces() {
+        let text =
+            "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is the path, which is full.\n";
+        let whole = "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is\n    the path, which is full.\n";
+        assert_eq!(wrapped(text, Some(32)), whole);
+        assert_eq!(wrapped(text, None), text);
+        assert_eq!(
+            wrapped("0123456789012345678901234567890123456789 a\n", Some(30)),
+            "0123456789012345678901234567890123456789\n    a\n"
+        );
+        assert!(wrapped(text, Some(1)).lines().all(|line| line.chars().count() <= 30));
+    }
 }
