@@ -15,8 +15,8 @@ use yuzuri_plot::{DrawError, escaped, hex};
 use yuzuri_stats::counted;
 
 /// Flows with a section of their own, and the total size of the sections and of pictures with flows
-/// on one axis, bytes. The table has all flows: 300 bytes each, for which a page of 1000 flows below
-/// 3 MB has room, as well as for the data of zoomable pictures and their script.
+/// on one axis, bytes. The table has all flows: 300 bytes each, for which a page of 1000 flows
+/// below 3 MB has room, as well as for the data of zoomable pictures and their script.
 const MAX_SECTIONS: usize = 200;
 const MAX_SECTION_BYTES: usize = 2_200_000;
 /// The total size of pictures with flows on one axis, bytes.
