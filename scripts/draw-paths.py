@@ -4,7 +4,8 @@ a seed, captured at both ends.
 
 The distribution: rates of 1-100 Mbit/s and RTTs of 10-600 ms, log-uniform; queues of 0.3-3
 bandwidth-delay products; random loss of 1e-5 to 1e-3 on half of the paths. Random paths cannot
-favour a method. This script generates scenarios/identify/*.toml.
+favour a method. The processor is so fast that hardly any packet is late. This script generates
+scenarios/identify/*.toml.
 """
 import argparse
 import random
@@ -37,7 +38,7 @@ def main():
     if given.former:
         who = "The controls of Linux 5.6 that count ACKs"
     print(f'title = "{who} over random paths, captured at both ends"')
-    print("duration_s = 70\nseed = %d\ncapture_bytes = 100\n" % given.seed)
+    print("duration_s = 70\nseed = %d\ncapture_bytes = 100\nprocessor_mips = 4000\n" % given.seed)
     print('[sysctl]\n"net.ipv4.tcp_wmem" = "4096 65536 67108864"\n"net.ipv4.tcp_rmem" = "4096 1048576 67108864"\n')
     print('[[terminal]]\nname = "sender"\nphy = { standard = "ac", width_mhz = 80, streams = 2, mcs = 9 }\n')
     if not given.apple:

@@ -12,10 +12,11 @@ use crate::file::pcapng::{self, PcapNg};
 use crate::file::snoop::{self, Snoop};
 use crate::file::{Format, PacketHeader, Step};
 use crate::flows::{FlowClock, FlowKey, FlowSlot, Lookup, PackedKey, Table};
+use crate::header_prediction::{self, Predicted};
 use crate::input::Unpacked;
 use crate::ip::{self, IpPacket};
 use crate::partition::Partition;
-use crate::segment::{Checksum, Ecn, Segment};
+use crate::segment::{Checksum, Ecn, Flags, Segment, TcpOptions};
 use crate::sniff;
 use crate::tcp;
 use crate::tunnel;
@@ -161,6 +162,33 @@ impl<R: Read> Capture<R> {
     /// Inlined into the caller's loop.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Found>, ReadError> {
+        match self.next_predicted() {
+            Some(found) => Ok(Some(found)),
+            None => self.advance_any(),
+        }
+    }
+
+    /// The next segment if its packet has the usual headers and is buffered whole. `None`: nothing
+    /// was read, or a packet of another partition.
+    #[inline(always)]
+    fn next_predicted(&mut self) -> Option<Found> {
+        let Format::Pcap(pcap) = &self.format else { return None };
+        if self.sorter.stopped {
+            return None;
+        }
+        let mut head = PacketHeader::EMPTY;
+        let (captured, end) = pcap.buffered(self.buffer.ready(), &mut head)?;
+        let mut ip = IpPacket::EMPTY;
+        let predicted = header_prediction::decode(captured, head.link, &mut ip)?;
+        self.sorter.note(captured, &head);
+        let found = self.sorter.assign_predicted(&ip, &predicted);
+        self.buffer.take(end);
+        found
+    }
+
+    /// The same for any packets.
+    #[inline(never)]
+    fn advance_any(&mut self) -> Result<Option<Found>, ReadError> {
         let sorter = &mut self.sorter;
         if sorter.stopped {
             return Ok(sorter.resume());
@@ -307,10 +335,35 @@ impl Sorter {
         self.segment.time_ns = time_ns;
     }
 
-    /// Decodes a packet's headers and finds the segment's flow. Packets of other partitions are
-    /// decoded only as far as that requires.
+    /// Decodes a packet's headers and finds the segment's flow.
     #[inline(always)]
     fn sort(&mut self, captured: &[u8], head: &PacketHeader) -> Result<Option<Found>, Skip> {
+        let mut ip = IpPacket::EMPTY;
+        let Some(predicted) = header_prediction::decode(captured, head.link, &mut ip) else {
+            // Of a copy, so that the header itself stays in registers, too.
+            return self.sort_any(captured, &{ *head });
+        };
+        Ok(self.assign_predicted(&ip, &predicted))
+    }
+
+    #[inline(always)]
+    fn assign_predicted(&mut self, ip: &IpPacket<'_>, predicted: &Predicted) -> Option<Found> {
+        let segment = &mut self.segment;
+        segment.seq = predicted.seq;
+        segment.ack = predicted.ack;
+        segment.flags = Flags(predicted.flags);
+        segment.window = predicted.window;
+        segment.payload_bytes = predicted.payload_bytes;
+        self.assign(ip, predicted.ports, |options| {
+            options.clear();
+            options.timestamps = Some(predicted.timestamps);
+        })
+    }
+
+    /// The same for any headers. In a function of its own, so that the values of the usual ones
+    /// stay in registers.
+    #[inline(never)]
+    fn sort_any(&mut self, captured: &[u8], head: &PacketHeader) -> Result<Option<Found>, Skip> {
         let header_bytes = head.link.header_bytes(captured)?;
         let on_wire = (head.on_wire as usize).max(captured.len()).saturating_sub(header_bytes);
         let mut ip = IpPacket::EMPTY;
@@ -325,10 +378,22 @@ impl Sorter {
             self.facts.fragments += u64::from(skip == Skip::Fragment);
             return Err(skip);
         }
-        let segment = &mut self.segment;
         let mut ports = (0, 0);
-        let header_bytes = tcp::decode(&ip, segment, &mut ports)?;
-        let (key, from) = PackedKey::new(&ip, ports);
+        let header_bytes = tcp::decode(&ip, &mut self.segment, &mut ports)?;
+        Ok(self.assign(&ip, ports, |options| tcp::decode_options(ip.tcp, header_bytes, options)))
+    }
+
+    /// Assigns the segment to its flow. Packets of other partitions are decoded only as far as that
+    /// requires: `set_options` decodes the options.
+    #[inline(always)]
+    fn assign(
+        &mut self,
+        ip: &IpPacket<'_>,
+        ports: (u16, u16),
+        set_options: impl FnOnce(&mut TcpOptions),
+    ) -> Option<Found> {
+        let segment = &mut self.segment;
+        let (key, from) = PackedKey::new(ip, ports);
         segment.from = from;
         let facts = &mut self.facts;
         facts.segments += 1;
@@ -340,17 +405,17 @@ impl Sorter {
             if after {
                 self.table.place(key, segment, facts.packets, &mut facts.flows);
             }
-            return Ok(None);
+            return None;
         };
 
-        tcp::decode_options(ip.tcp, header_bytes, &mut segment.options);
+        set_options(&mut segment.options);
         segment.flow = flow;
         segment.first = !matches!(place, Lookup::Known(_));
         segment.wire_bytes = ip.wire_bytes;
         segment.ip_id = ip.id;
         segment.ecn = Ecn::from_bits(ip.ecn_bits);
         segment.fragment = ip.fragment;
-        segment.checksum = if self.checksums { tcp::checksum(&ip) } else { Checksum::Unknown };
+        segment.checksum = if self.checksums { tcp::checksum(ip) } else { Checksum::Unknown };
         facts.malformed_options += u64::from(segment.options.malformed);
         let Checksums { unknown, valid, partial, invalid } = &mut facts.checksums;
         *match segment.checksum {
@@ -362,9 +427,9 @@ impl Sorter {
         if after {
             self.pending = Some(key);
             self.stopped = true;
-            return Ok(Some(Found::Ended(flow)));
+            return Some(Found::Ended(flow));
         }
-        Ok(Some(Found::Segment))
+        Some(Found::Segment)
     }
 
     /// Returns the segment that was postponed until the end of another flow had been returned.

@@ -213,11 +213,8 @@ impl Table {
         packet: u64,
         counts: &mut FlowCounts,
     ) -> Lookup {
-        if self.slots.get(self.last as usize).is_none_or(|flow| flow.key != key) {
-            let hash = self.hasher.hash_one(key);
-            let found = self.index.find(hash, |&slot| self.slots[slot as usize].key == key);
-            let Some(&slot) = found else { return self.open(hash, key, segment, packet, counts) };
-            self.last = slot;
+        if self.slots.get(self.last as usize).is_none_or(|flow| flow.key != key) && !self.look_up(key) {
+            return self.open(key, segment, packet, counts);
         }
         let slot = self.last;
         let flow = &mut self.slots[slot as usize];
@@ -226,6 +223,17 @@ impl Table {
         }
         flow.see(segment, packet);
         Lookup::Known(FlowSlot(slot))
+    }
+
+    /// Makes a flow the last one; `false` if it is unknown.
+    #[inline(never)]
+    fn look_up(&mut self, key: PackedKey) -> bool {
+        let hash = self.hasher.hash_one(key);
+        let Some(&slot) = self.index.find(hash, |&slot| self.slots[slot as usize].key == key) else {
+            return false;
+        };
+        self.last = slot;
+        true
     }
 
     /// The same for a packet with SYN, FIN or RST, or with an earlier timestamp.
@@ -251,14 +259,7 @@ impl Table {
     }
 
     #[inline(never)]
-    fn open(
-        &mut self,
-        hash: u64,
-        key: PackedKey,
-        segment: &Segment,
-        packet: u64,
-        counts: &mut FlowCounts,
-    ) -> Lookup {
+    fn open(&mut self, key: PackedKey, segment: &Segment, packet: u64, counts: &mut FlowCounts) -> Lookup {
         if self.free.is_none() && self.slots.len() >= self.max_flows {
             let slot = self.min_recent();
             counts.evicted += 1;
@@ -282,7 +283,8 @@ impl Table {
             }
         };
         let (slots, hasher) = (&self.slots, &self.hasher);
-        self.index.insert_unique(hash, slot, |&slot| hasher.hash_one(slots[slot as usize].key));
+        self.index
+            .insert_unique(hasher.hash_one(key), slot, |&slot| hasher.hash_one(slots[slot as usize].key));
         counts.seen += 1;
         Lookup::New(FlowSlot(slot))
     }

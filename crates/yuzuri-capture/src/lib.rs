@@ -29,6 +29,7 @@ mod error;
 mod facts;
 mod file;
 mod flows;
+mod header_prediction;
 mod input;
 mod ip;
 mod link;

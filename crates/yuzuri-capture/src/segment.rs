@@ -214,6 +214,20 @@ pub struct TcpOptions {
     pub sack: SackBlocks,
 }
 
+impl TcpOptions {
+    /// Removes all options.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        let TcpOptions { timestamps, mss, window_scale, sack_permitted, malformed, cut, sack } = self;
+        (*timestamps, *mss, *window_scale) = (None, None, None);
+        (*sack_permitted, *malformed, *cut) = (false, false, false);
+        // The blocks are half of the structure, and usually empty already.
+        if !sack.is_empty() {
+            *sack = SackBlocks::default();
+        }
+    }
+}
+
 /// Up to four SACK blocks, in wire order. Dereferences to a slice of (left edge, right edge).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {

@@ -34,13 +34,7 @@ pub(crate) fn decode(ip: &IpPacket<'_>, segment: &mut Segment, ports: &mut (u16,
 /// Decodes the options of a segment with a header of `header_bytes`.
 #[inline(always)]
 pub(crate) fn decode_options(segment: &[u8], header_bytes: u32, options: &mut TcpOptions) {
-    let TcpOptions { timestamps, mss, window_scale, sack_permitted, malformed, cut, sack } = options;
-    (*timestamps, *mss, *window_scale) = (None, None, None);
-    (*sack_permitted, *malformed, *cut) = (false, false, false);
-    // The blocks are half of the structure, and usually empty already.
-    if !sack.is_empty() {
-        *sack = SackBlocks::default();
-    }
+    options.clear();
     match segment.get(20..header_bytes as usize) {
         Some([]) => {}
         // Nearly every segment of a connection with timestamps has these (RFC 7323 appendix A).

@@ -88,15 +88,25 @@ impl Format {
                 // In a variable of its own, so that the header of a pcap file's packet stays in
                 // registers.
                 let mut other = PacketHeader::EMPTY;
-                let step = match others {
-                    Format::PcapNg(pcapng) => pcapng.next(buffer, facts, &mut other),
-                    Format::Snoop(snoop) => snoop.next(buffer, facts, &mut other),
-                    Format::Erf(erf) => erf.next(buffer, facts, &mut other),
-                    Format::Pcap(pcap) => pcap.next(buffer, &mut other),
-                };
+                let step = others.next_of_others(buffer, facts, &mut other);
                 *head = other;
                 step
             }
+        }
+    }
+
+    #[inline(never)]
+    fn next_of_others<'a, S: Read>(
+        &mut self,
+        buffer: &'a mut Buffer<S>,
+        facts: &mut FileFacts,
+        head: &mut PacketHeader,
+    ) -> io::Result<Step<'a>> {
+        match self {
+            Format::PcapNg(pcapng) => pcapng.next(buffer, facts, head),
+            Format::Snoop(snoop) => snoop.next(buffer, facts, head),
+            Format::Erf(erf) => erf.next(buffer, facts, head),
+            Format::Pcap(pcap) => pcap.next(buffer, head),
         }
     }
 }

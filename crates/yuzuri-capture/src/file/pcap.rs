@@ -48,6 +48,27 @@ impl Pcap {
         })
     }
 
+    /// A packet that begins here and is buffered whole, with the number of bytes to its end; `None`
+    /// if [`Pcap::next`] must be called.
+    #[inline(always)]
+    pub(crate) fn buffered<'a>(&self, ready: &'a [u8], head: &mut PacketHeader) -> Option<(&'a [u8], usize)> {
+        let header: &[u8; 16] = ready.first_chunk()?;
+        let captured = word(header, 8, false) as usize;
+        if self.swapped || captured > MAX_BYTES {
+            return None;
+        }
+        let end = self.record_bytes + captured;
+        let captured = ready.get(self.record_bytes..end)?;
+        let (seconds, fraction) = (word(header, 0, false).into(), word(header, 4, false).into());
+        head.set(Some(self.time_ns(seconds, fraction)), word(header, 12, false), &self.link);
+        Some((captured, end))
+    }
+
+    #[inline(always)]
+    fn time_ns(&self, seconds: i64, fraction: i64) -> i64 {
+        seconds * 1_000_000_000 + fraction * self.unit_ns
+    }
+
     #[inline(always)]
     pub(crate) fn next<'a, S: Read>(
         &self,
@@ -69,7 +90,7 @@ impl Pcap {
         if !buffer.has(self.record_bytes + captured)? {
             return Ok(Step::End(ending(buffer)));
         }
-        head.set(Some(seconds * 1_000_000_000 + fraction * self.unit_ns), on_wire, &self.link);
+        head.set(Some(self.time_ns(seconds, fraction)), on_wire, &self.link);
         Ok(Step::Packet(&buffer.take(self.record_bytes + captured)[self.record_bytes..]))
     }
 }

@@ -60,6 +60,12 @@ struct CopyCandidate {
     has_copy: bool,
 }
 
+impl CopyCandidate {
+    fn of(segment: &Segment) -> CopyCandidate {
+        CopyCandidate { at_ns: segment.time_ns, fingerprint: Fingerprint::of(segment), has_copy: false }
+    }
+}
+
 /// What one end sent.
 #[derive(Clone, Debug, Default)]
 struct SentSegments {
@@ -71,7 +77,7 @@ struct SentSegments {
     highest_end: Option<u32>,
     /// The highest acknowledgement; a SYN has none.
     highest_ack: Option<u32>,
-    last: Option<CopyCandidate>,
+    last: Option<Segment>,
     /// The latest timestamp.
     newest: Option<u32>,
     /// Whether two consecutive segments had different identifications; unknown for a single one.
@@ -98,7 +104,7 @@ pub(super) struct CopyDetector {
 
 impl CopyDetector {
     /// Whether this segment is a copy of one before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_copy(&mut self, segment: &Segment) -> bool {
         let syn_or_fin = u32::from(segment.flags.intersects(Flags::SYN | Flags::FIN));
         let end = segment.seq.wrapping_add(segment.payload_bytes + syn_or_fin);
@@ -124,16 +130,17 @@ impl CopyDetector {
     #[inline(always)]
     fn note(&mut self, segment: &Segment) {
         let sent = &mut self.by_end[segment.from.index()];
-        let known =
-            CopyCandidate { at_ns: segment.time_ns, fingerprint: Fingerprint::of(segment), has_copy: false };
-        if segment.options.timestamps.is_some() && is_later(known.fingerprint.timestamp, sent.newest) {
-            sent.newest = Some(known.fingerprint.timestamp);
+        if let Some((timestamp, _)) = segment.options.timestamps
+            && is_later(timestamp, sent.newest)
+        {
+            sent.newest = Some(timestamp);
         }
         if let Some(former) = &sent.last {
-            let own = former.fingerprint.ip_id != 0 && segment.ip_id != former.fingerprint.ip_id;
+            let own = former.ip_id != 0 && segment.ip_id != former.ip_id;
             sent.numbers = Some(own && segment.ip_id != 0 || sent.numbers == Some(true));
         }
-        sent.last = Some(known);
+        // Whole: what distinguishes it is selected only if something is repeated.
+        sent.last = Some(*segment);
         if self.watching {
             self.remember_last(segment.from);
         }
@@ -143,7 +150,7 @@ impl CopyDetector {
     #[cold]
     fn remember_last(&mut self, from: End) {
         let sent = &mut self.by_end[from.index()];
-        let Some(known) = sent.last else { return };
+        let Some(known) = sent.last.as_ref().map(CopyCandidate::of) else { return };
         while let Some(oldest) = sent.known.front()
             && (known.at_ns - oldest.at_ns > APART_NS || sent.known.len() >= REMEMBERED)
         {
@@ -163,7 +170,7 @@ impl CopyDetector {
         if !self.watching {
             self.watching = true;
             for sent in &mut self.by_end {
-                sent.known.extend(sent.last);
+                sent.known.extend(sent.last.as_ref().map(CopyCandidate::of));
             }
         }
         self.repeated = self.repeated.saturating_add(1);
@@ -187,11 +194,10 @@ impl CopyDetector {
     fn is_copy_of_last(&mut self, segment: &Segment) -> bool {
         let fingerprint = Fingerprint::of(segment);
         let sent = &mut self.by_end[segment.from.index()];
-        let near = |last: &CopyCandidate| {
+        sent.last.as_ref().map(CopyCandidate::of).is_some_and(|last| {
             segment.time_ns.wrapping_sub(last.at_ns).unsigned_abs() < AT_ONCE_NS as u64
-        };
-        sent.last.is_some_and(|last| {
-            near(&last) && last.fingerprint == fingerprint && fingerprint.payload_bytes > 0
+                && last.fingerprint == fingerprint
+                && fingerprint.payload_bytes > 0
         })
     }
 

@@ -192,6 +192,7 @@ impl Flow {
     }
 
     /// Whether the segment is plausible.
+    #[inline(always)]
     fn sane(&mut self, segment: &Segment) -> bool {
         let odd = &mut self.seen.anomalies;
         if segment.time_ns < self.last_ns {

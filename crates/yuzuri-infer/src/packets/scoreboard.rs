@@ -92,7 +92,10 @@ impl Sums {
             self.again_bytes -= bytes;
         }
         if !s.twice && !s.unseen {
-            done.sent = done.sent.max(Some((s.at_ns, s.stamp)));
+            let sent = (s.at_ns, s.stamp);
+            if done.sent.is_none_or(|latest| latest < sent) {
+                done.sent = Some(sent);
+            }
         }
     }
 

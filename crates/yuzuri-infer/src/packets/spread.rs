@@ -80,23 +80,17 @@ pub(super) fn feed<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> R
 
 #[inline(always)]
 fn read<R: Read>(capture: &mut Capture<R>, part: &mut impl Part) -> Result<(), ReadError> {
-    while let Some(item) = capture.next_item()? {
-        match item {
-            Item::Segment(segment) => {
-                if !segment.first {
-                    part.segment(segment);
-                    continue;
-                }
-                let segment = *segment;
-                if let Some(key) = capture.key(segment.flow) {
-                    part.begin(segment.flow, key);
-                }
-                part.segment(&segment);
+    capture.fold((), |(), item, flows| match item {
+        Item::Segment(segment) => {
+            if segment.first
+                && let Some(key) = flows.key(segment.flow)
+            {
+                part.begin(segment.flow, key);
             }
-            Item::Ended(slot) => part.end(slot),
+            part.segment(segment);
         }
-    }
-    Ok(())
+        Item::Ended(slot) => part.end(slot),
+    })
 }
 
 /// The part that passes each flow to the part it belongs to, on whose thread slots are its own.
