@@ -18,7 +18,7 @@ use yuzuri_stats::counted;
 /// on one axis, bytes. The table has all flows: 300 bytes each, for which a page of 1000 flows
 /// below 3 MB has room, as well as for the data of zoomable pictures and their script.
 const MAX_SECTIONS: usize = 200;
-const MAX_SECTION_BYTES: usize = 2_200_000;
+const MAX_SECTION_BYTES: usize = 2_300_000;
 /// The total size of pictures with flows on one axis, bytes.
 const MAX_TOGETHER_BYTES: usize = 200_000;
 /// Sections whose pictures are unfolded at first.

@@ -15,7 +15,7 @@ pub(super) const STYLE: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../yuzuri-web/ui/dist-report/report.css"));
 
 /// Bytes for the data of all flows of a page, and for the segments of one.
-pub(super) const MAX_BYTES: usize = 300_000;
+pub(super) const MAX_BYTES: usize = 220_000;
 const MAX_MARK_BYTES: usize = 150_000;
 /// Maximum number of rounds; more are merged.
 const MAX_ROUNDS: usize = 2000;
