@@ -154,7 +154,7 @@ impl Section {
         }
         let widths: Vec<usize> =
             (0..7).map(|i| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0)).collect();
-        let mut text = format!("\n{}\n{}\n\n", self.title, wrapped(&self.how, 110));
+        let mut text = format!("\n{}\n{}\n\n", self.title, textwrap::fill(&self.how, 110));
         for row in &rows {
             let _ = write!(text, "  {:<width$}", row[0], width = widths[0]);
             for (cell, width) in row[1..6].iter().zip(&widths[1..6]) {
@@ -194,24 +194,6 @@ fn number(value: f64) -> String {
         Some(rest) => format!("{sign}{grouped}.{rest}"),
         None => format!("{sign}{grouped}"),
     }
-}
-
-/// Wraps at `width` characters, between words.
-fn wrapped(text: &str, width: usize) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let fits =
-            |line: &String| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width;
-        if let Some(line) = lines.last_mut().filter(|line| fits(line)) {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-            continue;
-        }
-        lines.push(word.to_owned());
-    }
-    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -326,24 +326,11 @@ fn words(flow: &FlowReport) -> String {
 /// Wraps text at spaces; list items get a hanging indent.
 fn wrapped(text: &str, width: Option<usize>) -> String {
     let Some(width) = width.map(|width| width.max(30)) else { return text.to_owned() };
-    let mut out = String::new();
-    for line in text.lines() {
+    let options =
+        textwrap::Options::new(width).break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let fill = |line: &str| {
         let hang = if line.starts_with("- ") { "  " } else { "" };
-        let mut used = 0;
-        for (number, word) in line.split(' ').enumerate() {
-            let length = measure_text_width(word);
-            if number > 0 && used + 1 + length > width {
-                out.push('\n');
-                out += hang;
-                used = hang.len();
-            } else if number > 0 {
-                out.push(' ');
-                used += 1;
-            }
-            out += word;
-            used += length;
-        }
-        out.push('\n');
-    }
-    out
+        textwrap::fill(line, options.clone().subsequent_indent(hang)) + "\n"
+    };
+    text.lines().map(fill).collect()
 }

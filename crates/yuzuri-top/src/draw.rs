@@ -319,7 +319,7 @@ fn draw_input(area: Rect, buffer: &mut Buffer, input: &Input, app: &App) {
     pen.put(&behind, Style::new());
     if let Some(error) = &input.error {
         // On the lines above, so that the input stays visible for correction.
-        let lines = wrap(error, usize::from(area.width) - 4);
+        let lines = wrap(error, usize::from(area.width).saturating_sub(4));
         let first = area.y.saturating_sub(lines.len() as u16);
         for (n, line) in lines.iter().enumerate() {
             let y = first + n as u16;
@@ -331,18 +331,16 @@ fn draw_input(area: Rect, buffer: &mut Buffer, input: &Input, app: &App) {
     }
 }
 
-/// Wraps a text at spaces, into at most four lines.
+/// Wraps a text at spaces, into at most four lines; the last takes the rest.
 fn wrap(text: &str, cells: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.len() - 1;
-        if lines[last].is_empty() {
-            lines[last] = word.to_owned();
-        } else if width(&lines[last]) + 1 + width(word) <= cells || lines.len() == 4 {
-            lines[last] = format!("{} {word}", lines[last]);
-        } else {
-            lines.push(word.to_owned());
-        }
+    const MAX_LINES: usize = 4;
+    let options =
+        textwrap::Options::new(cells).break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let mut lines: Vec<String> =
+        textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect();
+    if lines.len() > MAX_LINES {
+        let rest = lines.split_off(MAX_LINES - 1);
+        lines.push(rest.join(" "));
     }
     lines
 }

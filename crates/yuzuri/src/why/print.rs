@@ -192,28 +192,12 @@ fn words(answer: &LimitedFlow, why: &Why) -> String {
 
 /// Breaks lines at spaces where they are wider than the terminal; what follows is indented further.
 fn wrapped(text: &str, width: Option<usize>) -> String {
-    const HANG: &str = "    ";
     let Some(width) = width.map(|width| width.max(30)) else { return text.to_owned() };
-    let mut out = String::new();
-    for line in text.lines() {
-        let mut used = 0;
-        for (number, word) in line.split(' ').enumerate() {
-            let length = word.chars().count();
-            if number > 0 && used + 1 + length > width && !word.is_empty() {
-                out.truncate(out.trim_end_matches(' ').len());
-                out.push('\n');
-                out += HANG;
-                used = HANG.len();
-            } else if number > 0 {
-                out.push(' ');
-                used += 1;
-            }
-            out += word;
-            used += length;
-        }
-        out.push('\n');
-    }
-    out
+    let options = textwrap::Options::new(width)
+        .subsequent_indent("    ")
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    text.lines().map(|line| textwrap::fill(line, &options) + "\n").collect()
 }
 
 fn capital(text: &str) -> String {
