@@ -82,10 +82,11 @@ impl<'a> Pump<'a> {
                 && !sinks.failed()
                 && until.is_none_or(|until| Instant::now() < until)
         };
-        let (mut passed_on, mut spent) = (Instant::now(), Spent::default());
+        let (mut passed_on, mut spent) = (None::<Instant>, Spent::default());
         let take = |items: &mut Vec<Item>| {
-            if !items.is_empty() && (items.len() >= MAX_GATHERED || passed_on.elapsed() >= gather) {
-                passed_on = Instant::now();
+            let is_due = items.len() >= MAX_GATHERED || passed_on.is_none_or(|at| at.elapsed() >= gather);
+            if is_due && !items.is_empty() {
+                passed_on = Some(Instant::now());
                 spent.pass_on(items, |batch| sinks.give(batch));
             }
         };
