@@ -78,7 +78,8 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
          figure is its bits per CPU-second divided by the mean of theirs. CPU time is that of the traffic's process, of the \
          observer with all its children, and of the ksoftirqd threads, from the scheduler's accounting in \
          nanoseconds; the machine's total would include unrelated load. Notes give the 95 % confidence interval of the \
-         median where there are enough values. The command runs as `watch --quiet`; recordings and \
+         median where there are enough values. The command runs as `watch --quiet`; runs \
+         with a recording transfer ten times as much, so that they contain several of its writes; recordings and \
          the output of bpftrace and ss go to files in memory. ss watches the senders, the others both ends.",
     );
     let net = Net::new().map_err(anyhow::Error::msg)?;
@@ -223,6 +224,10 @@ struct Run<'a> {
 /// Idle time before a run, and the time for which an observer must have been idle.
 const IDLE_TIME: Duration = Duration::from_millis(200);
 
+/// A recording's rows are written every 0.8 s, which takes most of its CPU time: a run lasts
+/// several times as long, or it would contain one such write or none by chance.
+const RECORDING_TRANSFERS: u64 = 10;
+
 impl Run<'_> {
     /// Every run starts with this after the idle time: the first transfer costs more, with or
     /// without an observer.
@@ -240,10 +245,10 @@ impl Run<'_> {
     }
 
     /// Measures the traffic plus the CPU time of process `pid`.
-    fn with_process(&mut self, load: &mut Load, pid: u32) -> anyhow::Result<ObservedRun> {
+    fn with_process(&mut self, load: &mut Load, pid: u32, bytes: u64) -> anyhow::Result<ObservedRun> {
         self.warm_up(load)?;
         let (softirqs, own) = (self.softirqs.ns(), cpu::process_ns(pid)?);
-        let ran = load.transfer(self.bytes)?;
+        let ran = load.transfer(bytes)?;
         let own = cpu::process_ns(pid)? - own;
         let all = ran.cpu_ns + self.softirqs.ns() - softirqs + own;
         Ok(ObservedRun {
@@ -255,8 +260,8 @@ impl Run<'_> {
 
     fn with_observer(&mut self, load: &mut Load, observer: Observer) -> anyhow::Result<ObservedRun> {
         match observer {
-            Observer::Default => self.agent(load, &[]),
-            Observer::EveryAck => self.agent(load, &["--density", "ack"]),
+            Observer::Default => self.agent(load, &[], self.bytes),
+            Observer::EveryAck => self.agent(load, &["--density", "ack"], self.bytes),
             Observer::DefaultRecording => self.recording(load, &[]),
             Observer::EveryAckRecording => self.recording(load, &["--density", "ack"]),
             Observer::Noop => {
@@ -270,7 +275,7 @@ impl Run<'_> {
         }
     }
 
-    fn agent(&mut self, load: &mut Load, args: &[&str]) -> anyhow::Result<ObservedRun> {
+    fn agent(&mut self, load: &mut Load, args: &[&str], bytes: u64) -> anyhow::Result<ObservedRun> {
         let ends =
             [self.setting.from, self.setting.into].map(|side| format!("netns:{}", self.net.name(side)));
         let mut all = vec![ends[0].as_str(), ends[1].as_str(), "--quiet"];
@@ -281,7 +286,7 @@ impl Run<'_> {
         // between reads.
         load.transfer(self.bytes / 10)?;
         wait_until_idle(agent.pid())?;
-        let observed = self.with_process(load, agent.pid())?;
+        let observed = self.with_process(load, agent.pid(), bytes)?;
         let account = agent.finish()?;
         Ok(ObservedRun { lost: Some(account.lost as f64 / account.seen.max(1) as f64), ..observed })
     }
@@ -291,7 +296,7 @@ impl Run<'_> {
         let file = folder.path().join("bench.arrows").to_string_lossy().into_owned();
         let mut all = vec!["--record", &file];
         all.extend(args);
-        self.agent(load, &all)
+        self.agent(load, &all, self.bytes * RECORDING_TRANSFERS)
     }
 
     fn bpftrace(&mut self, load: &mut Load) -> anyhow::Result<ObservedRun> {
@@ -303,7 +308,7 @@ impl Run<'_> {
             load.transfer(self.bytes / 50)?;
             std::thread::sleep(Duration::from_millis(20));
         }
-        let observed = self.with_process(load, bpftrace.pid())?;
+        let observed = self.with_process(load, bpftrace.pid(), self.bytes)?;
         let (lines, lost) = bpftrace.finish()?;
         Ok(ObservedRun { lost: Some(lost as f64 / (lines + lost).max(1) as f64), ..observed })
     }

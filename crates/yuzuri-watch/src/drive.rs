@@ -27,6 +27,10 @@ pub fn drive(
     (items, account)
 }
 
+/// Batches of this size do not wait for others: then a wake-up costs little per item, and a sink
+/// needs its share of the time to keep up.
+const MAX_GATHERED: usize = 1024;
+
 /// The interval at which the running account is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
@@ -59,7 +63,7 @@ impl<'a> Pump<'a> {
     }
 
     /// Sets the least time between two batches: waking another thread at each read may cost more
-    /// than the read itself.
+    /// than the read itself. Batches of 1,024 items and more do not wait.
     pub fn gathering(self, gather: Duration) -> Pump<'a> {
         Pump { gather, ..self }
     }
@@ -78,10 +82,11 @@ impl<'a> Pump<'a> {
                 && !sinks.failed()
                 && until.is_none_or(|until| Instant::now() < until)
         };
-        let (mut passed_on, mut spent) = (Instant::now(), Spent::default());
+        let (mut passed_on, mut spent) = (None::<Instant>, Spent::default());
         let take = |items: &mut Vec<Item>| {
-            if !items.is_empty() && passed_on.elapsed() >= gather {
-                passed_on = Instant::now();
+            let is_due = items.len() >= MAX_GATHERED || passed_on.is_none_or(|at| at.elapsed() >= gather);
+            if is_due && !items.is_empty() {
+                passed_on = Some(Instant::now());
                 spent.pass_on(items, |batch| sinks.give(batch));
             }
         };

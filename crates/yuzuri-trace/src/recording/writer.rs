@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A row waits at most this long for its batch. With the caller's interval of up to 100 ms this is
-/// well below the second that may be lost.
+/// A row waits at most this long for its batch. With the 50 ms for which a watch gathers records
+/// and the caller's interval of up to 100 ms this is below the second that may be lost.
 pub const FLUSH_AFTER: Duration = Duration::from_millis(800);
 
 /// After an error, writing is retried at this interval.

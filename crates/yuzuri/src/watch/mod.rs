@@ -84,7 +84,8 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
     yuzuri_exit::note!("yuzuri: watching {}; Ctrl-C ends it", or_all(&session.filter));
     // A line rewritten each second would interrupt the printed ones.
     let status = style.is_none() && !args.quiet && std::io::stderr().is_terminal();
-    let account = pump(watch, &sinks, requests, &stop, args.source.time, status);
+    let gather = if server.is_some() { Duration::ZERO } else { GATHER };
+    let account = pump(watch, &sinks, requests, &stop, args.source.time, status, gather);
     if let Some(server) = server {
         server.stop();
     }
@@ -118,7 +119,8 @@ pub fn top(args: TopArgs) -> anyhow::Result<ExitCode> {
     let (remote, requests) = Remote::new();
     let (shown, account) = std::thread::scope(|scope| {
         let (stop, sinks) = (&stop, &sinks);
-        let pumping = scope.spawn(move || pump(watch, sinks, requests, stop, args.source.time, false));
+        let pumping =
+            scope.spawn(move || pump(watch, sinks, requests, stop, args.source.time, false, Duration::ZERO));
         let shown = yuzuri_top::run(model, &remote, args.theme.of(), stop);
         stop.store(true, Ordering::Relaxed);
         (shown, pumping.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -178,6 +180,11 @@ pub fn announce(session: &Session) {
     }
 }
 
+/// The time for which records are gathered where no picture moves with them: lines, a recording and
+/// the closing table are the same a few hundredths of a second later, and each batch wakes a thread
+/// for each of them.
+const GATHER: Duration = Duration::from_millis(50);
+
 /// Reads the source and feeds the sinks until it is stopped, the time is over, or a sink fails.
 /// `status`: the last line of the terminal shows the account so far.
 fn pump(
@@ -187,8 +194,9 @@ fn pump(
     stop: &AtomicBool,
     time: Option<Duration>,
     status: bool,
+    gather: Duration,
 ) -> Account {
-    let pump = Pump::new(sinks, stop).for_time(time).with_requests(requests);
+    let pump = Pump::new(sinks, stop).for_time(time).with_requests(requests).gathering(gather);
     if !status {
         return pump.run(watch);
     }
