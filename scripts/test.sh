@@ -44,7 +44,7 @@ scripts/python.sh
 # Build the whole workspace, as the tests do: for a single package cargo would rebuild the
 # dependencies with fewer features.
 cargo build --workspace --locked --quiet --example recording_writer
-target/python/bin/python tests/recordings/open_with_tools.py target/debug/examples/recording_writer
+target/python/bin/python tests/recordings/open_with_tools.py "${CARGO_TARGET_DIR:-target}"/debug/examples/recording_writer
 
 step "Python package"
 scripts/python-package.sh
