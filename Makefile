@@ -4,6 +4,8 @@ SHELL := /bin/bash
 # As in scripts/path.sh.
 export PATH := $(CURDIR)/target/tools/bin:$(HOME)/.cargo/bin:$(PATH):/usr/local/sbin:/usr/sbin:/sbin
 UI := crates/yuzuri-web/ui
+# The scripts find programs in target/.
+unexport CARGO_TARGET_DIR
 
 # Always build the whole workspace, whichever programs are needed. Otherwise cargo would rebuild the
 # dependencies with different features for each set of programs.
