@@ -2,7 +2,7 @@
 //! instructions, which needs no clock: the times that the writer gets are computed.
 //!
 //! `cargo rustc --release -p yuzuri-trace --example recording_cost -- -C strip=none`, then
-//! `valgrind --tool=callgrind target/release/examples/recording_cost [ROWS_PER_S] [SECONDS] [FLOWS]`
+//! `valgrind --tool=callgrind target/release/examples/recording_cost ROWS_PER_S SECONDS FLOWS`
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
