@@ -27,8 +27,7 @@ const BURST: u32 = 16;
 
 /// A flow that its upper bound keeps below this fraction of its share is behind others' queues, or
 /// the group's minimum RTT is false: that may halve the window, so this fraction is above a half.
-/// While it persists, the bound doubles with each decision, up to the second factor. The bound of a
-/// flow whose path is empty grows by [`GROWS`] a second, up to the same factor.
+/// While it persists, the bound doubles with each decision, up to the second factor.
 const BELOW_SHARE: f64 = 0.6;
 const MAX_STRETCH: f64 = 16.0;
 
@@ -46,8 +45,7 @@ struct FlowBounds {
     floor: f64,
     /// The upper bound set, segments.
     upper: f64,
-    /// The factor for the upper bound while others' queues keep the flow below its share, or while
-    /// its path is empty.
+    /// The factor for the upper bound while others' queues keep the flow below its share.
     stretch: f64,
     /// Consecutive decisions at which it was kept short.
     short: u32,
@@ -81,7 +79,6 @@ impl Growth {
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) own: &'a OwnFlows,
-    pub(super) objective: Objective,
     pub(super) radio: RadioHint,
     pub(super) summary: Option<&'a Summary>,
     /// Senders that this terminal has observed itself.
@@ -132,7 +129,7 @@ impl FairShare {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (group, known(flow).filter(|_| sends)) {
                 (Some((summary, part_bps)), Some(known)) if known.elastic => {
-                    let (mut decision, state) = self.of_flow(now, flow, known, summary, part_bps, view);
+                    let (mut decision, state) = self.of_flow(now, flow, known, summary, part_bps, view.radio);
                     if doubts {
                         decision.why = Rule::Doubt;
                     }
@@ -159,7 +156,7 @@ impl FairShare {
         known: &FlowHistory,
         summary: &Summary,
         share_bps: f64,
-        view: View,
+        radio: RadioHint,
     ) -> (Decision, FlowBounds) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
         // A latecomer's minimum includes others' queues; a false minimum of the group may halve it,
@@ -178,16 +175,12 @@ impl FairShare {
         let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
         let before =
             before.unwrap_or(FlowBounds { floor: 0.0, upper: f64::INFINITY, stretch: 1.0, short: 0, growth });
-        let at_bound = f64::from(flow.cwnd) + 1.0 >= before.upper;
-        let is_below_share = at_bound && known.rate_bps < BELOW_SHARE * share_bps;
+        let is_below_share =
+            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < BELOW_SHARE * share_bps;
         let short = if is_below_share { before.short + 1 } else { 0 };
         // Rates of two ticks show a bound that was set before them.
         let stretch = if short > 2 {
             (before.stretch / STEP).min(MAX_STRETCH)
-        } else if at_bound && is_shared(summary) && own_queue_s(flow) < STEP * target_s(view.objective) {
-            // The bounds leave the path empty: they are too small, or the leader lies. What is
-            // added is given back once a queue shows.
-            (before.stretch * GROWS.sqrt()).min(MAX_STRETCH)
         } else {
             (before.stretch * STEADY).max(1.0)
         };
@@ -199,7 +192,7 @@ impl FairShare {
                 // A step down gives up half of the window. A window twice as large recovers from
                 // losses, and members' rates stay equal.
                 let upper = (full / STEP)
-                    .max(f64::from(view.radio.aggregate_segments))
+                    .max(f64::from(radio.aggregate_segments))
                     .max(MIN_WINDOW / STEP)
                     .max(STEP * f64::from(flow.cwnd));
                 (Some(upper), full.min(grown.max(before.floor)), Rule::Contend)
@@ -212,7 +205,7 @@ impl FairShare {
                 // air there is no aggregate to fill: segments held for one only wait in the wire's
                 // queue. A lossy wire is served in bursts of aggregates.
                 let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
-                let aggregate = if is_slow_wire { 0.0 } else { f64::from(view.radio.aggregate_segments) };
+                let aggregate = if is_slow_wire { 0.0 } else { f64::from(radio.aggregate_segments) };
                 let upper = (per_second * (base_s + queue_s))
                     .max(aggregate)
                     .min(per_second * (base_s + queue_s.max(target_s(Objective::Throughput))))
@@ -249,11 +242,6 @@ impl FairShare {
         });
         (decision, held)
     }
-}
-
-/// The queue that the flow's own round-trip times show, seconds.
-fn own_queue_s(flow: &FlowSeen) -> f64 {
-    f64::from(flow.srtt_us.saturating_sub(flow.min_rtt_us)) / 1e6
 }
 
 /// Whether windows should enforce shares.
