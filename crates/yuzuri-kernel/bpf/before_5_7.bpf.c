@@ -86,6 +86,15 @@ static __always_inline u32 check(struct sock *sk)
 	return before;
 }
 
+/* The same, and `reduced` gives ssthresh after a reduction of a window. */
+static __always_inline void repair(struct sock *sk, u32 (*reduced)(struct sock *sk, u32 cwnd))
+{
+	u32 before = check(sk);
+
+	if (before)
+		tcp_sk(sk)->snd_ssthresh = reduced(sk, before);
+}
+
 SEC("struct_ops")
 u32 BPF_PROG(old_undo_cwnd, struct sock *sk)
 {
@@ -156,7 +165,6 @@ static __always_inline void bic_look(struct bic *ca, u32 cwnd)
 	ca->per = per ? per : 1;
 }
 
-/* ssthresh after a reduction of this window. */
 static __always_inline u32 bic_reduced(struct sock *sk, u32 cwnd)
 {
 	struct bic *ca = state_of(sk);
@@ -165,21 +173,13 @@ static __always_inline u32 bic_reduced(struct sock *sk, u32 cwnd)
 	return at_least_two(cwnd <= BIC_LOW_WINDOW ? cwnd >> 1 : cwnd * BIC_BETA_1024 / 1024);
 }
 
-static __always_inline void bic_repair(struct sock *sk)
-{
-	u32 before = check(sk);
-
-	if (before)
-		tcp_sk(sk)->snd_ssthresh = bic_reduced(sk, before);
-}
-
 SEC("struct_ops")
 void BPF_PROG(bic_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bic *ca = state_of(sk);
 
-	bic_repair(sk);
+	repair(sk, bic_reduced);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (in_slow_start(tp)) {
@@ -209,7 +209,7 @@ void BPF_PROG(bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct bic *ca = state_of(sk);
 
-	bic_repair(sk);
+	repair(sk, bic_reduced);
 	if (is_open(sk))
 		ca->ratio += sample->pkts_acked - (ca->ratio >> BIC_RATIO_SHIFT);
 }
@@ -220,17 +220,9 @@ void BPF_PROG(bic_pkts_acked, struct sock *sk, const struct ack_sample *sample)
  * acknowledged. */
 #define SCALABLE_ACKS 50
 
-static __always_inline u32 scalable_reduced(u32 cwnd)
+static __always_inline u32 scalable_reduced(struct sock *sk, u32 cwnd)
 {
 	return at_least_two(cwnd - (cwnd >> 3));
-}
-
-static __always_inline void scalable_repair(struct sock *sk)
-{
-	u32 before = check(sk);
-
-	if (before)
-		tcp_sk(sk)->snd_ssthresh = scalable_reduced(before);
 }
 
 SEC("struct_ops")
@@ -242,7 +234,7 @@ void BPF_PROG(scalable_init, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(scalable_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	scalable_repair(sk);
+	repair(sk, scalable_reduced);
 }
 
 SEC("struct_ops")
@@ -250,7 +242,7 @@ void BPF_PROG(scalable_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	scalable_repair(sk);
+	repair(sk, scalable_reduced);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (in_slow_start(tp))
@@ -263,7 +255,7 @@ SEC("struct_ops")
 u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
 {
 	check(sk);
-	return scalable_reduced(tcp_sk(sk)->snd_cwnd);
+	return scalable_reduced(sk, tcp_sk(sk)->snd_cwnd);
 }
 
 /* ---- Veno ------------------------------------------------------------------------------------ */
@@ -305,21 +297,13 @@ static __always_inline u32 veno_reduced(struct sock *sk, u32 cwnd)
 	return at_least_two((s32)ca->queued < VENO_CONGESTED ? cwnd * 4 / 5 : cwnd >> 1);
 }
 
-static __always_inline void veno_repair(struct sock *sk)
-{
-	u32 before = check(sk);
-
-	if (before)
-		tcp_sk(sk)->snd_ssthresh = veno_reduced(sk, before);
-}
-
 SEC("struct_ops")
 void BPF_PROG(veno_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct veno *ca = state_of(sk);
 	u32 rtt_us;
 
-	veno_repair(sk);
+	repair(sk, veno_reduced);
 	if (sample->rtt_us < 0)
 		return;
 	rtt_us = sample->rtt_us + 1;
@@ -354,7 +338,7 @@ void BPF_PROG(veno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct veno *ca = state_of(sk);
 	u64 would_be;
 
-	veno_repair(sk);
+	repair(sk, veno_reduced);
 	if (!ca->on) {
 		tcp_reno_cong_avoid(sk, ack, acked);
 		return;
@@ -455,21 +439,13 @@ static __always_inline u32 yeah_reduced(struct sock *sk, u32 cwnd)
 	return cwnd > cut ? at_least_two(cwnd - cut) : 2;
 }
 
-static __always_inline void yeah_repair(struct sock *sk)
-{
-	u32 before = check(sk);
-
-	if (before)
-		tcp_sk(sk)->snd_ssthresh = yeah_reduced(sk, before);
-}
-
 SEC("struct_ops")
 void BPF_PROG(yeah_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct yeah *ca = state_of(sk);
 	u32 rtt_us;
 
-	yeah_repair(sk);
+	repair(sk, yeah_reduced);
 	if (is_open(sk))
 		ca->acked = sample->pkts_acked;
 	if (sample->rtt_us < 0)
@@ -535,7 +511,7 @@ void BPF_PROG(yeah_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct yeah *ca = state_of(sk);
 
-	yeah_repair(sk);
+	repair(sk, yeah_reduced);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (in_slow_start(tp)) {

@@ -1,9 +1,9 @@
 //! Finds silent flows. No hook sees a connection on which nothing happens, so `sock_diag` lists all
 //! flows once when the observation begins and when the filter changes. It lists them again after
 //! records were lost: the close of a flow may have been among them, and so may the only record of
-//! an open one. It also lists them now and then, because some kernels skip runs of BPF programs
-//! without counting them (`crate::shielded`). This runs on its own thread: with many sockets and
-//! namespaces it takes longer than the ring buffers can wait.
+//! an open one. Now and then it looks only for flows that have closed, because some kernels skip
+//! runs of BPF programs without counting them (`crate::shielded`). This runs on its own thread:
+//! with many sockets and namespaces it takes longer than the ring buffers can wait.
 
 use crate::diag::{Diag, Socket};
 use crate::sampled::Scope;

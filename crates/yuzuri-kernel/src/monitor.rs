@@ -116,8 +116,8 @@ const ACCOUNT_NS: u64 = 1_000_000_000;
 const SWEEP_NS: u64 = 5_000_000_000;
 /// Otherwise, the shortest interval between two censuses.
 const MIN_RECHECK_NS: u64 = 10_000_000_000;
-/// With many sockets the interval is longer: a census may take this fraction of the time.
-const MAX_RECHECK_PART: u64 = 1000;
+/// With many sockets the interval is longer: this many times what a census takes.
+const RECHECK_INTERVAL: u64 = 1000;
 /// Records of a silent flow: its identity and a sample.
 const SILENT_RECORDS: u64 = 2;
 /// A program writes an event immediately after reading its time; only a preempted CPU takes longer.
@@ -282,7 +282,7 @@ impl Monitor {
         if !self.reader.is_holding()
             && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
         {
-            let wait_ns = counted.took_ns.saturating_mul(MAX_RECHECK_PART).max(MIN_RECHECK_NS);
+            let wait_ns = counted.took_ns.saturating_mul(RECHECK_INTERVAL).max(MIN_RECHECK_NS);
             self.recheck_due_ns = counted.mono_ns.saturating_add(wait_ns);
             self.sampled += self.reader.add_unrecorded(counted, until_ns, out);
         }
@@ -525,7 +525,7 @@ mod tests {
     use crate::Watch;
     use std::net::{TcpListener, TcpStream};
     use yuzuri_testnet::{Net, Side, eventually};
-    use yuzuri_trace::{Kind, Reason};
+    use yuzuri_trace::{Event, Kind, Reason};
 
     #[test]
     fn a_close_that_no_program_reported_is_found() {
@@ -548,7 +548,8 @@ mod tests {
         monitor.links.clear();
         drop(ends);
         monitor.recheck_due_ns = 0;
-        let not_seen = |item: &Item| matches!(item, Item::Event(e) if e.kind == Kind::Close && e.reason == Reason::CloseNotSeen);
+        let is_unseen_close = |e: &Event| e.kind == Kind::Close && e.reason == Reason::CloseNotSeen;
+        let not_seen = |item: &Item| matches!(item, Item::Event(event) if is_unseen_close(event));
         let closed = eventually(|| {
             monitor.read(&mut items);
             items.iter().filter(|item| not_seen(item)).count() == 2
