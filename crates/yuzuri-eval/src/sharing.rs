@@ -14,7 +14,8 @@ use clap::builder::PossibleValuesParser;
 use contender::Contender;
 pub use contest::each;
 pub use random_settings::{
-    CLASSES, Drawn, Figures as RandomSettingFigures, columns, setting as drawn, sharing as shared,
+    CLASSES, Distribution, Drawn, Figures as RandomSettingFigures, columns, setting as drawn,
+    sharing as shared,
 };
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,9 @@ struct RandomArgs {
     /// Seed of the random settings
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The distribution of the settings
+    #[arg(long, value_enum, default_value_t)]
+    from: Distribution,
     /// Number of settings
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     settings: u64,
@@ -122,18 +126,18 @@ pub fn write_lines(path: Option<&Path>, of: &[impl serde::Serialize]) -> anyhow:
 
 fn random(args: &RandomArgs) -> anyhow::Result<()> {
     if let Some(number) = args.trace {
-        return Ok(random_settings::trace(args.seed, number)?);
+        return Ok(random_settings::trace(args.from, args.seed, number)?);
     }
     if args.alternatives {
         let compared = watched(args.jobs, |jobs, stop, progress| {
-            random_settings::compare(args.seed, args.settings, jobs, stop, progress)
+            random_settings::compare(args.from, args.seed, args.settings, jobs, stop, progress)
         })?;
         write_lines(args.json.as_deref(), &compared)?;
         print!("{}", random_settings::alternative_tables(args.seed, &compared));
         return Ok(());
     }
     let outcomes = watched(args.jobs, |jobs, stop, progress| {
-        random_settings::run(args.seed, args.settings, jobs, stop, progress)
+        random_settings::run(args.from, args.seed, args.settings, jobs, stop, progress)
     })?;
     write_lines(args.json.as_deref(), &outcomes)?;
     print!("{}", random_settings::tables(args.seed, &outcomes));

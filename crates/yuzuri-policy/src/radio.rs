@@ -73,7 +73,7 @@ pub struct RadioHint {
 }
 
 /// Payload of a segment of 1500 bytes with timestamps, bits.
-const PAYLOAD_BITS: f64 = 1448.0 * 8.0;
+pub(crate) const PAYLOAD_BITS: f64 = 1448.0 * 8.0;
 /// The same segment on the air: MAC header, FCS, delimiter and padding, security; and an
 /// acknowledgement.
 const SEGMENT_BITS: f64 = 1544.0 * 8.0;

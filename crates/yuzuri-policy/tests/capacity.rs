@@ -178,6 +178,20 @@ fn windows_grow_until_there_is_a_queue() {
     assert_eq!((share_bps(0), share_bps(10_000), share_bps(20_000)), (12_500_000, 11_250_000, 10_000_000));
 }
 
+/// On a slow path two segments take longer than the target queue: one in transmission and one that
+/// waits are no queue. At 600 kbit/s they take 39 ms.
+#[test]
+fn two_segments_are_no_queue() {
+    let share_bps = |rate_bps: f64| {
+        let seen = Report { lost_permille: 5, srtt_us: BASE_US + 15_000, ..report(rate_bps, 0.0) };
+        let summary = group(&mut Capacity::new(Objective::Balanced), 0.0, 8.0, &[seen]);
+        assert!(summary.paced);
+        summary.share_bps as f64 / rate_bps
+    };
+    assert!(share_bps(600e3) > 1.05, "{}", share_bps(600e3));
+    assert!(share_bps(20e6) <= 1.0, "{}", share_bps(20e6));
+}
+
 /// A path: its capacity, bit/s, and the queue of other senders, seconds. Data beyond its buffer is
 /// lost.
 #[derive(Clone, Copy)]

@@ -22,6 +22,7 @@ mod total;
 mod weights;
 
 use crate::own;
+use crate::radio::PAYLOAD_BITS;
 use crate::report::min_round_trips;
 use crate::{MAX_AIR_PPM, Moment, Objective, Phase, Report, Summary};
 use level::{WeightedDemand, water_level};
@@ -68,6 +69,14 @@ pub(crate) fn target_s(objective: Objective) -> f64 {
         Objective::Balanced => 0.020,
         Objective::Latency => 0.008,
     }
+}
+
+/// The shortest queue that windows can keep at a path of this rate, seconds: one segment in
+/// transmission while another waits. A delayed ACK waits for two as well (RFC 5681, section 4.2),
+/// so round-trip times show no shorter one. CoDel's target has such a minimum (RFC 8289, section
+/// 4.4).
+fn min_queue_s(rate_bps: f64) -> f64 {
+    if rate_bps > 0.0 { 2.0 * PAYLOAD_BITS / rate_bps } else { 0.0 }
 }
 
 /// The leader's view of the group over time.
@@ -203,6 +212,7 @@ impl Capacity {
         self.start_up.follow(now, round_trip, best.rate_bps, total);
         let paced = self.note_losses(now, total, air);
         let target_s = if paced { LOSSY_QUEUE_S } else { target_s(self.objective) };
+        let target_s = target_s.max(min_queue_s(best.rate_bps));
         let shared = self.shared(now, round_trip, total, &best, target_s);
         let hold = shared.parts * (total.base_s + shared.queue_s);
         self.announced = self.start_up.is_over().then_some(Announced { hold, senders: total.senders });

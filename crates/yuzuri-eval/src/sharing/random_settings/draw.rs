@@ -27,8 +27,8 @@ use yuzuri_netmodel::radio::{Phy, Standard};
 use yuzuri_netmodel::wire::LossConfig;
 use yuzuri_sim::{Change, ChangeKind, Direction, Scenario, Terminal, Traffic, path};
 
-const DURATION_MS: u64 = 40_000;
-const WARM_UP_MS: u64 = 5_000;
+pub(super) const DURATION_MS: u64 = 40_000;
+pub(super) const WARM_UP_MS: u64 = 5_000;
 /// The number of terminals from which on a cell counts as crowded.
 pub const CROWDED: usize = 9;
 
@@ -66,14 +66,14 @@ pub fn setting(seed: u64, number: u64) -> Drawn {
 }
 
 /// Draws settings.
-struct Draw(Random);
+pub(super) struct Draw(pub(super) Random);
 
 impl Draw {
-    fn even(&mut self, low: f64, high: f64) -> f64 {
+    pub(super) fn even(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.0.part()
     }
 
-    fn phys(&mut self, n: usize) -> (Vec<Phy>, bool) {
+    pub(super) fn phys(&mut self, n: usize) -> (Vec<Phy>, bool) {
         if self.0.part() < 0.6 {
             let phys = (0..n).map(|_| {
                 let standard = self.0.one(&Standard::ALL);
@@ -188,7 +188,7 @@ impl Draw {
         Drawn { number, scenario, phys, outside, message_loss, classes, words }
     }
 
-    fn terminals(&mut self, n: usize, outside: usize, moves: bool, far: bool) -> Vec<Terminal> {
+    pub(super) fn terminals(&mut self, n: usize, outside: usize, moves: bool, far: bool) -> Vec<Terminal> {
         let distances_us: Vec<u64> =
             (0..2 + self.0.below(7)).map(|_| (self.0.log_uniform(1.0, 200.0) * 1000.0) as u64).collect();
         let mut terminals = Vec::new();
@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn all_kinds_are_drawn() {
         let settings: Vec<Drawn> = (0..400).map(|number| setting(5, number)).collect();
-        for class in super::super::CLASSES {
-            let met = settings.iter().filter(|drawn| drawn.classes.contains(&class)).count();
+        for class in &super::super::CLASSES[..12] {
+            let met = settings.iter().filter(|drawn| drawn.classes.contains(class)).count();
             assert!(met >= 20, "{class}: {met} of 400");
         }
         for drawn in &settings {

@@ -1,6 +1,7 @@
-//! Random settings, drawn from the distributions that [`draw`] describes, with CUBIC and with the
-//! policy.
+//! Random settings, drawn from the distributions that [`draw`] and [`access`] describe, with CUBIC
+//! and with the policy.
 
+mod access;
 mod alone;
 mod alternatives;
 mod draw;
@@ -22,7 +23,7 @@ pub use figures::{Figures, Outcome, sharing};
 pub use table::tables;
 
 /// The classes of the tables, in their order.
-pub const CLASSES: [&str; 12] = [
+pub const CLASSES: [&str; 17] = [
     "all",
     "no outsiders",
     "outsiders",
@@ -35,14 +36,40 @@ pub const CLASSES: [&str; 12] = [
     "loss",
     "managed queues",
     "downloads",
+    "DSL or cable",
+    "fibre",
+    "mobile",
+    "satellite",
+    "limited windows",
 ];
+
+/// A distribution of settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Distribution {
+    /// Radio cells of all kinds before one wire: what the policy was developed on
+    #[default]
+    Cell,
+    /// DSL, cable, fibre, mobile and satellite, roaming, other congestion controls outside: what it
+    /// was not developed on
+    Access,
+}
+
+impl Distribution {
+    /// Random setting `number` of this seed.
+    pub fn setting(self, seed: u64, number: u64) -> Drawn {
+        match self {
+            Distribution::Cell => draw::setting(seed, number),
+            Distribution::Access => access::setting(seed, number),
+        }
+    }
+}
 
 /// Prints a setting's description, and then its progress.
 ///
 /// # Errors
 /// None for the settings that are drawn.
-pub fn trace(seed: u64, number: u64) -> Result<(), ScenarioError> {
-    let drawn = draw::setting(seed, number);
+pub fn trace(from: Distribution, seed: u64, number: u64) -> Result<(), ScenarioError> {
+    let drawn = from.setting(seed, number);
     println!("{}", drawn.words);
     for (terminal, phy) in drawn.scenario.terminals.iter().zip(&drawn.phys) {
         println!("{phy:?}: {:?}", terminal.traffic);
@@ -56,6 +83,7 @@ pub fn trace(seed: u64, number: u64) -> Result<(), ScenarioError> {
 /// # Errors
 /// None for the settings that are drawn.
 pub fn compare(
+    from: Distribution,
     seed: u64,
     settings: u64,
     jobs: usize,
@@ -63,7 +91,7 @@ pub fn compare(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> anyhow::Result<Option<Vec<Compared>>> {
     let numbers: Vec<u64> = (0..settings).collect();
-    each(&numbers, jobs, stop, progress, |number| Compared::of(draw::setting(seed, *number)))
+    each(&numbers, jobs, stop, progress, |number| Compared::of(from.setting(seed, *number)))
 }
 
 /// Runs this many random settings of this seed; `None` if it was stopped.
@@ -71,6 +99,7 @@ pub fn compare(
 /// # Errors
 /// None for the settings that are drawn.
 pub fn run(
+    from: Distribution,
     seed: u64,
     settings: u64,
     jobs: usize,
@@ -78,5 +107,5 @@ pub fn run(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> anyhow::Result<Option<Vec<Outcome>>> {
     let numbers: Vec<u64> = (0..settings).collect();
-    each(&numbers, jobs, stop, progress, |number| Outcome::of(draw::setting(seed, *number)))
+    each(&numbers, jobs, stop, progress, |number| Outcome::of(from.setting(seed, *number)))
 }
