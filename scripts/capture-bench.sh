@@ -6,6 +6,7 @@
 # of ROUNDS rounds (5), in wall-clock time including program start. Each program runs twice per
 # round, and the second run counts. tshark reads the first 100,000 packets.
 #   PACKETS (2000000), FLOWS (1000), SNAPLEN (96), SEED (1)
+#   PCAPNG=1: the file is converted to pcapng (Wireshark's editcap).
 #   INSTRUCTIONS=1: counts instructions instead (valgrind), by one thread and by the busier of two:
 #   the same on a busy machine. PACKETS=200000 takes a minute.
 #   YUZURI_EVAL: the built yuzuri-eval
@@ -23,6 +24,11 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 file=$folder/synthetic.pcap
 "$evaluate" capture synthesise "$packets" "$seed" "$flows" "$snaplen" "$file"
+
+if [ -n "${PCAPNG:-}" ]; then
+    editcap -F pcapng "$file" "${file}ng"
+    file+=ng
+fi
 
 if [ -n "${INSTRUCTIONS:-}" ]; then
     command -v valgrind >/dev/null || { echo "valgrind is not installed, by which instructions are counted: apt-get install valgrind" >&2; exit 1; }

@@ -3,24 +3,29 @@
 for each set and for all: how often a flow that is not limited by its window is reported as unknown
 with its cause, how often an answer with p >= 0.9 is right, and the expected calibration error.
 
-    scripts/wild-figures.py [--identify PROGRAM] [--unlimited PREFIX,...] [--list] FOLDER...
+    scripts/wild-figures.py [--identify PROGRAM] [--unlimited PREFIX,...] [--hide-names] [--list] FOLDER...
 
 A file's label is the first word of its name, between `_`, `-` and `.`, that is the name of a
 congestion control. In captures of scripts/wild-captures.py the first word is the flow's limit. For
 others, `--unlimited` lists prefixes of files whose flows were not limited by their window. Flows of
 BBR do not count as such, since a window never limits BBR.
 
+`--hide-names` evaluates only logs of `ss`, each flow by itself. Its label is the name that `ss` printed,
+which is hidden from the program.
+
 Each folder is evaluated by itself, so that folders used to develop the rules and folders that were
 held out have separate figures.
 """
 import argparse
 import json
+import lzma
 import math
 import pathlib
 import random
 import re
 import subprocess
 import sys
+import tempfile
 
 CONTROLS = {
     "bbr", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "reno", "scalable", "vegas",
@@ -108,8 +113,8 @@ class Tally(Answers):
         self.twice = 0
         self.lines = []
 
-    def add(self, file, flow, is_unlimited):
-        truth, answer = label(pathlib.Path(file["path"]).name), flow["answer"]
+    def add(self, file, flow, is_unlimited, truth):
+        answer = flow["answer"]
         names = answer["set"] if answer["kind"] == "named" else []
         if truth == "dctcp" and names[:1] == ["reno"] and flow["window_trace"].get("data_without_ect"):
             # The peer did not negotiate ECN: the kernel then uses Reno (`dctcp_reno`).
@@ -133,7 +138,7 @@ class Tally(Answers):
             self.falls += sum(int(re.search(r"fell (\d+) times?", word).group(1)) for word in fell)
         if not right:
             said = ", ".join(names) if names else f"unknown: {answer['because']}"
-            self.lines.append(f"  {pathlib.Path(file['path']).name}: {said} ({probability:.2f})")
+            self.lines.append(f"  {pathlib.Path(file['path']).name} {truth}: {said} ({probability:.2f})")
 
     def join(self, other):
         super().join(other)
@@ -161,10 +166,39 @@ class Tally(Answers):
         print(f"falls without a visible loss, where the name is right: {self.falls}, beside {self.reductions} reductions\n")
 
 
-def judge(program, folder, unlimited):
+def identify(program, folder):
     found = subprocess.run([program, "--json", folder], stdout=subprocess.PIPE, check=False)
+    return json.loads(found.stdout)["files"]
+
+
+def without_name(line):
+    """A line of ss without the name of the congestion control, which precedes the first field."""
+    return re.sub(r"\bbbr:\([^)]*\) ", "", re.sub(rf"\b({'|'.join(CONTROLS)}) (?=wscale:|rto:)", "", line))
+
+
+def judge_hidden(program, folder):
+    ends = lambda file, flow: (pathlib.Path(file["path"]).name, flow["from"], flow["to"])
+    logs = [file for file in identify(program, folder) if file["kind"] == "ss"]
+    names = {ends(file, flow): flow["kernel_name"] for file in logs for flow in file["flows"]}
     tally = Tally()
-    for file in json.loads(found.stdout)["files"]:
+    with tempfile.TemporaryDirectory() as hidden:
+        for file in logs:
+            path = pathlib.Path(file["path"])
+            with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as lines:
+                (pathlib.Path(hidden) / path.name).write_text("".join(map(without_name, lines)), encoding="utf-8")
+        for file in identify(program, hidden):
+            for flow in file["flows"]:
+                truth = names[ends(file, flow)]
+                if flow["kernel_name"]:
+                    sys.exit(f"{file['path']}: {flow['kernel_name']} is not hidden; add it to CONTROLS")
+                if truth in CONTROLS:
+                    tally.add(file, flow, False, truth)
+    return tally
+
+
+def judge(program, folder, unlimited):
+    tally = Tally()
+    for file in identify(program, folder):
         name = pathlib.Path(file["path"]).name
         if not label(name):
             continue
@@ -173,7 +207,8 @@ def judge(program, folder, unlimited):
         several = name.startswith("several_") or file["kind"] == "ss"
         flows = file["flows"] if several else sorted(file["flows"], key=lambda flow: -flow["window_trace"]["acked_bytes"])[:1]
         for flow in flows if not unlimited or not name.startswith(unlimited) else file["flows"]:
-            tally.add(file, flow, name.startswith(UNLIMITED_KINDS) or bool(unlimited) and name.startswith(unlimited))
+            is_unlimited = name.startswith(UNLIMITED_KINDS) or bool(unlimited) and name.startswith(unlimited)
+            tally.add(file, flow, is_unlimited, label(name))
     return tally
 
 
@@ -181,13 +216,14 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--identify", default="target/release/yuzuri-identify", help="the program (target/release/yuzuri-identify)")
     options.add_argument("--unlimited", default="", help="beginnings of names of captures that no window limited, by commas")
+    options.add_argument("--hide-names", action="store_true", help="logs of ss, without the names that they contain")
     options.add_argument("--list", action="store_true", help="list every answer that is not the right name")
     options.add_argument("folders", nargs="+", type=pathlib.Path)
     given = options.parse_args()
     together = Tally()
     unlimited = tuple(prefix for prefix in given.unlimited.split(",") if prefix)
     for folder in given.folders:
-        tally = judge(given.identify, folder, unlimited)
+        tally = judge_hidden(given.identify, folder) if given.hide_names else judge(given.identify, folder, unlimited)
         tally.print(folder)
         if given.list:
             print("\n".join(tally.lines), "\n")

@@ -176,6 +176,8 @@ def main():
             judge_folder(judge, folder, side, given)
         print_side(side, judge, given.list or given.all, everything)
     print(everything.line("everything"))
+    median, most = everything.calibration_error_by_chance()
+    print(f"ECE by chance, of answers that state the truth: {median:.2f}, in 19 of 20 cases below {most:.2f}")
 
 
 def print_side(side, judge, with_lines, everything):

@@ -172,12 +172,16 @@ impl<R: Read> Capture<R> {
     /// was read, or a packet of another partition.
     #[inline(always)]
     fn next_predicted(&mut self) -> Option<Found> {
-        let Format::Pcap(pcap) = &self.format else { return None };
         if self.sorter.stopped {
             return None;
         }
         let mut head = PacketHeader::EMPTY;
-        let (captured, end) = pcap.buffered(self.buffer.ready(), &mut head)?;
+        let ready = self.buffer.ready();
+        let (captured, end) = match &self.format {
+            Format::Pcap(pcap) => pcap.buffered(ready, &mut head)?,
+            Format::PcapNg(pcapng) => pcapng.buffered(ready, &mut head)?,
+            Format::Snoop(_) | Format::Erf(_) => return None,
+        };
         let mut ip = IpPacket::EMPTY;
         let predicted = header_prediction::decode(captured, head.link, &mut ip)?;
         self.sorter.note(captured, &head);
@@ -484,7 +488,7 @@ impl Flows<'_> {
     }
 }
 
-fn no_facts(format: FileFormat, compression: Compression) -> FileFacts {
+pub(crate) fn no_facts(format: FileFormat, compression: Compression) -> FileFacts {
     FileFacts {
         format,
         compression,

@@ -1,6 +1,8 @@
 //! Ranks the algorithms: every candidate is replayed and scored.
 
-use crate::probes::{intervals_without_probe_rtt, paced_part, probe_rtt_dips_on_time, probes};
+use crate::probes::{
+    intervals_without_probe_rtt, paced_part, probe_rtt_dips_on_time, probes, rounds_below_minimum,
+};
 use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
 pub use crate::unmodelled::Growth;
@@ -50,6 +52,7 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let (on_time, without_half) =
         (probe_rtt_dips_on_time(window_trace), intervals_without_probe_rtt(window_trace));
     let paced_part = paced_part(window_trace);
+    let below_minimum = rounds_below_minimum(window_trace);
     let temperature = temperature(window_trace);
     let rtt_s = f64::from(window_trace.min_rtt_us) / 1e6;
     // A rate-based algorithm predicts no window at a loss, so it is not a candidate here: "none of
@@ -67,7 +70,8 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
             score.prior = score::prior(*candidate);
             score.prior -= averaged(&forms, temperature);
             score.prior -= fitted(constants, &score, temperature).min(averaged(&tried, temperature));
-            score.host = score::host(window_trace, paced_part, *candidate);
+            score.host = score::host(window_trace, paced_part, *candidate)
+                + score::below_minimum(below_minimum, *candidate);
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();

@@ -104,9 +104,13 @@ impl Probes {
 
 /// The probes of a sender whose flight is otherwise steady. A probe lasts a round-trip time at a
 /// rate of gain times the delivery rate, so the flight grows by that gain, regardless of the
-/// rounds' phase; the rate of a round is smeared over two.
+/// rounds' phase; the rate of a round is smeared over two. A window that the flight fills leaves
+/// no room for a probe, and does not change with one (`cwnd_gain`).
 pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
     let mut found = Probes::default();
+    if window_trace.filled {
+        return found;
+    }
     let rounds = &window_trace.rounds;
     let Some(begin) = rounds.windows(2).position(|pair| pair[1].window < pair[0].window) else {
         return found;
@@ -157,18 +161,20 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
 }
 
 /// When the flight fell to at most four segments without a timeout: BBR measures the minimum RTT in
-/// that way.
+/// that way. It does so for 200 ms (`bbr_probe_rtt_mode_ms`), which may be less than a round: a
+/// window that the kernel reported counts whenever it was that small.
 fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
     let mut falls: Vec<i64> = Vec::new();
     let mut typical = 0.0_f32;
     let mut timeouts =
         window_trace.reductions.iter().filter(|reduction| reduction.cause == Cause::Timeout).peekable();
     let mut timed_out_ns = i64::MIN;
-    for round in &window_trace.rounds {
+    for (place, round) in window_trace.rounds.iter().enumerate() {
         while let Some(reduction) = timeouts.next_if(|reduction| reduction.at_ns <= round.end_ns) {
             timed_out_ns = reduction.over_ns;
         }
-        let still = round.window <= FALLEN && typical > 2.0 * FALLEN && !round.limits.recovery;
+        let least = window_trace.least_windows.get(place).map_or(round.window, |least| *least as f32);
+        let still = least <= FALLEN && typical > 2.0 * FALLEN && !round.limits.recovery;
         let by_itself = round.start_ns.saturating_sub(timed_out_ns) > AFTER_TIMEOUT_NS;
         if still && by_itself && falls.last().is_none_or(|last| round.start_ns - last > MIN_GAP_NS) {
             falls.push(round.start_ns);
@@ -178,6 +184,22 @@ fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
         }
     }
     falls
+}
+
+/// BBR's minimum window, segments (`bbr_cwnd_min_target`), outside loss recovery.
+const MIN_WINDOW: u32 = 4;
+
+/// The number of rounds in which the kernel reported a smaller window than BBR's minimum, without
+/// loss recovery or a timeout. 0 where windows are reconstructed.
+pub(crate) fn rounds_below_minimum(window_trace: &WindowTrace) -> usize {
+    let rounds = window_trace.rounds.iter().zip(&window_trace.least_windows);
+    let after_timeout = |round: &Round| {
+        let mut timeouts = window_trace.reductions.iter().filter(|r| r.cause == Cause::Timeout);
+        timeouts
+            .any(|r| r.at_ns <= round.end_ns && round.start_ns.saturating_sub(r.over_ns) <= AFTER_TIMEOUT_NS)
+    };
+    let is_below = |round: &Round, least: u32| least < MIN_WINDOW && round.acks > 0 && !round.limits.recovery;
+    rounds.filter(|(round, least)| is_below(round, **least) && !after_timeout(round)).count()
 }
 
 /// Seconds between such dips.
@@ -315,6 +337,12 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_is_filled_shows_no_probe() {
+        let trace = WindowTrace { filled: true, ..peaks(8, 50.0) };
+        assert!(probes(&trace).rounds == 0 && !are_shown(&trace, false));
+    }
+
+    #[test]
     fn a_window_that_only_grows_and_falls_does_not_probe() {
         let rounds = (0..90).map(|n| round(n * 50, 50, 40.0 + (n % 30) as f32)).collect();
         assert_eq!(probes(&WindowTrace { rounds, ..WindowTrace::default() }).common(), None);
@@ -339,6 +367,35 @@ mod tests {
             .reductions
             .push(Reduction { over_ns: 17_000_000_000, ..Reduction::begun(0, Cause::Timeout, 40.0) });
         assert_eq!(probe_rtt_dips_on_time(&timed_out), 0, "slow start after a timeout");
+    }
+
+    #[test]
+    fn a_dip_shorter_than_a_round_shows_in_the_kernels_windows() {
+        let mut trace = falling(&[], 4.0);
+        trace.least_windows = vec![40; trace.rounds.len()];
+        for at_s in [8, 18, 29, 39] {
+            trace.least_windows[at_s * 10] = 4;
+        }
+        assert_eq!(probe_rtt_dips_on_time(&trace), 3);
+        assert!(are_shown(&trace, false) && !are_shown(&trace, true));
+        trace.rounds[180].limits.recovery = true;
+        assert_eq!(probe_rtt_dips_on_time(&trace), 1, "loss recovery");
+    }
+
+    #[test]
+    fn windows_below_the_minimum_of_bbr_are_counted() {
+        let mut trace = falling(&[], 4.0);
+        assert_eq!(rounds_below_minimum(&trace), 0, "reconstructed");
+        trace.least_windows = vec![4; trace.rounds.len()];
+        assert_eq!(rounds_below_minimum(&trace), 0);
+        trace.least_windows[100..110].fill(2);
+        trace.rounds[100].limits.recovery = true;
+        assert_eq!(rounds_below_minimum(&trace), 9);
+        // From 10.5 s to 10.6 s: the round in which it is noticed, and three more seconds.
+        let timeout =
+            Reduction { over_ns: 10_600_000_000, ..Reduction::begun(10_500_000_000, Cause::Timeout, 8.0) };
+        trace.reductions.push(timeout);
+        assert_eq!(rounds_below_minimum(&trace), 3, "slow start after a timeout");
     }
 
     #[test]

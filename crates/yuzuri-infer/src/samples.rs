@@ -103,6 +103,8 @@ struct Open {
     application: u32,
     until: Option<u64>,
     receiver_full: bool,
+    /// The smallest window.
+    least_window: Option<u32>,
 }
 
 /// The largest flight: bytes of sequence numbers, or the kernel's own segments.
@@ -307,6 +309,10 @@ impl Rounds {
                 // window was if that had just fallen without a loss.
                 let drains = last.flight.is_some_and(|flight| flight > last.cwnd);
                 let before = if drains { last.cwnd } else { last.cwnd.max(sample.cwnd) } as f32;
+                // In slow start a window doubles in a round trip, and may leave it far below
+                // (Vegas): between two polls it is unknown.
+                let starts = last.ssthresh.is_none_or(|threshold| last.cwnd < threshold);
+                let before = if starts && sample.sent_bytes.is_none() { 0.0 } else { before };
                 let at_ns = sample.at_ns.max(last.at_ns);
                 let reduction = Reduction::begun(at_ns, cause, before);
                 self.repair = Some(Repair { reduction, until: sample.sent_bytes });
@@ -360,6 +366,7 @@ impl Rounds {
         if open.acked_bytes > 0 || round.retransmitted > 0 {
             if self.window_trace.keep(round) {
                 self.raw.push((open.acked_bytes, open.flight));
+                self.window_trace.least_windows.push(open.least_window.unwrap_or_default());
             }
         } else {
             // What was measured before the first row belongs to the first round with an
@@ -376,6 +383,7 @@ impl Rounds {
         open.samples += 1;
         open.application += u32::from(sample.application);
         open.round.window = open.round.window.max(sample.cwnd as f32);
+        open.least_window = Some(open.least_window.map_or(sample.cwnd, |least| least.min(sample.cwnd)));
         if self.window_trace.mss_bytes < sample.mss_bytes {
             self.window_trace.mss_bytes = sample.mss_bytes;
         }
@@ -448,7 +456,9 @@ impl Rounds {
         }
         // An algorithm that paces always keeps its window above its flight; its flight is taken as
         // its window.
-        let paced = upper_median_by(&mut fullness, f32::total_cmp).is_some_and(|median| median < FULL);
+        let fullness = upper_median_by(&mut fullness, f32::total_cmp);
+        let paced = fullness.is_some_and(|median| median < FULL);
+        window_trace.filled = fullness.is_some_and(|median| median >= FULL);
         for (round, (_, flight)) in window_trace.rounds.iter_mut().zip(&self.raw) {
             let flight = flight.segments(mss);
             if flight <= 0.0 || round.limits.recovery {

@@ -208,6 +208,19 @@ pub fn probe_rtt_dips(on_time: usize, without_half: usize, algorithm: Algorithm)
     }
 }
 
+/// The log-likelihood of a round in which the kernel reported a window below BBR's minimum, for
+/// BBR.
+const BELOW_MINIMUM: f64 = -2.5;
+/// The number of such rounds that count: a common cause makes several.
+const ROUNDS_BELOW: usize = 4;
+
+/// The evidence of windows below BBR's minimum, which neither version goes below
+/// (`bbr_cwnd_min_target`).
+pub fn below_minimum(rounds: usize, algorithm: Algorithm) -> f64 {
+    let by_rate = algorithm.facts().kind == CcaKind::Model;
+    if by_rate { BELOW_MINIMUM * rounds.min(ROUNDS_BELOW) as f64 } else { 0.0 }
+}
+
 /// The log of Student's t without its constant.
 fn student(square: f64, weight: f64) -> f64 {
     -weight * (NU + 1.0) / 2.0 * (square / NU).ln_1p()

@@ -285,6 +285,13 @@ pub struct WindowTrace {
     /// measurements.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polled: bool,
+    /// Of windows that the sender's kernel reported, by round: the smallest one, segments. Empty
+    /// where windows are reconstructed: a flight may be smaller than its window at any time.
+    #[serde(skip)]
+    pub least_windows: Vec<u32>,
+    /// Its rounds have the windows that the sender's kernel reported, and the flight filled them.
+    #[serde(skip)]
+    pub filled: bool,
     /// The offset of the receiver's timestamp clock from the sender's, less the acknowledgement's
     /// delay, as the option's 32-bit numbers (RFC 7323) give it in ticks: TCP-LP measures delays
     /// with it. `None` without timestamps.

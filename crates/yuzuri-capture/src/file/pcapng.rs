@@ -19,6 +19,8 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
 /// Type, length, and the length again.
 const FRAME_BYTES: usize = 12;
+/// Type, length, interface, time, captured and original length of an enhanced packet block.
+const ENHANCED_HEADER_BYTES: usize = 28;
 
 #[derive(Default)]
 pub(crate) struct PcapNg {
@@ -34,6 +36,13 @@ struct Interface {
     offset_ns: i64,
     /// Packets that the interface dropped, by its latest statistics.
     drops: u64,
+}
+
+impl Interface {
+    #[inline(always)]
+    fn time_ns(&self, ticks: u64) -> i64 {
+        self.resolution.to_ns(ticks).saturating_add(self.offset_ns)
+    }
 }
 
 /// The length of one tick of an interface's clock.
@@ -75,6 +84,29 @@ impl Resolution {
 }
 
 impl PcapNg {
+    /// A packet whose enhanced packet block begins here and is buffered whole, with the number of
+    /// bytes to the block's end; `None` if [`PcapNg::next`] must be called.
+    #[inline(always)]
+    pub(crate) fn buffered<'a>(&self, ready: &'a [u8], head: &mut PacketHeader) -> Option<(&'a [u8], usize)> {
+        let fixed: &[u8; ENHANCED_HEADER_BYTES] = ready.first_chunk()?;
+        if self.swapped || word(fixed, 0, false) != ENHANCED_PACKET {
+            return None;
+        }
+        let length = word(fixed, 4, false) as usize;
+        if !length.is_multiple_of(4) || length > MAX_BYTES {
+            return None;
+        }
+        let (body, again) = ready.get(..length)?.split_last_chunk()?;
+        if u32::from_le_bytes(*again) as usize != length {
+            return None;
+        }
+        let interface = self.interfaces.get(word(fixed, 8, false) as usize)?;
+        let captured = body.get(ENHANCED_HEADER_BYTES..)?.get(..word(fixed, 20, false) as usize)?;
+        let ticks = u64::from(word(fixed, 12, false)) << 32 | u64::from(word(fixed, 16, false));
+        head.set(Some(interface.time_ns(ticks)), word(fixed, 24, false), &interface.link);
+        Some((captured, length))
+    }
+
     #[inline(always)]
     pub(crate) fn next<'a, S: Read>(
         &mut self,
@@ -148,8 +180,7 @@ impl PcapNg {
         let interface = self.interfaces.get(number as usize).ok_or(Skip::NoInterface)?;
         let captured = rest.get(..word(fixed, 12, swapped) as usize).ok_or(Skip::BadHeader)?;
         let ticks = u64::from(word(fixed, 4, swapped)) << 32 | u64::from(word(fixed, 8, swapped));
-        let time_ns = interface.resolution.to_ns(ticks).saturating_add(interface.offset_ns);
-        head.set(Some(time_ns), word(fixed, 16, swapped), &interface.link);
+        head.set(Some(interface.time_ns(ticks)), word(fixed, 16, swapped), &interface.link);
         Ok(captured)
     }
 
@@ -228,7 +259,101 @@ impl PcapNg {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+    use crate::capture::no_facts;
+    use crate::facts::{Compression, Format};
+    use proptest::prelude::*;
+
+    /// The body of an interface block: Ethernet, or its time in ns with an offset of 5 s.
+    fn interface(nanoseconds: bool) -> Vec<u8> {
+        let mut body = vec![1, 0, 0, 0, 0, 0, 0, 0];
+        if nanoseconds {
+            body.extend([
+                9, 0, 1, 0, 9, 0, 0, 0, 14, 0, 8, 0, 5, 0, 0, 0, 0, 0, 0, 0, 13, 0, 1, 0, 4, 0, 0, 0,
+            ]);
+        }
+        body
+    }
+
+    /// An enhanced packet block of the second interface, with options.
+    fn block(captured_bytes: u32, options: &[u8]) -> Vec<u8> {
+        let padded = captured_bytes.next_multiple_of(4) as usize;
+        let length = (ENHANCED_HEADER_BYTES + padded + options.len() + 4) as u32;
+        let mut block = Vec::new();
+        for word in [ENHANCED_PACKET, length, 1, 0x0006_0000, 7, captured_bytes, captured_bytes + 9] {
+            block.extend(word.to_le_bytes());
+        }
+        block.extend((0..padded).map(|byte| byte as u8));
+        block.extend(options);
+        block.extend(length.to_le_bytes());
+        block
+    }
+
+    fn reader() -> PcapNg {
+        let mut pcapng = PcapNg::default();
+        let mut facts = no_facts(Format::PcapNg, Compression::None);
+        for nanoseconds in [false, true] {
+            pcapng.interface(&interface(nanoseconds), &mut facts);
+        }
+        pcapng
+    }
+
+    /// The captured bytes, the bytes consumed, and the header.
+    type Packet = (Vec<u8>, usize, String);
+
+    fn step_by_step(bytes: &[u8]) -> Option<Packet> {
+        let (mut buffer, mut head) = (Buffer::new(bytes), PacketHeader::EMPTY);
+        let mut facts = no_facts(Format::PcapNg, Compression::None);
+        let captured = match reader().next(&mut buffer, &mut facts, &mut head).unwrap() {
+            Step::Packet(captured) => captured.to_vec(),
+            Step::Skipped(_) | Step::End(_) => return None,
+        };
+        Some((captured, buffer.offset() as usize, format!("{head:?}")))
+    }
+
+    fn at_once(bytes: &[u8]) -> Option<Packet> {
+        let mut head = PacketHeader::EMPTY;
+        let pcapng = reader();
+        let (captured, end) = pcapng.buffered(bytes, &mut head)?;
+        Some((captured.to_vec(), end, format!("{head:?}")))
+    }
+
+    #[test]
+    fn usual_blocks_are_read_at_once() {
+        for captured_bytes in [0, 1, 66, 1514] {
+            for options in [&[][..], &[2, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0]] {
+                let bytes = block(captured_bytes, options);
+                let read = at_once(&bytes);
+                assert!(
+                    read.as_ref().is_some_and(|(captured, _, _)| captured.len() == captured_bytes as usize)
+                );
+                assert_eq!(read, step_by_step(&bytes));
+                assert_eq!(at_once(&bytes[..bytes.len() - 1]), None);
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever is read at once, step by step the result is the same.
+        #[test]
+        fn as_step_by_step(
+            captured_bytes in 0u32..40,
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),
+            more in 0usize..9,
+        ) {
+            let mut bytes = block(captured_bytes, &[]);
+            for (place, value) in changes {
+                let place = place.index(bytes.len());
+                bytes[place] = value;
+            }
+            bytes.resize(bytes.len() + more, 0);
+            if let Some(read) = at_once(&bytes) {
+                prop_assert_eq!(Some(read), step_by_step(&bytes));
+            }
+        }
+    }
 
     #[test]
     fn reads_every_resolution() {
