@@ -72,12 +72,26 @@ def read(path):
     return raw[:24], packets
 
 
+def tcp_of(frame):
+    """Returns the place of the TCP header, both addresses, and the payload's length; None: no TCP
+    over IPv4, or over IPv6 without extension headers."""
+    if frame[12:14] == b"\x08\x00" and frame[23] == 6:
+        tcp, addresses = 14 + (frame[14] & 15) * 4, (frame[26:30], frame[30:34])
+        end = 14 + int.from_bytes(frame[16:18], "big")
+    elif frame[12:14] == b"\x86\xdd" and frame[20] == 6:
+        tcp, addresses = 54, (frame[22:38], frame[38:54])
+        end = tcp + int.from_bytes(frame[18:20], "big")
+    else:
+        return None
+    return tcp, *addresses, end - tcp - (frame[tcp + 12] >> 4) * 4
+
+
 def untimed(frame):
-    """Replaces the TCP timestamps of an IPv4 packet with NOP options."""
-    if frame[12:14] != b"\x08\x00":
+    """Replaces the TCP timestamps of a packet with NOP options."""
+    found = tcp_of(frame)
+    if found is None:
         return frame
-    frame = bytearray(frame)
-    tcp = 14 + (frame[14] & 15) * 4
+    frame, tcp = bytearray(frame), found[0]
     place, end = tcp + 20, min(tcp + (frame[tcp + 12] >> 4) * 4, len(frame))
     while place < end and frame[place] != END:
         if frame[place] == NOTHING:
@@ -112,9 +126,13 @@ class Sent:
         _, head, frame = self.packet
         frame = bytearray(frame)
         payload = self.end - self.begin
-        struct.pack_into(">H", frame, 16, self.tcp - 14 + (frame[self.tcp + 12] >> 4) * 4 + payload)
+        length = (frame[self.tcp + 12] >> 4) * 4 + payload
+        if frame[12:14] == b"\x08\x00":
+            struct.pack_into(">H", frame, 16, self.tcp - 14 + length)
+        else:
+            struct.pack_into(">H", frame, 18, length)
         struct.pack_into(">I", frame, self.tcp + 4, (base + self.begin) % 2**32)
-        return at_ns, head[:12] + struct.pack("<I", self.tcp + (frame[self.tcp + 12] >> 4) * 4 + payload), bytes(frame)
+        return at_ns, head[:12] + struct.pack("<I", self.tcp + length), bytes(frame)
 
 
 def received(name, packets):
@@ -123,13 +141,15 @@ def received(name, packets):
     parsed, bytes_of, flows = [], {}, {}
     for packet in packets:
         frame = packet[2]
-        if frame[12:14] != b"\x08\x00" or frame[23] != 6:
+        found = tcp_of(frame)
+        if found is None:
             continue
-        tcp = 14 + (frame[14] & 15) * 4
-        payload = int.from_bytes(frame[16:18], "big") - (tcp - 14) - (frame[tcp + 12] >> 4) * 4
-        ends = frozenset([frame[26:30] + frame[tcp:tcp + 2], frame[30:34] + frame[tcp + 2:tcp + 4]])
+        tcp, source, destination, payload = found
+        ends = frozenset([source + frame[tcp:tcp + 2], destination + frame[tcp + 2:tcp + 4]])
         flows[ends] = flows.get(ends, 0) + payload
-        parsed.append((packet, tcp, frame[26:30], payload, ends))
+        parsed.append((packet, tcp, source, payload, ends))
+    if not flows:
+        raise SystemExit(f"{name}: no TCP over Ethernet in it")
     largest = max(flows, key=flows.get)
     parsed = [segment[:4] for segment in parsed if segment[4] == largest]
     for _, _, source, payload in parsed:
