@@ -193,7 +193,8 @@ def received(name, packets):
         ranges = [(ack_high, ack)] if ack > ack_high else []
         for kind, data in options(frame, tcp):
             if kind == SACK:
-                blocks = struct.unpack(f">{len(data) // 4}I", data)
+                # A short snapshot length cuts the last blocks.
+                blocks = struct.unpack(f">{len(data) // 8 * 2}I", data[:len(data) // 8 * 8])
                 ranges += [(unwrap(left), unwrap(right)) for left, right in zip(blocks[::2], blocks[1::2])]
         for left, right in ranges:
             for begin in range(left, right, mss):
