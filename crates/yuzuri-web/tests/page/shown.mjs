@@ -159,7 +159,7 @@ test("flows are grouped, folded and summed", async (url) => {
 });
 
 /** Numbers of a bucket (`STRIDE` of `ui/src/fields.ts`). */
-const STRIDE = 27;
+const STRIDE = 28;
 
 test("flows that share a bottleneck are named above the list, in a flow's values, and as a group", async () => {
   for (const flags of [[], ["--replay", "120"]]) {
