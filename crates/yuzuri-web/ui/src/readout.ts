@@ -102,6 +102,7 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
     item("state", "state", "", "");
     item("limit", "limited by", "", "");
     item("bottleneck", "bottleneck with", "", "", TOGETHER);
+    slots.get("bottleneck")?.parentElement?.classList.add("long");
     if (state.mode === "seq" && !flow.receives) {
       const note = document.createElement("span");
       note.className = "muted note";
