@@ -302,7 +302,7 @@ mod tests {
                 },
                 ..Event::default()
             };
-            history.push(&event, &[]);
+            history.push(&event, &[], None);
         }
         history.window(0, 10_000 * MS, 4096)
     }
@@ -334,7 +334,7 @@ mod tests {
                     limit: *limit,
                 })
                 .collect();
-            history.push(&Event { mono_ns: ms * MS, ..Event::default() }, &known);
+            history.push(&Event { mono_ns: ms * MS, ..Event::default() }, &known, None);
         };
         push(1000, &[]);
         for ms in 1001..2000 {

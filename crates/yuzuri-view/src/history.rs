@@ -32,6 +32,11 @@ pub struct Bucket {
     pub sacked_bytes: u32,
     /// Written by the application and not yet sent at the last event, bytes.
     pub notsent_bytes: u32,
+    /// The last upper bound of the window by sharing that records show ([`ShownBound`]), segments;
+    /// 0 where none does.
+    ///
+    /// [`ShownBound`]: crate::ShownBound
+    pub bound: u32,
     /// The peer's receive window at the last event, bytes.
     pub snd_wnd: u32,
     /// Our receive window at the last event, bytes.
@@ -59,7 +64,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    fn new(start_ns: u64, event: &Event, limits: &[LimitInterval]) -> Bucket {
+    fn new(start_ns: u64, event: &Event, limits: &[LimitInterval], bound: Option<u32>) -> Bucket {
         let s = &event.snapshot;
         let start_us = start_ns / 1000;
         let (mut limit, mut before) = (DominantLimit::NOTHING, DominantLimit::NOTHING);
@@ -82,6 +87,7 @@ impl Bucket {
             },
             sacked_bytes: s.sacked_out.saturating_mul(s.mss),
             notsent_bytes: s.notsent,
+            bound: bound.unwrap_or(0),
             snd_wnd: s.snd_wnd,
             rcv_wnd: s.rcv_wnd,
             bytes_acked: s.bytes_acked,
@@ -119,6 +125,9 @@ impl Bucket {
             self.limit.add(between, (other.start_ns / 1000).saturating_sub(self.last_ns / 1000));
         }
         self.limit.merge(other.limit);
+        if other.bound > 0 && (is_later || self.bound == 0) {
+            self.bound = other.bound;
+        }
         if other.min_rtt_us != u32::MAX && (is_later || self.min_rtt_us == u32::MAX) {
             self.min_rtt_us = other.min_rtt_us;
         }
@@ -164,11 +173,11 @@ impl Level {
         &self.buckets
     }
 
-    /// Adds an event and what limited the flow since the previous one. An event older than the last
-    /// bucket counts in the last bucket.
-    pub fn push(&mut self, event: &Event, limits: &[LimitInterval]) {
+    /// Adds an event, what limited the flow since the previous one, and the bound that it shows,
+    /// segments. An event older than the last bucket counts in the last bucket.
+    pub fn push(&mut self, event: &Event, limits: &[LimitInterval], bound: Option<u32>) {
         let start = event.mono_ns - event.mono_ns % self.width_ns;
-        let bucket = Bucket::new(start, event, limits);
+        let bucket = Bucket::new(start, event, limits, bound);
         match self.buckets.back_mut() {
             Some(last) if start <= last.start_ns => last.merge(&bucket),
             _ => {
@@ -209,10 +218,11 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds an event and what limited the flow since the previous one.
-    pub fn push(&mut self, event: &Event, limits: &[LimitInterval]) {
+    /// Adds an event, what limited the flow since the previous one, and the bound that it shows,
+    /// segments.
+    pub fn push(&mut self, event: &Event, limits: &[LimitInterval], bound: Option<u32>) {
         for level in &mut self.levels {
-            level.push(event, limits);
+            level.push(event, limits, bound);
         }
     }
 
@@ -263,7 +273,7 @@ mod tests {
             let mut now = 0;
             for (gap, cwnd) in &values {
                 now += gap;
-                history.push(&event(now, *cwnd), &[]);
+                history.push(&event(now, *cwnd), &[], None);
             }
             let window = history.window(0, now, max_buckets);
             prop_assert!(window.len() <= max_buckets + 1);
@@ -278,7 +288,7 @@ mod tests {
     fn memory_is_bounded_and_old_times_come_from_a_coarser_level() {
         let mut history = History::default();
         for ms in 0..300_000u64 {
-            history.push(&event(ms * 1_000_000, 10), &[]);
+            history.push(&event(ms * 1_000_000, 10), &[], None);
         }
         assert!(history.levels.iter().all(|l| l.buckets.len() <= l.max_buckets));
         let recent = history.window(290_000_000_000, 300_000_000_000, 10_000);
@@ -291,7 +301,7 @@ mod tests {
     fn finished_buckets_are_handed_on_once() {
         let mut level = Level::new(4_000_000, 100);
         for ms in 0..10 {
-            level.push(&event(ms * 1_000_000, 10), &[]);
+            level.push(&event(ms * 1_000_000, 10), &[], None);
         }
         let taken = level.take_finished(10_000_000);
         assert_eq!(taken.iter().map(|b| b.events).collect::<Vec<_>>(), [4, 4]);
@@ -308,12 +318,13 @@ mod tests {
             to_us: to_ms * 1000,
             limit,
         };
-        history.push(&event(ms(64), 10), &[]);
-        history.push(&event(ms(90), 10), &[known(64, 90, Limit::Path)]);
+        history.push(&event(ms(64), 10), &[], None);
+        history.push(&event(ms(90), 10), &[known(64, 90, Limit::Path)], None);
         // Idle for five seconds, then full of data again for the last 30 ms.
         history.push(
             &event(ms(5_200), 10),
             &[known(90, 5_170, Limit::Application), known(5_170, 5_200, Limit::Path)],
+            None,
         );
         let limits = |max_buckets| {
             let window = history.window(0, ms(6_000), max_buckets);
@@ -332,10 +343,10 @@ mod tests {
         let mut level = Level::new(1_000_000, 10);
         let mut event = event(0, 10);
         (event.snapshot.packets_out, event.snapshot.mss) = (3, 1000);
-        level.push(&event, &[]);
+        level.push(&event, &[], None);
         event.mono_ns = 1_000_000;
         event.snapshot.sender.outstanding_bytes = 2_100;
-        level.push(&event, &[]);
+        level.push(&event, &[], None);
         assert_eq!(level.buckets().iter().map(|b| b.outstanding_bytes).collect::<Vec<_>>(), [3_000, 2_100]);
     }
 }

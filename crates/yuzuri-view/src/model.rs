@@ -4,6 +4,8 @@ use crate::dominant_limit::{LimitMeter, RecordLimits};
 use crate::history::History;
 use crate::limited::FlowLimits;
 use crate::rate::RateMeter;
+use crate::shared_bottleneck::{Delays, MAX_FLOWS as MAX_COMPARED};
+use crate::shown_bound::ShownBound;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -108,11 +110,16 @@ pub struct Row {
     pub spark_cwnd: VecDeque<u32>,
     /// What limits it.
     pub limits: FlowLimits,
+    /// Its round-trip times; `None` until it has sent data.
+    delays: Option<Box<Delays>>,
+    bound: ShownBound,
     limited: LimitMeter,
     sent: RateMeter,
     received: RateMeter,
 }
 
+/// The time over which the queues of flows are compared, microseconds.
+const COMPARED_US: u64 = 60_000_000;
 const SPARK_NS: u64 = 500_000_000;
 const SPARK_POINTS: usize = 60;
 
@@ -132,6 +139,8 @@ impl Row {
             spark_rate_bps: VecDeque::new(),
             spark_cwnd: VecDeque::new(),
             limits,
+            delays: None,
+            bound: ShownBound::default(),
             limited: LimitMeter::default(),
             sent: RateMeter::default(),
             received: RateMeter::default(),
@@ -189,7 +198,11 @@ impl Row {
         self.received.record(event.mono_ns, event.snapshot.bytes_received);
         let known = RecordLimits::by(&mut self.limits, event);
         known.iter().for_each(|interval| self.limited.add(*interval));
-        self.history.push(event, &known);
+        self.history.push(event, &known, self.bound.segments(event));
+        if let Some(srtt_us) = event.snapshot.measured_srtt_us().filter(|_| self.limits.sends()) {
+            let delays = self.delays.get_or_insert_with(|| Box::new(Delays::of_the_last(COMPARED_US)));
+            delays.add(event.mono_ns / 1000, srtt_us);
+        }
         match event.kind {
             Kind::Close => self.closed_ns = Some(event.mono_ns),
             Kind::Open => self.closed_ns = None,
@@ -390,6 +403,21 @@ impl LiveModel {
     /// Wall time minus monotonic time, nanoseconds, by the latest account or the session.
     pub fn wall_offset_ns(&self) -> i64 {
         self.account.as_ref().map_or(self.session.wall_offset_ns(), |a| a.wall_offset_ns)
+    }
+
+    /// The round-trip times of the last minute, for
+    /// [`share_a_bottleneck`](crate::shared_bottleneck::share_a_bottleneck): of the flows that
+    /// moved the most data, in that order.
+    pub fn recent_delays(&self) -> Vec<(FlowId, Delays)> {
+        let from_us = (self.now_ns / 1000).saturating_sub(COMPARED_US);
+        let mut timed: Vec<_> = self
+            .rows
+            .values()
+            .filter_map(|row| Some((row, row.delays.as_deref()?.since(from_us)?)))
+            .collect();
+        timed.sort_by_key(|(row, _)| (std::cmp::Reverse(row.limits.acked_bytes()), row.flow.id));
+        timed.truncate(MAX_COMPARED);
+        timed.into_iter().map(|(row, delays)| (row.flow.id, delays)).collect()
     }
 
     /// Flows dropped from the table to stay within its limit.

@@ -12,7 +12,7 @@ use yuzuri_stats::upper_median_by;
 
 /// A cell of the grid, microseconds. Queues rise and fall over several round trips.
 const CELL_US: u64 = 100_000;
-/// Cells kept: ten minutes.
+/// Cells kept, unless fewer are asked for: ten minutes.
 const MAX_CELLS: usize = 6_000;
 /// The fewest common changes with which two flows are compared: four seconds.
 const MIN_CHANGES: usize = 40;
@@ -35,8 +35,9 @@ const CLIPPED: f64 = 3.0;
 pub const MAX_FLOWS: usize = 64;
 
 /// The round-trip times of a flow on the grid.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Delays {
+    max_cells: usize,
     first_cell: u64,
     /// The least of each cell, 0 where there is none. A standing queue delays every segment (as
     /// CoDel assumes), while a stalling host delays single segments of all its flows.
@@ -54,7 +55,31 @@ pub struct SharedBottleneck {
     pub deviations: f64,
 }
 
+impl Default for Delays {
+    fn default() -> Delays {
+        Delays { max_cells: MAX_CELLS, first_cell: 0, cells: VecDeque::new() }
+    }
+}
+
 impl Delays {
+    /// Keeps those of the last `time_us` only, of ten minutes at most.
+    pub fn of_the_last(time_us: u64) -> Delays {
+        let max_cells =
+            usize::try_from(time_us / CELL_US).map_or(MAX_CELLS, |cells| cells.clamp(1, MAX_CELLS));
+        Delays { max_cells, ..Delays::default() }
+    }
+
+    /// A copy of those from `from_us` on; `None` if there are none.
+    pub fn since(&self, from_us: u64) -> Option<Delays> {
+        let before = (from_us / CELL_US).saturating_sub(self.first_cell);
+        let cells = self.cells.range(usize::try_from(before).ok().filter(|n| *n < self.cells.len())?..);
+        Some(Delays {
+            max_cells: self.max_cells,
+            first_cell: self.first_cell + before,
+            cells: cells.copied().collect(),
+        })
+    }
+
     /// Adds a round-trip time measured at `now_us`.
     pub fn add(&mut self, now_us: u64, rtt_us: u32) {
         // The segment met its queue soon after it was sent.
@@ -63,7 +88,7 @@ impl Delays {
             self.first_cell = cell;
         }
         let Some(place) = cell.checked_sub(self.first_cell) else { return };
-        if place >= (self.cells.len() + MAX_CELLS) as u64 {
+        if place >= (self.cells.len() + self.max_cells) as u64 {
             // The clock jumped, or the flow was silent: nothing before it can be compared with
             // others.
             self.cells.clear();
@@ -71,7 +96,7 @@ impl Delays {
         }
         while self.first_cell + (self.cells.len() as u64) <= cell {
             self.cells.push_back(0);
-            if self.cells.len() > MAX_CELLS {
+            if self.cells.len() > self.max_cells {
                 self.cells.pop_front();
                 self.first_cell += 1;
             }
@@ -176,6 +201,11 @@ pub fn share_a_bottleneck(flows: &[&Delays]) -> Vec<SharedBottleneck> {
     let mut groups: Vec<SharedBottleneck> = Vec::new();
     for (place, &a) in waiting.iter().enumerate() {
         for &b in &waiting[place + 1..] {
+            // Others connect them already. Comparing two flows over ten minutes takes a tenth of a
+            // second, and in one queue of 64 flows nearly all pairs are connected.
+            if groups.iter().any(|group| group.flows.contains(&a) && group.flows.contains(&b)) {
+                continue;
+            }
             let Some((correlation, deviations)) = pair(flows[a], flows[b]).filter(|(_, by)| *by >= least)
             else {
                 continue;
@@ -264,6 +294,34 @@ mod tests {
         };
         let flows = [made(), made()];
         assert_eq!(share_a_bottleneck(&flows.iter().collect::<Vec<_>>()), []);
+    }
+
+    #[test]
+    fn what_is_too_old_is_not_compared() {
+        let mut chance = Chance(1);
+        let one = queue(&mut chance, 500);
+        let mut flow = |base_us| flow(&mut chance, &one, base_us);
+        let flows = [flow(20e3), flow(70e3)];
+        let found = |from_us| {
+            let recent: Vec<Delays> = flows.iter().filter_map(|flow| flow.since(from_us)).collect();
+            share_a_bottleneck(&recent.iter().collect::<Vec<_>>()).len()
+        };
+        // The ten seconds begin at the first second.
+        assert_eq!((found(0), found(5_000_000), found(9_000_000), found(12_000_000)), (1, 1, 0, 0));
+        let mut short = Delays::of_the_last(1_000_000);
+        (0..100).for_each(|n| short.add(n * CELL_US, 1000));
+        // A segment met its queue a round-trip time before its acknowledgement.
+        assert_eq!((short.cells.len(), short.last_cell()), (10, 99));
+    }
+
+    #[test]
+    fn flows_that_others_connect_need_no_comparison() {
+        let mut chance = Chance(4);
+        let one = queue(&mut chance, 500);
+        let flows: Vec<Delays> = (0..8).map(|n| flow(&mut chance, &one, 20e3 + f64::from(n) * 5e3)).collect();
+        let found = share_a_bottleneck(&flows.iter().collect::<Vec<_>>());
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].flows, (0..8).collect::<Vec<_>>());
     }
 
     #[test]

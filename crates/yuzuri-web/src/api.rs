@@ -1,5 +1,6 @@
 //! Request handlers.
 
+use crate::bottlenecks::Bottlenecks;
 use crate::broadcast::{self, MAX_FLOWS};
 use crate::client::LiveBody;
 use crate::connections::{ConnectionSlot, MAX_PROVED, TooManyConnections};
@@ -36,6 +37,7 @@ pub(crate) struct App {
     /// Notified when a browser connects, so that its first update need not wait for the next turn.
     pub(crate) browser_connected: Arc<Notify>,
     pub(crate) share: Arc<DaemonStatus>,
+    pub(crate) bottlenecks: Arc<Bottlenecks>,
 }
 
 /// A refused request: a status and one line of JSON.
@@ -88,6 +90,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/density", post(density))
         .route("/api/replay", post(replay))
         .route("/api/share", get(share))
+        .route("/api/bottlenecks", get(bottlenecks))
         .fallback(assets)
         .method_not_allowed_fallback(async || {
             Refusal(StatusCode::METHOD_NOT_ALLOWED, "this address does not know that method".into())
@@ -422,4 +425,13 @@ async fn share(State(app): State<App>) -> Answer {
         }
         DaemonAnswer::Failed(why) => Err(Refusal(StatusCode::BAD_GATEWAY, why)),
     }
+}
+
+/// Which flows share a bottleneck, as far as the last minute shows it.
+async fn bottlenecks(State(app): State<App>) -> Answer {
+    let answer = app.bottlenecks.ask(&app.shared).await;
+    answer.map(|text| json(StatusCode::OK, text.to_string())).ok_or_else(|| {
+        let why = "comparing the flows failed inside Yuzuri; see its own output";
+        Refusal(StatusCode::INTERNAL_SERVER_ERROR, why.into())
+    })
 }

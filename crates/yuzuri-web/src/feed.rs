@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use yuzuri_trace::{Event, FlowId, Item};
 use yuzuri_view::limited::FlowLimits;
-use yuzuri_view::{Bucket, Level, RecordLimits};
+use yuzuri_view::{Bucket, Level, RecordLimits, ShownBound};
 
 /// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
 pub(crate) const FINE_NS: u64 = 4_000_000;
@@ -20,6 +20,7 @@ struct SubscribedFlow {
     level: Level,
     /// The flow's limits: the model's state at the subscription, updated since.
     limits: FlowLimits,
+    bound: ShownBound,
 }
 
 /// Fine buckets of subscribed flows.
@@ -38,6 +39,7 @@ impl Feed {
         for fed in self.flows.values_mut() {
             fed.level = Level::new(FINE_NS, MAX_FINE);
             fed.limits = FlowLimits::default();
+            fed.bound = ShownBound::default();
         }
     }
 
@@ -45,8 +47,12 @@ impl Feed {
     /// already includes add nothing new.
     pub(crate) fn subscribe(&mut self, flows: &[FlowId], known: impl Fn(FlowId) -> FlowLimits) {
         for flow in flows {
-            let new =
-                || SubscribedFlow { users: 0, level: Level::new(FINE_NS, MAX_FINE), limits: known(*flow) };
+            let new = || SubscribedFlow {
+                users: 0,
+                level: Level::new(FINE_NS, MAX_FINE),
+                limits: known(*flow),
+                bound: ShownBound::default(),
+            };
             self.flows.entry(*flow).or_insert_with(new).users += 1;
         }
     }
@@ -76,7 +82,7 @@ impl Feed {
     fn push_event(&mut self, event: &Event) {
         if let Some(fed) = self.flows.get_mut(&event.flow) {
             let by_record = RecordLimits::by(&mut fed.limits, event);
-            fed.level.push(event, &by_record);
+            fed.level.push(event, &by_record, fed.bound.segments(event));
         }
     }
 

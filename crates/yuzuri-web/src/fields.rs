@@ -153,6 +153,7 @@ pub(crate) const BUCKET: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "LIMIT_LEAD" "its certainty, µs (the lead in a majority vote weighted by time); 0: unknown": "{}" b.limit.lead_us;
     "LIMIT_BEFORE" "what limited it from the record before until the start, index into LIMITS; -1: unknown": "{}" limit_index(b.limit_before);
     "NOTSENT" "written and not yet sent at the end, bytes": "{}" b.notsent_bytes;
+    "BOUND" "the last upper bound of the window by sharing that records show (a window that rests at it), segments; 0: none": "{}" b.bound;
 };
 
 /// A bucket as a line of CSV; empty where there is no value.
@@ -181,6 +182,7 @@ pub(crate) const CSV: &[ArrayField<Bucket>] = fields! { |b: Bucket, at|
     "rcv_wnd" "": "{}" b.rcv_wnd;
     "limited_by" "": "{}" b.limit.known().map_or("", Limit::name);
     "notsent_bytes" "": "{}" b.notsent_bytes;
+    "bound" "": "{}" unless_zero(b.bound);
 };
 
 fn unless_zero(number: u32) -> String {
@@ -375,6 +377,7 @@ mod tests {
                     },
                     limit_before: [None, Some(Limit::ALL[draw(4) as usize])][draw(2) as usize],
                     notsent_bytes: draw(90_000),
+                    bound: draw(2) * draw(60),
                 }
             })
             .collect()

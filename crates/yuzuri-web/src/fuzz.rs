@@ -46,6 +46,7 @@ impl Fuzzed {
             guard: Arc::new(guard),
             browser_connected: Arc::new(Notify::new()),
             share,
+            bottlenecks: Arc::default(),
         };
         Ok(Fuzzed { runtime, router: api::router(app), timeout })
     }

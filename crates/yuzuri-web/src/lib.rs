@@ -23,6 +23,7 @@
 
 mod api;
 mod assets;
+mod bottlenecks;
 mod broadcast;
 mod client;
 mod connections;

@@ -189,7 +189,13 @@ impl Bound {
         let Bound { listener, addr, url, token, options, descriptors } = self;
         let guard = Arc::new(Guard { bound: addr, token: Some(token) });
         let share = Arc::new(DaemonStatus::at(options.share_socket, options.share_reach));
-        let app = App { shared: page.shared, guard, browser_connected: Arc::new(Notify::new()), share };
+        let app = App {
+            shared: page.shared,
+            guard,
+            browser_connected: Arc::new(Notify::new()),
+            share,
+            bottlenecks: Arc::default(),
+        };
         let connections = Connections::new(descriptors);
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread()

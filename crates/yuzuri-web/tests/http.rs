@@ -241,15 +241,16 @@ fn strangers_are_turned_away() {
 }
 
 /// Numbers of a bucket (`fields.rs`).
-const STRIDE: usize = 27;
+const STRIDE: usize = 28;
 
 /// Every route, and paths that only look like one.
-const ROUTES: [&str; 15] = [
+const ROUTES: [&str; 16] = [
     "/api/flows/1",
     "/api/session",
     "/api/live",
     "/api/live?flows=1",
     "/api/share",
+    "/api/bottlenecks",
     "/api/flows/1/history",
     "/api/flows/1/history.csv",
     "/api/filter",
@@ -531,6 +532,49 @@ fn history_gives_the_extremes_as_json_and_csv() {
     let csv = fixture.get("/api/flows/1/history.csv?points=4000");
     assert!(csv.contains("text/csv") && csv.contains("start_us,last_us,events,cwnd_min"));
     assert!(csv.lines().any(|line| line.split(',').nth(4) == Some("999")));
+}
+
+#[test]
+fn flows_that_share_a_bottleneck_are_named() {
+    let fixture = fixture();
+    let answer = || {
+        let answer = fixture.get("/api/bottlenecks");
+        let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        (body["compared"].clone(), body["bottlenecks"].clone())
+    };
+    assert_eq!(answer(), (0.into(), serde_json::json!([])));
+    // A queue that rises by varying amounts and overflows; the second flow waits in another one.
+    let mut seed = 1_u64;
+    let mut draw = || {
+        // Any fixed sequence serves: a linear congruential generator (Knuth's MMIX).
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 40) as u32
+    };
+    let mut queues = [0_u32; 2];
+    let mut items: Vec<Item> = [(1, "a"), (2, "b"), (3, "c")].map(|(id, name)| flow(id, name)).into();
+    for ms in (0..20_000).step_by(50) {
+        for queue in &mut queues {
+            let grown = *queue + draw() % 8_000;
+            *queue = if grown > 60_000 { draw() % 20_000 } else { grown };
+        }
+        for (id, queue) in [(1, queues[0]), (2, queues[1]), (3, queues[0])] {
+            let Item::Event(mut event) = sample(id, ms, 20) else { unreachable!() };
+            event.snapshot.srtt_us = 20_000 + 10_000 * id as u32 + queue;
+            (event.snapshot.packets_out, event.snapshot.notsent) = (20, 90_000);
+            items.push(Item::Event(event));
+        }
+    }
+    fixture.feed(&items);
+    // The answer of a moment ago is reused.
+    wait("the flows are compared again", || answer().0 == 3);
+    let (_, found) = answer();
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found[0]["flows"], serde_json::json!(["1", "3"]));
+    assert!(found[0]["correlation"].as_f64().unwrap() > 0.5, "{found}");
+    // After a seek, the answer is about the flows of then.
+    *fixture.model.lock() = Arc::into_inner(model()).unwrap().into_inner();
+    fixture.page.reset();
+    assert_eq!(answer(), (0.into(), serde_json::json!([])));
 }
 
 #[test]

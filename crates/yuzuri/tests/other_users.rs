@@ -188,10 +188,11 @@ fn daemon(socket: &Path) {
     });
 }
 
-const ROUTES: [(&str, &str, &str); 10] = [
+const ROUTES: [(&str, &str, &str); 11] = [
     ("GET", "/api/session", ""),
     ("GET", "/api/live", ""),
     ("GET", "/api/share", ""),
+    ("GET", "/api/bottlenecks", ""),
     ("GET", "/api/flows/1/history", ""),
     ("GET", "/api/flows/1/history.csv", ""),
     ("POST", "/api/live", r#"{"client":"a","flows":[]}"#),

@@ -16,6 +16,8 @@ use yuzuri_testnet::{Net, Path, PathDirection, Side, set_max_pacing_rate};
 #[derive(Default)]
 struct Now {
     phase: AtomicUsize,
+    /// The phase in which the writer began its latest write.
+    written: AtomicUsize,
     over: AtomicBool,
 }
 
@@ -95,11 +97,16 @@ impl Transfer {
         let threads = vec![
             std::thread::spawn({
                 let now = now.clone();
-                move || in_rhythm(&now, &reads, |buffer| matches!((&far).read(buffer), Ok(1..)))
+                move || in_rhythm(&now, &reads, |_, buffer| matches!((&far).read(buffer), Ok(1..)))
             }),
             std::thread::spawn({
                 let now = now.clone();
-                move || in_rhythm(&now, &writes, |buffer| (&near).write_all(buffer).is_ok())
+                move || {
+                    in_rhythm(&now, &writes, |phase, buffer| {
+                        now.written.store(phase, Ordering::Relaxed);
+                        (&near).write_all(buffer).is_ok()
+                    });
+                }
             }),
         ];
         Transfer { now, phases: case.phases.clone(), threads, sockets, local }
@@ -120,9 +127,12 @@ impl Transfer {
         wait_until(|| retransmitted() != before);
     }
 
-    /// Waits until everything has been sent that was written before this call. Until then, what
-    /// limits the sender is not what limits its program.
+    /// Waits until everything has been sent that the previous phase wrote. Until then, what limits
+    /// the sender is not what limits its program.
     pub fn wait_until_sent(&self) {
+        // A write that is blocked still adds data.
+        let phase = self.now.phase.load(Ordering::Relaxed);
+        wait_until(|| self.now.written.load(Ordering::Relaxed) == phase);
         // What tcpi_bytes_sent has beyond tcpi_bytes_retrans, and tcpi_notsent_bytes.
         let sent = |info: &[u8]| u64_at(info, 200).saturating_sub(u64_at(info, 208));
         let info = self.info();
@@ -172,13 +182,15 @@ impl Drop for Transfer {
 }
 
 /// Calls `does` in the rhythm of the phase. It catches up after a delay, but for at most a second.
-fn in_rhythm(now: &Now, rhythms: &[IoPattern], mut does: impl FnMut(&mut [u8]) -> bool) {
+/// `does` gets the phase and a buffer.
+fn in_rhythm(now: &Now, rhythms: &[IoPattern], mut does: impl FnMut(usize, &mut [u8]) -> bool) {
     let most = rhythms.iter().map(|rhythm| rhythm.bytes).max().unwrap_or(0);
     let mut buffer = vec![0; most];
     let mut due = Instant::now();
     while !now.over.load(Ordering::Relaxed) {
-        let rhythm = rhythms[now.phase.load(Ordering::Relaxed)];
-        if !does(&mut buffer[..rhythm.bytes]) {
+        let phase = now.phase.load(Ordering::Relaxed);
+        let rhythm = rhythms[phase];
+        if !does(phase, &mut buffer[..rhythm.bytes]) {
             return;
         }
         due = (due + rhythm.every).max(Instant::now() - Duration::from_secs(1));

@@ -48,8 +48,8 @@ function watch() {
           if (!(name in counts)) continue;
           counts[name] += 1;
           counts.bytes += data.length;
-          // Buckets of 27 numbers (`STRIDE`); the third is the number of samples.
-          if (name === "chart") for (const list of Object.values(JSON.parse(data).flows)) for (let n = 2; n < list.length; n += 27) counts.samples += list[n];
+          // Buckets of 28 numbers (`STRIDE`); the third is the number of samples.
+          if (name === "chart") for (const list of Object.values(JSON.parse(data).flows)) for (let n = 2; n < list.length; n += 28) counts.samples += list[n];
         }
       },
     });

@@ -16,7 +16,7 @@ export const test = (name, run, only) => tests.push({ name, run, only });
 /** A value from the line above the chart. */
 export const value = (page, key) => page.locator(`[data-value="${key}"]`).textContent();
 
-/** Number of pixels of the chart's first canvas that are close to a colour. */
+/** Number of pixels of the chart's lanes that are close to a colour. */
 export function near(page, name) {
   return page.evaluate((property) => {
     const probe = document.createElement("i");
@@ -24,16 +24,17 @@ export function near(page, name) {
     document.body.append(probe);
     const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
     probe.remove();
-    const canvas = document.querySelector(".lanes canvas");
-    const copy = document.createElement("canvas");
-    copy.width = canvas.width;
-    copy.height = canvas.height;
-    const c = copy.getContext("2d", { willReadFrequently: true });
-    c.drawImage(canvas, 0, 0);
-    const { data } = c.getImageData(0, 0, canvas.width, canvas.height);
     let n = 0;
-    for (let i = 0; i < data.length; i += 4) {
-      if (data[i + 3] > 200 && Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 24) n += 1;
+    for (const canvas of document.querySelectorAll(".lanes .lane canvas")) {
+      const copy = document.createElement("canvas");
+      copy.width = canvas.width;
+      copy.height = canvas.height;
+      const c = copy.getContext("2d", { willReadFrequently: true });
+      c.drawImage(canvas, 0, 0);
+      const { data } = c.getImageData(0, 0, canvas.width, canvas.height);
+      for (let i = 0; i < data.length; i += 4) {
+        if (data[i + 3] > 200 && Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 24) n += 1;
+      }
     }
     return n;
   }, name);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { inflateSync } from "node:zlib";
-import { drawn, ready, text, until } from "./browser.mjs";
+import { drawn, eventually, feed, ready, text, until } from "./browser.mjs";
 import { line, open, shots, test, value } from "./session.mjs";
 
 /** A PNG's size and number of different colours (8 bit RGB or RGBA, not interlaced). */
@@ -59,6 +59,43 @@ test("lines of both colours are drawn, in both themes with enough contrast", asy
     if (shots) await page.screenshot({ path: `${shots}/desktop-${colorScheme}.png` });
     await page.context().close();
   }
+});
+
+test("lines that moved with the view are as if they were drawn at once", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  // Long enough for the whole view to come from many small drawings.
+  await page.click('[data-span="5"]');
+  await page.waitForTimeout(6000);
+  await page.click("#pause");
+  await drawn(page);
+  // In one call: the finest data of these five seconds is soon dropped.
+  const lanes = await page.evaluate(async () => {
+    /** Whether each pixel has the colour of the lane's line that is not dashed. */
+    const pixels = () =>
+      ["--cwnd", "--rtt"].map((name, lane) => {
+        const canvas = document.querySelectorAll(".lanes .lines")[lane];
+        const [r, g, b] = getComputedStyle(document.documentElement).getPropertyValue(name).match(/\w\w/g).map((hex) => parseInt(hex, 16));
+        // On the right, the newest data is still arriving.
+        const { data } = canvas.getContext("2d").getImageData(0, 0, Math.floor(canvas.width * 0.8), canvas.height);
+        const is = new Uint8Array(data.length / 4);
+        for (let n = 0; n < is.length; n += 1) is[n] = data[n * 4 + 3] > 200 && Math.abs(data[n * 4] - r) + Math.abs(data[n * 4 + 1] - g) + Math.abs(data[n * 4 + 2] - b) < 60 ? 1 : 0;
+        return is;
+      });
+    const moved = pixels();
+    // Another theme and back: everything is drawn again.
+    for (let n = 0; n < 2; n += 1) {
+      document.querySelector("#theme").click();
+      for (let frame = 0; frame < 5; frame += 1) await new Promise(requestAnimationFrame);
+    }
+    const whole = pixels();
+    return moved.map((lane, n) => ({ shown: lane.reduce((sum, is) => sum + is, 0), differ: lane.reduce((sum, is, at) => sum + (is === whole[n][at] ? 0 : 1), 0) }));
+  });
+  for (const { shown, differ } of lanes) {
+    // A dashed line that crosses it may have its dashes elsewhere: they begin at the left edge.
+    assert.ok(shown > 300 && differ < shown * 0.02, JSON.stringify(lanes));
+  }
+  await page.close();
 });
 
 test("the list is sorted and found in", async (url) => {
@@ -122,7 +159,30 @@ test("flows are grouped, folded and summed", async (url) => {
 });
 
 /** Numbers of a bucket (`STRIDE` of `ui/src/fields.ts`). */
-const STRIDE = 27;
+const STRIDE = 28;
+
+test("flows that share a bottleneck are named above the list, in a flow's values, and as a group", async () => {
+  for (const flags of [[], ["--replay", "120"]]) {
+    const { child, url } = await feed("--flows", "6", "--past", "30", "--one-queue", "3", ...flags);
+    const page = await open(url);
+    await ready(page);
+    const names = await eventually(page, () => page.locator("#bottlenecks li").allTextContents(), (found) => found.length === 1);
+    assert.match(names[0], /^3 flows share a bottleneck: .+, .+, .+$/);
+    await page.locator('tr.flow[data-id="1000"]').click();
+    await until(page, () => document.querySelector('[data-value="bottleneck"]')?.textContent.split(", ").length === 2);
+    assert.ok(await page.locator('[data-value="bottleneck"]').isVisible());
+    // Of a flow in another queue nothing is said.
+    await page.locator('tr.flow[data-id="1004"]').click();
+    await until(page, () => document.querySelector('[data-value="bottleneck"]')?.textContent === "");
+    assert.ok(!(await page.locator('[data-value="bottleneck"]').isVisible()));
+    await page.selectOption("#group", "bottleneck");
+    await until(page, () => document.querySelectorAll("tr.sum.group").length === 2);
+    assert.match(await text(page, "#list"), /bottleneck 1.*3 flows/s);
+    if (shots) await page.screenshot({ path: `${shots}/bottleneck${flags.length}.png` });
+    await page.close();
+    child.kill();
+  }
+}, "own");
 
 test("the cursor reads what the server knows", async (url) => {
   const page = await open(url);

@@ -66,7 +66,7 @@ test("all can be done by keyboard", async (url) => {
   await key("x");
   await until(page, () => document.querySelector('tr.flow[aria-selected="true"] input').checked);
   await key("2");
-  await until(page, () => document.querySelectorAll(".panel-over canvas").length === 4);
+  await until(page, () => document.querySelectorAll(".panel-over canvas").length === 7);
   await line(page, "--cwnd");
   if (shots) await page.screenshot({ path: `${shots}/overlay.png` });
   await key("3");
@@ -74,7 +74,7 @@ test("all can be done by keyboard", async (url) => {
   await drawn(page);
   if (shots) await page.screenshot({ path: `${shots}/small-multiples.png` });
   await key("4");
-  await until(page, () => document.querySelectorAll(".panel-seq canvas").length === 3);
+  await until(page, () => document.querySelectorAll(".panel-seq canvas").length === 4);
   // Zoomed in, the line of sent bytes is above that of acknowledged bytes.
   for (let n = 0; n < 16; n += 1) await key("+");
   await line(page, "--cwnd");

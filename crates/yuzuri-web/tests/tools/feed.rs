@@ -17,6 +17,8 @@ use yuzuri_view::{Limits, LiveModel};
 use yuzuri_web::{Control, Options, Page, Refused, Replay, serve};
 
 const START_NS: u64 = 1_000_000_000_000;
+/// The upper bound of windows from `--bound-at` on, segments.
+const BOUND_SEGMENTS: u32 = 8;
 
 struct Words {
     flows: u64,
@@ -31,6 +33,8 @@ struct Words {
     share_socket: Option<PathBuf>,
     /// Seconds after the start from which on windows are at a bound of sharing.
     bound_at: Option<u64>,
+    /// The first flows, which wait in one queue.
+    one_queue: u64,
 }
 
 fn words() -> Result<Words, Box<dyn std::error::Error>> {
@@ -46,6 +50,7 @@ fn words() -> Result<Words, Box<dyn std::error::Error>> {
         lossy: false,
         share_socket: None,
         bound_at: None,
+        one_queue: 0,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -60,12 +65,13 @@ fn words() -> Result<Words, Box<dyn std::error::Error>> {
             "--replay" => words.replay = Some(value().and_then(|v| v.parse().map_err(|_| bad(v)))?),
             "--share-socket" => words.share_socket = Some(value()?.into()),
             "--bound-at" => words.bound_at = Some(value().and_then(|v| v.parse().map_err(|_| bad(v)))?),
+            "--one-queue" => words.one_queue = value().and_then(|v| v.parse().map_err(|_| bad(v)))?,
             "--wide" => words.wide = true,
             "--sampled" => words.sampled = true,
             "--lossy" => words.lossy = true,
             _ => {
                 return Err(format!(
-                    "{arg}: flags are --flows N --rate SAMPLES/S --port N --speed X --past SECONDS --replay SECONDS --share-socket PATH --bound-at SECONDS --wide --sampled --lossy"
+                    "{arg}: flags are --flows N --rate SAMPLES/S --port N --speed X --past SECONDS --replay SECONDS --share-socket PATH --bound-at SECONDS --one-queue FLOWS --wide --sampled --lossy"
                 )
                 .into());
             }
@@ -96,6 +102,24 @@ impl Random {
     }
 }
 
+/// The delay of a queue that rises until it overflows, at a pace that varies, microseconds in each
+/// 20 ms of an hour; then it is repeated.
+fn queue() -> Arc<[f32]> {
+    let mut random = Random(11);
+    let (mut now, mut most, mut pace) = (0.0, 60_000.0, 400.0);
+    let mut step = |n: u32| {
+        if n.is_multiple_of(20) {
+            pace = random.between(100.0, 1000.0);
+        }
+        now += pace + random.between(-500.0, 500.0);
+        if now > most {
+            (now, most) = (most * 0.3, random.between(50_000.0, 70_000.0));
+        }
+        now.max(0.0) as f32
+    };
+    (0..180_000).map(&mut step).collect()
+}
+
 /// An artificial connection.
 struct Sender {
     flow: Arc<Flow>,
@@ -115,10 +139,12 @@ struct Sender {
     retransmitted: u32,
     receives: bool,
     quiet_until_ns: u64,
+    /// The queue that it shares with others.
+    queue: Option<Arc<[f32]>>,
 }
 
 impl Sender {
-    fn new(n: u64, now_ns: u64) -> Sender {
+    fn new(n: u64, now_ns: u64, queue: Option<Arc<[f32]>>) -> Sender {
         let mut random = Random(n.wrapping_mul(7919) + 1);
         let base_rtt_us =
             [2_000.0, 12_000.0, 35_000.0, 80_000.0, 256_000.0][(n % 5) as usize] * random.between(0.8, 1.2);
@@ -164,11 +190,16 @@ impl Sender {
             retransmitted: 0,
             receives: n % 11 == 10,
             quiet_until_ns: 0,
+            queue,
             random,
         }
     }
 
     fn srtt_us(&self) -> f64 {
+        if let Some(queue) = &self.queue {
+            let place = ((self.mono_ns - START_NS) / 20_000_000) as usize;
+            return self.base_rtt_us + f64::from(queue[place % queue.len()]);
+        }
         self.base_rtt_us * (1.0 + ((self.cwnd - self.path_segments).max(0.0) / self.path_segments))
     }
 
@@ -346,7 +377,9 @@ struct World {
 
 impl World {
     fn new(words: &Words, now_ns: u64, out: &mut Vec<Item>) -> World {
-        let mut senders: Vec<Sender> = (0..words.flows).map(|n| Sender::new(n, now_ns)).collect();
+        let queue = queue();
+        let of = |n: u64| (n < words.one_queue).then(|| queue.clone());
+        let mut senders: Vec<Sender> = (0..words.flows).map(|n| Sender::new(n, now_ns, of(n))).collect();
         for sender in &mut senders {
             out.push(Item::Flow(sender.flow.clone()));
             let event = sender.event(Kind::Open, Reason::Opened, "inet_sock_set_state");
@@ -521,7 +554,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (Item::Event(event), Some(bound_ns)) = (item, bound_ns) else { continue };
             event.marks.insert(Marks::REPORTS_BOUND);
             if event.mono_ns >= bound_ns {
-                event.marks.insert(Marks::AT_BOUND);
+                event.snapshot.cwnd = event.snapshot.cwnd.min(BOUND_SEGMENTS);
+                if event.snapshot.cwnd == BOUND_SEGMENTS {
+                    event.marks.insert(Marks::AT_BOUND);
+                }
             }
         }
         let mut model = model.lock();

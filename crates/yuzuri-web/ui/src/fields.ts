@@ -127,9 +127,11 @@ export const B = {
   LIMIT_BEFORE: 25,
   /** written and not yet sent at the end, bytes */
   NOTSENT: 26,
+  /** the last upper bound of the window by sharing that records show (a window that rests at it), segments; 0: none */
+  BOUND: 27,
 } as const;
 /** Numbers per bucket. */
-export const STRIDE = 27;
+export const STRIDE = 28;
 
 /** Indices of an event's array. */
 export const E = {

@@ -14,6 +14,8 @@ export interface Flow {
   more: string;
   /** Whether it mostly receives. */
   receives: boolean;
+  /** The number of the bottleneck that it shares with others, from 1; 0: none is known. */
+  bottleneck: number;
   /** The text that the text filter searches. */
   text: string;
   rates: number[];
@@ -49,7 +51,7 @@ export class Flows {
       const who = new_.get(row[0]) ?? known?.who;
       if (who === undefined) continue;
       if (known === undefined) {
-        this.all.set(row[0], { who, row, name: who.remote, owner: "", more: "", receives: false, text: "", rates: [], windows: [], sparkAt: 0 });
+        this.all.set(row[0], { who, row, name: who.remote, owner: "", more: "", receives: false, bottleneck: 0, text: "", rates: [], windows: [], sparkAt: 0 });
       } else {
         known.row = row;
       }

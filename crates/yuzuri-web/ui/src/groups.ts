@@ -3,7 +3,7 @@ import { endedAt, flowRate, number, type Flow } from "./flows";
 import { R } from "./wire";
 
 /** The keys by which flows may be grouped. */
-export type GroupKey = "" | "terminal" | "remote" | "process" | "control";
+export type GroupKey = "" | "terminal" | "remote" | "process" | "control" | "bottleneck";
 
 const host = (end: string): string => end.slice(0, Math.max(end.lastIndexOf(":"), 0)) || end;
 
@@ -15,6 +15,7 @@ export function groupOf(flow: Flow, by: GroupKey): string {
     case "terminal": return who.netns_name ?? host(who.local);
     case "remote": return host(who.remote);
     case "process": return who.process === null ? "unknown process" : `${who.process}/${who.pid ?? "?"}`;
+    case "bottleneck": return flow.bottleneck > 0 ? `bottleneck ${flow.bottleneck}` : "no shared bottleneck known";
     case "control": return who.control === "" ? "unknown control" : who.control;
   }
 }

@@ -43,7 +43,7 @@ function legends(): void {
   el("help-lines").replaceChildren(
     ...entry(stroke("--cwnd", [], 2), "cwnd, segments (left)"),
     ...entry(stroke("--ssthresh", [6, 4], 1.5), "ssthresh, segments (left)"),
-    ...entry(stroke("--bound", UPPER_DASH, 1.5), "upper bound of the window by sharing; in Sequence: how far the receiver's window reaches"),
+    ...entry(stroke("--bound", UPPER_DASH, 1.5), "upper bound of the window by sharing (without the daemon's answer, as in a replay: where the window rests at it); in Sequence: how far the receiver's window reaches"),
     ...entry(stroke("--bound", LOWER_DASH, 1.5), "lower bound"),
     ...entry((c) => {
       c.fillStyle = color("--rate-area");

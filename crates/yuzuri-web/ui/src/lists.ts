@@ -1,4 +1,5 @@
 // The list of flows and the list of events, as the page uses them.
+import { showBottlenecks } from "./bottlenecks";
 import { charted } from "./charted";
 import { el } from "./dom";
 import { EventList } from "./eventlist";
@@ -24,6 +25,7 @@ el<HTMLSelectElement>("group").addEventListener("change", (event) => {
 /** Brings both up to date. */
 export function updateLists(): void {
   const shown = list.update(state.focus, state.chosen);
+  showBottlenecks();
   const all = flows.all.size;
   el("found").textContent = shown === all ? `${all} flow${all === 1 ? "" : "s"}` : `${shown} of ${all}`;
   const own = el<HTMLInputElement>("events-own").checked ? charted().map((id) => stores.get(id)?.events ?? []) : undefined;

@@ -2,7 +2,7 @@
 import { Events, type Sent } from "./stream";
 import { credentials, takeToken } from "./token";
 import type { ShareAnswer } from "./sharewire";
-import type { ChartMessage, EventsMessage, History, RowsMessage, Session, Status } from "./wire";
+import type { Bottleneck, ChartMessage, EventsMessage, History, RowsMessage, Session, Status } from "./wire";
 
 export type Link = { state: "connecting" } | { state: "open" } | { state: "lost"; why: string; again: number | undefined };
 
@@ -52,6 +52,7 @@ export async function request(path: string, body: unknown): Promise<void> {
 
 export const session = (): Promise<Session> => ask("/api/session");
 export const share = (): Promise<ShareAnswer> => ask("/api/share");
+export const bottlenecks = (): Promise<{ epoch: number; bottlenecks: Bottleneck[] }> => ask("/api/bottlenecks");
 /** A number of a record: its column in a recording, and what null means. */
 export interface NumberOfRecord {
   name: string;

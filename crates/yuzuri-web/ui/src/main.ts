@@ -1,5 +1,6 @@
 // The page: combines its parts, and draws them in turn with the screen.
 import "./main.css";
+import { refresh as askBottlenecks } from "./bottlenecks";
 import { chart, draw, pixelUs } from "./chart";
 import { beginWith, choose, setFocus } from "./choice";
 import { isSingle } from "./drawn";
@@ -67,4 +68,5 @@ if (view !== undefined) beginWith(view);
 live.start(listener);
 void loadSession();
 void askSharing();
+void askBottlenecks();
 window.requestAnimationFrame(frame);

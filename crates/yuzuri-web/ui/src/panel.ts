@@ -4,13 +4,16 @@ import { put } from "./dom";
 import { isSingle, type Drawn, type PanelKind, type View } from "./drawn";
 import { rate, roundUp, timeUs } from "./format";
 import { UNKNOWN, limitName } from "./limits";
+import { Lines, type Style } from "./lines";
 import { STATE_COLORS } from "./marks";
-import { FONT, mainPlot, overPlot, rttPlot, sequencePlot, unitOf, type Ground, type TimeAxis } from "./plots";
+import { FONT, LOWER_DASH, UPPER_DASH, mainPlot, overPlot, rttPlot, sequencePlot, unitOf, type Ground, type Quantity, type TimeAxis } from "./plots";
 import { Sequence } from "./sequence";
 import type { Begins } from "./since";
 import { Strip, runs, type PlacedMark, type StripGround } from "./strip";
-import { color } from "./theme";
+import { color, flowColor, flowDash } from "./theme";
 import { Columns, grid, scaleEnd, type Grid } from "./thin";
+
+type Values = readonly (number | null)[];
 
 const GUTTER = 60;
 const NARROW_GUTTER = 44;
@@ -19,6 +22,8 @@ export class Panel implements Ground, StripGround {
   readonly root = document.createElement("section");
   readonly lanes = document.createElement("div");
   private readonly plots: uPlot[] = [];
+  /** Each draws the axes and lines of a lane, for this stretch of time in seconds. */
+  private readonly layers: ((x: { min: number; max: number }) => void)[] = [];
   private readonly strip: Strip;
   private readonly line = document.createElement("div");
   private readonly brush = document.createElement("div");
@@ -91,6 +96,7 @@ export class Panel implements Ground, StripGround {
   private build(width: number, flows: Drawn[]): void {
     for (const plot of this.plots) plot.destroy();
     this.plots.length = 0;
+    this.layers.length = 0;
     this.titles.length = 0;
     this.lanes.replaceChildren();
     this.width = width;
@@ -98,19 +104,69 @@ export class Panel implements Ground, StripGround {
     const small = this.kind === "small";
     if (this.kind === "over") {
       const each = Math.round(this.heights.main / 2);
-      this.lane(overPlot(this, width, each, flows.length, "cwnd", false), "cwnd, segments", "--cwnd");
-      this.lane(overPlot(this, width, each, flows.length, "rate", false), "throughput", "--rate");
+      this.over("cwnd", width, each, "cwnd, segments");
+      this.over("rate", width, each, "throughput");
       this.lanes.append(this.strip.canvas);
-      this.lane(overPlot(this, width, this.heights.rtt + 26, flows.length, "rtt", true), "srtt, ms", "--rtt");
+      this.over("rtt", width, this.heights.rtt + 26, "srtt, ms");
     } else {
       const tint = (u: uPlot): void => this.tint(u);
       if (this.kind === "seq") this.lane(sequencePlot(this, width, this.heights.main, tint), "bytes", "--cwnd");
-      else this.lane(mainPlot(this, width, this.heights.main + (small ? 24 : 0), small, tint), "cwnd, segments", "--cwnd", "throughput", "--rate");
+      else {
+        this.lane(mainPlot(this, width, this.heights.main + (small ? 24 : 0), small, tint), "cwnd, segments", "--cwnd", "throughput", "--rate");
+        this.mainLines();
+      }
       this.lanes.append(this.strip.canvas);
-      if (!small) this.lane(rttPlot(this, width, this.heights.rtt + 26), "RTT, ms", "--rtt");
+      if (!small) {
+        this.lane(rttPlot(this, width, this.heights.rtt + 26), "RTT, ms", "--rtt");
+        this.rttLines();
+      }
     }
     this.strip.size(width, flows.length);
     this.lanes.append(this.begins, this.line, this.brush);
+  }
+
+  /** A lane with the lines of all flows. */
+  private over(quantity: Quantity, width: number, height: number, title: string): void {
+    const lines = (): Values[] => this.columns.map((c) => (quantity === "rtt" ? c.srtt : c[quantity]));
+    const styles = (): Style[] => this.flows.map((_, n) => ({ color: flowColor(n), width: 1.6, dash: flowDash(n), max: this.scales[quantity].max }));
+    this.lane(overPlot(this, width, height, lines, quantity, quantity === "rtt"), title, `--${quantity}`);
+    this.layer(lines, styles);
+  }
+
+  /** Draws lines over the last plot. */
+  private layer(values: () => Values[], styles: () => Style[]): void {
+    const plot = this.plots[this.plots.length - 1];
+    const lines = new Lines();
+    plot.root.parentElement?.append(lines.canvas);
+    this.layers.push((x) => {
+      plot.batch(() => {
+        plot.setData([[x.min, x.max], ...plot.series.slice(1).map(() => [null, null])] as uPlot.AlignedData, false);
+        plot.setScale("x", x);
+      });
+      lines.place(plot.bbox);
+      lines.draw(values(), { grid: this.grid, view: this.view, styles: styles() });
+    });
+  }
+
+  /** The lines of one flow's windows and throughput. */
+  private mainLines(): void {
+    const line = (name: string, width: number, dash: readonly number[] = []): Style => ({ color: color(name), width, dash, max: this.scales.cwnd.max });
+    const values = (): Values[] => this.columns.map((c) => [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper])[0] ?? [];
+    this.layer(values, () => [
+      // The filled area distinguishes it from the window without colour.
+      { ...line("--rate", 1.4), max: this.scales.rate.max, area: color("--rate-area") },
+      line("--ssthresh", 1.25, [6, 4]),
+      line("--cwnd", 2),
+      // Drawn after the window, which often lies on its bound.
+      line("--bound", 1.25, LOWER_DASH),
+      line("--bound", 1.25, UPPER_DASH),
+    ]);
+  }
+
+  private rttLines(): void {
+    const line = (name: string, width: number, dash: readonly number[] = []): Style => ({ color: color(name), width, dash, max: this.scales.rtt.max });
+    const values = (): Values[] => this.columns.map((c) => [c.srttMax, c.srttMin, c.srtt, c.minRtt])[0] ?? [];
+    this.layer(values, () => [{ ...line("--rtt-band", 0.5), area: color("--rtt-band"), to: 1 }, line("--rtt-band", 0.5), line("--rtt", 1.6), line("--min-rtt", 1.25, [2, 3])]);
   }
 
   private lane(plot: uPlot, left: string, leftColor: string, right?: string, rightColor?: string): void {
@@ -180,39 +236,31 @@ export class Panel implements Ground, StripGround {
     // The largest value above the scale is shown next to the unit.
     this.above.rate = highest.rate > this.scales.rate.max ? `, up to ${rate(highest.rate)}` : "";
     this.above.rtt = highest.rtt > this.scales.rtt.max ? `, up to ${timeUs(highest.rtt)}` : "";
-    this.times();
     const x = { min: (view.from + axis.offsetUs) / 1e6, max: (view.to + axis.offsetUs) / 1e6 };
-    const set = (n: number, data: (number | null)[][]): void => {
-      const plot = this.plots[n];
-      plot.batch(() => {
-        plot.setData([this.xs, ...data] as uPlot.AlignedData, false);
-        plot.setScale("x", x);
-      });
-    };
     if (this.kind === "over") {
-      set(0, this.columns.map((c) => c.cwnd));
-      set(1, this.columns.map((c) => c.rate));
-      set(2, this.columns.map((c) => c.srtt));
       this.showUnit(this.titles[1].left);
       this.showRtt(this.titles[2].left, "srtt");
+    } else if (this.kind === "seq") {
+      this.drawSequence(flows[0], x);
     } else {
-      const c = this.columns[0];
-      if (c === undefined) return;
-      if (this.kind === "seq") {
-        const flow = flows[0];
-        this.sequence.fill(flow.store, this.grid, flow.end, flow.receives);
-        set(0, [this.sequence.windowEnd, this.sequence.written, this.sequence.sent, this.sequence.acked, this.sequence.arrived]);
-        put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes written, sent, acknowledged and SACKed, and how far the peer's window reaches");
-      } else {
-        set(0, [c.rate, c.ssthresh, c.cwnd, c.lower, c.upper]);
-        this.showUnit(this.titles[0].right);
-      }
-      if (isSingle(this.kind)) {
-        set(1, [c.srttMin, c.srttMax, c.srtt, c.minRtt]);
-        this.showRtt(this.titles[1].left, "RTT");
-      }
+      this.showUnit(this.titles[0].right);
     }
+    if (isSingle(this.kind)) this.showRtt(this.titles[1].left, "RTT");
+    for (const drawLane of this.layers) drawLane(x);
     this.strip.draw(this);
+  }
+
+  private drawSequence(flow: Drawn | undefined, x: { min: number; max: number }): void {
+    if (flow === undefined) return;
+    this.times();
+    const { sequence } = this;
+    sequence.fill(flow.store, this.grid, flow.end, flow.receives);
+    const plot = this.plots[0];
+    plot.batch(() => {
+      plot.setData([this.xs, sequence.windowEnd, sequence.written, sequence.sent, sequence.acked, sequence.arrived] as uPlot.AlignedData, false);
+      plot.setScale("x", x);
+    });
+    put(this.titles[0].left, flow.receives ? "bytes received, and how far our window reaches" : "bytes written, sent, acknowledged and SACKed, and how far the peer's window reaches");
   }
 
   private showUnit(title: HTMLElement | undefined): void {

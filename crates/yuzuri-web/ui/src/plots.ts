@@ -1,7 +1,7 @@
 // The plots of a chart: their axes, scales and lines.
 import uPlot from "uplot";
 import { count } from "./format";
-import { color, flowColor, flowDash, flowLetter } from "./theme";
+import { color, flowColor, flowLetter } from "./theme";
 
 export const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 const INCREMENTS = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
@@ -16,6 +16,7 @@ export interface TimeAxis {
   label(us: number, digits: number): string;
 }
 
+type Values = readonly (number | null)[];
 export type Quantity = "cwnd" | "rate" | "rtt";
 
 /** What axes read from their panel while drawing. */
@@ -99,24 +100,19 @@ function range(scale: { max: number }): uPlot.Scale.Range {
   return () => [0, scale.max];
 }
 
+/** What ties a scale to an axis; `Lines` draws the lines. */
+const onlyScale = (scale: string): uPlot.Series => ({ scale, paths: () => null, points: { show: false } });
+
+/** The axes of a flow's windows (left) and throughput (right). */
 export function mainPlot(ground: Ground, width: number, height: number, withX: boolean, tint: (u: uPlot) => void): uPlot {
   const rates = (v: number): string => trim(v / unitOf(ground.scales.rate.max).by);
   const made = options(ground, width, height, withX, {
     scales: { cwnd: { range: range(ground.scales.cwnd) }, rate: { range: range(ground.scales.rate) } },
     axes: [yAxis(ground, "cwnd", "--cwnd", 3, (v) => count(v), true), yAxis(ground, "rate", "--rate", 1, rates, false)],
-    series: [
-      {},
-      // The filled area distinguishes it from the window without colour.
-      { scale: "rate", stroke: () => color("--rate"), fill: () => color("--rate-area"), width: 1.4, points: { show: false }, spanGaps: false },
-      { scale: "cwnd", stroke: () => color("--ssthresh"), width: 1.25, dash: [6, 4], points: { show: false }, spanGaps: false },
-      { scale: "cwnd", stroke: () => color("--cwnd"), width: 2, points: { show: false }, spanGaps: false },
-      // Drawn after the window, which often lies on its bound.
-      { scale: "cwnd", stroke: () => color("--bound"), width: 1.25, dash: LOWER_DASH, points: { show: false }, spanGaps: false },
-      { scale: "cwnd", stroke: () => color("--bound"), width: 1.25, dash: UPPER_DASH, points: { show: false }, spanGaps: false },
-    ],
+    series: [{}, onlyScale("rate"), onlyScale("cwnd")],
     hooks: { drawClear: [(u) => tint(u)] },
   });
-  return new uPlot(made, [[0, 1], ...Array.from({ length: 5 }, () => [null, null])] as uPlot.AlignedData);
+  return new uPlot(made, [[0, 1], [null, null], [null, null]]);
 }
 
 /** Bytes with enough digits to distinguish ticks. */
@@ -153,39 +149,31 @@ export function sequencePlot(ground: Ground, width: number, height: number, tint
   return new uPlot(made, [[0, 1], ...Array.from({ length: 5 }, () => [null, null])] as uPlot.AlignedData);
 }
 
+/** The axes of a flow's round-trip times. */
 export function rttPlot(ground: Ground, width: number, height: number): uPlot {
   const made = options(ground, width, height, true, {
     scales: { rtt: { range: range(ground.scales.rtt) } },
     axes: [yAxis(ground, "rtt", "--rtt", 3, (v) => trim(v / 1000), true), { ...yAxis(ground, "rtt", "--rtt", 1, () => "", false), show: true }],
-    series: [
-      {},
-      { scale: "rtt", stroke: () => color("--rtt-band"), width: 0.5, points: { show: false } },
-      { scale: "rtt", stroke: () => color("--rtt-band"), width: 0.5, points: { show: false } },
-      { scale: "rtt", stroke: () => color("--rtt"), width: 1.6, points: { show: false } },
-      { scale: "rtt", stroke: () => color("--min-rtt"), width: 1.25, dash: [2, 3], points: { show: false } },
-    ],
-    bands: [{ series: [2, 1], fill: () => color("--rtt-band") }],
+    series: [{}, onlyScale("rtt")],
   });
-  return new uPlot(made, [[0, 1], [null, null], [null, null], [null, null], [null, null]]);
+  return new uPlot(made, [[0, 1], [null, null]]);
 }
 
-export function overPlot(ground: Ground, width: number, height: number, flows: number, scale: Quantity, withX: boolean): uPlot {
+/** The axes of several flows' lines, which are `lines`, two points per pixel. */
+export function overPlot(ground: Ground, width: number, height: number, lines: () => readonly Values[], scale: Quantity, withX: boolean): uPlot {
   const values = (v: number): string =>
     scale === "cwnd" ? count(v) : scale === "rtt" ? trim(v / 1000) : trim(v / unitOf(ground.scales.rate.max).by);
   const made = options(ground, width, height, withX, {
     scales: { [scale]: { range: range(ground.scales[scale]) } },
     axes: [yAxis(ground, scale, `--${scale}`, 3, values, true)],
-    series: [
-      {},
-      ...Array.from({ length: flows }, (_, n): uPlot.Series => ({ scale, stroke: () => flowColor(n), dash: flowDash(n), width: 1.6, points: { show: false } })),
-    ],
-    hooks: { draw: [(u) => letters(u)] },
+    series: [{}, onlyScale(scale)],
+    hooks: { draw: [(u) => letters(u, lines(), ground.scales[scale].max)] },
   });
-  return new uPlot(made, [[0, 1], ...Array.from({ length: flows }, () => [null, null])] as uPlot.AlignedData);
+  return new uPlot(made, [[0, 1], [null, null]]);
 }
 
 /** The flows' letters at the right end of their lines. */
-function letters(u: uPlot): void {
+function letters(u: uPlot, lines: readonly Values[], max: number): void {
   const ratio = window.devicePixelRatio || 1;
   const { ctx, bbox } = u;
   ctx.save();
@@ -193,16 +181,15 @@ function letters(u: uPlot): void {
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
   const ends: { letter: string; ink: string; x: number; y: number }[] = [];
-  for (let n = 1; n < u.data.length; n += 1) {
-    const list = u.data[n];
-    let i = list.length - 1;
-    while (i > 0 && (list[i] === null || list[i] === undefined || u.data[0][i] > (u.scales["x"].max ?? 0))) i -= 1;
+  lines.forEach((list, n) => {
+    // The last pixel is beyond the edge.
+    let i = list.length - 3;
+    while (i > 0 && (list[i] === null || list[i] === undefined)) i -= 1;
     const value = list[i];
-    if (value === null || value === undefined) continue;
-    const scale = u.series[n].scale ?? "y";
-    const x = Math.min(u.valToPos(u.data[0][i], "x", true) + 3 * ratio, bbox.left + bbox.width + 2 * ratio);
-    ends.push({ letter: flowLetter(n - 1), ink: flowColor(n - 1), x, y: u.valToPos(value, scale, true) });
-  }
+    if (value === null || value === undefined) return;
+    const x = bbox.left + Math.min(((i + 1) / 2) * ratio + 2 * ratio, bbox.width + 2 * ratio);
+    ends.push({ letter: flowLetter(n), ink: flowColor(n), x, y: bbox.top + bbox.height * (1 - value / max) });
+  });
   // If lines end at the same height, their letters are stacked as long as there is room.
   const apart = Math.min(11 * ratio, bbox.height / Math.max(ends.length, 1));
   ends.sort((a, b) => a.y - b.y);

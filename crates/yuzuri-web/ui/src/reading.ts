@@ -59,9 +59,10 @@ export function readTogether(flows: readonly Drawn[], panel: Panel | undefined, 
   };
 }
 
-/** The window's bounds; a dash where none are known. */
-function boundsAt(flow: Drawn, time: number): string {
-  const known = flow.bounds?.at(time);
+/** The window's bounds: as the daemon reported them, or else the upper one as records show it; a
+ * dash where none are known. */
+function boundsAt(flow: Drawn, time: number, shown: number): string {
+  const known = flow.bounds?.at(time) ?? (shown > 0 ? { lower: 0, upper: shown } : undefined);
   if (known === undefined) return NONE;
   const { lower, upper } = known;
   if (lower > 0 && upper > 0) return `${lower} to ${upper} seg`;
@@ -90,7 +91,7 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     rate: throughput === null ? NONE : rate(throughput),
     srtt: data[at + B.SRTT] > 0 ? spread(data[at + B.SRTT], data[at + B.SRTT_MIN], data[at + B.SRTT_MAX], timeUs) : NONE,
     minRtt: minRtt > 0 ? timeUs(minRtt) : NONE,
-    bounds: boundsAt(flow, time),
+    bounds: boundsAt(flow, time, data[at + B.BOUND]),
     inFlight: `${data[at + B.IN_FLIGHT]} seg`,
     acked: bytes(data[at + (flow.receives ? B.RECEIVED : B.ACKED)]),
     outstanding: bytes(data[at + B.OUTSTANDING]),

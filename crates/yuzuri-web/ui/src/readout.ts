@@ -6,10 +6,12 @@ import type { Panel } from "./panel";
 import { read, readTogether, type Reading } from "./reading";
 import { shortOf } from "./limits";
 import { showCompared } from "./compared";
+import { TOGETHER, sharesWith } from "./bottlenecks";
 import { beforeAndSince, type Begins } from "./since";
 import { flows, state } from "./state";
 import { letterMark } from "./theme";
 import { timeText } from "./time";
+import { R } from "./wire";
 
 export const readout = el("readout");
 /** What the line of SACKed bytes does not show. */
@@ -99,6 +101,8 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
     item("inFlight", "in flight", "", "");
     item("state", "state", "", "");
     item("limit", "limited by", "", "");
+    item("bottleneck", "bottleneck with", "", "", TOGETHER);
+    slots.get("bottleneck")?.parentElement?.classList.add("long");
     if (state.mode === "seq" && !flow.receives) {
       const note = document.createElement("span");
       note.className = "muted note";
@@ -116,7 +120,11 @@ function readingOne(flow: Drawn | undefined, panel: Panel | undefined): void {
   for (const key of ["cwnd", "ssthresh", "bounds", "acked", "outstanding", "sacked", "unsent", "window", "rate", "srtt", "minRtt", "inFlight", "state", "limit"] as const) write(key, values?.[key] ?? "–");
   // A flow without bounds has none to show.
   const bounds = slots.get("bounds")?.parentElement;
-  if (bounds) bounds.hidden = flow.bounds === undefined;
+  if (bounds) bounds.hidden = flow.bounds === undefined && (known.row[R.BOUND_SINCE] ?? null) === null;
+  const others = sharesWith(known);
+  const bottleneck = slots.get("bottleneck")?.parentElement;
+  if (bottleneck) bottleneck.hidden = others === "";
+  write("bottleneck", others);
 }
 
 function readingMany(drawn: Drawn[], panel: Panel | undefined, begins: Begins | undefined): void {

@@ -93,6 +93,7 @@ function merge(into: Float64Array, i: number, from: ArrayLike<number>, j: number
   if (isLater && from[j + B.LIMIT_BEFORE] >= 0) vote(into, i + B.LIMIT, from[j + B.LIMIT_BEFORE], Math.max(from[j + B.START] - into[i + B.LAST], 0));
   vote(into, i + B.LIMIT, from[j + B.LIMIT], from[j + B.LIMIT_LEAD]);
   if (from[j + B.MIN_RTT] > 0 && (isLater || into[i + B.MIN_RTT] === 0)) into[i + B.MIN_RTT] = from[j + B.MIN_RTT];
+  if (from[j + B.BOUND] > 0 && (isLater || into[i + B.BOUND] === 0)) into[i + B.BOUND] = from[j + B.BOUND];
   if (isLater) {
     into[i + B.LAST] = from[j + B.LAST];
     into[i + B.CWND] = from[j + B.CWND];

@@ -91,11 +91,11 @@ export class Columns {
     let count = 0;
     let wide = 0;
     let previous = -1;
-    let [cwnd, ssthresh, srtt, minRtt, state] = [-1, 0, 0, 0, 255];
+    let [cwnd, ssthresh, srtt, minRtt, bound, state] = [-1, 0, 0, 0, 0, 255];
     let knownUntil = -Infinity;
     const hold = (upTo: number): void => {
       for (let p = Math.max(previous + 1, 0); p < upTo && p < g.pixels; p += 1) {
-        this.put(p, cwnd, cwnd, ssthresh, srtt, srtt, srtt, minRtt);
+        this.put(p, cwnd, cwnd, ssthresh, srtt, srtt, srtt, minRtt, bound);
         this.state[p] = state;
       }
     };
@@ -135,6 +135,7 @@ export class Columns {
         ssthresh = data[i + B.SSTHRESH];
         if (data[i + B.SRTT] > 0) srtt = data[i + B.SRTT];
         if (data[i + B.MIN_RTT] > 0) minRtt = data[i + B.MIN_RTT];
+        bound = data[i + B.BOUND];
         state = data[i + B.STATE];
       }
     }
@@ -155,12 +156,13 @@ export class Columns {
     }
   }
 
-  /** Adds the bounds of the window to the filled columns. */
+  /** Adds the bounds that the daemon reported to the filled columns, which have those that records
+   * show. */
   bound(bounds: Bounds, g: Grid, end: number): void {
-    this.most.bound = bounds.fill(this.lower, this.upper, g, end);
+    this.most.bound = Math.max(this.most.bound, bounds.fill(this.lower, this.upper, g, end));
   }
 
-  private put(p: number, min: number, max: number, ssthresh: number, srtt: number, srttMin: number, srttMax: number, minRtt: number): void {
+  private put(p: number, min: number, max: number, ssthresh: number, srtt: number, srttMin: number, srttMax: number, minRtt: number, bound: number): void {
     const a = p * 2;
     this.cwnd[a] = min;
     this.cwnd[a + 1] = max;
@@ -174,10 +176,14 @@ export class Columns {
       this.most.rtt = Math.max(this.most.rtt, srttMax);
     }
     if (minRtt > 0) this.minRtt[a] = this.minRtt[a + 1] = minRtt;
+    if (bound > 0) {
+      this.upper[a] = this.upper[a + 1] = bound;
+      this.most.bound = Math.max(this.most.bound, bound);
+    }
   }
 
   private begin(p: number, data: Float64Array, i: number): void {
-    this.put(p, data[i + B.CWND_MIN], data[i + B.CWND_MAX], data[i + B.SSTHRESH], data[i + B.SRTT], data[i + B.SRTT_MIN], data[i + B.SRTT_MAX], data[i + B.MIN_RTT]);
+    this.put(p, data[i + B.CWND_MIN], data[i + B.CWND_MAX], data[i + B.SSTHRESH], data[i + B.SRTT], data[i + B.SRTT_MIN], data[i + B.SRTT_MAX], data[i + B.MIN_RTT], data[i + B.BOUND]);
   }
 
   private join(p: number, data: Float64Array, i: number): void {
@@ -186,7 +192,7 @@ export class Columns {
     const high = Math.max(this.cwnd[a + 1] ?? 0, data[i + B.CWND_MAX]);
     const srttMin = data[i + B.SRTT] > 0 ? Math.min(this.srttMin[a] ?? Infinity, data[i + B.SRTT_MIN]) : 0;
     const srttMax = Math.max(this.srttMax[a] ?? 0, data[i + B.SRTT_MAX]);
-    this.put(p, low, high, data[i + B.SSTHRESH], data[i + B.SRTT], srttMin, srttMax, data[i + B.MIN_RTT]);
+    this.put(p, low, high, data[i + B.SSTHRESH], data[i + B.SRTT], srttMin, srttMax, data[i + B.MIN_RTT], data[i + B.BOUND]);
   }
 
   /** The trailing mean of the counter at the right edge of each pixel, over the averaging time for

@@ -100,3 +100,10 @@ export interface History {
 
 /** `CaState` as text. */
 export const STATES = ["Open", "Disorder", "CWR", "Recovery", "Loss"] as const;
+
+/** Flows in one queue, with the least correlation of those that connect them. */
+export interface Bottleneck {
+  flows: string[];
+  correlation: number;
+  deviations: number;
+}

@@ -15,7 +15,7 @@ function flow(id: number, netns: string | null, process: string | null, values: 
   row[R.LIMIT] = -1;
   for (const [name, value] of Object.entries(values)) (row as (string | number | null)[])[R[name as keyof typeof R]] = value;
   const who = { id: String(id), local: `10.0.0.${id}:50${id}`, remote: "10.9.9.9:443", netns: 1, netns_name: netns, pid: 7, process, cgroup: 0, control: "cubic", role: "", first: 0 };
-  return { who, row, name: "", owner: "", more: "", receives: false, text: "", rates: [], windows: [], sparkAt: 0 };
+  return { who, row, name: "", owner: "", more: "", receives: false, bottleneck: 0, text: "", rates: [], windows: [], sparkAt: 0 };
 }
 
 const FLOWS = [
@@ -31,6 +31,8 @@ test("groups keep the order of the list, and sums leave out what has ended", () 
   assert.deepEqual(by("remote"), [["10.9.9.9", "1,2,3,4"]]);
   assert.deepEqual(by("process"), [["curl/7", "1,2"], ["unknown process", "3,4"]]);
   assert.deepEqual(by("control"), [["cubic", "1,2,3,4"]]);
+  for (const n of [0, 2]) FLOWS[n].bottleneck = 1;
+  assert.deepEqual(by("bottleneck"), [["bottleneck 1", "1,3"], ["no shared bottleneck known", "2,4"]]);
   assert.deepEqual(sumOf(FLOWS), { flows: 4, open: 3, rate: 10e6, cwnd: 35, srtt: 20_000, resent: 4, limit: index("path") });
   assert.deepEqual(sumOf([]), { flows: 0, open: 0, rate: 0, cwnd: 0, srtt: 0, resent: 0, limit: -1 });
 });
