@@ -2,7 +2,6 @@
 
 mod fair_share;
 mod published;
-mod room;
 mod trust;
 
 pub use published::{RttBounds, RttTable};
@@ -203,8 +202,7 @@ impl Policy {
             }
             PolicyName::Steady => out.extend(flows.iter().map(published::steady)),
             PolicyName::Yuzuri => {
-                let (own, objective, resting) = (&self.own, self.config.objective, self.resting);
-                let view = View { own, objective, radio, summary, senders, resting };
+                let view = View { own: &self.own, radio, summary, senders, resting: self.resting };
                 self.share.decide(now, flows, view, out);
             }
         }
