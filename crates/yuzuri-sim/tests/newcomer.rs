@@ -1,4 +1,5 @@
-//! A terminal that joins a sharing cell reaches its share within three seconds.
+//! A terminal that joins a sharing cell reaches its share within three seconds, and does not take
+//! more because it has never seen the path without a queue.
 #![allow(clippy::unwrap_used)]
 
 use yuzuri_netmodel::Time;
@@ -48,6 +49,38 @@ fn a_new_terminal_reaches_its_share_within_three_seconds() {
             assert!(
                 (0.75..1.5).contains(&ratio),
                 "{ratio:.2} of an equal share, {phy:?}, seed {seed}: {delivered:?}"
+            );
+        }
+    }
+}
+
+/// Its minimum RTT contains the others' queue, so that its path looks empty to it.
+#[test]
+fn a_latecomer_that_has_only_seen_a_full_path_takes_no_more_than_its_share() {
+    for (phy, rtt_us, count) in [
+        (None, 2_000, 4),
+        (None, 10_000, 4),
+        (None, 10_000, 8),
+        (Some(Phy::ac(80, 1, 9)), 2_000, 4),
+        (Some(Phy::ac(80, 1, 9)), 10_000, 4),
+    ] {
+        for seed in 1..4 {
+            let mut terminals = vec![Terminal::uploading(); count];
+            terminals[count - 1].start_ms = JOINS_MS + 137 * seed;
+            let wire = path(50_000_000, 833, rtt_us);
+            let scenario = match phy {
+                None => Scenario::wired(wire, terminals, 40_000),
+                Some(phy) => Scenario::wireless(&vec![phy; count], wire, terminals, 40_000),
+            };
+            let mut scenario = scenario.seeded(seed);
+            scenario.warm_up_ms = 20_000;
+            let radio = phy.map(hint_of).unwrap_or_default();
+            let mut sharing = Sharing::new(PolicyConfig::default(), &vec![Some(radio); count]);
+            let goodputs = run(&scenario, &mut sharing).unwrap().goodputs();
+            let ratio = goodputs[count - 1] * count as f64 / goodputs.iter().sum::<f64>();
+            assert!(
+                (0.75..1.5).contains(&ratio),
+                "{ratio:.2} of an equal share, {phy:?}, {rtt_us} µs, seed {seed}: {goodputs:.1?} Mbit/s"
             );
         }
     }

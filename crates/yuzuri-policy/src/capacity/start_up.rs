@@ -10,10 +10,10 @@ use std::time::Duration;
 /// detection of a full pipe: draft-cardwell-iccrg-bbr-congestion-control). Start-up ends when it no
 /// longer does ...
 pub(crate) const GROWS: f64 = 1.25;
-/// ... or when a queue above both this time, seconds, and this fraction of the minimum RTT persists
-/// for a round trip, and at least for the time over which rates are measured.
+/// ... or when a queue persists for a round trip, and at least for the time over which rates are
+/// measured: one above this time, seconds, for which windows have grown by the same factor beyond
+/// what the path holds.
 pub(super) const QUEUED_S: f64 = 0.050;
-const QUEUED_OF_BASE: f64 = 0.25;
 
 /// The progress of start-up.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +46,7 @@ impl StartUp {
         let flat = self.growth.front().is_some_and(|(at, before)| {
             now.since(*at) >= within && *before > 0.0 && best_bps < GROWS * before
         });
-        let queued = total.queue_s > QUEUED_S.max(total.base_s * QUEUED_OF_BASE) && best_bps > 0.0;
+        let queued = total.queue_s > QUEUED_S.max(total.base_s * (GROWS - 1.0)) && best_bps > 0.0;
         let since = if queued { Some(*self.queued_since.get_or_insert(now)) } else { None };
         self.queued_since = since;
         let stays = since.is_some_and(|since| now.since(since) >= MIN_SPAN.max(round_trip));
