@@ -75,6 +75,8 @@ fn a_flow_of_an_unknown_process_ends_the_wait() {
     let mut pair = None;
     let waits = waited(&mut watched, || pair = Some(Pair::new(&net, Side::A, net.v6(Side::B), "cubic")));
     assert!(waits < LONG / 2, "it waited for {waits:?}");
+    // Until it was accepted, it had no process.
+    pair.unwrap().exchange();
     let is_owned = |item: &Item| matches!(item, Item::Flow(flow) if flow.owner.is_some());
     watched.until("the flow and its owner", |items| items.iter().any(is_owned));
     watched.finish_whole();

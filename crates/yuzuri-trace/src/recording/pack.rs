@@ -22,7 +22,8 @@ impl Packer {
     }
 
     /// Appends the buffer as Arrow wants it: its length and a zstd frame, or -1 and its bytes where
-    /// a frame is not shorter. `value_bytes` is the size of its values; of texts, that of the first.
+    /// a frame is not shorter. `value_bytes` is the size of its values; of texts, that of the
+    /// first.
     pub(super) fn pack(
         &mut self,
         bytes: &[u8],
