@@ -91,7 +91,8 @@ pub fn run(paths: &Paths, scale: Scale, stop: &Stop) -> anyhow::Result<Section> 
         veth("the same on one CPU", Some(TRAFFIC_CPU)),
         Setting { name: "loopback, GSO", from: Side::A, into: Side::A, to: loopback, cpu: None },
     ];
-    for (at, setting) in settings.iter().enumerate() {
+    let is_asked = |at: usize| scale.setting.is_none_or(|number| usize::from(number) == at + 1);
+    for (at, setting) in settings.iter().enumerate().filter(|(at, _)| is_asked(*at)) {
         // The targets apply to packets of wire size.
         measure(&mut section, &net, setting, at == 0, paths, scale, stop)?;
     }
@@ -146,6 +147,9 @@ fn measure(
     let schedule: Vec<(usize, Observer)> = Observer::ALL
         .into_iter()
         .enumerate()
+        .filter(|(_, observer)| {
+            !(scale.no_others && matches!(observer, Observer::Bpftrace | Observer::Ss(_)))
+        })
         .flat_map(|(at, observer)| {
             let decides = has_target && (observer.target().is_some() || observer == Observer::Noop);
             std::iter::repeat_n((at, observer), if decides { scale.of(8, 1) } else { 1 })
@@ -181,7 +185,8 @@ fn measure(
     }
     let name = format!("{}: without observer", setting.name);
     section.add(Figure::of(name.as_str(), "Gbit per CPU-second", &unobserved), &name);
-    for (at, observer) in Observer::ALL.into_iter().enumerate().filter(|(at, _)| !unavailable.contains(at)) {
+    let has_run = |at: usize| !unavailable.contains(&at) && !ratios[at].is_empty();
+    for (at, observer) in Observer::ALL.into_iter().enumerate().filter(|(at, _)| has_run(*at)) {
         let name = format!("{}: {}", setting.name, observer.name());
         let figure = Figure::of(name.as_str(), "", &ratios[at]);
         let target = observer.target().filter(|_| has_target);

@@ -91,6 +91,14 @@ struct Options {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     flows: Option<u32>,
 
+    /// Measure the efficiency in this traffic setting only: 1 to 3, in the order of the table
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=3))]
+    setting: Option<u8>,
+
+    /// Measure the efficiency of the command only, not that of other tools
+    #[arg(long)]
+    no_others: bool,
+
     /// Folder for recordings in memory
     #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
     memory: PathBuf,
@@ -112,6 +120,8 @@ struct Paths {
 struct Scale {
     quick: bool,
     flows: Option<u32>,
+    setting: Option<u8>,
+    no_others: bool,
 }
 
 impl Scale {
@@ -179,7 +189,12 @@ fn measure(options: &Options, benches: &[Bench]) -> anyhow::Result<bool> {
     let paths = Paths { yuzuri, memory: options.memory.clone(), disk: options.disk.clone() };
     let stop = tidy::Stop::on_signals()?;
     tidy::remove_orphaned_namespaces();
-    let scale = Scale { quick: options.quick, flows: options.flows };
+    let scale = Scale {
+        quick: options.quick,
+        flows: options.flows,
+        setting: options.setting,
+        no_others: options.no_others,
+    };
     let machine = Machine::read();
     if !options.json {
         println!("{machine}");

@@ -17,6 +17,7 @@
 
 mod abi;
 pub mod before_5_7;
+mod bell;
 mod census;
 mod cgroups;
 pub mod clock;
@@ -120,6 +121,13 @@ pub trait Watch: Send {
     fn read(&mut self, out: &mut Vec<Item>);
     /// How long to wait before the next [`Watch::read`].
     fn rest(&self) -> Duration;
+    /// Waits until the next [`Watch::read`] is due, where nobody needs the items sooner than after
+    /// `gather`. A source that notices what cannot wait that long may wait longer than
+    /// [`Watch::rest`].
+    fn wait(&mut self, gather: Duration) {
+        let _ = gather;
+        std::thread::sleep(self.rest());
+    }
     /// Records seen, kept and lost so far.
     fn account(&self) -> Account;
     /// Ends the observation: returns the remaining records and the closing account.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
 use crate::abi::{self, Record};
+use crate::bell::Bell;
 use crate::census::{self, Census, Counted};
 use crate::clock::{self, KernelClock};
 use crate::features::with_log;
@@ -20,6 +21,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use yuzuri_trace::{
@@ -88,6 +90,7 @@ pub struct Monitor {
     // Before `skel`: the links must be dropped first.
     links: Vec<libbpf_rs::Link>,
     rings: Rings,
+    bell: Bell,
     skel: MonitorSkel<'static>,
     clock: KernelClock,
     session: Arc<Session>,
@@ -111,6 +114,10 @@ pub struct Monitor {
     pending: Vec<Item>,
 }
 
+/// How long the reader waits where it is needed soon, and no ring buffer is filling.
+const REST: Duration = Duration::from_millis(10);
+/// A ring buffer is filling that is fuller than this part; it rings the bell a little later.
+const FILLING: f64 = 0.1;
 const ACCOUNT_NS: u64 = 1_000_000_000;
 /// While records are lost, the interval at which a census checks which flows have closed.
 const SWEEP_NS: u64 = 5_000_000_000;
@@ -178,6 +185,9 @@ impl Monitor {
         let rings = Rings::new(skel.maps.slots.as_fd(), skel.maps.bss_controls.as_fd(), cpus, slots_per_cpu)
             .map_err(|e| MonitorError::Load(format!("mapping the rings: {e}")))?;
 
+        let bell = Bell::new(skel.maps.bell.as_fd())
+            .map_err(|e| MonitorError::Load(format!("mapping the bell: {e}")))?;
+
         let mut links = Vec::new();
         let mut hooks = Vec::new();
         let programs = [
@@ -213,6 +223,7 @@ impl Monitor {
         Ok(Monitor {
             links,
             rings,
+            bell,
             skel,
             clock,
             session: Arc::new(session),
@@ -265,6 +276,15 @@ impl Monitor {
         rings.drain(clock.kernels(until_ns), |cpu, record| reader.take(cpu, record, read_stack, out));
         // At the end no later call could return them.
         reader.release(until_ns == u64::MAX, read_stack, out);
+    }
+
+    /// Arms the bell. False: a ring buffer may have filled beyond what rings it.
+    fn arm_bell(&mut self) -> bool {
+        let Some(data) = self.skel.maps.data_data.as_deref_mut() else { return false };
+        // SAFETY: an aligned u32 in our mapping of the programs' data, accessed atomically.
+        unsafe { AtomicU32::from_ptr(&raw mut data.bell_armed) }.store(1, Ordering::SeqCst);
+        // Programs look at it after they have taken their slot.
+        self.rings.fullest() <= FILLING
     }
 
     /// Processes results from outside the ring buffers, which were read up to a time.
@@ -325,6 +345,11 @@ impl Monitor {
     /// Whether a census is in progress.
     fn counts(&self) -> bool {
         self.reader.awaits_census() || self.counted.is_some() || self.census.is_due()
+    }
+
+    /// Whether other threads will have something soon that the programs or the next records need.
+    fn awaits_results(&self) -> bool {
+        self.counts() || self.reader.is_holding() || self.reader.is_searching()
     }
 
     /// The same at the end: waits for lookups in progress.
@@ -463,7 +488,16 @@ impl Watch for Monitor {
 
     fn rest(&self) -> Duration {
         // Read a filling ring buffer sooner, an empty one later.
-        if self.rings.fullest() > 0.1 { Duration::from_millis(1) } else { Duration::from_millis(10) }
+        if self.rings.fullest() > FILLING { Duration::from_millis(1) } else { REST }
+    }
+
+    fn wait(&mut self, gather: Duration) {
+        // What rang the bell is read like what comes without it: records settle, and more follow.
+        if gather <= REST || self.awaits_results() || self.bell.rang() || !self.arm_bell() {
+            std::thread::sleep(self.rest());
+        } else {
+            self.bell.wait(gather);
+        }
     }
 
     fn account(&self) -> Account {

@@ -13,18 +13,24 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Memory of a BPF map, shared with the kernel.
-struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<c_void>,
     bytes: usize,
 }
 
 impl Mapping {
-    fn new(map: impl AsFd, bytes: usize, prot: ProtFlags) -> nix::Result<Mapping> {
+    /// Maps `bytes` bytes from `offset` on, which is a multiple of the page size.
+    pub(crate) fn new(map: impl AsFd, offset: usize, bytes: usize, prot: ProtFlags) -> nix::Result<Mapping> {
         let bytes = bytes.next_multiple_of(page_size());
         let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
         // SAFETY: a new mapping at an address chosen by the kernel touches no memory of ours.
-        let start = unsafe { mmap(None, length, prot, MapFlags::MAP_SHARED, map, 0)? };
+        let start = unsafe { mmap(None, length, prot, MapFlags::MAP_SHARED, map, offset as libc::off_t)? };
         Ok(Mapping { start, bytes })
+    }
+
+    /// Its first byte.
+    pub(crate) fn start(&self) -> NonNull<c_void> {
+        self.start
     }
 }
 
@@ -35,7 +41,7 @@ impl Drop for Mapping {
     }
 }
 
-fn page_size() -> usize {
+pub(crate) fn page_size() -> usize {
     // SAFETY: sysconf has no preconditions.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
@@ -65,9 +71,8 @@ pub(crate) struct Rings {
     rings: Vec<Ring>,
 }
 
-// SAFETY: the mappings are plain shared memory, valid from any thread; `Rings` is their only user
-// in this process.
-unsafe impl Send for Rings {}
+// SAFETY: plain shared memory, valid from any thread; its owner is its only user in this process.
+unsafe impl Send for Mapping {}
 
 /// The number of rings: each CPU's number is the index of its own. `None`: the kernel does not say.
 pub(crate) fn count() -> Option<usize> {
@@ -98,9 +103,10 @@ impl Rings {
     ) -> nix::Result<Rings> {
         let bytes = cpus * slots_per_cpu as usize * size_of::<Record>();
         Ok(Rings {
-            slots: Mapping::new(slots, bytes, ProtFlags::PROT_READ)?,
+            slots: Mapping::new(slots, 0, bytes, ProtFlags::PROT_READ)?,
             controls: Mapping::new(
                 controls,
+                0,
                 cpus * size_of::<ring_control>(),
                 ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
             )?,

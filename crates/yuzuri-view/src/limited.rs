@@ -122,6 +122,7 @@ pub struct FlowLimits {
     classifier: Classifier,
     times: LimitTimes,
     figures: Vec<(Limit, Figures)>,
+    skips_figures: bool,
     first: Option<Counts>,
     last: Counts,
     sends: bool,
@@ -135,6 +136,11 @@ pub struct FlowLimits {
 }
 
 impl FlowLimits {
+    /// Does without [`FlowLimits::figures`], whose means take a tenth of the time of a record.
+    pub fn without_figures() -> FlowLimits {
+        FlowLimits { skips_figures: true, ..FlowLimits::default() }
+    }
+
     /// Sets the scale of the receiver's window, for observations from packets; records have it.
     pub fn scaled_by(&mut self, scale: Option<u8>) {
         self.window_scale = scale.map(u32::from);
@@ -223,15 +229,17 @@ impl FlowLimits {
         self.sends |= acked_bytes > 2 || now.unsent_bytes.is_some_and(|unsent| unsent > 0);
         let window_bytes = now.receive_window_bytes.max(now.largest_window_bytes).unwrap_or(0);
         self.largest_window_bytes = self.largest_window_bytes.max(window_bytes);
-        let FlowLimits { classifier, times, figures, .. } = self;
+        let FlowLimits { classifier, times, figures, skips_figures, .. } = self;
         classifier.observe(now, |stretch_of_time| {
-            times.add(stretch_of_time.limit, stretch_of_time.to_us - stretch_of_time.from_us);
-            let place =
-                figures.iter().position(|(limit, _)| *limit == stretch_of_time.limit).unwrap_or_else(|| {
-                    figures.push((stretch_of_time.limit, Figures::default()));
+            let LimitInterval { from_us, to_us, limit } = stretch_of_time;
+            times.add(limit, to_us - from_us);
+            if !*skips_figures {
+                let place = figures.iter().position(|(of, _)| *of == limit).unwrap_or_else(|| {
+                    figures.push((limit, Figures::default()));
                     figures.len() - 1
                 });
-            figures[place].1.add(now, stretch_of_time.to_us - stretch_of_time.from_us);
+                figures[place].1.add(now, to_us - from_us);
+            }
             interval(stretch_of_time);
         });
         self.last = counts;
@@ -264,7 +272,7 @@ impl FlowLimits {
         times
     }
 
-    /// Means over the time for which a limit applied.
+    /// Means over the time for which a limit applied; zeros after [`FlowLimits::without_figures`].
     pub fn figures(&self, limit: Limit) -> Figures {
         self.figures.iter().find(|(of, _)| *of == limit).map(|(_, figures)| *figures).unwrap_or_default()
     }

@@ -25,18 +25,32 @@ impl Counters {
 ///
 /// It is small on purpose: where many connections exchange small messages, each record finds its
 /// flow's totals outside the caches.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct FlowTotals {
     /// The flow, once its identity is known.
     pub flow: Option<Arc<Flow>>,
     /// Counts of its records.
     pub tally: Tally,
-    /// What limited it.
+    /// What limited it, without figures.
     pub limits: FlowLimits,
     first: Option<Counters>,
     last: Option<Counters>,
     cwnd_sum_segments: f64,
     srtt_sum_us: f64,
+}
+
+impl Default for FlowTotals {
+    fn default() -> FlowTotals {
+        FlowTotals {
+            flow: None,
+            tally: Tally::default(),
+            limits: FlowLimits::without_figures(),
+            first: None,
+            last: None,
+            cwnd_sum_segments: 0.0,
+            srtt_sum_us: 0.0,
+        }
+    }
 }
 
 impl FlowTotals {

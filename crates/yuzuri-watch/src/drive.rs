@@ -98,9 +98,10 @@ impl<'a> Pump<'a> {
                 next_report = Instant::now() + REPORT_EVERY;
                 report_account(&sinks.with_losses(watch.account()));
             }
+            let left = until.map_or(gather, |until| until.saturating_duration_since(Instant::now()));
             match &requests {
-                Some(requests) => requests.rest(watch),
-                None => std::thread::sleep(watch.rest()),
+                Some(requests) => requests.rest(watch, gather.min(left)),
+                None => watch.wait(gather.min(left)),
             }
         };
         let (items, account) = drive(watch, goes_on, take, rest);

@@ -28,6 +28,7 @@
 
 mod drive;
 mod live;
+mod queue;
 mod recorder;
 mod remote;
 mod sinks;

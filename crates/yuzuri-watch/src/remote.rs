@@ -52,8 +52,9 @@ impl Control for Remote {
 }
 
 impl Requests {
-    /// Waits until the source is due again, or until a request arrives and is served.
-    pub(crate) fn rest(&self, watch: &mut dyn Watch) {
+    /// Waits until the source is due again, or until a request arrives and is served. `gather`: as
+    /// for [`Watch::wait`].
+    pub(crate) fn rest(&self, watch: &mut dyn Watch, gather: Duration) {
         match self.0.recv_timeout(watch.rest()) {
             Ok(request) => {
                 let filter = request.filter.unwrap_or_else(|| watch.filter().clone());
@@ -64,7 +65,7 @@ impl Requests {
             }
             Err(RecvTimeoutError::Timeout) => {}
             // All remotes are gone: no more requests can come.
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(watch.rest()),
+            Err(RecvTimeoutError::Disconnected) => watch.wait(gather),
         }
     }
 }

@@ -7,10 +7,11 @@
 //! (page, screen, lines) could not show are not a loss of the observation: that interface counts
 //! them separately.
 
+use crate::queue::{Receiver, Sender, queue};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use yuzuri_trace::{Account, Batch, Item, LossReason};
@@ -105,7 +106,7 @@ pub struct Sinks {
 impl Sinks {
     /// Starts a sink.
     pub fn add(&mut self, sink: impl Sink, what: SinkPurpose) {
-        let (queue, jobs) = channel();
+        let (queue, jobs) = queue();
         let waiting = Arc::new(AtomicUsize::new(0));
         let missing = Arc::new(Missing::default());
         let (done, counted) = (waiting.clone(), missing.clone());
@@ -141,8 +142,8 @@ impl Sinks {
             } else {
                 batch.clone()
             };
-            // An error means that the sink has ended, which `failed` reports.
-            let _ = worker.queue.send(Job::Items(batch));
+            // A queue without receiver means that the sink has ended, which `failed` reports.
+            worker.queue.send(Job::Items(batch));
         }
     }
 
@@ -164,7 +165,7 @@ impl Sinks {
         self.give(&Arc::new(items));
         for worker in self.workers.iter().filter(|w| w.what == SinkPurpose::Recording) {
             let (answer, answered) = sync_channel(1);
-            if worker.queue.send(Job::Settle(answer)).is_ok() {
+            if worker.queue.send(Job::Settle(answer)) {
                 // An error means that the sink has ended; `finish` reports it.
                 let _ = answered.recv();
             }
@@ -247,7 +248,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use parking_lot::Mutex;
-    use std::sync::mpsc::sync_channel;
+    use std::sync::mpsc::{Receiver, sync_channel};
     use yuzuri_trace::{CpuAccount, Event};
 
     /// Takes each batch only after a signal.

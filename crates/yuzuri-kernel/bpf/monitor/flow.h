@@ -55,6 +55,9 @@ static __noinline void announce(struct sock *sk, struct flow *flow, u32 cpu)
 	publish(&record->seq, seq);
 	flow->announced = true;
 	flow->detached = !socket;
+	/* User space searches for its process, which may end soon. */
+	if (!flow->pid)
+		ring_bell();
 }
 
 /* Creates the state for a flow that has none yet. */

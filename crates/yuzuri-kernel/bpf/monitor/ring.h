@@ -31,6 +31,29 @@ struct ring_control controls[1] SEC(".bss.controls");
 /* Records that one CPU may write concurrently: one program can be interrupted by another. */
 #define NESTING 8
 
+/* Wakes a reader that waits for long. It is not for records: its content means nothing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} bell SEC(".maps");
+
+/* A reader waits for the bell. User space sets it. */
+u32 bell_armed SEC(".data");
+
+/* The bell rings when a ring buffer has filled to this part. */
+#define BELL_PART 8
+
+static __noinline void ring_bell(void)
+{
+	u64 nothing = 0;
+
+	if (!*(volatile u32 *)&bell_armed)
+		return;
+	/* Two CPUs may both find it armed: it rings twice, which is harmless. */
+	*(volatile u32 *)&bell_armed = 0;
+	bpf_ringbuf_output(&bell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
+}
+
 static __always_inline struct ring_control *ring_control(u32 cpu)
 {
 	struct ring_control *first = controls;
@@ -43,13 +66,16 @@ static __always_inline struct ring_control *ring_control(u32 cpu)
 /* A slot for a record, or NULL (counted). The record becomes visible by publish(). */
 static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hook, u32 *seq)
 {
-	u64 head = *(volatile u64 *)&ring->head;
+	u64 head = *(volatile u64 *)&ring->head, tail = *(volatile u64 *)&ring->tail;
 
-	if (unlikely(head - *(volatile u64 *)&ring->tail >= slots_per_cpu - NESTING)) {
+	if (unlikely(head - tail >= slots_per_cpu - NESTING)) {
 		__sync_fetch_and_add(&ring->hooks[hook].lost_ring, 1);
 		return NULL;
 	}
 	head = __sync_fetch_and_add(&ring->head, 1);
+	/* Exactly one record makes it so full. */
+	if (unlikely(head - tail == slots_per_cpu / BELL_PART))
+		ring_bell();
 	*seq = (u32)head + 1;
 	u32 slot = cpu * slots_per_cpu + ((u32)head & (slots_per_cpu - 1));
 	return bpf_map_lookup_elem(&slots, &slot);

@@ -36,6 +36,11 @@ impl Reader {
         std::mem::take(&mut self.found_owners)
     }
 
+    /// Whether a search is in progress, or a flow had none yet.
+    pub(crate) fn is_searching(&self) -> bool {
+        !self.owners.is_free() || self.searches.values().any(|search| search.tries == 0)
+    }
+
     /// Searches for owners that the kernel could not name.
     pub(crate) fn search_owners(&mut self, now_ns: u64, out: &mut Vec<Item>) {
         if let Some(found) = self.owners.take() {

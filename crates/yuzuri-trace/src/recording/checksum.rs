@@ -8,8 +8,9 @@
 //! covers everything before it, too: the schema, and that no batch is missing or repeated.
 
 use arrow_ipc::{
-    BodyCompression, BodyCompressionArgs, KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader,
-    RecordBatch, RecordBatchArgs, root_as_message,
+    BodyCompression, BodyCompressionArgs, BodyCompressionMethod, Buffer, CompressionType, FieldNode,
+    KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader, MetadataVersion, RecordBatch,
+    RecordBatchArgs, root_as_message,
 };
 use arrow_schema::ArrowError;
 use crc32fast::Hasher;
@@ -26,22 +27,20 @@ pub(super) fn of(message: &[u8]) -> u32 {
     crc32fast::hash(message)
 }
 
-/// A copy of a batch's description with room for the checksum.
-pub(super) fn with_room(description: &[u8]) -> Result<Vec<u8>, ArrowError> {
-    let failed = |why: &str| ArrowError::IpcError(why.to_owned());
-    let message = root_as_message(description).map_err(|e| ArrowError::IpcError(e.to_string()))?;
-    let batch = message.header_as_record_batch().ok_or_else(|| failed("a message that is no batch"))?;
-    let mut out = FlatBufferBuilder::with_capacity(description.len() + 256);
-    let nodes: Vec<_> = batch.nodes().into_iter().flatten().copied().collect();
-    let buffers: Vec<_> = batch.buffers().into_iter().flatten().copied().collect();
-    let nodes = Some(out.create_vector(&nodes));
-    let buffers = Some(out.create_vector(&buffers));
-    let compression = batch.compression().map(|compression| {
-        let args = BodyCompressionArgs { codec: compression.codec(), method: compression.method() };
-        BodyCompression::create(&mut out, &args)
-    });
+/// A batch's description, with room for the checksum. The buffers are compressed with zstd.
+pub(super) fn description(
+    rows: usize,
+    nodes: &[FieldNode],
+    buffers: &[Buffer],
+    body_bytes: usize,
+) -> Vec<u8> {
+    let mut out = FlatBufferBuilder::with_capacity(size_of_val(nodes) + size_of_val(buffers) + 256);
+    let nodes = Some(out.create_vector(nodes));
+    let buffers = Some(out.create_vector(buffers));
+    let args = BodyCompressionArgs { codec: CompressionType::ZSTD, method: BodyCompressionMethod::BUFFER };
+    let compression = Some(BodyCompression::create(&mut out, &args));
     let args = RecordBatchArgs {
-        length: batch.length(),
+        length: rows as i64,
         nodes,
         buffers,
         compression,
@@ -54,15 +53,15 @@ pub(super) fn with_room(description: &[u8]) -> Result<Vec<u8>, ArrowError> {
     let pair = KeyValue::create(&mut out, &KeyValueArgs { key, value });
     let custom_metadata = Some(out.create_vector(&[pair]));
     let args = MessageArgs {
-        version: message.version(),
+        version: MetadataVersion::V5,
         header_type: MessageHeader::RecordBatch,
         header: Some(header.as_union_value()),
-        bodyLength: message.bodyLength(),
+        bodyLength: body_bytes as i64,
         custom_metadata,
     };
     let message = Message::create(&mut out, &args);
     out.finish(message, None);
-    Ok(out.finished_data().to_vec())
+    out.finished_data().to_vec()
 }
 
 /// The range of the digits in a description.

@@ -47,7 +47,12 @@ macro_rules! event_columns {
 
             /// Adds a row without these columns.
             pub(super) fn push_absent(&mut self) {
-                $($(self.$name.push(absent!($($null)?));)*)*
+                $($({
+                    #[allow(unused_mut, unused_assignments)]
+                    let mut value = self.$name.last().copied().unwrap_or(0);
+                    $(value = $null;)?
+                    self.$name.push(value);
+                })*)*
             }
 
             /// Reserves room.
@@ -57,11 +62,22 @@ macro_rules! event_columns {
 
             /// The columns by name, in order; `present` marks the rows that are events.
             pub(super) fn take(&mut self, present: &Option<NullBuffer>) -> Vec<(&'static str, ArrayRef)> {
+                // Rows before the first event: they repeat its values.
+                let before = present.as_ref().and_then(|rows| rows.valid_indices().next()).unwrap_or(0);
                 vec![$($({
-                    let values = std::mem::take(&mut self.$name);
+                    #[allow(unused_mut)]
+                    let mut values = std::mem::take(&mut self.$name);
                     #[allow(unused_mut, unused_assignments)]
                     let mut nulls = present.clone();
-                    $(nulls = nulls_where(&values, $null);)?
+                    $(
+                        nulls = nulls_where(&values, $null);
+                        if nulls.is_some() {
+                            repeat_at_nulls(&mut values, $null);
+                        }
+                    )?
+                    if let Some(first) = values.get(before).copied() {
+                        values[..before].fill(first);
+                    }
                     (stringify!($name), array::<<$native as Number>::Arrow>(values, nulls))
                 },)*)*]
             }
@@ -93,6 +109,19 @@ macro_rules! event_columns {
 fn nulls_where<T: PartialEq + Copy>(values: &[T], null: T) -> Option<NullBuffer> {
     let valid = BooleanBuffer::collect_bool(values.len(), |row| values[row] != null);
     Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Null rows repeat the previous value, the first ones the first: a column of one value is cheap to
+/// compress.
+fn repeat_at_nulls<T: PartialEq + Copy>(values: &mut [T], null: T) {
+    let Some(mut last) = values.iter().find(|value| **value != null).copied() else { return };
+    for value in values {
+        if *value == null {
+            *value = last;
+        } else {
+            last = *value;
+        }
+    }
 }
 
 numbers!(event_columns);

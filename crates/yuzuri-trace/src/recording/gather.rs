@@ -24,7 +24,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     #[inline]
     pub(super) fn set(&mut self, row: usize, value: T::Native) {
         if self.values.len() < row {
-            self.pad(row);
+            self.pad(row, value);
         }
         self.values.push(value);
         self.valid.push(true);
@@ -36,8 +36,11 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         }
     }
 
-    fn pad(&mut self, rows: usize) {
-        self.values.resize(rows, T::Native::default());
+    /// Null rows repeat the previous value, the first ones the first: a column of one value is
+    /// cheap to compress.
+    fn pad(&mut self, rows: usize, first: T::Native) {
+        let value = self.values.last().copied().unwrap_or(first);
+        self.values.resize(rows, value);
         self.valid.resize(rows, false);
     }
 
@@ -45,7 +48,7 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
         if self.values.is_empty() {
             return Arc::new(PrimitiveArray::<T>::new_null(rows));
         }
-        self.pad(rows);
+        self.pad(rows, T::Native::default());
         let nulls = NullBuffer::new(BooleanBuffer::from(self.valid.as_slice()));
         self.valid.clear();
         let values = ScalarBuffer::from(std::mem::take(&mut self.values));

@@ -16,10 +16,12 @@ mod columns;
 #[cfg(feature = "convert")]
 mod convert;
 mod decode;
+mod encoder;
 mod error;
 mod events;
 mod frames;
 mod gather;
+mod pack;
 #[cfg(feature = "convert")]
 mod parquet;
 mod pipe;
@@ -29,7 +31,6 @@ mod rows;
 mod tail;
 #[cfg(feature = "convert")]
 mod text;
-#[cfg(feature = "convert")]
 mod typed;
 mod writer;
 

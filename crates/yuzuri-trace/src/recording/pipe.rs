@@ -2,8 +2,9 @@
 //! written.
 
 use super::columns::schema;
+use super::encoder::Encoder;
 use super::rows::{BATCH_ROWS, Rows};
-use super::writer::{END_OF_STREAM, Encoder, FLUSH_AFTER};
+use super::writer::{END_OF_STREAM, FLUSH_AFTER};
 use crate::{Account, Item, Session};
 use arrow_schema::ArrowError;
 use std::io::{self, Write};

@@ -1,16 +1,22 @@
-//! The columns of a batch by type, for the writers of other formats.
+//! The columns of a batch by type, for the writers of recordings and of other formats.
 //!
 //! A recording's columns have seven types. Writers for all of Arrow's types contain code for
 //! dictionaries, runs, nested values, casts and comparisons, which made the command larger by two
 //! megabytes.
 
+#[cfg(feature = "convert")]
 use super::ConvertError;
 use arrow_array::types::{
     ArrowPrimitiveType, Int64Type, TimestampNanosecondType, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_array::{Array, BooleanArray, PrimitiveArray, StringArray};
+#[cfg(feature = "convert")]
+use arrow_array::{ArrayRef, RecordBatch};
+#[cfg(feature = "convert")]
+use arrow_schema::Field;
+use arrow_schema::{DataType, TimeUnit};
 
+#[cfg(feature = "convert")]
 /// A column: as an array that knows its nulls, and as values of its type.
 pub(super) type Column<'a> = (&'a dyn Array, Values<'a>);
 
@@ -25,6 +31,7 @@ pub(super) enum Values<'a> {
     Text(&'a StringArray),
 }
 
+#[cfg(feature = "convert")]
 /// The columns of a batch.
 ///
 /// # Errors
@@ -34,6 +41,7 @@ pub(super) fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, ConvertErr
     fields.zip(batch.columns()).map(|(field, array)| column(field, array)).collect()
 }
 
+#[cfg(feature = "convert")]
 fn column<'a>(field: &Field, array: &'a ArrayRef) -> Result<Column<'a>, ConvertError> {
     let other = || {
         ConvertError::write(format!("column '{}' has the unknown type {}", field.name(), field.data_type()))
@@ -42,7 +50,7 @@ fn column<'a>(field: &Field, array: &'a ArrayRef) -> Result<Column<'a>, ConvertE
 }
 
 impl<'a> Values<'a> {
-    fn of(column: &'a dyn Array) -> Option<Values<'a>> {
+    pub(super) fn of(column: &'a dyn Array) -> Option<Values<'a>> {
         fn numbers<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<&PrimitiveArray<T>> {
             column.as_any().downcast_ref()
         }

@@ -1,15 +1,12 @@
 //! Writes a recording that is valid at every moment.
 
+use super::RecordError;
 use super::columns::schema;
+use super::encoder::Encoder;
 use super::reserve::{RESERVE_BYTES, reserve};
 use super::rows::{BATCH_ROWS, Rows};
-use super::{RecordError, checksum};
 use crate::{Account, Item, LossReason, Session};
-use arrow_ipc::writer::{
-    DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
-};
-use arrow_ipc::{CompressionType, MetadataVersion};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::ArrowError;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{File, OpenOptions};
@@ -28,10 +25,6 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Identities and settings kept after an error, so that later rows can be understood.
 const MAX_OWED: usize = 10_000;
-
-/// Fast enough for 600,000 rows a second on a fraction of a core; higher levels gain little on
-/// these columns.
-const ZSTD_LEVEL: i32 = 1;
 
 /// The end-of-stream marker of Arrow.
 pub(super) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
@@ -406,61 +399,4 @@ impl Drop for Writer {
 
 fn encode_error(path: &Path, source: ArrowError) -> RecordError {
     RecordError::Encode { path: path.to_owned(), source }
-}
-
-/// Turns batches into the bytes of Arrow messages.
-pub(super) struct Encoder {
-    pub(super) schema: SchemaRef,
-    generator: IpcDataGenerator,
-    tracker: DictionaryTracker,
-    options: IpcWriteOptions,
-    context: IpcWriteContext,
-    /// The last message's checksum.
-    checksum: u32,
-}
-
-impl Encoder {
-    pub(super) fn new(schema: arrow_schema::Schema) -> Result<Encoder, ArrowError> {
-        // Buffers begin at multiples of 8, not 64, which keeps batches of few rows small.
-        let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?
-            .try_with_compression(Some(CompressionType::ZSTD))?
-            .try_with_compression_level(Some(ZSTD_LEVEL))?;
-        let mut context = IpcWriteContext::default();
-        context.set_reserve_scratch(true);
-        Ok(Encoder {
-            schema: Arc::new(schema),
-            generator: IpcDataGenerator::default(),
-            tracker: DictionaryTracker::new(true),
-            options,
-            context,
-            checksum: 0,
-        })
-    }
-
-    pub(super) fn schema_message(&mut self) -> Result<Vec<u8>, ArrowError> {
-        let encoded: EncodedData = self.generator.schema_to_bytes_with_dictionary_tracker(
-            &self.schema,
-            &mut self.tracker,
-            &self.options,
-        );
-        let mut message = Vec::new();
-        write_message(&mut message, encoded, &self.options)?;
-        self.checksum = checksum::of(&message);
-        Ok(message)
-    }
-
-    /// Appends the batch's message to `out`.
-    pub(super) fn batch_message(
-        &mut self,
-        batch: &arrow_array::RecordBatch,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ArrowError> {
-        let (_, encoded) =
-            self.generator.encode(batch, &mut self.tracker, &self.options, &mut self.context)?;
-        let start = out.len();
-        let encoded = EncodedData { ipc_message: checksum::with_room(&encoded.ipc_message)?, ..encoded };
-        write_message(&mut *out, encoded, &self.options)?;
-        self.checksum = checksum::seal(&mut out[start..], self.checksum)?;
-        Ok(())
-    }
 }

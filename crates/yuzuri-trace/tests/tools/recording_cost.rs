@@ -1,4 +1,5 @@
-//! Writes a recording as a watch writes one: a few rows every 10 ms, flushed by time. For counting
+//! Writes a recording as a watch writes one: a few rows every 10 ms and an account every second,
+//! flushed by time. For counting
 //! instructions, which needs no clock: the times that the writer gets are computed.
 //!
 //! `cargo rustc --release -p yuzuri-trace --example recording_cost -- -C strip=none`, then
@@ -24,8 +25,11 @@ fn main() {
     let mut given = 0;
     for turn in 0..seconds * 100 {
         let due = (turn + 1) * rate / 100;
-        let items: Vec<Item> = (given..due).map(|_| Item::Event(traffic.next())).collect();
+        let mut items: Vec<Item> = (given..due).map(|_| Item::Event(traffic.next())).collect();
         given = due;
+        if turn % 100 == 99 {
+            items.push(traffic.account(given as u64, 0));
+        }
         writer.write(&items, start + Duration::from_millis(10 * turn as u64)).unwrap();
     }
     let summary = writer.finish();
