@@ -154,6 +154,7 @@ fn row(of: &[&Outcome]) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::Distribution;
     use super::*;
     use std::sync::atomic::AtomicBool;
 
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn a_small_draw_of_settings_is_reproducible() {
         let outcomes = |jobs| {
-            let run = super::super::run(5, 3, jobs, &AtomicBool::new(false), &|_, _| {});
+            let run = super::super::run(Distribution::Cell, 5, 3, jobs, &AtomicBool::new(false), &|_, _| {});
             run.unwrap().unwrap()
         };
         let first = outcomes(1);
