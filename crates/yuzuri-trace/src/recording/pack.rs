@@ -88,18 +88,6 @@ fn frame_of_a_run(bytes: &[u8], value_bytes: usize, out: &mut Vec<u8>) -> bool {
     if run[value_bytes..] != run[..run.len() - value_bytes] {
         return false;
     }
-    out.extend_from_slice(&MAGIC);
-    match bytes.len() {
-        size if size < TWO_BYTES => out.extend_from_slice(&[SINGLE_SEGMENT, size as u8]),
-        size if size - TWO_BYTES <= usize::from(u16::MAX) => {
-            out.push(SINGLE_SEGMENT | 1 << 6);
-            out.extend_from_slice(&((size - TWO_BYTES) as u16).to_le_bytes());
-        }
-        size => {
-            out.push(SINGLE_SEGMENT | 2 << 6);
-            out.extend_from_slice(&(size as u32).to_le_bytes());
-        }
-    }
     // Offsets 1 to 3 mean earlier ones.
     let offset = Code::power_of_two(value_bytes + 3);
     let literals = Code::of(value_bytes, &LITERALS_LENGTHS, 16);
@@ -114,6 +102,22 @@ fn frame_of_a_run(bytes: &[u8], value_bytes: usize, out: &mut Vec<u8>) -> bool {
     let stream_bytes = bits.div_ceil(8) as usize;
     let literal_bytes = value_bytes + tail_bytes;
     let block = 1 + literal_bytes + 5 + stream_bytes;
+    // A block may not be longer than the content (RFC 8878, section 3.1.1.2.4).
+    if block > bytes.len() {
+        return false;
+    }
+    out.extend_from_slice(&MAGIC);
+    match bytes.len() {
+        size if size < TWO_BYTES => out.extend_from_slice(&[SINGLE_SEGMENT, size as u8]),
+        size if size - TWO_BYTES <= usize::from(u16::MAX) => {
+            out.push(SINGLE_SEGMENT | 1 << 6);
+            out.extend_from_slice(&((size - TWO_BYTES) as u16).to_le_bytes());
+        }
+        size => {
+            out.push(SINGLE_SEGMENT | 2 << 6);
+            out.extend_from_slice(&(size as u32).to_le_bytes());
+        }
+    }
     out.extend_from_slice(&(block << 3 | LAST_COMPRESSED_BLOCK).to_le_bytes()[..3]);
     out.push((literal_bytes as u8) << 3);
     out.extend_from_slice(&run[..value_bytes]);
@@ -213,7 +217,8 @@ mod tests {
             for length in lengths {
                 let bytes: Vec<u8> = value[..value_bytes].iter().copied().cycle().take(length).collect();
                 let mut out = Vec::new();
-                let least = value_bytes + 1 + MIN_MATCH_BYTES;
+                // A header, a value and a sequence.
+                let least = value_bytes + 15;
                 let made = frame_of_a_run(&bytes, value_bytes, &mut out);
                 if (least..=MAX_BLOCK_BYTES).contains(&length) {
                     assert!(made, "{length} bytes of {value_bytes}");
