@@ -139,7 +139,10 @@ export class Lines {
       const stretch: Stretch = [Math.max(from - REACH, 0), Math.min(to + REACH, count)];
       lines.forEach((values, n) => {
         const { color, area, to: other, width, dash, max } = styles[n];
-        const y: Place = (value) => canvas.height * (1 - value / max);
+        // A level line covers whole pixels, also at 0, and so is sharp.
+        const offset = ((width * ratio) % 2) / 2;
+        const lowest = canvas.height - Math.ceil(width * ratio);
+        const y: Place = (value) => Math.min(Math.round(canvas.height * (1 - value / max)), lowest) + offset;
         if (area !== undefined) {
           c.fillStyle = area;
           fill(c, values, other === undefined ? undefined : lines[other], stretch, x, y);
