@@ -55,11 +55,13 @@ async function load(id: string): Promise<void> {
   }
 }
 
-/** Discards the history of all flows in the chart and requests it again. */
-export function reload(): void {
+/** Discards the history of all flows in the chart and requests it again. `listed`: the flows that the
+ * server knows; the others have no history (yet). */
+export function reload(listed?: ReadonlySet<string>): void {
   for (const [id, store] of stores) {
     store.clear();
-    void load(id);
+    if (listed === undefined || listed.has(id)) void load(id);
+    else store.filled = true;
   }
 }
 

@@ -5,11 +5,13 @@ import { events } from "./lists";
 import { session as askSession, type Listener } from "./live";
 import { bounds, flows, state, stores } from "./state";
 import { hear, jump } from "./time";
-import { E } from "./wire";
+import { E, R } from "./wire";
 
 /** Whether the histories are from before the connection was lost; they are requested again once the
  * time is known. */
 let stale = false;
+/** Whether they are to be requested from the next list on. */
+let moved = false;
 
 /** Discards all data, for another time range or other flows. */
 function startOver(next: number): void {
@@ -17,7 +19,9 @@ function startOver(next: number): void {
   jump();
   bounds.clear();
   events.clear();
-  reload();
+  // The next list shows which flows the server has already read.
+  reload(new Set());
+  moved = true;
   state.dirty = true;
 }
 
@@ -38,8 +42,9 @@ export const listener: Listener = {
   rows(message) {
     hear(message.now);
     if (message.epoch !== state.epoch) startOver(message.epoch);
+    if (moved) reload(new Set(message.rows.map((row) => row[R.ID])));
     else if (stale) reload();
-    stale = false;
+    stale = moved = false;
     flows.take(message);
     focusSome();
     chooseNew();
@@ -63,7 +68,7 @@ export const listener: Listener = {
     state.status = message;
     showStatus();
   },
-  gap: reload,
+  gap: () => reload(),
 };
 
 export async function loadSession(): Promise<void> {
