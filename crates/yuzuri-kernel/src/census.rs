@@ -10,7 +10,7 @@ use crate::sampled::Scope;
 use crate::tcp_state::is_synchronized;
 use crate::worker::{Cancellation, Worker};
 use crate::{clock, netns, sampled};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 use yuzuri_trace::{Event, Filter, Flow, FlowId, Hook, HookState, Place};
@@ -29,10 +29,18 @@ struct CensusRequest {
     lists_flows: bool,
 }
 
-/// A flow held to be open, with its namespace if that is known.
-pub(crate) type HeldOpen = (FlowId, Option<u32>);
+/// A flow held to be open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldOpen {
+    pub(crate) id: FlowId,
+    /// Its network namespace, if that is known.
+    pub(crate) netns: Option<u32>,
+    /// Whether its socket had no inode when it was last seen: nobody had accepted it.
+    pub(crate) lacks_inode: bool,
+}
 
 /// The result of a census.
+#[derive(Default)]
 pub(crate) struct Counted {
     /// The number of its order.
     pub(crate) number: u32,
@@ -43,6 +51,9 @@ pub(crate) struct Counted {
     pub(crate) flows: Vec<(Flow, Event)>,
     /// Flows that were held to be open and no longer exist in the kernel.
     pub(crate) gone: Vec<FlowId>,
+    /// Flows that lacked an inode, with the inode number that their socket has now. No hook reports
+    /// `accept()`.
+    pub(crate) accepted: Vec<(FlowId, u64)>,
     /// How long it took, nanoseconds.
     pub(crate) took_ns: u64,
 }
@@ -75,7 +86,7 @@ impl Census {
         self.request(filter, held_open, true);
     }
 
-    /// Only reports which of these flows have closed.
+    /// Only reports which of these flows have closed, and which were accepted.
     pub(crate) fn order_gone(&mut self, filter: &Filter, held_open: Vec<HeldOpen>) {
         self.request(filter, held_open, false);
     }
@@ -131,8 +142,7 @@ pub(crate) fn hook() -> Hook {
 
 fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
     let started_ns = clock::mono_ns();
-    let mut counted =
-        Counted { number: order.number, mono_ns: 0, flows: Vec::new(), gone: Vec::new(), took_ns: 0 };
+    let mut counted = Counted { number: order.number, ..Counted::default() };
     let mut there = ListedSockets::default();
     // A group that was removed since the filter was set selects nothing.
     if let Ok(scope) = Scope::new(&order.filter) {
@@ -161,7 +171,13 @@ fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
             }
         }
     }
-    counted.gone = order.held_open.iter().filter(|flow| there.lacks(**flow)).map(|(id, _)| *id).collect();
+    let held_open = || order.held_open.iter();
+    counted.gone = held_open().filter(|flow| there.lacks(flow)).map(|flow| flow.id).collect();
+    let inode = |flow: &HeldOpen| there.inodes.get(&flow.id.0).filter(|inode| **inode != 0);
+    counted.accepted = held_open()
+        .filter(|flow| flow.lacks_inode)
+        .filter_map(|flow| Some((flow.id, *inode(flow)?)))
+        .collect();
     counted.mono_ns = clock::mono_ns();
     counted.took_ns = counted.mono_ns.saturating_sub(started_ns);
     counted
@@ -170,28 +186,29 @@ fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
 /// The existing sockets, as far as they were listed.
 struct ListedSockets {
     spaces: HashSet<u32>,
-    cookies: HashSet<u64>,
+    /// The inode numbers by cookie; 0 where nobody has accepted the connection.
+    inodes: HashMap<u64, u64>,
     all_looked_at: bool,
 }
 
 impl Default for ListedSockets {
     fn default() -> ListedSockets {
-        ListedSockets { spaces: HashSet::new(), cookies: HashSet::new(), all_looked_at: true }
+        ListedSockets { spaces: HashSet::new(), inodes: HashMap::new(), all_looked_at: true }
     }
 }
 
 impl ListedSockets {
     fn add(&mut self, space: u32, sockets: &[Socket]) {
         self.spaces.insert(space);
-        self.cookies.extend(sockets.iter().map(|socket| socket.cookie));
+        self.inodes.extend(sockets.iter().map(|socket| (socket.cookie, socket.inode)));
     }
 
     /// Whether the flow has certainly closed. Nothing is known about namespaces that could not be
     /// listed.
-    fn lacks(&self, (id, space): HeldOpen) -> bool {
+    fn lacks(&self, flow: &HeldOpen) -> bool {
         let examined =
-            space.map_or(self.all_looked_at && !self.spaces.is_empty(), |s| self.spaces.contains(&s));
-        examined && !self.cookies.contains(&id.0)
+            flow.netns.map_or(self.all_looked_at && !self.spaces.is_empty(), |s| self.spaces.contains(&s));
+        examined && !self.inodes.contains_key(&flow.id.0)
     }
 }
 

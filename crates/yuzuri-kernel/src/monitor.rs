@@ -116,8 +116,11 @@ pub struct Monitor {
 
 /// How long the reader waits where it is needed soon, and no ring buffer is filling.
 const REST: Duration = Duration::from_millis(10);
+/// The bell rings when a ring buffer has filled to one over this.
+const BELL_PART: u32 = 8;
 /// A ring buffer is filling that is fuller than this part; it rings the bell a little later.
 const FILLING: f64 = 0.1;
+const _: () = assert!(FILLING < 1.0 / BELL_PART as f64);
 const ACCOUNT_NS: u64 = 1_000_000_000;
 /// While records are lost, the interval at which a census checks which flows have closed.
 const SWEEP_NS: u64 = 5_000_000_000;
@@ -164,6 +167,7 @@ impl Monitor {
         let mut open = with_log("opening the BPF object", || MonitorSkelBuilder::default().open(object))?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.slots_per_cpu = slots_per_cpu;
+            rodata.bell_at = slots_per_cpu / BELL_PART;
             rodata.cpu_mask = ring::controls(cpus) - 1;
             rodata.state_hook = features.tcp_cong_state_set;
         }

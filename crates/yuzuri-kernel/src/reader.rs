@@ -216,8 +216,8 @@ impl Reader {
         if identity.undecided {
             match flow.owner {
                 Some(owner) => self.found_owners.push((flow.id, owner)),
-                // A socket not accepted yet is announced again once it is accepted.
-                None if flow.inode == 0 => {}
+                // A connection that nobody has accepted yet is announced again with its first
+                // segment afterwards; if there is none, a census reports its inode.
                 None => drop(self.undecided.insert(flow.id, Undecided { flow, is_unrecorded: false })),
             }
             return;
@@ -326,7 +326,7 @@ mod tests {
         let flow = |id: &u64| Flow { id: FlowId(*id), inode: 100 + id, ..Flow::default() };
         let sample = |id: &u64| Event { flow: FlowId(*id), mono_ns: 5, ..Event::default() };
         let flows = ids.iter().map(|id| (flow(id), sample(id))).collect();
-        Counted { number: 1, mono_ns: 5, flows, gone: Vec::new(), took_ns: 0 }
+        Counted { number: 1, mono_ns: 5, flows, ..Counted::default() }
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
         }
         // The identity of 4 was lost.
         reader.take(0, &ack(4, 1), no_stack, &mut out);
-        let mut held: Vec<u64> = reader.held_open().iter().map(|(id, _)| id.0).collect();
+        let mut held: Vec<u64> = reader.held_open().iter().map(|flow| flow.id.0).collect();
         held.sort_unstable();
         assert_eq!(held, [1, 2, 3, 4]);
         reader.expect_census();
@@ -377,6 +377,37 @@ mod tests {
         let close = |id| (id, Kind::Close, yuzuri_trace::Reason::CloseNotSeen, 9, false);
         assert_eq!(closed, [close(1), close(4)]);
         assert_eq!(reader.remembered(), 2 + reader.searches.len());
+    }
+
+    /// No hook reports `accept()`, and no segment need follow it.
+    #[test]
+    fn a_census_finds_the_owners_of_connections_accepted_after_their_last_segment() {
+        for (filter, undecided) in [("", 0), ("pid:7", 1)] {
+            let (mut reader, go, _) = slow(filter);
+            let mut out = Vec::new();
+            for cookie in [7, 8] {
+                let flow = flow_record { cookie, kind: RECORD_FLOW, undecided, ..Default::default() };
+                reader.take(0, &Record { flow }, no_stack, &mut out);
+            }
+            assert!(!reader.is_searching());
+            assert!(reader.held_open().iter().all(|flow| flow.lacks_inode), "{filter}");
+            assert_eq!(reader.held_open().len(), 2);
+            // 8 was closed before anybody accepted it.
+            let (accepted, gone) = (vec![(FlowId(7), 107)], vec![FlowId(8)]);
+            let closes = reader.add_unrecorded(Counted { accepted, gone, ..counted(&[]) }, 9, &mut out);
+            assert_eq!(closes, u64::from(undecided == 0));
+            reader.search_owners(1, &mut out);
+            go.send(()).unwrap();
+            if undecided == 0 {
+                tend_until(&mut reader, &mut out, |_, out| named(out, 7));
+                assert_eq!(reader.remembered(), 1);
+            } else {
+                tend_until(&mut reader, &mut out, |reader, _| !reader.found_owners.is_empty());
+                assert_eq!(reader.take_owners(), [(FlowId(7), owner(7))]);
+                assert!(reader.asks_for_census(u64::MAX));
+                assert_eq!(reader.remembered(), 0);
+            }
+        }
     }
 
     #[test]

@@ -4,10 +4,11 @@
 mod common;
 
 use common::{Pair, Watched, child, events, flow_id, flows};
-use std::net::{SocketAddr, TcpStream};
+use std::collections::HashSet;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use yuzuri_kernel::Watch;
 use yuzuri_testnet::{Net, Side, eventually};
-use yuzuri_trace::{CaState, Density, Event, FlowId, Item, Kind, Marks};
+use yuzuri_trace::{CaState, Density, Event, Flow, FlowId, Item, Kind, Marks};
 
 /// See [`child::be_one`].
 #[test]
@@ -34,6 +35,31 @@ fn records(items: &[Item]) -> u64 {
         _ => false,
     };
     items.iter().filter(is_record).count() as u64
+}
+
+/// No hook sees `accept()`, and no segment follows it.
+#[test]
+fn a_connection_that_is_silent_once_accepted_has_its_owner() {
+    let Some(net) = Net::or_skip("a_connection_that_is_silent_once_accepted") else { return };
+    let listener = net.inside(Side::B, || TcpListener::bind((net.v6(Side::B), 0)).unwrap());
+    let to = listener.local_addr().unwrap();
+    let mut watched = Watched::of(&net, Side::B, Density::EveryAck);
+    // The kernel may skip the programs for some of them.
+    let near: Vec<_> = net.inside(Side::A, || (0..5).map(|_| TcpStream::connect(to).unwrap()).collect());
+    let waits = |items: &[Item]| {
+        let waiting = |f: &&Flow| f.local == to && f.inode == 0 && f.owner.is_none();
+        flows(items).into_iter().filter(waiting).map(|f| f.id).collect::<HashSet<FlowId>>()
+    };
+    watched.until("a connection that nobody has accepted", |items| !waits(items).is_empty());
+    let waiting = waits(&watched.items);
+    let far: Vec<_> = near.iter().map(|_| common::accept(&listener)).collect();
+    watched.until("their owner", |items| {
+        let is_own = |f: &&Flow| f.owner.as_ref().is_some_and(|owner| owner.pid == std::process::id());
+        let owned: HashSet<FlowId> = flows(items).into_iter().filter(is_own).map(|f| f.id).collect();
+        waiting.is_subset(&owned)
+    });
+    assert_eq!(far.len(), 5);
+    watched.finish_whole();
 }
 
 #[test]

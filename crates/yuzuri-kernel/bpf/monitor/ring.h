@@ -40,8 +40,9 @@ struct {
 /* A reader waits for the bell. User space sets it. */
 u32 bell_armed SEC(".data");
 
-/* The bell rings when a ring buffer has filled to this part. */
-#define BELL_PART 8
+/* The bell rings when this many records of one CPU wait. User space sets it, by the number of
+ * slots. */
+const volatile u32 bell_at = 512;
 
 static __noinline void ring_bell(void)
 {
@@ -74,7 +75,7 @@ static __always_inline void *reserve(struct ring_control *ring, u32 cpu, u32 hoo
 	}
 	head = __sync_fetch_and_add(&ring->head, 1);
 	/* Exactly one record makes it so full. */
-	if (unlikely(head - tail == slots_per_cpu / BELL_PART))
+	if (unlikely(head - tail == bell_at))
 		ring_bell();
 	*seq = (u32)head + 1;
 	u32 slot = cpu * slots_per_cpu + ((u32)head & (slots_per_cpu - 1));

@@ -5,7 +5,7 @@ use super::owners::{Search, Undecided};
 use crate::census::{Counted, HeldOpen};
 use crate::sampled;
 use std::sync::Arc;
-use yuzuri_trace::{Event, FlowId, Item, Place};
+use yuzuri_trace::{Event, Flow, FlowId, Item, Place};
 
 /// The state of the census.
 #[derive(PartialEq, Eq)]
@@ -41,8 +41,28 @@ impl Reader {
 
     /// The flows held to be open.
     pub(crate) fn held_open(&self) -> Vec<HeldOpen> {
-        let named = self.flows.values().map(|flow| (flow.id, Some(flow.netns)));
-        named.chain(self.unnamed.iter().map(|id| (*id, None))).collect()
+        let held = |flow: &Flow| HeldOpen {
+            id: flow.id,
+            netns: Some(flow.netns),
+            lacks_inode: flow.owner.is_none() && flow.inode == 0,
+        };
+        let named = self.flows.values().map(|flow| held(flow));
+        let unnamed = self.unnamed.iter().map(|id| HeldOpen { id: *id, netns: None, lacks_inode: false });
+        let undecided = self.undecided.values().map(|undecided| held(&undecided.flow));
+        named.chain(unnamed).chain(undecided.filter(|flow| flow.lacks_inode)).collect()
+    }
+
+    /// Processes connections that were accepted after their last segment: their owners are searched
+    /// for now.
+    fn note_accepted(&mut self, accepted: &[(FlowId, u64)]) {
+        for (id, inode) in accepted {
+            let flow = self.flows.get_mut(id).map(Arc::make_mut);
+            let flow = flow.or_else(|| Some(&mut self.undecided.get_mut(id)?.flow));
+            if let Some(flow) = flow.filter(|flow| flow.inode == 0) {
+                flow.inode = *inode;
+                self.searches.entry(*id).or_insert(Search { tries: 0, next_ns: 0 });
+            }
+        }
     }
 
     /// Closes the flows that a census found closed, unless their close was read meanwhile.
@@ -50,6 +70,8 @@ impl Reader {
         let place = Place::named(sampled::PLACE);
         let mut records = 0;
         for id in gone {
+            // A closed flow that the filter has not selected is not reported.
+            self.undecided.remove(id);
             let was_open = self.flows.remove(id).is_some() | self.unnamed.remove(id);
             if was_open {
                 self.searches.remove(id);
@@ -82,6 +104,7 @@ impl Reader {
     pub(crate) fn add_unrecorded(&mut self, counted: Counted, mono_ns: u64, out: &mut Vec<Item>) -> u64 {
         let needs_owner = self.by_owner.needs_owner();
         let mut records = self.close_gone(&counted.gone, mono_ns, out);
+        self.note_accepted(&counted.accepted);
         for (mut flow, event) in counted.flows {
             if self.flows.contains_key(&flow.id) || self.closed.contains(&flow.id) {
                 continue;
