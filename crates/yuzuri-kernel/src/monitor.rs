@@ -2,12 +2,14 @@
 
 #![expect(unsafe_code, reason = "calls of libbpf")]
 
+mod censuses;
+
 use crate::abi::{self, Record};
 use crate::bell::Bell;
 use crate::census::{self, Census, Counted};
 use crate::clock::{self, KernelClock};
 use crate::features::with_log;
-use crate::owners::{self, Owners};
+use crate::owners::Owners;
 use crate::places::Symbols;
 use crate::program_stats::ProgramStats;
 use crate::reader::Reader;
@@ -122,12 +124,6 @@ const BELL_PART: u32 = 8;
 const FILLING: f64 = 0.1;
 const _: () = assert!(FILLING < 1.0 / BELL_PART as f64);
 const ACCOUNT_NS: u64 = 1_000_000_000;
-/// While records are lost, the interval at which a census checks which flows have closed.
-const SWEEP_NS: u64 = 5_000_000_000;
-/// Otherwise, the shortest interval between two censuses.
-const MIN_RECHECK_NS: u64 = 10_000_000_000;
-/// With many sockets the interval is longer: this many times what a census takes.
-const RECHECK_INTERVAL: u64 = 1000;
 /// Records of a silent flow: its identity and a sample.
 const SILENT_RECORDS: u64 = 2;
 /// A program writes an event immediately after reading its time; only a preempted CPU takes longer.
@@ -240,7 +236,7 @@ impl Monitor {
             sampled: 0,
             swept_lost: 0,
             sweep_due_ns: 0,
-            recheck_due_ns: now + MIN_RECHECK_NS,
+            recheck_due_ns: now + censuses::MIN_RECHECK_NS,
             waiting_owners: VecDeque::new(),
             account_due_ns: now + ACCOUNT_NS,
             pending: Vec::new(),
@@ -301,80 +297,9 @@ impl Monitor {
         self.pass_owners();
     }
 
-    /// A flow with an event before the census saw it must first be known by its own record.
-    fn add_unrecorded_flows(&mut self, until_ns: u64, out: &mut Vec<Item>) {
-        if !self.reader.is_holding()
-            && let Some(counted) = self.counted.take_if(|counted| counted.mono_ns <= until_ns)
-        {
-            let wait_ns = counted.took_ns.saturating_mul(RECHECK_INTERVAL).max(MIN_RECHECK_NS);
-            self.recheck_due_ns = counted.mono_ns.saturating_add(wait_ns);
-            self.sampled += self.reader.add_unrecorded(counted, until_ns, out);
-        }
-        if self.reader.asks_for_census(until_ns) {
-            self.census.order(&self.filter);
-        }
-    }
-
-    /// Records for which the ring buffers had no room, or the kernel no memory.
-    fn lost(&self) -> u64 {
-        let lost = |cpu| {
-            let counters = self.rings.counters(cpu);
-            counters.lost_ring + counters.lost_memory
-        };
-        (0..self.rings.cpus()).map(lost).sum()
-    }
-
-    /// Orders a census if records were lost since the last: a close may have been among them.
-    fn sweep(&mut self, now_ns: u64) {
-        let lost = self.lost();
-        if lost == self.swept_lost || now_ns < self.sweep_due_ns || self.counts() {
-            return;
-        }
-        self.swept_lost = lost;
-        self.sweep_due_ns = now_ns.saturating_add(SWEEP_NS);
-        self.reader.expect_census();
-        self.reader.expect_no_more_losses();
-        self.census.order_with(&self.filter, self.reader.held_open());
-    }
-
-    /// Looks for closed flows if the last census was long ago: a kernel that skips a run of our
-    /// program does not always count it. After losses, `sweep` does it.
-    fn recheck(&mut self, now_ns: u64) {
-        if now_ns >= self.recheck_due_ns && self.lost() == self.swept_lost && !self.counts() {
-            self.reader.expect_census();
-            self.census.order_gone(&self.filter, self.reader.held_open());
-        }
-    }
-
-    /// Whether a census is in progress.
-    fn counts(&self) -> bool {
-        self.reader.awaits_census() || self.counted.is_some() || self.census.is_due()
-    }
-
     /// Whether other threads will have something soon that the programs or the next records need.
     fn awaits_results(&self) -> bool {
         self.counts() || self.reader.is_holding() || self.reader.is_searching()
-    }
-
-    /// The same at the end: waits for lookups in progress.
-    fn conclude(&mut self, out: &mut Vec<Item>) {
-        let until = Instant::now() + owners::LAST_WAIT;
-        self.wait_for_census(until);
-        self.add_unrecorded_flows(clock::mono_ns(), out);
-        self.sweep(u64::MAX);
-        self.wait_for_census(until);
-        self.add_unrecorded_flows(clock::mono_ns(), out);
-        self.reader.conclude(until, out);
-        self.add_unrecorded_flows(clock::mono_ns(), out);
-        // Now that owners are known, a filter for them may select more.
-        self.wait_for_census(until);
-        self.add_unrecorded_flows(clock::mono_ns(), out);
-    }
-
-    fn wait_for_census(&mut self, until: Instant) {
-        while self.counted.is_none() && self.census.is_due() && Instant::now() < until {
-            self.counted = self.census.wait(until.saturating_duration_since(Instant::now()));
-        }
     }
 
     /// Passes owners to the programs for flows that they cannot decide.
@@ -560,42 +485,6 @@ fn slots(ring_bytes: Option<usize>, cpus: usize) -> u32 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::Watch;
-    use std::net::{TcpListener, TcpStream};
-    use yuzuri_testnet::{Net, Side, eventually};
-    use yuzuri_trace::{Event, Kind, Reason};
-
-    #[test]
-    fn a_close_that_no_program_reported_is_found() {
-        let Some(net) = Net::or_skip("a_close_that_no_program_reported_is_found") else { return };
-        let filter = format!("netns:{}", net.name(Side::A)).parse().unwrap();
-        let options = Options { filter, density: Density::default(), ring_bytes: None };
-        let mut monitor = Monitor::start(&options).unwrap_or_else(|error| panic!("{error}"));
-        let ends = net.inside(Side::A, || {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            (near, listener.accept().unwrap().0)
-        });
-        let mut items = Vec::new();
-        let known = eventually(|| {
-            monitor.read(&mut items);
-            monitor.remembered() == 2 && !monitor.reader.awaits_census()
-        });
-        assert!(known, "{items:#?}");
-        // As if the kernel had skipped all runs.
-        monitor.links.clear();
-        drop(ends);
-        monitor.recheck_due_ns = 0;
-        let is_unseen_close = |e: &Event| e.kind == Kind::Close && e.reason == Reason::CloseNotSeen;
-        let not_seen = |item: &Item| matches!(item, Item::Event(event) if is_unseen_close(event));
-        let closed = eventually(|| {
-            monitor.read(&mut items);
-            items.iter().filter(|item| not_seen(item)).count() == 2
-        });
-        assert!(closed, "{items:#?}");
-        assert_eq!(monitor.remembered(), 0);
-        assert!(monitor.recheck_due_ns > clock::mono_ns(), "the next one is due later");
-    }
 
     #[test]
     fn rings_are_powers_of_two_and_bounded() {
