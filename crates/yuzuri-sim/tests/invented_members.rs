@@ -6,8 +6,8 @@
 //! with `--nocapture` each is printed. Seeds 1, 11, 1001, 3001, 20261125 and 5609521 were used
 //! while the rules were developed.
 //!
-//! A share that the terminal's own evidence explains is obeyed, although it may be false:
-//! `what_an_explained_share_costs` prints what that costs.
+//! A share that the terminal's own evidence explains may be false. If the path is empty then, the
+//! terminal fills it; otherwise it obeys, and `what_an_explained_share_costs` prints the cost.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::{Rng, SeedableRng};
@@ -151,9 +151,47 @@ fn an_insider_that_invents_members_starves_nobody() {
     );
 }
 
-/// Prints the victim's part of plain CUBIC's goodput if the leader, itself the only other member,
-/// announces a part of that goodput as the share from the 20th second on: `cargo test --release -p
-/// yuzuri-sim --test invented_members -- --ignored --nocapture`.
+/// The only other member leads, and announces a part of plain CUBIC's goodput from the 20th second
+/// on.
+fn explained(phy: Option<Phy>, rtt_ms: u64, wire_mbps: u64, insider_sends: bool) -> Case {
+    Case {
+        phy,
+        rtt_ms,
+        wire_mbps,
+        insider_sends,
+        invented: 0,
+        share_bps: 0,
+        halved_each_s: 0,
+        from_s: 20,
+        base: 1.0,
+        phase: Phase::Hold,
+        paced: false,
+        lies_for: 10,
+    }
+}
+
+/// The victim's part of plain CUBIC's goodput if this part of it is announced.
+fn part_left(mut case: Case, plain_mbps: f64, announced: f64) -> f64 {
+    case.share_bps = (announced * plain_mbps * 1e6) as u64;
+    case.sharing_mbps() / plain_mbps
+}
+
+/// A share that its evidence explains, and that leaves the path empty: the terminal fills it.
+#[test]
+fn a_bound_that_leaves_the_path_empty_gives_way() {
+    let halved = Case { halved_each_s: 260, ..explained(None, 200, 20, false) };
+    for (case, announced) in [
+        (explained(None, 10, 50, false), 0.5),
+        (halved, 0.3),
+        (explained(Some(Phy::n(20, 1, 7)), 50, 100, false), 0.5),
+    ] {
+        let left = part_left(case.clone(), case.plain_mbps(), announced);
+        assert!(left >= MIN_RATIO, "{left:.2} of plain CUBIC with a share of {announced}: {case:?}");
+    }
+}
+
+/// Prints what [`part_left`] gives: `cargo test --release -p yuzuri-sim --test invented_members --
+/// --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement of minutes"]
 fn what_an_explained_share_costs() {
@@ -162,30 +200,16 @@ fn what_an_explained_share_costs() {
     let paths = [(None, 10, 50), (None, 50, 20), (None, 200, 20), (Some(Phy::n(20, 1, 7)), 50, 100)];
     for (phy, rtt_ms, wire_mbps) in paths {
         for insider_sends in [false, true] {
+            let plain_mbps = explained(phy, rtt_ms, wire_mbps, insider_sends).plain_mbps();
             for (part, halved_each_s) in
                 [(0.1, 0), (0.25, 0), (0.3, 0), (0.5, 0), (0.7, 0), (0.3, 260), (0.5, 260)]
             {
-                let mut case = Case {
-                    phy,
-                    rtt_ms,
-                    wire_mbps,
-                    insider_sends,
-                    invented: 0,
-                    share_bps: 0,
-                    halved_each_s,
-                    from_s: 20,
-                    base: 1.0,
-                    phase: Phase::Hold,
-                    paced: false,
-                    lies_for: 10,
-                };
-                let plain_mbps = case.plain_mbps();
-                case.share_bps = (part * plain_mbps * 1e6) as u64;
-                let ratio = case.sharing_mbps() / plain_mbps;
+                let case = Case { halved_each_s, ..explained(phy, rtt_ms, wire_mbps, insider_sends) };
+                let left = part_left(case, plain_mbps, part);
                 let radio = if phy.is_some() { ", 802.11n" } else { "" };
                 let (sends, halved) = (insider_sends, halved_each_s > 0);
                 println!(
-                    "| {rtt_ms} ms, {wire_mbps} Mbit/s{radio} | {sends} | {part} | {halved} | {ratio:.2} |"
+                    "| {rtt_ms} ms, {wire_mbps} Mbit/s{radio} | {sends} | {part} | {halved} | {left:.2} |"
                 );
             }
         }

@@ -48,7 +48,7 @@ pub(crate) const GROWS_TO_LOSS: f64 = 0.01;
 /// If more than this fraction is lost without a queue, windows are paced over the round trip.
 const SPREAD_FROM_LOSS: f64 = 0.002;
 /// The target queue while windows are paced, seconds: a queue that overflows is short.
-const LOSSY_QUEUE_S: f64 = 0.005;
+pub(crate) const LOSSY_QUEUE_S: f64 = 0.005;
 
 /// Rates and airtimes are maxima over this time: the longest over which rates are measured, or four
 /// round trips.
@@ -60,6 +60,11 @@ fn memory(round_trip: Duration) -> Duration {
 /// is the tick at which windows change, and the two over which rates are measured.
 pub(crate) fn settles(round_trip: Duration) -> Duration {
     (own::MIN_SPAN * 3 / 2).max(SETTLES_ROUND_TRIPS * round_trip)
+}
+
+/// The time after which round-trip times show a change of one's own windows.
+pub(crate) fn drains(round_trip: Duration) -> Duration {
+    SETTLES_ROUND_TRIPS * round_trip
 }
 
 /// The target queue, seconds.

@@ -2,9 +2,10 @@
 //! times the minimum RTT plus a short queue. A lower bound prevents losses that are not congestion
 //! from reducing the window far below that.
 
+use super::room::{Answer, BoundedFlow, Room};
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
-use crate::capacity::{GROWS, STEADY, STEP, settles, target_s};
+use crate::capacity::{self, GROWS, LOSSY_QUEUE_S, STEADY, STEP, settles, target_s};
 use crate::own::{FlowHistory, OwnFlows};
 use crate::{Bound, Decision, FlowSeen, Moment, Objective, Phase, RadioHint, Rule, SendersSeen, Summary};
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ struct FlowBounds {
     short: u32,
     /// Whether it is still determining its rate.
     growth: Growth,
+    /// Whether the path has room beyond its share.
+    room: Room,
 }
 
 /// Whether a flow's delivery rate is still rising.
@@ -79,6 +82,7 @@ impl Growth {
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) own: &'a OwnFlows,
+    pub(super) objective: Objective,
     pub(super) radio: RadioHint,
     pub(super) summary: Option<&'a Summary>,
     /// Senders that this terminal has observed itself.
@@ -129,7 +133,7 @@ impl FairShare {
             let sends = view.own.sends(flow.id) && flow.min_rtt_us > 0 && flow.mss_bytes > 0;
             out.push(match (group, known(flow).filter(|_| sends)) {
                 (Some((summary, part_bps)), Some(known)) if known.elastic => {
-                    let (mut decision, state) = self.of_flow(now, flow, known, summary, part_bps, view.radio);
+                    let (mut decision, state) = self.of_flow(now, flow, known, summary, part_bps, view);
                     if doubts {
                         decision.why = Rule::Doubt;
                     }
@@ -156,7 +160,7 @@ impl FairShare {
         known: &FlowHistory,
         summary: &Summary,
         share_bps: f64,
-        radio: RadioHint,
+        view: View,
     ) -> (Decision, FlowBounds) {
         let per_second = share_bps / (f64::from(flow.mss_bytes) * 8.0);
         // A latecomer's minimum includes others' queues; a false minimum of the group may halve it,
@@ -173,16 +177,41 @@ impl FairShare {
         let starts = summary.phase == Phase::StartUp;
         let before = self.flows.get(&flow.id).copied();
         let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
-        let before =
-            before.unwrap_or(FlowBounds { floor: 0.0, upper: f64::INFINITY, stretch: 1.0, short: 0, growth });
+        let before = before.unwrap_or(FlowBounds {
+            floor: 0.0,
+            upper: f64::INFINITY,
+            stretch: 1.0,
+            short: 0,
+            growth,
+            room: Room::default(),
+        });
+        let at_bound = f64::from(flow.cwnd) + 1.0 >= before.upper;
         let is_below_share =
-            f64::from(flow.cwnd) + 1.0 >= before.upper && known.rate_bps < BELOW_SHARE * share_bps;
+            at_bound && !before.room.is_testing() && known.rate_bps < BELOW_SHARE * share_bps;
         let short = if is_below_share { before.short + 1 } else { 0 };
-        // Rates of two ticks show a bound that was set before them.
-        let stretch = if short > 2 {
-            (before.stretch / STEP).min(MAX_STRETCH)
-        } else {
-            (before.stretch * STEADY).max(1.0)
+        let mut room = before.room;
+        let target_s = target_s(view.objective);
+        let answer = room.follow(
+            now,
+            is_shared(summary).then(|| BoundedFlow {
+                srtt_us: flow.srtt_us,
+                min_rtt_us: flow.min_rtt_us,
+                cwnd: flow.cwnd,
+                at_bound,
+                stretch: before.stretch,
+                min_window: MIN_WINDOW,
+                part: part_of_all(summary, share_bps, view),
+                queue_s: announced_queue_s(summary).min(target_s),
+                target_s,
+            }),
+        );
+        let stretch = match answer {
+            // Rates of two ticks show a bound that was set before them.
+            _ if short > 2 => (before.stretch / STEP).min(MAX_STRETCH),
+            Answer::Grow => (before.stretch * GROWS.sqrt()).min(MAX_STRETCH),
+            Answer::Stay | Answer::Halve(_) => before.stretch,
+            Answer::Shrink => (before.stretch * STEADY).max(1.0),
+            Answer::Share => 1.0,
         };
         let (upper, aim, why) = match summary.phase {
             Phase::Off => return (unbounded(flow.id, Rule::GaveUp), FlowBounds { growth, ..before }),
@@ -192,7 +221,7 @@ impl FairShare {
                 // A step down gives up half of the window. A window twice as large recovers from
                 // losses, and members' rates stay equal.
                 let upper = (full / STEP)
-                    .max(f64::from(radio.aggregate_segments))
+                    .max(f64::from(view.radio.aggregate_segments))
                     .max(MIN_WINDOW / STEP)
                     .max(STEP * f64::from(flow.cwnd));
                 (Some(upper), full.min(grown.max(before.floor)), Rule::Contend)
@@ -205,13 +234,16 @@ impl FairShare {
                 // air there is no aggregate to fill: segments held for one only wait in the wire's
                 // queue. A lossy wire is served in bursts of aggregates.
                 let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
-                let aggregate = if is_slow_wire { 0.0 } else { f64::from(radio.aggregate_segments) };
+                let aggregate = if is_slow_wire { 0.0 } else { f64::from(view.radio.aggregate_segments) };
                 let upper = (per_second * (base_s + queue_s))
                     .max(aggregate)
-                    .min(per_second * (base_s + queue_s.max(target_s(Objective::Throughput))))
+                    .min(per_second * (base_s + queue_s.max(capacity::target_s(Objective::Throughput))))
                     .max(MIN_WINDOW)
                     * stretch;
-                let upper = upper.max(STEP * f64::from(flow.cwnd));
+                let upper = match answer {
+                    Answer::Halve(window) => window.min(upper),
+                    _ => upper.max(STEP * f64::from(flow.cwnd)),
+                };
                 let why = if summary.phase == Phase::Probe { Rule::Probe } else { Rule::Share };
                 (Some(upper), (per_second * base_s).min(grown.max(before.floor)).min(upper), why)
             }
@@ -239,9 +271,27 @@ impl FairShare {
             stretch,
             short,
             growth,
+            room,
         });
         (decision, held)
     }
+}
+
+/// The shortest queue that windows within their shares leave, seconds: as announced, if that is one
+/// that an honest leader can have.
+fn announced_queue_s(summary: &Summary) -> f64 {
+    let shortest_s = if summary.paced { LOSSY_QUEUE_S } else { target_s(Objective::Latency) };
+    (f64::from(summary.queue_us) / 1e6).max(shortest_s)
+}
+
+/// The part of all proved senders' shares that this share of a flow is. In front of a wire, another
+/// sender's share may be larger than this terminal's by as much as its radio is faster.
+fn part_of_all(summary: &Summary, share_bps: f64, view: View) -> f64 {
+    let others = f64::from(summary.senders.min(view.senders.proved).max(1)) - 1.0;
+    let alone_bps = view.radio.alone_bps;
+    let larger = if alone_bps > 0 { (summary.alone_max_bps as f64 / alone_bps as f64).max(1.0) } else { 1.0 };
+    let of_terminal = share_bps / summary.share_of(view.radio).max(1.0);
+    of_terminal / (1.0 + others * larger)
 }
 
 /// Whether windows should enforce shares.

@@ -2,6 +2,7 @@
 
 mod fair_share;
 mod published;
+mod room;
 mod trust;
 
 pub use published::{RttBounds, RttTable};
@@ -202,7 +203,8 @@ impl Policy {
             }
             PolicyName::Steady => out.extend(flows.iter().map(published::steady)),
             PolicyName::Yuzuri => {
-                let view = View { own: &self.own, radio, summary, senders, resting: self.resting };
+                let (own, objective, resting) = (&self.own, self.config.objective, self.resting);
+                let view = View { own, objective, radio, summary, senders, resting };
                 self.share.decide(now, flows, view, out);
             }
         }
