@@ -3,6 +3,7 @@
 mod keys;
 mod mouse;
 
+use crate::bottlenecks::Bottlenecks;
 use crate::chart_view::ChartView;
 use crate::clock::Clock;
 use crate::edit::Edit;
@@ -94,6 +95,8 @@ pub(crate) struct App {
     /// Looks up the other ends' names, if requested.
     pub(crate) names: Option<Names>,
     pub(crate) look_up: fn(IpAddr) -> Option<String>,
+    /// Finds shared bottlenecks; `None`: nothing looks for them.
+    pub(crate) bottlenecks: Option<Bottlenecks>,
     /// Flows that stay at the top.
     pub(crate) pinned: HashSet<FlowId>,
     /// The sum of all flows' rates each [`App::SUM_NS`], newest last, and when the next one is due.
@@ -169,6 +172,7 @@ impl App {
             interfaces: HashMap::new(),
             names: None,
             look_up: |_| None,
+            bottlenecks: None,
             pinned: HashSet::new(),
             sum_bps: VecDeque::new(),
             sum_due_ns: 0,
@@ -206,11 +210,15 @@ impl App {
             if !self.frozen || self.look.is_none() {
                 let log = self.look.take().map(|look| look.log).unwrap_or_default();
                 self.look = Some(FrameData::at(&model, log));
+                if let Some(bottlenecks) = &mut self.bottlenecks {
+                    bottlenecks.refresh(&model, elapsed);
+                }
             }
             self.copy_chart(&model);
         }
         self.hold_events(newest);
         self.name_remotes();
+        self.number_bottlenecks();
         self.note_sum();
         if due {
             self.sorted_at = Some(elapsed);
@@ -227,6 +235,20 @@ impl App {
         for line in &mut look.lines {
             line.remote_name = self.names.as_ref().and_then(|names| names.of(line.flow.remote.ip()));
         }
+    }
+
+    /// Numbers the bottleneck of each flow, as far as it is known.
+    fn number_bottlenecks(&mut self) {
+        let (Some(look), Some(bottlenecks)) = (&mut self.look, &self.bottlenecks) else { return };
+        for line in &mut look.lines {
+            line.bottleneck = bottlenecks.of(line.id());
+        }
+    }
+
+    /// The number of other flows that are known to share the flow's bottleneck.
+    pub(crate) fn shares_with(&self, line: &Line) -> usize {
+        let Some(look) = self.look.as_ref().filter(|_| line.bottleneck.is_some()) else { return 0 };
+        look.lines.iter().filter(|other| other.bottleneck == line.bottleneck).count().saturating_sub(1)
     }
 
     /// Adds a point to the graph of the sum, once its time has come.

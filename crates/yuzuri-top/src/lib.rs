@@ -24,6 +24,7 @@
 //! ```
 
 mod app;
+mod bottlenecks;
 mod chart_view;
 mod clock;
 mod draw;
@@ -40,6 +41,7 @@ mod totals;
 mod tests;
 
 use app::{Action, App};
+use bottlenecks::Bottlenecks;
 use clock::Clock;
 use parking_lot::Mutex;
 use std::io::IsTerminal;
@@ -134,6 +136,7 @@ pub fn run(
     }
     let mut app = App::new(theme, Clock::Local);
     app.look_up = names::look_up;
+    app.bottlenecks = Some(Bottlenecks::start());
     if control.replay().is_none() {
         // A recording may be of another machine.
         app.interfaces = totals::interfaces();

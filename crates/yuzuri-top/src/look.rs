@@ -10,6 +10,11 @@ use yuzuri_view::{LiveModel, Row, SortKey};
 /// Maximum points of a sparkline: 15 s.
 pub(crate) const SPARK: usize = 30;
 
+/// The name of a bottleneck that several flows share: a word, so that its flows can be found by it.
+pub(crate) fn bottleneck_name(number: usize) -> String {
+    format!("bottleneck-{number}")
+}
+
 /// One row of the table.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
@@ -25,6 +30,8 @@ pub(crate) struct Line {
     pub(crate) limit: Option<(Limit, f64)>,
     /// The other end's host name, if requested and known.
     pub(crate) remote_name: Option<Arc<str>>,
+    /// The number of the bottleneck that it shares with other flows, if that is known.
+    pub(crate) bottleneck: Option<usize>,
     /// Newest last.
     pub(crate) spark_bps: Vec<f32>,
 }
@@ -41,6 +48,7 @@ impl Line {
             rate_bps: row.sent_bps(now_ns) + row.received_bps(now_ns),
             limit: row.limited_by(now_ns),
             remote_name: None,
+            bottleneck: None,
             spark_bps: row.spark_rate_bps.iter().skip(skip).copied().collect(),
         }
     }
@@ -85,12 +93,13 @@ impl Line {
         let flow = &self.flow;
         let netns = flow.netns_name.as_deref().unwrap_or_default();
         let all = format!(
-            "{flow} {} {} {} {} {} {netns} {}",
+            "{flow} {} {} {} {} {} {} {netns} {}",
             self.process(),
             flow.congestion_control,
             self.state_word(),
             self.limit.map_or("", |(limit, _)| limit.name()),
             self.remote_name.as_deref().unwrap_or_default(),
+            self.bottleneck.map(bottleneck_name).unwrap_or_default(),
             flow.netns
         );
         let all = all.to_lowercase();

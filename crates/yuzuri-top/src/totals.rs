@@ -1,6 +1,6 @@
 //! Totals of flows that have something in common.
 
-use crate::look::Line;
+use crate::look::{Line, bottleneck_name};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use yuzuri_limits::Limit;
@@ -8,6 +8,8 @@ use yuzuri_stats::upper_median;
 
 /// The group of flows whose process is not known.
 pub(crate) const UNKNOWN: &str = "(unknown)";
+/// The group of flows that are not known to share a bottleneck.
+pub(crate) const NO_BOTTLENECK: &str = "(no shared bottleneck known)";
 
 /// The keys by which flows are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +17,7 @@ pub(crate) enum By {
     Process,
     Remote,
     Local,
+    Bottleneck,
 }
 
 impl By {
@@ -24,7 +27,8 @@ impl By {
             None => Some(By::Process),
             Some(By::Process) => Some(By::Remote),
             Some(By::Remote) => Some(By::Local),
-            Some(By::Local) => None,
+            Some(By::Local) => Some(By::Bottleneck),
+            Some(By::Bottleneck) => None,
         }
     }
 
@@ -34,6 +38,7 @@ impl By {
             By::Process => "process",
             By::Remote => "remote host",
             By::Local => "local address and interface",
+            By::Bottleneck => "shared bottleneck",
         }
     }
 
@@ -48,6 +53,7 @@ impl By {
                 None => line.flow.remote.ip().to_canonical().to_string(),
             },
             By::Local => line.flow.local.ip().to_canonical().to_string(),
+            By::Bottleneck => line.bottleneck.map_or(NO_BOTTLENECK.into(), bottleneck_name),
         }
     }
 }
@@ -140,6 +146,7 @@ mod tests {
             is_unwatched: false,
             rate_bps,
             remote_name: None,
+            bottleneck: (id < 3).then_some(1),
             limit: Some((if id == 1 { Limit::Pacing } else { Limit::Path }, 1.0)),
             spark_bps: vec![],
         }
@@ -158,6 +165,10 @@ mod tests {
         };
         assert_eq!(by(By::Process, &[]), [("a/7".into(), 2, 6e6), ("(unknown)".into(), 2, 2e6)]);
         assert_eq!(by(By::Remote, &[]), [("10.0.0.8".into(), 1, 5e6), ("10.0.0.9".into(), 3, 3e6)]);
+        assert_eq!(
+            by(By::Bottleneck, &[]),
+            [("bottleneck-1".into(), 2, 6e6), (NO_BOTTLENECK.into(), 2, 2e6)]
+        );
         let kept = ["10.0.0.9".to_owned()];
         assert_eq!(by(By::Remote, &kept)[0].0, "10.0.0.9");
         let all = sum(String::new(), lines.iter());

@@ -222,6 +222,9 @@ fn the_recording_reads_as_it_did() {
         let tail = if name == OLDEST { Tail::Unknown } else { Tail::Complete };
         let mut reader = Reader::open(&recording(name)).unwrap();
         assert_eq!(*reader.session(), common::session());
+        assert_eq!(reader.missing_columns().is_empty(), name == TODAY, "{name}");
+        let missing = reader.missing_columns().contains(&"sndbuf_bytes");
+        assert_eq!(missing, matches!(name, "v1" | "v1-end"), "{name}");
         let mut read = Vec::new();
         while let Some(batch) = reader.next_batch().unwrap() {
             read.extend(batch);

@@ -36,6 +36,7 @@
 
 mod control;
 mod dominant_limit;
+mod flow_delays;
 mod history;
 mod ingest;
 pub mod limited;
@@ -51,6 +52,7 @@ pub mod why;
 
 pub use control::{Control, NoControl, Refused, Replay};
 pub use dominant_limit::{DominantLimit, RecordLimits, short};
+pub use flow_delays::{FlowDelays, TimedFlows, share_bottlenecks};
 pub use history::{Bucket, History, Level};
 pub use ingest::Ingest;
 pub use limited_by::LimitedBy;

@@ -35,7 +35,7 @@ const CLIPPED: f64 = 3.0;
 pub const MAX_FLOWS: usize = 64;
 
 /// The round-trip times of a flow on the grid.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delays {
     max_cells: usize,
     first_cell: u64,
@@ -53,6 +53,18 @@ pub struct SharedBottleneck {
     pub correlation: f64,
     /// The number of standard deviations by which the weakest of these stands out from chance.
     pub deviations: f64,
+}
+
+impl SharedBottleneck {
+    /// The finding in a sentence.
+    pub fn sentence(&self) -> String {
+        format!(
+            "These {} flows share a bottleneck: their queues rise and fall together (correlation {:.2}), \
+             more than by chance.",
+            self.flows.len(),
+            self.correlation
+        )
+    }
 }
 
 impl Default for Delays {
@@ -82,8 +94,22 @@ impl Delays {
 
     /// Adds a round-trip time measured at `now_us`.
     pub fn add(&mut self, now_us: u64, rtt_us: u32) {
-        // The segment met its queue soon after it was sent.
-        let cell = now_us.saturating_sub(rtt_us.into()) / CELL_US;
+        self.place(Delays::cell(now_us, rtt_us), rtt_us);
+    }
+
+    /// The cell of a round-trip time: the segment met its queue soon after it was sent.
+    pub(crate) fn cell(now_us: u64, rtt_us: u32) -> u64 {
+        now_us.saturating_sub(rtt_us.into()) / CELL_US
+    }
+
+    /// Whether they are too few to be compared with others, whatever these are: the first cell has
+    /// no change.
+    pub(crate) fn are_too_few(&self) -> bool {
+        self.cells.len() <= MIN_CHANGES
+    }
+
+    /// Adds a round-trip time of a cell.
+    pub(crate) fn place(&mut self, cell: u64, rtt_us: u32) {
         if self.cells.is_empty() {
             self.first_cell = cell;
         }
@@ -158,7 +184,8 @@ fn correlation(a: &[Option<f64>], b: &[Option<f64>], moved: i64) -> (f64, usize)
     }
     let [x, y, xx, yy, xy] = sums.map(|sum| sum / n.max(1) as f64);
     let varies = (xx - x * x) * (yy - y * y);
-    (if varies > 0.0 { (xy - x * y) / varies.sqrt() } else { 0.0 }, n)
+    // Rounding makes that of equal changes more than 1.
+    (if varies > 0.0 { ((xy - x * y) / varies.sqrt()).clamp(-1.0, 1.0) } else { 0.0 }, n)
 }
 
 /// The correlation of two flows, and the number of standard deviations by which it stands out from

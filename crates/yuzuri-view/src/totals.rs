@@ -1,11 +1,13 @@
 //! What each flow did during an observation, in total.
 
 use crate::Tally;
+use crate::flow_delays::{FlowDelays, TimedFlows, share_bottlenecks};
 use crate::limited::FlowLimits;
+use crate::shared_bottleneck::SharedBottleneck;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
-use yuzuri_trace::{Event, Flow, FlowId, Item};
+use yuzuri_trace::{Event, Flow, FlowId, Item, Kind};
 
 /// A flow's counters at one of its records.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +35,7 @@ pub struct FlowTotals {
     pub tally: Tally,
     /// What limited it, without figures.
     pub limits: FlowLimits,
+    delays: FlowDelays,
     first: Option<Counters>,
     last: Option<Counters>,
     cwnd_sum_segments: f64,
@@ -45,6 +48,7 @@ impl Default for FlowTotals {
             flow: None,
             tally: Tally::default(),
             limits: FlowLimits::without_figures(),
+            delays: FlowDelays::default(),
             first: None,
             last: None,
             cwnd_sum_segments: 0.0,
@@ -54,9 +58,22 @@ impl Default for FlowTotals {
 }
 
 impl FlowTotals {
-    fn add(&mut self, event: &Event) {
+    fn add(&mut self, event: &Event, timed: &mut TimedFlows) {
+        if event.kind == Kind::Close {
+            self.delays.close(timed);
+        }
+        // A close that was not seen has no other information.
+        if !event.has_snapshot() {
+            return;
+        }
         self.tally.add(event);
         self.limits.add(event, |_| {});
+        if let Some(srtt_us) = event.snapshot.measured_srtt_us()
+            && event.kind != Kind::Close
+            && self.limits.sends()
+        {
+            self.delays.add(event.mono_ns / 1000, srtt_us, timed);
+        }
         self.cwnd_sum_segments += f64::from(event.snapshot.cwnd);
         self.srtt_sum_us += f64::from(event.snapshot.srtt_us);
         let counters = Counters::of(event);
@@ -96,12 +113,13 @@ pub struct Totals {
     flows: HashMap<FlowId, FlowTotals, RandomState>,
     max_flows: usize,
     beyond: u64,
+    timed: TimedFlows,
 }
 
 impl Totals {
     /// Follows at most `max_flows` flows.
     pub fn of_at_most(max_flows: usize) -> Totals {
-        Totals { flows: HashMap::default(), max_flows, beyond: 0 }
+        Totals { flows: HashMap::default(), max_flows, beyond: 0, timed: TimedFlows::default() }
     }
 
     /// Adds items in their order.
@@ -119,16 +137,15 @@ impl Totals {
                     }
                 }
                 Item::Event(event) => {
+                    let mut timed = self.timed;
                     if let Some(totals) = self.of(event.flow) {
                         for item in run {
-                            // A close that was not seen has no other information.
-                            if let Item::Event(event) = item
-                                && event.has_snapshot()
-                            {
-                                totals.add(event);
+                            if let Item::Event(event) = item {
+                                totals.add(event, &mut timed);
                             }
                         }
                     }
+                    self.timed = timed;
                 }
                 Item::Account(_) | Item::Setting(_) => {}
             }
@@ -146,6 +163,19 @@ impl Totals {
     /// The flows that had a record.
     pub fn flows(&self) -> impl Iterator<Item = (FlowId, &FlowTotals)> {
         self.flows.iter().filter(|(_, totals)| totals.tally.events > 0).map(|(id, totals)| (*id, totals))
+    }
+
+    /// The flows that had a record, ordered by the data that they moved, most first.
+    pub fn ranked(&self) -> Vec<(FlowId, &FlowTotals)> {
+        let mut flows: Vec<_> = self.flows().collect();
+        flows.sort_by_key(|(id, totals)| (std::cmp::Reverse(totals.moved_bytes()), *id));
+        flows
+    }
+
+    /// The flows that share a bottleneck, among those that moved the most data, as far as it can be
+    /// known.
+    pub fn shared_bottlenecks(&self) -> Vec<(Vec<&FlowTotals>, SharedBottleneck)> {
+        share_bottlenecks(self.ranked().into_iter().map(|(_, totals)| (totals, &totals.delays)))
     }
 
     /// Identities and bursts of records of flows beyond the maximum.

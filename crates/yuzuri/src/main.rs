@@ -23,6 +23,7 @@ mod transfer;
 mod units;
 mod watch;
 mod why;
+mod words;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -1,4 +1,5 @@
-//! `yuzuri why` reports which flows share a bottleneck, on the kernel's own queues.
+//! `yuzuri why` and the end of `yuzuri watch` report which flows share a bottleneck, on the
+//! kernel's own queues.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use serde_json::Value;
@@ -84,7 +85,8 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
         .args(&ports)
         .output()
         .unwrap();
-    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let closing = String::from_utf8_lossy(&recorded.stderr);
+    assert!(recorded.status.success(), "{closing}");
     let why_of = |file: &std::path::Path, more: &[&str]| {
         let output =
             Command::new(YUZURI).arg("why").arg(file).args(more).stdin(Stdio::null()).output().unwrap();
@@ -105,7 +107,10 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     };
     assert!(two.locals.iter().all(is_reported), "{shared:#?}");
     assert!(!one.locals.iter().any(is_reported), "{shared:#?}");
-    assert!(why(&[]).contains("These 2 flows share a bottleneck"));
+    let words = why(&[]);
+    let at = words.find("These 2 flows share a bottleneck").unwrap_or_else(|| panic!("{words}"));
+    // The observation itself ended with the same text.
+    assert!(closing.contains(&words[at..]), "{closing}\n{words}");
     match capture {
         Ok(mut capture) => {
             capture.wait().unwrap();

@@ -4,7 +4,7 @@ use super::{Action, App, Events, Input, Message, Purpose, View, density_words, s
 use crate::clock;
 use crate::edit::Edit;
 use crate::names::Names;
-use crate::totals::{By, UNKNOWN};
+use crate::totals::{By, NO_BOTTLENECK, UNKNOWN};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 use yuzuri_trace::{Density, Filter};
@@ -124,8 +124,9 @@ impl App {
             KeyCode::Enter => {
                 let name = self.totals_by(by).get(self.totals_at).map(|total| total.name.clone());
                 self.totals = None;
-                // Flows of unknown processes have no word in common.
-                self.find_rows(name.filter(|name| name != UNKNOWN).unwrap_or_default());
+                // Flows of unknown processes and bottlenecks have no word in common.
+                let name = name.filter(|name| ![UNKNOWN, NO_BOTTLENECK].contains(&name.as_str()));
+                self.find_rows(name.unwrap_or_default());
             }
             _ => {}
         }

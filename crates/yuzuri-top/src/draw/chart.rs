@@ -11,6 +11,7 @@ use crate::theme::letter;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use yuzuri_stats::counted;
 use yuzuri_trace::{CaState, Snapshot};
 use yuzuri_view::text;
 
@@ -115,6 +116,11 @@ fn title(mut pen: LineWriter, app: &App, look: &FrameData, line: &Line) {
     pen.skip(2);
     let until = line.closed_ns.unwrap_or(look.now_ns);
     pen.put_whole(&format!("seen for {}", whole_seconds(until.saturating_sub(line.first_ns))), theme.dim());
+    let others = app.shares_with(line);
+    if others > 0 {
+        let others = counted(others, "flow");
+        pen.skip(2).put_whole(&format!("shares its bottleneck with {others}"), theme.strong());
+    }
     if let Some(name) = &flow.netns_name {
         pen.skip(2).put_whole(&format!("netns {name}"), theme.dim());
     }

@@ -38,7 +38,7 @@ fn items() -> Vec<Item> {
         pair("Home", "the first row, whichever flow that is"),
         pair("s S, > <", "sort by the next column, reverse; next, previous"),
         pair("Enter", "chart of the flow"),
-        pair("t", "totals by process, remote host, local address; Enter: its flows"),
+        pair("t", "totals by process, remote, local, bottleneck; Enter: its flows"),
         pair("x", "pin the flow to the top, or unpin it"),
         Item::Head("Chart"),
         pair("+ -", "zoom"),

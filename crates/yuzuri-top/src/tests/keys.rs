@@ -2,13 +2,15 @@
 
 use super::{Bench, SECOND, feed, filled, sim};
 use crate::app::{Events, Input, Purpose, View};
+use crate::bottlenecks::Bottlenecks;
 use crate::keys::{Mouse, MouseKind};
 use crate::names::Names;
 use crate::theme::Theme;
+use crate::totals::By;
 use ratatui::crossterm::event::KeyCode;
 use std::sync::Arc;
 use std::time::Duration;
-use yuzuri_trace::{Kind, Source};
+use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Snapshot, Source};
 use yuzuri_view::{Limits, LiveModel, Replay, SortKey};
 
 #[test]
@@ -216,7 +218,7 @@ fn events_scrolled_back_stay_in_place_as_new_ones_come() {
 fn totals_are_shown_in_turn_and_lead_to_their_flows() {
     let mut bench = Bench::new(filled(12, 12, Source::Events, false), Theme::DARK, (120, 40));
     let flows = bench.app.total();
-    for head in ["process", "remote host", "local address and interface"] {
+    for head in ["process", "remote host", "local address and interface", "shared bottleneck"] {
         bench.keys("t");
         let screen = bench.text();
         let lines: Vec<&str> = screen.lines().collect();
@@ -232,6 +234,59 @@ fn totals_are_shown_in_turn_and_lead_to_their_flows() {
     assert!(
         bench.app.lines().len() > 0 && bench.app.lines().all(|line| line.flow.to_string().contains(&first))
     );
+}
+
+/// Flows 1 and 3 wait in one queue, and flow 2 in another.
+fn queues(model: &mut LiveModel) {
+    let mut chance = 1u64;
+    let mut queue_us = || {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (chance >> 48) as u32
+    };
+    for id in 1..=3 {
+        let local = ([10, 0, 0, 1], id as u16).into();
+        model.apply(&Item::Flow(Arc::new(Flow { id: FlowId(id), local, ..Flow::default() })));
+    }
+    for step in 0..200u64 {
+        let (shared_us, own_us) = (queue_us(), queue_us());
+        for (id, srtt_us) in [(1, 20_000 + shared_us), (2, 20_000 + own_us), (3, 60_000 + shared_us)] {
+            let snapshot = Snapshot { srtt_us, packets_out: 10, mss: 1448, ..Snapshot::default() };
+            let mono_ns = sim::START_NS + step * 100_000_000 + u64::from(srtt_us) * 1_000;
+            model.apply(&Item::Event(Event { flow: FlowId(id), mono_ns, snapshot, ..Event::default() }));
+        }
+    }
+}
+
+#[test]
+fn flows_that_share_a_bottleneck_are_a_group_and_say_so() {
+    let session = Arc::new(sim::session(Source::Events));
+    let mut model = LiveModel::new(session.clone(), Limits::default());
+    queues(&mut model);
+    let mut bench = Bench::new(model, Theme::DARK, (120, 40));
+    bench.app.bottlenecks = Some(Bottlenecks::start());
+    bench.keys("tttt");
+    let started = std::time::Instant::now();
+    while !bench.text().contains("bottleneck-1 ") {
+        assert!(started.elapsed() < std::time::Duration::from_secs(20), "none: {}", bench.text());
+    }
+    let row = bench.text().lines().find(|line| line.contains("bottleneck-1 ")).unwrap().to_owned();
+    assert_eq!(row.split_whitespace().filter(|word| *word == "2").count(), 1, "{row}");
+    // Enter leads to its flows.
+    let at = bench.app.totals_by(By::Bottleneck).iter().position(|total| total.name == "bottleneck-1");
+    (0..at.unwrap()).for_each(|_| bench.keys("↓"));
+    bench.keys("\n");
+    let mut found: Vec<u64> = bench.app.lines().map(|line| line.id().0).collect();
+    found.sort_unstable();
+    assert_eq!(found, [1, 3]);
+    bench.keys("\n");
+    assert_eq!(bench.app.view, View::Chart);
+    assert!(bench.text().contains("shares its bottleneck with 1 flow"), "{}", bench.text());
+    // A replay that was moved back to where there was no flow yet.
+    let shares = |bench: &Bench| bench.app.bottlenecks.as_ref().unwrap().of(FlowId(1));
+    assert_eq!(shares(&bench), Some(1));
+    *bench.model.lock() = LiveModel::new(session, Limits::default());
+    bench.draw();
+    assert_eq!(shares(&bench), None);
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub struct Reader<R> {
     frames: Frames<R>,
     session: Session,
     columns: Columns,
+    missing_columns: Vec<&'static str>,
     /// Whether a finished recording in this format has an end mark.
     has_end_mark: bool,
     /// Whether the last row read is the end mark.
@@ -52,14 +53,29 @@ impl<R: Read> Reader<R> {
         let session = session(&schema, &frames.name)?;
         let integrity = schema.metadata.get(INTEGRITY).cloned().unwrap_or_default();
         let has = |word: &str| integrity.split_ascii_whitespace().any(|other| other == word);
-        let columns = columns(schema, has(CHECKSUM), &frames.name)?;
+        let (columns, missing_columns) = columns(schema, has(CHECKSUM), &frames.name)?;
         let has_end_mark = has(END_ROW);
-        Ok(Reader { frames, session, columns, has_end_mark, ended: false, unknown_rows: 0, failed: false })
+        Ok(Reader {
+            frames,
+            session,
+            columns,
+            missing_columns,
+            has_end_mark,
+            ended: false,
+            unknown_rows: 0,
+            failed: false,
+        })
     }
 
     /// Where and how the recording was made.
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The columns of this version's recordings that this one lacks, because an older version made
+    /// it. Their values are unknown.
+    pub fn missing_columns(&self) -> &[&'static str] {
+        &self.missing_columns
     }
 
     /// The items of the next batch, in the order in which they were written; `None` at the end.
@@ -163,9 +179,9 @@ fn session(schema: &Schema, name: &str) -> Result<Session, ReadError> {
 }
 
 /// The columns we know; others come from a later version and are ignored.
-fn columns(schema: Schema, checksums: bool, name: &str) -> Result<Columns, ReadError> {
+fn columns(schema: Schema, checksums: bool, name: &str) -> Result<(Columns, Vec<&'static str>), ReadError> {
     let not = |why: String| ReadError::NotARecording { name: name.to_owned(), why };
-    let mut projection = Vec::with_capacity(COLUMNS.len());
+    let (mut projection, mut missing) = (Vec::with_capacity(COLUMNS.len()), Vec::new());
     for column in COLUMNS {
         let required = matches!(column.name, "kind" | "mono_ns");
         match schema.column_with_name(column.name) {
@@ -174,8 +190,9 @@ fn columns(schema: Schema, checksums: bool, name: &str) -> Result<Columns, ReadE
                 return Err(not(format!("its column {} is {}", column.name, field.data_type())));
             }
             None if required => return Err(not(format!("it has no column {}", column.name))),
-            None => {}
+            None => missing.push(column.name),
         }
     }
-    Columns::new(schema, projection, checksums).map_err(|why| not(why.to_string()))
+    let columns = Columns::new(schema, projection, checksums).map_err(|why| not(why.to_string()))?;
+    Ok((columns, missing))
 }

@@ -1,11 +1,12 @@
 //! Flows and events as lines for people: rows of 80 columns with both ends on each, repeated events
 //! in one row with their number.
 
+use crate::words::one_line;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use yuzuri_trace::{CaState, Event, Flow, FlowId, Kind, Marks, Reason, visible};
+use yuzuri_trace::{CaState, Event, Flow, FlowId, Kind, Marks, Reason};
 use yuzuri_view::limited::FlowLimits;
 use yuzuri_view::{short, text};
 
@@ -87,14 +88,14 @@ impl Rows {
             // The process of a flow that is older than the observation is looked for meanwhile.
             if before.owner.is_none() && !owner.is_empty() {
                 self.flush(out)?;
-                writeln!(out, "{}", visible(&format!("flow {}:{owner}", flow.id)).replace('\n', "?"))?;
+                writeln!(out, "{}", one_line(&format!("flow {}:{owner}", flow.id)))?;
             }
             return Ok(());
         }
         self.flush(out)?;
         let netns = flow.netns_name.as_ref().map(|n| format!("  netns {n}")).unwrap_or_default();
         let line = format!("flow {}: {flow}  {}{owner}{netns}", flow.id, flow.congestion_control);
-        writeln!(out, "{}", visible(&line).replace('\n', "?"))?;
+        writeln!(out, "{}", one_line(&line))?;
         let mut limits = FlowLimits::default();
         limits.controlled_by(&flow.congestion_control);
         self.flows.insert(flow.id, PrintedFlow { flow: flow.clone(), limits });

@@ -1,7 +1,9 @@
-//! The closing table: what each flow did during the observation.
+//! The closing table: what each flow did during the observation, and which flows share a
+//! bottleneck.
 
+use crate::words::{flow_name, one_line, shared_bottleneck, wrapped};
 use std::io::IsTerminal;
-use yuzuri_trace::{CaState, Item, visible};
+use yuzuri_trace::{CaState, Item};
 use yuzuri_view::why::percent;
 use yuzuri_view::{FlowTotals, Totals, text};
 use yuzuri_watch::Sink;
@@ -25,8 +27,8 @@ fn row(totals: &FlowTotals) -> [String; COLUMNS] {
     let recoveries = totals.tally.entered[CaState::Recovery as usize - 1];
     [
         flow.map_or("?".into(), |f| f.to_string()),
-        flow.and_then(|f| f.owner.as_ref()).map_or("-".into(), |o| shown(&o.name)),
-        flow.map_or("?".into(), |f| shown(&f.congestion_control)),
+        flow.and_then(|f| f.owner.as_ref()).map_or("-".into(), |o| one_line(&o.name)),
+        flow.map_or("?".into(), |f| one_line(&f.congestion_control)),
         format!("{seconds:.1}"),
         text::bytes(bytes),
         if seconds > 0.0 { text::rate(bytes * 8.0 / seconds) } else { "-".into() },
@@ -38,11 +40,6 @@ fn row(totals: &FlowTotals) -> [String; COLUMNS] {
         text::count(totals.tally.timeouts),
         limited_by(totals),
     ]
-}
-
-/// A name chosen by others, safe to print within a line.
-fn shown(name: &str) -> String {
-    visible(name).replace('\n', "?")
 }
 
 const COLUMNS: usize = 12;
@@ -81,8 +78,7 @@ impl Summary {
     /// `room`: the columns of the terminal; `None`: no limit. The columns flow, bytes, rate and
     /// limit are never omitted.
     fn table(&self, room: Option<usize>) -> String {
-        let mut flows: Vec<_> = self.totals.flows().collect();
-        flows.sort_by_key(|(id, totals)| (std::cmp::Reverse(totals.moved_bytes()), *id));
+        let flows = self.totals.ranked();
         let left_out = flows.len().saturating_sub(MAX_ROWS) as u64 + self.totals.beyond();
         let mut rows = vec![HEAD.map(str::to_owned)];
         rows.extend(flows.iter().take(MAX_ROWS).map(|(_, totals)| row(totals)));
@@ -115,6 +111,16 @@ impl Summary {
         }
         out
     }
+
+    /// The flows that share a bottleneck, in lines of at most `room` characters; empty if that is
+    /// not known of any.
+    fn shared_bottlenecks(&self, room: Option<usize>) -> String {
+        let found = self.totals.shared_bottlenecks();
+        let text = |(flows, found): &(Vec<&FlowTotals>, _)| {
+            shared_bottleneck(found, flows.iter().map(|totals| flow_name(totals.flow.as_deref())))
+        };
+        wrapped(&found.iter().map(text).collect::<String>(), room)
+    }
 }
 
 impl Sink for Summary {
@@ -127,7 +133,7 @@ impl Sink for Summary {
         if self.totals.flows().next().is_some() {
             let is_terminal = std::io::stderr().is_terminal();
             let room = is_terminal.then(|| yuzuri_top::terminal_columns().unwrap_or(80).into());
-            eprint!("{}", self.table(room));
+            eprint!("{}{}", self.table(room), self.shared_bottlenecks(room));
         }
         Ok(())
     }
@@ -188,5 +194,37 @@ mod tests {
         for part in ["cubic", "2.0", "1.00 MB", "4.00 Mbit/s", "20.0 ms", "100 % application", "  1000  "] {
             assert!(row.contains(part), "{part} in {table}");
         }
+    }
+
+    /// Two flows whose queues rise and fall together, and one with a queue of its own.
+    #[test]
+    fn flows_that_share_a_bottleneck_are_named() {
+        let mut summary = Summary::default();
+        let mut chance = 1u64;
+        let mut queue_us = || {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (chance >> 48) as u32
+        };
+        for port in 1..=3 {
+            let local = ([10, 0, 0, 1], port).into();
+            let flow = Flow { id: FlowId(port.into()), local, ..Flow::default() };
+            summary.take(&[Item::Flow(Arc::new(flow))]).unwrap();
+        }
+        for step in 0..200u64 {
+            let (shared_us, own_us) = (queue_us(), queue_us());
+            for (flow, srtt_us) in [(1, 20_000 + shared_us), (2, own_us + 20_000), (3, 60_000 + shared_us)] {
+                let snapshot = Snapshot { srtt_us, packets_out: 10, mss: 1448, ..Snapshot::default() };
+                let mono_ns = 1_000_000_000 + step * 100_000_000 + u64::from(srtt_us) * 1_000;
+                let event = Event { flow: FlowId(flow), mono_ns, snapshot, ..Event::default() };
+                summary.take(&[Item::Event(event)]).unwrap();
+            }
+        }
+        let found = summary.shared_bottlenecks(None);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines.len(), 3, "{found}");
+        assert!(lines[0].starts_with("These 2 flows share a bottleneck"), "{found}");
+        assert!(lines[1].starts_with("  10.0.0.1:1 ") && lines[2].starts_with("  10.0.0.1:3 "), "{found}");
+        let narrow = summary.shared_bottlenecks(Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }
 }

@@ -4,18 +4,14 @@ use super::Shared;
 use std::collections::HashMap;
 use std::sync::Arc;
 use yuzuri_infer::packets::PacketLimits;
-use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
+use yuzuri_trace::{Account, Filter, Flow, FlowId, Item, Kind};
 use yuzuri_view::limited::{Chronographs, FlowLimits};
-use yuzuri_view::shared_bottleneck::{
-    Delays, MAX_FLOWS as MAX_COMPARED, SharedBottleneck, share_a_bottleneck,
-};
+use yuzuri_view::shared_bottleneck::SharedBottleneck;
+use yuzuri_view::{FlowDelays, TimedFlows, share_bottlenecks};
 use yuzuri_watch::Sink;
 
 /// Maximum number of flows that are followed; later flows are only counted.
 pub const MAX_FLOWS: usize = 65_536;
-
-/// Maximum number of flows whose round-trip times are stored; the largest of these are compared.
-const MAX_TIMED: usize = 16 * MAX_COMPARED;
 
 /// A flow and its limit.
 #[derive(Default)]
@@ -24,8 +20,8 @@ pub struct LimitedFlow {
     pub flow: Option<Arc<Flow>>,
     /// Its limit.
     pub limits: FlowLimits,
-    /// Its round-trip times; only for the first [`MAX_TIMED`] flows that send.
-    delays: Option<Box<Delays>>,
+    /// Its round-trip times while it sends.
+    delays: FlowDelays,
 }
 
 /// All flows.
@@ -33,7 +29,7 @@ pub struct LimitedFlow {
 pub struct Flows {
     flows: HashMap<FlowId, LimitedFlow>,
     filter: Filter,
-    timed: usize,
+    timed: TimedFlows,
     beyond: u64,
     missed: u64,
     one_way: u64,
@@ -49,14 +45,11 @@ impl LimitedFlow {
         self.limits.sends() || self.limits.acked_bytes().max(self.limits.received_bytes()) > WITHOUT_DATA
     }
 
-    /// Stores a round-trip time of a flow that sends, unless [`MAX_TIMED`] other flows have some.
-    /// Returns whether it is the flow's first.
-    fn time(&mut self, now_us: u64, rtt_us: Option<u32>, others: usize) -> bool {
-        let begins = self.delays.is_none();
-        if let Some(rtt_us) = rtt_us.filter(|_| self.limits.sends() && (!begins || others < MAX_TIMED)) {
-            self.delays.get_or_insert_default().add(now_us, rtt_us);
+    /// Stores a round-trip time, if the flow sends.
+    fn time(&mut self, now_us: u64, rtt_us: Option<u32>, timed: &mut TimedFlows) {
+        if let Some(rtt_us) = rtt_us.filter(|_| self.limits.sends()) {
+            self.delays.add(now_us, rtt_us, timed);
         }
-        begins && self.delays.is_some()
     }
 }
 
@@ -77,13 +70,17 @@ impl Flows {
                     }
                 }
                 Item::Event(event) => {
-                    let timed = self.timed;
+                    let mut timed = self.timed;
                     if let Some(answer) = self.answer(event.flow) {
                         answer.limits.add(event, |_| {});
-                        let rtt_us =
-                            event.has_snapshot().then(|| event.snapshot.measured_srtt_us()).flatten();
-                        self.timed += usize::from(answer.time(event.mono_ns / 1000, rtt_us, timed));
+                        if event.kind == Kind::Close {
+                            answer.delays.close(&mut timed);
+                        } else if event.has_snapshot() {
+                            let srtt_us = event.snapshot.measured_srtt_us();
+                            answer.time(event.mono_ns / 1000, srtt_us, &mut timed);
+                        }
                     }
+                    self.timed = timed;
                 }
                 Item::Account(account) => self.account = Some(account.clone()),
                 Item::Setting(_) => {}
@@ -121,32 +118,24 @@ impl Flows {
 
     /// Adds a sender's observations from packets.
     pub fn take_packets(&mut self, flow: Arc<Flow>, packets: &PacketLimits) {
-        let timed = self.timed;
-        let mut begun = false;
+        let mut timed = self.timed;
         if let Some(answer) = self.answer(flow.id) {
             answer.limits.scaled_by(packets.window_scale);
             for now in &packets.observations {
                 answer.limits.add_packets(now, |_| {});
-                begun |= answer.time(now.time_us, now.round_min_rtt_us.or(now.srtt_us), timed);
+                answer.time(now.time_us, now.round_min_rtt_us.or(now.srtt_us), &mut timed);
             }
+            // A capture contains a flow whole.
+            answer.delays.close(&mut timed);
             answer.flow = Some(flow);
         }
-        self.timed += usize::from(begun);
+        self.timed = timed;
     }
 
     /// The flows that share a bottleneck, among those that moved the most data, if that can be
     /// determined.
     pub fn together(&self) -> Vec<(Vec<&LimitedFlow>, SharedBottleneck)> {
-        let timed: Vec<_> = self
-            .ranked()
-            .into_iter()
-            .filter_map(|answer| Some((answer, answer.delays.as_deref()?)))
-            .collect();
-        let delays: Vec<&Delays> = timed.iter().map(|(_, delays)| *delays).collect();
-        let of = |together: SharedBottleneck| {
-            (together.flows.iter().map(|flow| timed[*flow].0).collect::<Vec<_>>(), together)
-        };
-        share_a_bottleneck(&delays).into_iter().map(of).collect()
+        share_bottlenecks(self.ranked().into_iter().map(|answer| (answer, &answer.delays)))
     }
 
     /// Counts a connection of which a capture has only one direction.

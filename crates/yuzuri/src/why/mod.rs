@@ -8,6 +8,7 @@ use crate::cli::{self, WhyArgs};
 use crate::watch::{announce, print::or_all};
 use anyhow::bail;
 use flows::{Collector, Flows};
+use print::Observed;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use yuzuri_exit::{UsageError, stop_flag, stopped};
 use yuzuri_kernel::{Options, Poller, Watch};
 use yuzuri_trace::recording::{Reader, Tail, is_being_written};
-use yuzuri_trace::{Account, Filter, Item};
+use yuzuri_trace::{Account, Filter, Item, Source};
 use yuzuri_view::text;
 use yuzuri_watch::{Pump, SinkPurpose, Sinks, source};
 
@@ -67,7 +68,8 @@ fn live(args: &WhyArgs, filter: Filter) -> anyhow::Result<ExitCode> {
     }
     let answered = print::all(args, &flows)?;
     let source = serde_json::to_value(session.source)?;
-    print::end(args, &flows, Some(&account), None, Some(source))?;
+    let observed = Observed { account: Some(&account), complete: None, source, missing_columns: &[] };
+    print::end(args, &flows, &observed)?;
     yuzuri_exit::note!("yuzuri: {account}");
     Ok(code(answered, None, &nothing_of(&session.filter), &flows))
 }
@@ -120,7 +122,22 @@ fn recorded(args: &WhyArgs, file: &Path, filter: &Filter, terms: &str) -> anyhow
     }
     let complete = reader.complete();
     let answered = print::all(args, &flows)?;
-    print::end(args, &flows, flows.account(), complete, Some(source))?;
+    let missing_columns = reader.missing_columns();
+    let observed = Observed { account: flows.account(), complete, source, missing_columns };
+    print::end(args, &flows, &observed)?;
+    if reader.session().source == Source::Sampled {
+        yuzuri_exit::note!(
+            "yuzuri: {} was recorded by polling: changes between two polls appear only as a difference",
+            file.display()
+        );
+    }
+    if !missing_columns.is_empty() {
+        yuzuri_exit::note!(
+            "yuzuri: {} was recorded by an older version, without {}: limits that only these show are unknown",
+            file.display(),
+            missing_columns.join(", ")
+        );
+    }
     match (&broke, reader.tail()) {
         (Some(error), _) => yuzuri_exit::note!("yuzuri: {error}"),
         (None, Some(Tail::Unfinished)) if is_being_written(file) => {
@@ -152,7 +169,8 @@ fn captured(
     let captured::Captured { flows, broke, steps } = captured::read(file, filter, stop)?;
     let complete = broke.is_none().then_some(true).or(Some(false));
     let answered = print::all(args, &flows)?;
-    print::end(args, &flows, None, complete, Some("capture".into()))?;
+    let observed = Observed { account: None, complete, source: "capture".into(), missing_columns: &[] };
+    print::end(args, &flows, &observed)?;
     if let Some(note) = steps {
         yuzuri_exit::note!("yuzuri: {}: {note}", file.display());
     }

@@ -3,11 +3,12 @@
 use super::account_json;
 use super::flows::{Flows, LimitedFlow};
 use crate::cli::WhyArgs;
+use crate::words::{flow_name, one_line, shared_bottleneck, wrapped};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use yuzuri_limits::Limit;
-use yuzuri_trace::{Account, visible};
+use yuzuri_trace::Account;
 use yuzuri_view::text;
 use yuzuri_view::why::{Why, percent};
 
@@ -75,15 +76,8 @@ pub fn all(args: &WhyArgs, flows: &Flows) -> anyhow::Result<usize> {
             });
             writeln!(out, "{line}")?;
         } else {
-            let (count, correlation) = (flows.len(), together.correlation);
-            writeln!(
-                out,
-                "These {count} flows share a bottleneck: their queues rise and fall together (correlation \
-                 {correlation:.2}), more than by chance."
-            )?;
-            for answer in flows {
-                writeln!(out, "  {}", name(answer))?;
-            }
+            let names = flows.into_iter().map(name);
+            out.write_all(wrapped(&shared_bottleneck(&together, names), width).as_bytes())?;
         }
     }
     out.flush()?;
@@ -103,19 +97,24 @@ pub fn connections(count: usize) -> String {
     text::counted(text::count(count as u64), "connection")
 }
 
+/// What is known of the observation as a whole.
+pub struct Observed<'a> {
+    pub account: Option<&'a Account>,
+    pub complete: Option<bool>,
+    pub source: Value,
+    /// Columns that a recording of an older version lacks.
+    pub missing_columns: &'a [&'static str],
+}
+
 /// The last line of JSON, or the remaining remarks.
-pub fn end(
-    args: &WhyArgs,
-    flows: &Flows,
-    account: Option<&Account>,
-    complete: Option<bool>,
-    source: Option<Value>,
-) -> anyhow::Result<()> {
+pub fn end(args: &WhyArgs, flows: &Flows, observed: &Observed<'_>) -> anyhow::Result<()> {
     let (beyond, missed) = flows.left_out();
     if args.json {
         let end = json!({
-            "kind": "end", "flows": flows.len(), "complete": complete, "source": source,
-            "account": account.map(account_json), "connections_one_way": flows.one_way(), "records_of_more_flows": beyond, "records_not_looked_at": missed,
+            "kind": "end", "flows": flows.len(), "complete": observed.complete,
+            "source": observed.source, "account": observed.account.map(account_json),
+            "connections_one_way": flows.one_way(), "records_of_more_flows": beyond,
+            "records_not_looked_at": missed, "missing_columns": observed.missing_columns,
         });
         let mut out = std::io::stdout().lock();
         writeln!(out, "{end}")?;
@@ -147,20 +146,9 @@ fn rate_bps(answer: &LimitedFlow) -> f64 {
     answer.limits.acked_bytes().max(answer.limits.received_bytes()) as f64 * 8e6 / time_us as f64
 }
 
-/// A text from others, on one line.
-fn one_line(text: &str) -> String {
-    visible(text).replace('\n', "?")
-}
-
 /// The flow's name.
 fn name(answer: &LimitedFlow) -> String {
-    one_line(&match &answer.flow {
-        Some(flow) => {
-            let owner = flow.owner.as_ref().map(|o| format!("  {}[{}]", o.name, o.pid)).unwrap_or_default();
-            format!("{flow}{owner}")
-        }
-        None => "a flow whose record was lost".to_owned(),
-    })
+    flow_name(answer.flow.as_deref())
 }
 
 fn words(answer: &LimitedFlow, why: &Why) -> String {
@@ -188,16 +176,6 @@ fn words(answer: &LimitedFlow, why: &Why) -> String {
         answer += &format!("  Next: {}.\n", next.sentence());
     }
     answer
-}
-
-/// Breaks lines at spaces where they are wider than the terminal; what follows is indented further.
-fn wrapped(text: &str, width: Option<usize>) -> String {
-    let Some(width) = width.map(|width| width.max(30)) else { return text.to_owned() };
-    let options = textwrap::Options::new(width)
-        .subsequent_indent("    ")
-        .break_words(false)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    text.lines().map(|line| textwrap::fill(line, &options) + "\n").collect()
 }
 
 fn capital(text: &str) -> String {
@@ -241,23 +219,4 @@ fn document(answer: &LimitedFlow, why: &Why) -> anyhow::Result<Value> {
         }),
     );
     Ok(Value::Object(map))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_break_at_spaces() {
-        let text =
-            "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is the path, which is full.\n";
-        let whole = "10.0.0.1:1 > 10.0.0.2:2  cubic\n  99 % of the time, the limit is\n    the path, which is full.\n";
-        assert_eq!(wrapped(text, Some(32)), whole);
-        assert_eq!(wrapped(text, None), text);
-        assert_eq!(
-            wrapped("0123456789012345678901234567890123456789 a\n", Some(30)),
-            "0123456789012345678901234567890123456789\n    a\n"
-        );
-        assert!(wrapped(text, Some(1)).lines().all(|line| line.chars().count() <= 30));
-    }
 }
