@@ -123,6 +123,9 @@ pub struct Facts {
     pub constants: &'static [CubicConstants],
     /// The forms in which it may appear, the plainest first.
     pub forms: &'static [Form],
+    /// Further forms in a log that was polled, which has means of round-trip times: this algorithm
+    /// decides by single ones.
+    pub forms_if_polled: &'static [Form],
 }
 
 /// An algorithm without special properties.
@@ -139,6 +142,7 @@ const PLAIN: Facts = Facts {
     stands_for: None,
     constants: &[],
     forms: &[Form::Plain],
+    forms_if_polled: &[],
 };
 
 impl Facts {
@@ -197,7 +201,9 @@ impl Algorithm {
                 Facts { uses_min_rtt: true, spread: Prevalence::Special, ..Facts::named("hybla") }
             }
             Algorithm::Illinois => Facts { uses_min_rtt: true, ..Facts::named("illinois") },
-            Algorithm::Vegas => Facts { uses_min_rtt: true, ..Facts::named("vegas") },
+            Algorithm::Vegas => {
+                Facts { uses_min_rtt: true, forms_if_polled: &[Form::MayHold], ..Facts::named("vegas") }
+            }
             Algorithm::Veno => Facts { uses_min_rtt: true, forms: COUNTED_ACKS, ..Facts::named("veno") },
             Algorithm::Westwood => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("westwood") },
             Algorithm::Yeah => Facts {

@@ -117,7 +117,7 @@ fn fit(candidate: Algorithm, window_trace: &WindowTrace) -> Fitted {
     let mut try_each = |tried: &mut Vec<f64>, met: &mut dyn Iterator<Item = (Option<u32>, Option<u32>)>| {
         for (former_rtt_us, competitor) in met {
             let (mut windows, mut is_best) = (Vec::new(), false);
-            for (mut cca, form) in forms(candidate) {
+            for (mut cca, form) in forms(candidate, window_trace.polled) {
                 let met = Chances { former_rtt_us, ..form };
                 let chances = if candidate.facts().remembers_max {
                     Chances { former_max: competitor, ..met }
@@ -279,8 +279,8 @@ const NEARER: [f32; 6] = [0.95, 0.97, 0.99, 1.01, 1.03, 1.05];
 const CLIMBS: usize = 4;
 
 /// The forms that an algorithm may have on a flow, the simplest first: each is tried, and the best
-/// counts.
-pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)> {
+/// counts. `polled`: in a log that was polled.
+pub fn forms(candidate: Algorithm, polled: bool) -> Vec<(Box<dyn CongestionControl>, Chances)> {
     let facts = candidate.facts();
     let plain = Chances::default();
     let form = |form: &Form| -> (Box<dyn CongestionControl>, Chances) {
@@ -305,7 +305,8 @@ pub fn forms(candidate: Algorithm) -> Vec<(Box<dyn CongestionControl>, Chances)>
         };
         (cca.unwrap_or_else(|| candidate.make(SlowStartExit::Loss, 1)), chances)
     };
-    facts.forms.iter().map(form).collect()
+    let further = if polled { facts.forms_if_polled } else { &[] };
+    facts.forms.iter().chain(further).map(form).collect()
 }
 
 /// Ticks per second of distributions' kernels other than 1000.

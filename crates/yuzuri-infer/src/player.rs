@@ -41,6 +41,8 @@ pub(crate) struct Player<'a> {
     pub(crate) clock_offset_ms: u32,
     /// How much more the last reduction left than the replay's own window would have.
     more_left: u32,
+    /// The observations are those of a log that was polled.
+    polled: bool,
 }
 
 impl<'a> Player<'a> {
@@ -84,6 +86,7 @@ impl<'a> Player<'a> {
             chances,
             clock_offset_ms,
             more_left: 0,
+            polled: window_trace.polled,
         }
     }
 
@@ -298,8 +301,11 @@ impl<'a> Player<'a> {
         let window = &mut self.window;
         // For a reduction upon a reduction, only the algorithm knows the window in between.
         let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
+        // Between two polls in slow start it also grew, and may have been reduced twice: nobody
+        // knows it.
+        let known = reduction.before > 0.0 || !self.polled;
         // An ECN-Echo is answered like a loss, except by DCTCP.
-        let reads = !reduction.undone && before >= 4.0 && reduction.after > 0.0;
+        let reads = !reduction.undone && known && before >= 4.0 && reduction.after > 0.0;
         let cwnd = window.cwnd as f32;
         // Nothing could be sent until the next acknowledgement, which grew the observed window.
         let grown = reduction.after == cwnd + 1.0 && reduction.left >= cwnd;

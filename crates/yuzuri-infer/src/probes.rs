@@ -163,22 +163,31 @@ pub(crate) fn probes(window_trace: &WindowTrace) -> Probes {
 /// When the flight fell to at most four segments without a timeout: BBR measures the minimum RTT in
 /// that way. It does so for 200 ms (`bbr_probe_rtt_mode_ms`), which may be less than a round: a
 /// window that the kernel reported counts whenever it was that small.
+///
+/// In loss recovery, windows become small anyway. BBR's has exactly four segments then, and its
+/// ssthresh remains what it was before (`bbr_ssthresh`).
 fn probe_rtt_dips(window_trace: &WindowTrace) -> Vec<i64> {
     let mut falls: Vec<i64> = Vec::new();
     let mut typical = 0.0_f32;
     let mut timeouts =
         window_trace.reductions.iter().filter(|reduction| reduction.cause == Cause::Timeout).peekable();
     let mut timed_out_ns = i64::MIN;
+    let mut was_still = false;
     for (place, round) in window_trace.rounds.iter().enumerate() {
         while let Some(reduction) = timeouts.next_if(|reduction| reduction.at_ns <= round.end_ns) {
             timed_out_ns = reduction.over_ns;
         }
-        let least = window_trace.least_windows.get(place).map_or(round.window, |least| *least as f32);
-        let still = least <= FALLEN && typical > 2.0 * FALLEN && !round.limits.recovery;
+        let reported = window_trace.least_windows.get(place);
+        let least = reported.map_or(round.window, |least| least.segments as f32);
+        let is_bbrs = reported.is_some_and(|least| least.segments == MIN_WINDOW && least.keeps_ssthresh);
+        let still = least <= FALLEN && typical > 2.0 * FALLEN && (!round.limits.recovery || is_bbrs);
         let by_itself = round.start_ns.saturating_sub(timed_out_ns) > AFTER_TIMEOUT_NS;
-        if still && by_itself && falls.last().is_none_or(|last| round.start_ns - last > MIN_GAP_NS) {
+        // Behind a long queue, the window is that small for more than a round.
+        let begins = still && !was_still;
+        if begins && by_itself && falls.last().is_none_or(|last| round.start_ns - last > MIN_GAP_NS) {
             falls.push(round.start_ns);
         }
+        was_still = still;
         if round.window > FALLEN {
             typical = if typical == 0.0 { round.window } else { typical * 0.9 + round.window * 0.1 };
         }
@@ -199,7 +208,7 @@ pub(crate) fn rounds_below_minimum(window_trace: &WindowTrace) -> usize {
             .any(|r| r.at_ns <= round.end_ns && round.start_ns.saturating_sub(r.over_ns) <= AFTER_TIMEOUT_NS)
     };
     let is_below = |round: &Round, least: u32| least < MIN_WINDOW && round.acks > 0 && !round.limits.recovery;
-    rounds.filter(|(round, least)| is_below(round, **least) && !after_timeout(round)).count()
+    rounds.filter(|(round, least)| is_below(round, least.segments) && !after_timeout(round)).count()
 }
 
 /// Seconds between such dips.
@@ -306,7 +315,7 @@ pub(crate) fn paced_part(window_trace: &WindowTrace) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::window_trace::Reduction;
+    use crate::window_trace::{LeastWindow, Reduction};
 
     fn round(at_ms: i64, rtt_ms: i64, window: f32) -> Round {
         let rtt_us = rtt_ms as u32 * 1000;
@@ -372,23 +381,27 @@ mod tests {
     #[test]
     fn a_dip_shorter_than_a_round_shows_in_the_kernels_windows() {
         let mut trace = falling(&[], 4.0);
-        trace.least_windows = vec![40; trace.rounds.len()];
+        trace.least_windows = vec![LeastWindow { segments: 40, keeps_ssthresh: false }; trace.rounds.len()];
         for at_s in [8, 18, 29, 39] {
-            trace.least_windows[at_s * 10] = 4;
+            trace.least_windows[at_s * 10].segments = 4;
         }
         assert_eq!(probe_rtt_dips_on_time(&trace), 3);
         assert!(are_shown(&trace, false) && !are_shown(&trace, true));
         trace.rounds[180].limits.recovery = true;
         assert_eq!(probe_rtt_dips_on_time(&trace), 1, "loss recovery");
+        trace.least_windows[180].keeps_ssthresh = true;
+        assert_eq!(probe_rtt_dips_on_time(&trace), 3, "loss recovery of BBR");
+        trace.least_windows[180].segments = 3;
+        assert_eq!(probe_rtt_dips_on_time(&trace), 1, "a smaller window than in PROBE_RTT");
     }
 
     #[test]
     fn windows_below_the_minimum_of_bbr_are_counted() {
         let mut trace = falling(&[], 4.0);
         assert_eq!(rounds_below_minimum(&trace), 0, "reconstructed");
-        trace.least_windows = vec![4; trace.rounds.len()];
+        trace.least_windows = vec![LeastWindow { segments: 4, keeps_ssthresh: false }; trace.rounds.len()];
         assert_eq!(rounds_below_minimum(&trace), 0);
-        trace.least_windows[100..110].fill(2);
+        trace.least_windows[100..110].fill(LeastWindow { segments: 2, keeps_ssthresh: false });
         trace.rounds[100].limits.recovery = true;
         assert_eq!(rounds_below_minimum(&trace), 9);
         // From 10.5 s to 10.6 s: the round in which it is noticed, and three more seconds.

@@ -4,7 +4,7 @@
 //! numbers are known, after a smoothed round-trip time. Reductions are taken from the congestion
 //! state if it is known, otherwise from signs of loss with a falling window.
 
-use crate::window_trace::{CapturePoint, Cause, Reduction, Round, RttTally, WindowTrace};
+use crate::window_trace::{CapturePoint, Cause, LeastWindow, Reduction, Round, RttTally, WindowTrace};
 use std::collections::HashMap;
 use yuzuri_cca::CaState;
 use yuzuri_stats::upper_median_by;
@@ -90,6 +90,11 @@ impl Sample {
             ..*self
         }
     }
+
+    /// Whether the sender is in loss recovery.
+    fn is_in_recovery(&self) -> bool {
+        self.repairing || matches!(self.state, Some(CaState::Recovery | CaState::Loss))
+    }
 }
 
 /// The current round.
@@ -104,7 +109,7 @@ struct Open {
     until: Option<u64>,
     receiver_full: bool,
     /// The smallest window.
-    least_window: Option<u32>,
+    least_window: Option<LeastWindow>,
 }
 
 /// The largest flight: bytes of sequence numbers, or the kernel's own segments.
@@ -144,6 +149,8 @@ pub struct Rounds {
     sent_bytes: u64,
     /// The window after the last reduction is that of the next sample.
     unsettled: bool,
+    /// ssthresh before the last loss recovery; `None` before the first, or if it was infinite.
+    ssthresh_before_recovery: Option<u32>,
 }
 
 impl Rounds {
@@ -185,6 +192,9 @@ impl Rounds {
             && let Some(reduction) = self.window_trace.reductions.last_mut()
         {
             reduction.after = sample.cwnd as f32;
+        }
+        if sample.is_in_recovery() && !last.is_in_recovery() {
+            self.ssthresh_before_recovery = last.ssthresh;
         }
         self.timed(&last, sample, delivered > 0);
         self.reductions(&last, sample);
@@ -335,7 +345,8 @@ impl Rounds {
             if over {
                 let mut reduction = Reduction { over_ns: now, after: sample.cwnd as f32, ..repair.reduction };
                 // The window came back: undone, or of an algorithm that does not respond to losses.
-                reduction.undone |= sample.state.is_none() && reduction.after >= 0.95 * reduction.before;
+                let came_back = reduction.before > 0.0 && reduction.after >= 0.95 * reduction.before;
+                reduction.undone |= sample.state.is_none() && came_back;
                 self.repair = None;
                 self.duplicates = 0;
                 self.open.round.limits.recovery = true;
@@ -383,7 +394,13 @@ impl Rounds {
         open.samples += 1;
         open.application += u32::from(sample.application);
         open.round.window = open.round.window.max(sample.cwnd as f32);
-        open.least_window = Some(open.least_window.map_or(sample.cwnd, |least| least.min(sample.cwnd)));
+        let keeps_ssthresh = sample.ssthresh.is_some() && sample.ssthresh == self.ssthresh_before_recovery;
+        let least = open.least_window.get_or_insert(LeastWindow { segments: u32::MAX, keeps_ssthresh });
+        if sample.cwnd < least.segments {
+            *least = LeastWindow { segments: sample.cwnd, keeps_ssthresh };
+        } else if sample.cwnd == least.segments {
+            least.keeps_ssthresh |= keeps_ssthresh;
+        }
         if self.window_trace.mss_bytes < sample.mss_bytes {
             self.window_trace.mss_bytes = sample.mss_bytes;
         }

@@ -261,6 +261,17 @@ pub struct Unseen {
     pub losses: Vec<UnseenLoss>,
 }
 
+/// The smallest window of a round, as the sender's kernel reported it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeastWindow {
+    /// Its size, segments.
+    pub segments: u32,
+    /// Whether ssthresh was then the same as before the last loss recovery, and finite. A
+    /// reduction sets it to a part of the window (`tcp_init_cwnd_reduction`, `tcp_enter_loss`),
+    /// except for BBR (`bbr_ssthresh`).
+    pub keeps_ssthresh: bool,
+}
+
 /// One direction of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowTrace {
@@ -285,10 +296,10 @@ pub struct WindowTrace {
     /// measurements.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polled: bool,
-    /// Of windows that the sender's kernel reported, by round: the smallest one, segments. Empty
-    /// where windows are reconstructed: a flight may be smaller than its window at any time.
+    /// Of windows that the sender's kernel reported, by round: the smallest one. Empty where
+    /// windows are reconstructed: a flight may be smaller than its window at any time.
     #[serde(skip)]
-    pub least_windows: Vec<u32>,
+    pub least_windows: Vec<LeastWindow>,
     /// Its rounds have the windows that the sender's kernel reported, and the flight filled them.
     #[serde(skip)]
     pub filled: bool,

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use yuzuri_infer::samples::{Rounds, Sample};
+use yuzuri_infer::window_trace::{CapturePoint, Round, WindowTrace};
 
 /// Two segments that one acknowledgement covers: nothing is left in flight.
 #[test]
@@ -51,6 +52,44 @@ fn the_first_rows_round_trip_time_counts() {
     assert!(least(0).1 > 30_000, "an opening message of less than a segment is no data");
 }
 
+/// Reno in a long queue loses segments in slow start, and more of them while it repairs these: its
+/// window is halved twice, from 320 segments to 80.
+#[test]
+fn a_window_that_nobody_knows_is_not_compared() {
+    let mut rounds = Rounds::default();
+    let mut acked_bytes = 0;
+    for n in 0..360 {
+        let repairing = (32..40).contains(&n);
+        let cwnd: u32 = match n {
+            0..32 => 10 << (n / 6),
+            32..36 => 160,
+            36..40 => 80,
+            _ => 80 + (n as u32 - 40) / 4,
+        };
+        acked_bytes += u64::from(cwnd) / 4 * 1448;
+        rounds.push(&Sample {
+            cwnd,
+            ssthresh: match n {
+                0..32 => None,
+                32..36 => Some(160),
+                _ => Some(80),
+            },
+            acked_bytes,
+            flight: Some(cwnd),
+            acks: cwnd / 4,
+            retransmitted: Some(if n < 32 { 0 } else { 160 }),
+            repairing,
+            signs: u32::from(n == 32) * 160,
+            ..poll(n, cwnd)
+        });
+    }
+    let verdict = yuzuri_infer::identify(rounds.finish(), None, None, None);
+    let reno = verdict.ranked.iter().find(|ranked| ranked.name == "reno").map(|ranked| ranked.score);
+    let score = reno.unwrap_or_default();
+    assert_eq!(score.reductions, 0, "{score:?}");
+    assert!(score.growth > -1.0, "{score:?}");
+}
+
 /// A poll of a sender whose window is full.
 fn poll(n: u64, cwnd: u32) -> Sample {
     Sample {
@@ -73,7 +112,7 @@ fn a_window_that_falls_for_less_than_a_round_is_kept() {
     let window_trace = rounds.finish();
     assert!(window_trace.filled && window_trace.rounds.iter().all(|round| round.window == 14.0));
     assert_eq!(window_trace.least_windows.len(), window_trace.rounds.len());
-    assert_eq!(window_trace.least_windows.iter().filter(|least| **least == 4).count(), 1);
+    assert_eq!(window_trace.least_windows.iter().filter(|least| least.segments == 4).count(), 1);
 }
 
 /// The first loss of Vegas: its window left slow start and was halved between two polls.
@@ -86,8 +125,126 @@ fn the_window_before_a_loss_between_two_polls_in_slow_start_is_unknown() {
             let lost = Sample { ssthresh: Some(7), retransmitted: Some(3), ..poll(n, 7) };
             rounds.push(&Sample { repairing: n < 14, signs: u32::from(n == 10), ..lost });
         }
-        rounds.finish().reductions.first().map(|reduction| (reduction.before, reduction.after))
+        let reductions = rounds.finish().reductions;
+        reductions.first().map(|reduction| (reduction.before, reduction.after, reduction.undone))
     };
-    assert_eq!(before(None), Some((0.0, 7.0)));
-    assert_eq!(before(Some(30)), Some((42.0, 7.0)));
+    assert_eq!(before(None), Some((0.0, 7.0, false)));
+    assert_eq!(before(Some(30)), Some((42.0, 7.0, false)));
+}
+
+/// BBR in a queue that loses segments all the time: PROBE_RTT every 10.32 s.
+#[test]
+fn a_fall_to_four_segments_in_loss_recovery_is_bbrs_if_ssthresh_stays() {
+    let interval_s = |ssthresh: fn(u64) -> u32| {
+        let mut rounds = Rounds::default();
+        for n in 0..600 {
+            let cwnd = if n % 129 > 124 { 4 } else { 40 };
+            let lost = Sample { repairing: n % 10 > 2, signs: 1, retransmitted: Some(n), ..poll(n, cwnd) };
+            rounds.push(&Sample { ssthresh: Some(ssthresh(n)), ..lost });
+        }
+        yuzuri_infer::identify(rounds.finish(), None, None, None).constants.probe_rtt_interval_s
+    };
+    let kept = interval_s(|_| 30);
+    assert!(kept.is_some_and(|interval_s| (interval_s - 10.32).abs() < 0.1), "{kept:?}");
+    // A reduction of the window sets it, at the beginning of each recovery.
+    assert_eq!(interval_s(|n| 20 + ((n + 7) / 10 % 2) as u32), None);
+}
+
+/// Vegas holds its window by the least RTT of each round, and a polled log has means. NV may hold
+/// its window, too.
+#[test]
+fn vegas_in_a_polled_log_may_hold_its_window() {
+    // Window, segments acknowledged, acknowledgements, least and greatest RTT, milliseconds.
+    let rows = [
+        (7, 7, 7, 302, 302),
+        (7, 10, 10, 266, 290),
+        (8, 9, 7, 266, 278),
+        (9, 11, 6, 284, 312),
+        (11, 10, 6, 254, 315),
+        (12, 11, 6, 254, 303),
+        (12, 12, 6, 281, 300),
+        (13, 21, 11, 263, 313),
+        (14, 16, 8, 266, 286),
+        (15, 16, 9, 254, 273),
+        (16, 18, 9, 266, 276),
+        (18, 22, 11, 241, 287),
+        (18, 25, 13, 296, 308),
+        (18, 24, 13, 316, 318),
+        (18, 20, 10, 290, 326),
+        (17, 18, 9, 278, 296),
+        (18, 19, 10, 270, 284),
+        (18, 20, 10, 290, 302),
+        (18, 20, 10, 290, 302),
+        (17, 20, 10, 294, 314),
+        (17, 20, 10, 273, 297),
+        (19, 24, 12, 256, 278),
+        (19, 20, 10, 262, 299),
+        (19, 28, 14, 300, 322),
+        (19, 23, 12, 320, 324),
+        (18, 19, 10, 326, 332),
+        (17, 28, 14, 266, 288),
+        (19, 24, 12, 254, 262),
+        (19, 20, 10, 254, 314),
+        (19, 17, 9, 314, 331),
+        (19, 24, 12, 317, 351),
+        (17, 24, 12, 287, 308),
+        (17, 18, 9, 266, 267),
+        (19, 26, 13, 269, 274),
+        (19, 21, 11, 314, 326),
+        (19, 48, 24, 284, 300),
+        (18, 24, 12, 286, 312),
+        (18, 18, 9, 302, 314),
+        (17, 20, 10, 287, 298),
+        (18, 28, 14, 263, 278),
+        (19, 18, 9, 257, 261),
+        (19, 21, 11, 302, 325),
+        (19, 24, 12, 305, 339),
+        (18, 23, 12, 301, 336),
+        (18, 22, 11, 260, 277),
+        (18, 24, 12, 261, 266),
+        (18, 24, 12, 270, 294),
+        (18, 22, 11, 292, 302),
+        (17, 24, 12, 278, 290),
+        (19, 24, 12, 264, 266),
+        (19, 21, 11, 278, 319),
+        (19, 26, 13, 299, 327),
+        (18, 21, 11, 305, 316),
+        (18, 24, 12, 275, 287),
+        (18, 22, 11, 259, 274),
+        (18, 18, 9, 266, 278),
+        (18, 20, 10, 283, 296),
+        (18, 20, 10, 290, 302),
+        (17, 18, 9, 290, 302),
+        (18, 22, 11, 274, 290),
+    ];
+    let mut now_ns = 0;
+    let rounds = rows.map(|(window, acked, acks, min_ms, max_ms): (u8, u8, u32, u32, u32)| {
+        let start_ns = now_ns;
+        now_ns += i64::from(min_ms + max_ms) * 500_000;
+        Round {
+            start_ns,
+            end_ns: now_ns,
+            window: window.into(),
+            acked: acked.into(),
+            acks,
+            rtt_first_us: min_ms * 1000,
+            rtt_min_us: min_ms * 1000,
+            rtt_max_us: max_ms * 1000,
+            rtt_last_us: max_ms * 1000,
+            rtt_mean_us: (min_ms + max_ms) * 500,
+            ..Round::default()
+        }
+    });
+    let trace = WindowTrace {
+        capture_point: CapturePoint::Kernel,
+        mss_bytes: 1448,
+        min_rtt_us: 254_000,
+        rounds: rounds.to_vec(),
+        ..WindowTrace::default()
+    };
+    let nv = |polled: bool| {
+        let verdict = yuzuri_infer::identify(WindowTrace { polled, ..trace.clone() }, None, None, None);
+        verdict.ranked.iter().find(|ranked| ranked.name == "nv").map_or(0.0, |nv| nv.probability)
+    };
+    assert!(nv(true) < 0.9 && nv(false) > nv(true), "{} {}", nv(true), nv(false));
 }
