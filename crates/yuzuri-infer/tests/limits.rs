@@ -105,6 +105,33 @@ fn a_sender_that_rests_with_nothing_outstanding_has_nothing_to_send() {
     assert!(times.share(Limit::Application) > 0.95, "{:?}", times.ranked());
 }
 
+/// A window of 7.5 kB closes when all is acknowledged, and opens again after 35 ms. It cuts the
+/// last segment, which shows nothing of the sender's queue.
+#[test]
+fn a_pause_after_a_segment_that_the_window_cut_is_the_readers() {
+    let of = |last_bytes: u32, acked_window: u16| {
+        let (mut segments, mut seq, mut at) = (Vec::new(), 1000u32, 21 * MS);
+        for _ in 0..60 {
+            for n in 0..8u32 {
+                let bytes = if n == 7 { last_bytes } else { 1000 };
+                segments.push(segment(at + i64::from(n) * 10_000, NEAR, ACK, seq, 1, bytes));
+                seq += bytes;
+            }
+            at += 19 * MS;
+            segments.push(Segment { window: acked_window, ..segment(at, FAR, ACK, 1, seq, 0) });
+            at += 35 * MS;
+            segments.push(Segment { window: 7_500, ..segment(at, FAR, ACK, 1, seq, 0) });
+            at += 10_000;
+        }
+        shares_of(segments)
+    };
+    let cut = of(500, 0);
+    assert!(cut.share(Limit::SlowReader) > 0.9, "{:?}", cut.ranked());
+    // One that ends before the edge was the last one to send.
+    let ran_out = of(400, 7_500);
+    assert!(ran_out.share(Limit::Application) > 0.5, "{:?}", ran_out.ranked());
+}
+
 /// Twenty segments each 100 ms, the last of which has this size. Acknowledgements come one by one
 /// over 19 ms, so that all is acknowledged long before the next ten.
 fn drained(last_bytes: u32) -> Ended {

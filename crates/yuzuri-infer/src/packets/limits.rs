@@ -248,7 +248,9 @@ impl<'a> LimitRules<'a> {
             return &self.last;
         }
         if signs.bursts > 0 {
-            self.left_more = !signs.last_ran_out && signs.emptied * 2 < signs.bursts;
+            let cut = self.cut(signs);
+            let mostly_more = (signs.emptied - cut) * 2 < signs.bursts;
+            self.left_more = (signs.last_was_cut && cut > 0) || (!signs.last_ran_out && mostly_more);
         }
         let receiver_full = self.receiver_full(signs, window_bytes);
         self.follow(round, signs, flight, reduction.is_some() || signs.repair, receiver_full);
@@ -330,6 +332,12 @@ impl<'a> LimitRules<'a> {
         let mss_bytes = u64::from(self.trace.mss_bytes.max(1));
         let room_bytes = window_bytes.saturating_sub(signs.used_bytes);
         signs.window > 0 && room_bytes < mss_bytes && self.knows_scale
+    }
+
+    /// The bursts of a round that the receiver's window cut within a segment.
+    fn cut(&self, signs: &RoundSigns) -> u32 {
+        let (scale, count) = signs.cut;
+        if self.knows_scale && scale == self.scale { count } else { 0 }
     }
 
     /// Which clock of the sender's own determines when its segments leave, while the receiver's

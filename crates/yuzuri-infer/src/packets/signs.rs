@@ -88,6 +88,12 @@ pub struct RoundSigns {
     pub used_bytes: u64,
     /// The window field at that time, not scaled.
     pub window: u16,
+    /// Bursts whose last segment is not full, but ends at the edge of the receiver's window if that
+    /// has this scale: the scale, and their number. The window cut these segments
+    /// (`tcp_mss_split_point`), so there was more to send.
+    pub cut: (u32, u32),
+    /// The last burst is one of them.
+    pub last_was_cut: bool,
     /// Mean delay from the sender's timestamp (RFC 7323) to the capture, microseconds. Only
     /// differences are meaningful.
     pub passage_us: Option<i64>,
@@ -144,6 +150,8 @@ impl Default for RoundSigns {
             late: 0,
             used_bytes: 0,
             window: 0,
+            cut: (0, 0),
+            last_was_cut: false,
             passage_us: None,
             min_passage_us: None,
             point: CapturePoint::Unknown,
@@ -164,6 +172,12 @@ impl RoundSigns {
         self.after_ack += u32::from(burst.after_ack);
         self.emptied += u32::from(burst.emptied);
         self.last_ran_out = burst.ran_out;
+        let cut_scale = burst.edge_scale.filter(|_| burst.ran_out);
+        self.last_was_cut = cut_scale.is_some();
+        if let Some(scale) = cut_scale {
+            let others = if self.cut.0 == scale { self.cut.1 } else { 0 };
+            self.cut = (scale, others + 1);
+        }
         self.ran_out += u32::from(burst.ran_out);
         self.ack_woke_writer += u32::from(burst.ack_woke_writer);
         self.ack_woke_writer_at_once += u32::from(burst.ack_woke_writer_at_once);
@@ -223,6 +237,8 @@ struct Burst {
     emptied: bool,
     /// Its last segment was not full.
     ran_out: bool,
+    /// The scale with which the receiver's window ends where its last segment does.
+    edge_scale: Option<u32>,
     segments: u32,
     /// Of these, those of its first packet.
     first_segments: u32,
@@ -242,6 +258,13 @@ impl Burst {
     fn gap_ms(&self, before: &Burst) -> f64 {
         (self.first_ns - before.first_ns) as f64 / 1e6
     }
+}
+
+/// The scale with which a window field is exactly the outstanding data, if there is one.
+fn edge_scale(used_bytes: u64, window: u16) -> Option<u32> {
+    let times = used_bytes.checked_div(window.into())?;
+    let is_exact = used_bytes == times * u64::from(window) && times.is_power_of_two();
+    Some(times.trailing_zeros()).filter(|scale| is_exact && *scale <= 14)
 }
 
 /// A packet of new data.
@@ -359,6 +382,7 @@ impl SignObserver {
                 head_ns,
                 emptied: false,
                 ran_out: false,
+                edge_scale: None,
                 segments: 0,
                 first_segments: sent.segments,
                 before_bytes: sent.flight_bytes.saturating_sub(segment.payload_bytes.into()),
@@ -370,6 +394,7 @@ impl SignObserver {
             burst.segments += sent.segments;
             burst.after_bytes = sent.flight_bytes;
             burst.ran_out = sent.ran_out;
+            burst.edge_scale = None;
             burst.emptied = burst.ran_out || (burst.segments == 1 && segment.flags.contains(Flags::PSH));
         }
         if let Some(stamp) = stamp {
@@ -454,6 +479,9 @@ impl SignObserver {
     /// Records the outstanding data.
     pub(super) fn used(&mut self, used_bytes: u64) {
         let Some(window) = self.window else { return };
+        if let Some(burst) = self.burst.as_mut().filter(|burst| burst.ran_out) {
+            burst.edge_scale = edge_scale(used_bytes, window);
+        }
         let fuller = u128::from(used_bytes) * u128::from(self.signs.window)
             >= u128::from(self.signs.used_bytes) * u128::from(window);
         if fuller || self.signs.window == 0 {
