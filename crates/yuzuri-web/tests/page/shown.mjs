@@ -278,7 +278,10 @@ test("PNG and CSV hold what is shown", async (url) => {
   const picture = await download(page, () => page.click("#png"));
   assert.match(picture.name, /^yuzuri-.*\.png$/);
   const { width, height, bytes } = png(picture.data);
-  assert.ok(width > 1200 && height > 800 && bytes > 20_000, `${width}x${height}, ${bytes} bytes`);
+  // Two pixels of the picture for each of the page, also on a screen that has only one.
+  const shown = await page.evaluate(() => [window.devicePixelRatio, document.querySelector("#chart").getBoundingClientRect().width]);
+  assert.deepEqual([shown[0], width], [1, Math.round(shown[1] * 2)]);
+  assert.ok(height > 800 && bytes > 20_000, `${width}x${height}, ${bytes} bytes`);
   const file = await download(page, () => page.click("#csv"));
   const lines = file.data.toString().trim().split("\n");
   const head = lines[0].split(",");
