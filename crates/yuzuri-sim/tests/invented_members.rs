@@ -7,8 +7,7 @@
 //! while the rules were developed.
 //!
 //! A share that the terminal's own evidence explains may be false. If the path is empty then, the
-//! terminal fills it; if the leader fills the queue, the terminal carries its share behind it,
-//! where it notices that. `what_an_explained_share_costs` prints the cost.
+//! terminal fills it; otherwise it obeys, and `what_an_explained_share_costs` prints the cost.
 #![allow(clippy::unwrap_used)]
 
 use rand_core::{Rng, SeedableRng};
@@ -189,14 +188,6 @@ fn a_bound_that_leaves_the_path_empty_gives_way() {
         let left = part_left(case.clone(), case.plain_mbps(), announced);
         assert!(left >= MIN_RATIO, "{left:.2} of plain CUBIC with a share of {announced}: {case:?}");
     }
-}
-
-/// The leader announces a short queue, and fills it: the terminal carries its share nevertheless.
-#[test]
-fn a_leader_that_fills_the_queue_is_not_obeyed() {
-    let case = explained(None, 10, 50, true);
-    let left = part_left(case.clone(), case.plain_mbps(), 0.7);
-    assert!(left >= MIN_RATIO, "{left:.2} of plain CUBIC with a share of 0.7: {case:?}");
 }
 
 /// Prints what [`part_left`] gives: `cargo test --release -p yuzuri-sim --test invented_members --

@@ -26,7 +26,7 @@ use crate::radio::PAYLOAD_BITS;
 use crate::report::min_round_trips;
 use crate::{MAX_AIR_PPM, Moment, Objective, Phase, Report, Summary};
 use level::{WeightedDemand, water_level};
-pub(crate) use queue::{AGAIN, AGAIN_AT_LATEST, HALF_STEP, STEP};
+pub(crate) use queue::{AGAIN, AGAIN_AT_LATEST, STEP};
 use queue::{Answer, Queue};
 pub(crate) use start_up::GROWS;
 use start_up::{QUEUED_S, StartUp};
@@ -52,7 +52,7 @@ pub(crate) const LOSSY_QUEUE_S: f64 = 0.005;
 
 /// Rates and airtimes are maxima over this time: the longest over which rates are measured, or four
 /// round trips.
-pub(crate) fn memory(round_trip: Duration) -> Duration {
+fn memory(round_trip: Duration) -> Duration {
     own::MAX_SPAN.max(SETTLES_ROUND_TRIPS * round_trip)
 }
 

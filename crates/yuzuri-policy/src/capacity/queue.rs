@@ -28,7 +28,7 @@ use std::time::Duration;
 /// by as much.
 pub(crate) const STEP: f64 = 0.5;
 /// Half of a step: beyond it, the round-trip time has followed the windows.
-pub(crate) const HALF_STEP: f64 = (1.0 + STEP) / 2.0;
+const HALF_STEP: f64 = (1.0 + STEP) / 2.0;
 /// A standing queue is tested again after twice this time. Each test that confirms it doubles the
 /// interval, up to the second value. A step up that gained nothing is repeated after half of this
 /// time, with the same doubling.

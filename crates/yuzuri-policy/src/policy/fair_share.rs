@@ -3,7 +3,6 @@
 //! from reducing the window far below that.
 
 use super::room::{Answer, BoundedFlow, Room};
-use super::standing::{Announced, Standing};
 use super::trust::{Claim, Trust, Verdict};
 use super::unbounded;
 use crate::capacity::{self, GROWS, LOSSY_QUEUE_S, STEADY, STEP, settles, target_s};
@@ -55,8 +54,6 @@ struct FlowBounds {
     growth: Growth,
     /// Whether the path has room beyond its share.
     room: Room,
-    /// Whether a queue stays although the leader announces a shorter one.
-    standing: Standing,
 }
 
 /// Whether a flow's delivery rate is still rising.
@@ -171,6 +168,13 @@ impl FairShare {
         let group_us = summary.base_rtt_us(flow.destination).unwrap_or(flow.min_rtt_us);
         let base_us = group_us.clamp(flow.min_rtt_us / 2, flow.min_rtt_us);
         let base_s = f64::from(base_us) / 1e6;
+        // Growth is measured against the rate of the last round trip: on an empty path, or behind
+        // others' queues.
+        let contends = summary.phase == Phase::Contend;
+        let round_trip_s = base_s + if contends { f64::from(summary.queue_us) / 1e6 } else { 0.0 };
+        let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
+        let grown = FLOOR_GROWS * delivered;
+        let starts = summary.phase == Phase::StartUp;
         let before = self.flows.get(&flow.id).copied();
         let growth = Growth::of(before.map(|b| b.growth), now, known.last_rate_bps);
         let before = before.unwrap_or(FlowBounds {
@@ -180,47 +184,8 @@ impl FairShare {
             short: 0,
             growth,
             room: Room::default(),
-            standing: Standing::default(),
         });
         let at_bound = f64::from(flow.cwnd) + 1.0 >= before.upper;
-        let announced_s = f64::from(summary.queue_us) / 1e6;
-        // With less than an aggregate, the radio's overhead exceeds the benefit of sharing. But the
-        // aggregates of many stations form a queue themselves, so sending one may take no longer
-        // than the longest target queue. In front of a wire slower than the air there is no
-        // aggregate to fill: segments held for one only wait in the wire's queue. A lossy wire is
-        // served in bursts of aggregates.
-        let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
-        let aggregate = if is_slow_wire { 0.0 } else { f64::from(view.radio.aggregate_segments) };
-        let longest_s = base_s + announced_s.max(capacity::target_s(Objective::Throughput));
-        let of_share = |window: f64| window.max(aggregate).min(per_second * longest_s).max(MIN_WINDOW);
-        let announced = Announced {
-            rate_bps: known.rate_bps,
-            queue_us: flow.srtt_us.saturating_sub(base_us),
-            srtt_us: flow.srtt_us,
-            group_srtt_us: summary.srtt_us,
-            round_trip_s: f64::from(flow.min_rtt_us) / 1e6 + announced_queue_s(summary),
-            window: per_second * (base_s + announced_s),
-            min_window: of_share(0.0),
-            at_bound,
-        };
-        let mut standing = before.standing;
-        let stays = standing.follow(now, is_shared(summary).then_some(announced));
-        let by_itself;
-        let summary = match stays.filter(|_| is_shared(summary)) {
-            Some(queue_us) => {
-                by_itself = Summary { phase: Phase::Contend, queue_us, ..summary.clone() };
-                &by_itself
-            }
-            None => summary,
-        };
-        // Growth is measured against the rate of the last round trip: on an empty path, or behind
-        // others' queues.
-        let contends = summary.phase == Phase::Contend;
-        let queue_s = f64::from(summary.queue_us) / 1e6;
-        let round_trip_s = base_s + if contends { queue_s } else { 0.0 };
-        let delivered = known.last_rate_bps * round_trip_s / (f64::from(flow.mss_bytes) * 8.0);
-        let grown = FLOOR_GROWS * delivered;
-        let starts = summary.phase == Phase::StartUp;
         let is_below_share =
             at_bound && !before.room.is_testing() && known.rate_bps < BELOW_SHARE * share_bps;
         let short = if is_below_share { before.short + 1 } else { 0 };
@@ -262,7 +227,19 @@ impl FairShare {
                 (Some(upper), full.min(grown.max(before.floor)), Rule::Contend)
             }
             Phase::Hold | Phase::Probe => {
-                let upper = of_share(per_second * (base_s + queue_s)) * stretch;
+                let queue_s = f64::from(summary.queue_us) / 1e6;
+                // With less than an aggregate, the radio's overhead exceeds the benefit of sharing.
+                // But the aggregates of many stations form a queue themselves, so sending one may
+                // take no longer than the longest target queue. In front of a wire slower than the
+                // air there is no aggregate to fill: segments held for one only wait in the wire's
+                // queue. A lossy wire is served in bursts of aggregates.
+                let is_slow_wire = summary.alone_max_bps > 0 && !summary.paced;
+                let aggregate = if is_slow_wire { 0.0 } else { f64::from(view.radio.aggregate_segments) };
+                let upper = (per_second * (base_s + queue_s))
+                    .max(aggregate)
+                    .min(per_second * (base_s + queue_s.max(capacity::target_s(Objective::Throughput))))
+                    .max(MIN_WINDOW)
+                    * stretch;
                 let upper = match answer {
                     Answer::Halve(window) => window.min(upper),
                     _ => upper.max(STEP * f64::from(flow.cwnd)),
@@ -295,7 +272,6 @@ impl FairShare {
             short,
             growth,
             room,
-            standing,
         });
         (decision, held)
     }
