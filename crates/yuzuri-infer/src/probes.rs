@@ -396,6 +396,14 @@ mod tests {
     }
 
     #[test]
+    fn a_dip_longer_than_a_round_is_one() {
+        // Round trips of 1.2 s; of nine, two have four segments.
+        let rounds = (0..60).map(|n| round(n * 1200, 1200, if n % 9 > 6 { 4.0 } else { 40.0 }));
+        let trace = WindowTrace { rounds: rounds.collect(), ..WindowTrace::default() };
+        assert_eq!(probe_rtt_dips_on_time(&trace), 5);
+    }
+
+    #[test]
     fn windows_below_the_minimum_of_bbr_are_counted() {
         let mut trace = falling(&[], 4.0);
         assert_eq!(rounds_below_minimum(&trace), 0, "reconstructed");

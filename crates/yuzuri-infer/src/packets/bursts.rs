@@ -65,6 +65,10 @@ struct BurstMeans {
 impl BurstMeans {
     fn add(&mut self, (count, sum, squares): (u32, f64, f64)) {
         self.rounds = self.rounds.saturating_add(1);
+        if count == 0 && self.count == 0.0 {
+            // Nothing to average so far, as in most flows.
+            return;
+        }
         let forgets = FORGETS_CAUSE.max(1.0 / f64::from(self.rounds));
         self.count += (f64::from(count) - self.count) * forgets;
         self.sum += (sum - self.sum) * forgets;
@@ -91,14 +95,12 @@ struct Causes {
     /// As [`AckClocking`].
     by_last: BurstMeans,
     by_first: BurstMeans,
-    clocked: Option<bool>,
 }
 
 impl Causes {
     fn add(&mut self, clocked: AckClocking) {
         self.by_last.add(clocked.by_last);
         self.by_first.add(clocked.by_first);
-        self.clocked = self.by_clock();
     }
 
     /// Whether a clock causes them, or acknowledgements (`false`); `None`: unknown.
@@ -202,27 +204,30 @@ impl Bursts {
     /// Whether a clock determines when the sender sends more of what it has, or acknowledgements
     /// (`false`); `None`: unknown.
     pub(super) fn clocked(&self) -> Option<bool> {
-        self.others.clocked
+        self.others.by_clock()
     }
 
     /// The same for when it begins to send what its program has written.
     pub(super) fn writes_clocked(&self) -> Option<bool> {
-        self.writes.clocked
+        self.writes.by_clock()
     }
 
     /// Whether they leave at a rate of the sender's own, by pacing or because of its device, as far
     /// as it is seen away from the sender. A full path is a clock, too: it must be able to carry
     /// more than is sent, or bursts must leave without any acknowledgement.
-    pub(super) fn has_own_rate(&self) -> bool {
-        let own = self.is_below_path_capacity()
-            || self.not_ack_clocked.0 > MIN_NOT_ACK_CLOCKED * self.not_ack_clocked.1;
-        own && self.clocked() == Some(true)
+    /// `clocked`: see [`Bursts::clocked`].
+    pub(super) fn has_own_rate(&self, clocked: Option<bool>) -> bool {
+        let own = || {
+            self.is_below_path_capacity()
+                || self.not_ack_clocked.0 > MIN_NOT_ACK_CLOCKED * self.not_ack_clocked.1
+        };
+        clocked == Some(true) && own()
     }
 
     /// The same for bursts so even that their intervals match each other and those of
     /// acknowledgements equally well: most come later than a window would admit them.
-    pub(super) fn has_own_phase(&self) -> bool {
-        self.even() && self.clocked().is_none() && self.is_below_path_capacity() && self.most_by_clock()
+    pub(super) fn has_own_phase(&self, clocked: Option<bool>) -> bool {
+        clocked.is_none() && self.most_by_clock() && self.is_below_path_capacity() && self.even()
     }
 
     fn is_below_path_capacity(&self) -> bool {

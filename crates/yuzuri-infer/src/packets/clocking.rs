@@ -41,20 +41,23 @@ impl AckClocking {
         let clock_ms = if is_new { previous_ms } else { mean_ms };
         let off =
             |from_ms: f64| (gap_ms - from_ms).powi(2) + TIMESTAMP_UNCERTAINTY_MS * TIMESTAMP_UNCERTAINTY_MS;
-        let add = |(count, sum, squares): &mut (u32, f64, f64), acks: Option<(i64, i64)>| {
-            let Some((of, before)) = acks else { return };
+        let part = |acks: Option<(i64, i64)>| {
+            let (of, before) = acks?;
             let (off_acks, off_clock) = (off((of - before) as f64 / 1e6), off(clock_ms));
-            if off_acks.max(off_clock) < MIN_DEVIATION_MS2 {
-                return;
-            }
             // The limit for a single burst, which may come from a stalling host.
-            let part = (off_acks / off_clock).ln().clamp(-MAX_LOGARITHM, MAX_LOGARITHM);
+            let part = || (off_acks / off_clock).ln().clamp(-MAX_LOGARITHM, MAX_LOGARITHM);
+            (off_acks.max(off_clock) >= MIN_DEVIATION_MS2).then(part)
+        };
+        let add = |(count, sum, squares): &mut (u32, f64, f64), part: Option<f64>| {
+            let Some(part) = part else { return };
             *count += 1;
             *sum += part;
             *squares += part * part;
         };
-        add(&mut self.by_last, last);
-        add(&mut self.by_first, first);
+        let by_last = part(last);
+        add(&mut self.by_last, by_last);
+        // For bursts that begin with more to send they are the same.
+        add(&mut self.by_first, if first == last { by_last } else { part(first) });
     }
 }
 

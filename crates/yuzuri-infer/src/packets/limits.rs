@@ -264,7 +264,12 @@ impl<'a> LimitRules<'a> {
         }
         let held = near && i64::from(signs.held_us).max(queue_us - TICK_US / 2) > HELD_US;
         let cwnd_segments = flight.ceil() as u32;
-        let seen = Observation {
+        let reads_at_once = self.reads_at_once();
+        let answers_late = signs.point != CapturePoint::Receiver && self.answers.at_once() != Some(true);
+        let path_is_full = self.path_is_full().filter(|_| !upstream);
+        let losses_later = self.later.losses_came_before(self.begun - 1);
+        // In its place: it is large.
+        self.last = Observation {
             time_us,
             moment: Moment::RoundEnd,
             state: match (signs.timeout, signs.repair) {
@@ -293,10 +298,9 @@ impl<'a> LimitRules<'a> {
             }),
             writer_waits: refills,
             window_updates: Some(signs.updates > 0),
-            reads_at_once: self.reads_at_once(),
-            answers_late: Some(signs.point != CapturePoint::Receiver && self.answers.at_once() != Some(true)),
-            path_is_full: self.path_is_full().filter(|_| !upstream),
-            losses_later: Some(self.later.losses_came_before(self.begun - 1)),
+            answers_late: Some(answers_late),
+            path_is_full,
+            losses_later: Some(losses_later),
             srtt_us: Some(srtt_us).filter(|srtt_us| *srtt_us > 0),
             round_min_rtt_us: Some(round_min_rtt_us).filter(|least_us| *least_us > 0),
             rttvar_us,
@@ -305,19 +309,16 @@ impl<'a> LimitRules<'a> {
             retransmitted_segments: self.retransmitted,
             ..Observation::default()
         };
-        let queue = seen.standing_queue_us(cwnd_segments.into()).is_some();
+        let queue = self.last.standing_queue_us(cwnd_segments.into()).is_some();
         let clock = if receiver_full { OwnClock::None } else { self.own_clock(round, near, queue, queue_us) };
-        let room = held || clock != OwnClock::None;
-        self.last = Observation {
-            in_flight_segments: if room { 0 } else { cwnd_segments },
-            pacing_wait_us: Some(u32::from(clock == OwnClock::Pacing && !held)),
-            device_full: Some(held),
-            own_rate: Some(clock == OwnClock::OneOfBoth),
-            reads_at_once: seen
-                .reads_at_once
-                .filter(|at_once| !at_once || queue || !self.paces_answers(signs.point)),
-            ..seen
-        };
+        if held || clock != OwnClock::None {
+            self.last.in_flight_segments = 0;
+        }
+        self.last.pacing_wait_us = Some(u32::from(clock == OwnClock::Pacing && !held));
+        self.last.device_full = Some(held);
+        self.last.own_rate = Some(clock == OwnClock::OneOfBoth);
+        self.last.reads_at_once =
+            reads_at_once.filter(|at_once| !at_once || queue || !self.paces_answers(signs.point));
         &self.last
     }
 
@@ -370,8 +371,8 @@ impl<'a> LimitRules<'a> {
         // Bursts may be too evenly spaced for their intervals to be conclusive. Then their phase
         // decides: bursts that a window admits arrive one handshake RTT after an acknowledgement,
         // whereas the delay of a queue varies.
-        let has_phase = from_begin && !queue && self.bursts.has_own_phase();
-        if self.bursts.has_own_rate() || has_phase {
+        let has_phase = from_begin && !queue && self.bursts.has_own_phase(clocked);
+        if self.bursts.has_own_rate(clocked) || has_phase {
             return if is_pacing { OwnClock::Pacing } else { OwnClock::OneOfBoth };
         }
         // A few bursts of a window may be even, too, and so may those of a growing window be, by
