@@ -75,9 +75,12 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     let (two, one) = (Bulk::start(&net, 2, 10_000_000), Bulk::start(&other, 1, 10_000_000));
     // From packets as well, if a capturing program is installed.
     let packets = folder.path().join("a.pcapng");
-    let mut dumpcap = net.command(Side::A, "dumpcap");
-    dumpcap.args(["-q", "-i", "path", "-s", "120", "-a", "duration:15", "-w"]).arg(&packets);
-    let capture = dumpcap.stderr(Stdio::null()).spawn();
+    let capture = || {
+        let mut dumpcap = net.command(Side::A, "dumpcap");
+        dumpcap.args(["-q", "-i", "path", "-s", "120", "-a", "duration:15", "-w"]).arg(&packets);
+        dumpcap.stderr(Stdio::null()).spawn()
+    };
+    let captured = capture();
     let ports = [format!("rport:{}", two.port), format!("rport:{}", one.port)];
     let recorded = Command::new(YUZURI)
         .args(["watch", "--quiet", "--for", "15s", "--record"])
@@ -111,11 +114,18 @@ fn flows_of_one_queue_share_a_bottleneck_and_that_of_another_does_not() {
     let at = words.find("These 2 flows share a bottleneck").unwrap_or_else(|| panic!("{words}"));
     // The observation itself ended with the same text.
     assert!(closing.contains(&words[at..]), "{closing}\n{words}");
-    match capture {
-        Ok(mut capture) => {
-            capture.wait().unwrap();
-            let is_reported = why_of(&packets, &[]);
-            assert!(is_reported.contains("These 2 flows share a bottleneck"), "{is_reported}");
+    match captured {
+        // Packets show one round-trip time a round, fewer than the kernel's records, so that 15 s
+        // of them may not exclude chance.
+        Ok(mut captured) => {
+            let is_reported = (0..3).any(|before| {
+                if before > 0 {
+                    captured = capture().unwrap();
+                }
+                assert!(captured.wait().unwrap().success());
+                why_of(&packets, &[]).contains("These 2 flows share a bottleneck")
+            });
+            assert!(is_reported, "in three captures: {}", why_of(&packets, &[]));
         }
         Err(_) => println!("{test}: captures are skipped: dumpcap is not installed"),
     }
