@@ -173,11 +173,8 @@ fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
     }
     let held_open = || order.held_open.iter();
     counted.gone = held_open().filter(|flow| there.lacks(flow)).map(|flow| flow.id).collect();
-    let inode = |flow: &HeldOpen| there.inodes.get(&flow.id.0).filter(|inode| **inode != 0);
-    counted.accepted = held_open()
-        .filter(|flow| flow.lacks_inode)
-        .filter_map(|flow| Some((flow.id, *inode(flow)?)))
-        .collect();
+    let waiting = held_open().filter(|flow| flow.lacks_inode);
+    counted.accepted = waiting.filter_map(|flow| Some((flow.id, there.inode(flow.id)?))).collect();
     counted.mono_ns = clock::mono_ns();
     counted.took_ns = counted.mono_ns.saturating_sub(started_ns);
     counted
@@ -201,6 +198,11 @@ impl ListedSockets {
     fn add(&mut self, space: u32, sockets: &[Socket]) {
         self.spaces.insert(space);
         self.inodes.extend(sockets.iter().map(|socket| (socket.cookie, socket.inode)));
+    }
+
+    /// The inode number of the flow's socket, if somebody has accepted the connection.
+    fn inode(&self, id: FlowId) -> Option<u64> {
+        self.inodes.get(&id.0).copied().filter(|inode| *inode != 0)
     }
 
     /// Whether the flow has certainly closed. Nothing is known about namespaces that could not be

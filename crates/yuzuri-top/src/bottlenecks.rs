@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use yuzuri_trace::FlowId;
 use yuzuri_view::LiveModel;
-use yuzuri_view::shared_bottleneck::{Delays, SharedBottleneck, share_a_bottleneck};
+use yuzuri_view::shared_bottleneck::{Delays, named_bottlenecks};
 
 /// Pause between two comparisons: they compare the last minute, which changes slowly.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -40,12 +40,10 @@ impl Bottlenecks {
         let answer = found.clone();
         std::thread::spawn(move || {
             for (number, flows) in questions {
-                let delays: Vec<&Delays> = flows.iter().map(|(_, delays)| delays).collect();
-                let groups = share_a_bottleneck(&delays);
-                let of = |(n, group): (usize, &SharedBottleneck)| {
-                    group.flows.iter().map(|flow| (flows[*flow].0, n + 1)).collect::<Vec<_>>()
-                };
-                *answer.lock() = (number, groups.iter().enumerate().flat_map(of).collect());
+                let groups = (1..).zip(named_bottlenecks(&flows));
+                let of =
+                    |(n, (group, _)): (usize, (Vec<FlowId>, _))| group.into_iter().map(move |flow| (flow, n));
+                *answer.lock() = (number, groups.flat_map(of).collect());
             }
         });
         Bottlenecks { ask, found, asked: 0, asked_at: None, asked_ns: 0, first_valid: 1 }

@@ -1,6 +1,7 @@
 //! The round-trip times of each flow of an observation, for its shared bottlenecks.
 
-use crate::shared_bottleneck::{Delays, MAX_FLOWS, SharedBottleneck, share_a_bottleneck};
+use crate::shared_bottleneck::{Delays, MAX_FLOWS, SharedBottleneck, named_bottlenecks};
+use yuzuri_trace::{Event, Kind};
 
 /// Maximum number of flows whose round-trip times are stored; the largest of these are compared.
 const MAX_TIMED: usize = 16 * MAX_FLOWS;
@@ -23,6 +24,15 @@ pub struct FlowDelays {
 }
 
 impl FlowDelays {
+    /// Adds the round-trip time of a record, if the flow sends, or notes that it has closed.
+    pub fn add_event(&mut self, event: &Event, sends: bool, timed: &mut TimedFlows) {
+        if event.kind == Kind::Close {
+            self.close(timed);
+        } else if let Some(srtt_us) = event.snapshot.measured_srtt_us().filter(|_| sends) {
+            self.add(event.mono_ns / 1000, srtt_us, timed);
+        }
+    }
+
     /// Adds a round-trip time measured at `now_us`.
     pub fn add(&mut self, now_us: u64, rtt_us: u32, timed: &mut TimedFlows) {
         let cell = Delays::cell(now_us, rtt_us);
@@ -60,11 +70,8 @@ impl FlowDelays {
 pub fn share_bottlenecks<'a, T: Copy>(
     flows: impl IntoIterator<Item = (T, &'a FlowDelays)>,
 ) -> Vec<(Vec<T>, SharedBottleneck)> {
-    let timed: Vec<_> =
-        flows.into_iter().filter_map(|(flow, delays)| Some((flow, delays.stored.as_deref()?))).collect();
-    let delays: Vec<&Delays> = timed.iter().map(|(_, delays)| *delays).collect();
-    let of = |found: SharedBottleneck| (found.flows.iter().map(|flow| timed[*flow].0).collect(), found);
-    share_a_bottleneck(&delays).into_iter().map(of).collect()
+    let timed = flows.into_iter().filter_map(|(flow, delays)| Some((flow, delays.stored.as_deref()?)));
+    named_bottlenecks(&timed.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

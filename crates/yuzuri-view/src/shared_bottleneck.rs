@@ -7,6 +7,7 @@
 //! time, show what chance does: they have the same periods and the same noise, but nothing in
 //! common at the same moment.
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use yuzuri_stats::upper_median_by;
 
@@ -254,6 +255,13 @@ pub fn share_a_bottleneck(flows: &[&Delays]) -> Vec<SharedBottleneck> {
     }
     groups.sort_by_key(|group| group.flows[0]);
     groups
+}
+
+/// As [`share_a_bottleneck`], with the flows as the caller names them.
+pub fn named_bottlenecks<T: Copy>(flows: &[(T, impl Borrow<Delays>)]) -> Vec<(Vec<T>, SharedBottleneck)> {
+    let delays: Vec<&Delays> = flows.iter().map(|(_, delays)| delays.borrow()).collect();
+    let of = |found: SharedBottleneck| (found.flows.iter().map(|flow| flows[*flow].0).collect(), found);
+    share_a_bottleneck(&delays).into_iter().map(of).collect()
 }
 
 #[cfg(test)]

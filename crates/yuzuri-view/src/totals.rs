@@ -7,7 +7,7 @@ use crate::shared_bottleneck::SharedBottleneck;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
-use yuzuri_trace::{Event, Flow, FlowId, Item, Kind};
+use yuzuri_trace::{Event, Flow, FlowId, Item};
 
 /// A flow's counters at one of its records.
 #[derive(Debug, Clone, Copy)]
@@ -59,21 +59,13 @@ impl Default for FlowTotals {
 
 impl FlowTotals {
     fn add(&mut self, event: &Event, timed: &mut TimedFlows) {
-        if event.kind == Kind::Close {
-            self.delays.close(timed);
-        }
+        self.limits.add(event, |_| {});
+        self.delays.add_event(event, self.limits.sends(), timed);
         // A close that was not seen has no other information.
         if !event.has_snapshot() {
             return;
         }
         self.tally.add(event);
-        self.limits.add(event, |_| {});
-        if let Some(srtt_us) = event.snapshot.measured_srtt_us()
-            && event.kind != Kind::Close
-            && self.limits.sends()
-        {
-            self.delays.add(event.mono_ns / 1000, srtt_us, timed);
-        }
         self.cwnd_sum_segments += f64::from(event.snapshot.cwnd);
         self.srtt_sum_us += f64::from(event.snapshot.srtt_us);
         let counters = Counters::of(event);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use yuzuri_trace::FlowId;
-use yuzuri_view::shared_bottleneck::share_a_bottleneck;
+use yuzuri_view::shared_bottleneck::named_bottlenecks;
 
 /// An answer is reused for this long, however many browsers ask: comparing 64 flows takes up to a
 /// tenth of a second.
@@ -44,13 +44,11 @@ fn answer(shared: &Shared, epoch: u64) -> String {
         let model = shared.model.lock();
         (TimeBase::of(&model).us(model.now_ns()), model.recent_delays())
     };
-    let delays: Vec<_> = recent.iter().map(|(_, delays)| delays).collect();
-    let name = |flow: &usize| recent.get(*flow).map(|(id, _): &(FlowId, _)| id.to_string());
-    let bottlenecks: Vec<_> = share_a_bottleneck(&delays)
-        .iter()
-        .map(|each| {
+    let bottlenecks: Vec<_> = named_bottlenecks(&recent)
+        .into_iter()
+        .map(|(flows, each)| {
             json!({
-                "flows": each.flows.iter().filter_map(name).collect::<Vec<_>>(),
+                "flows": flows.iter().map(FlowId::to_string).collect::<Vec<_>>(),
                 "correlation": each.correlation,
                 "deviations": each.deviations,
             })

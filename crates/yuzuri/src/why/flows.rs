@@ -4,7 +4,7 @@ use super::Shared;
 use std::collections::HashMap;
 use std::sync::Arc;
 use yuzuri_infer::packets::PacketLimits;
-use yuzuri_trace::{Account, Filter, Flow, FlowId, Item, Kind};
+use yuzuri_trace::{Account, Filter, Flow, FlowId, Item};
 use yuzuri_view::limited::{Chronographs, FlowLimits};
 use yuzuri_view::shared_bottleneck::SharedBottleneck;
 use yuzuri_view::{FlowDelays, TimedFlows, share_bottlenecks};
@@ -44,13 +44,6 @@ impl LimitedFlow {
     pub fn carries(&self) -> bool {
         self.limits.sends() || self.limits.acked_bytes().max(self.limits.received_bytes()) > WITHOUT_DATA
     }
-
-    /// Stores a round-trip time, if the flow sends.
-    fn time(&mut self, now_us: u64, rtt_us: Option<u32>, timed: &mut TimedFlows) {
-        if let Some(rtt_us) = rtt_us.filter(|_| self.limits.sends()) {
-            self.delays.add(now_us, rtt_us, timed);
-        }
-    }
 }
 
 impl Flows {
@@ -73,12 +66,7 @@ impl Flows {
                     let mut timed = self.timed;
                     if let Some(answer) = self.answer(event.flow) {
                         answer.limits.add(event, |_| {});
-                        if event.kind == Kind::Close {
-                            answer.delays.close(&mut timed);
-                        } else if event.has_snapshot() {
-                            let srtt_us = event.snapshot.measured_srtt_us();
-                            answer.time(event.mono_ns / 1000, srtt_us, &mut timed);
-                        }
+                        answer.delays.add_event(event, answer.limits.sends(), &mut timed);
                     }
                     self.timed = timed;
                 }
@@ -123,7 +111,9 @@ impl Flows {
             answer.limits.scaled_by(packets.window_scale);
             for now in &packets.observations {
                 answer.limits.add_packets(now, |_| {});
-                answer.time(now.time_us, now.round_min_rtt_us.or(now.srtt_us), &mut timed);
+                if let Some(rtt_us) = now.round_min_rtt_us.or(now.srtt_us).filter(|_| answer.limits.sends()) {
+                    answer.delays.add(now.time_us, rtt_us, &mut timed);
+                }
             }
             // A capture contains a flow whole.
             answer.delays.close(&mut timed);
