@@ -148,13 +148,16 @@ impl Rings {
         self.rings[cpu].next
     }
 
-    /// Removes the record at the ring buffer's tail, if [`Rings::peek`] has seen it.
-    fn pop(&mut self, cpu: usize) -> Option<Record> {
-        self.rings[cpu].next.take()?;
-        // SAFETY: as in `peek`: the record is complete.
-        let record = unsafe { self.slot(cpu).read_volatile() };
+    /// Passes the record at the ring buffer's tail to `take` and moves past it, if [`Rings::peek`]
+    /// has seen it.
+    fn pop(&mut self, cpu: usize, take: impl FnOnce(&Record)) {
+        if self.rings[cpu].next.take().is_none() {
+            return;
+        }
+        // SAFETY: as in `peek`: the record is complete, and nobody writes to it before
+        // `release_space` publishes a tail past it, which it cannot while `take` runs.
+        take(unsafe { &*self.slot(cpu) });
         self.rings[cpu].tail += 1;
-        Some(record)
     }
 
     fn release_space(&self, cpu: usize) {
@@ -175,11 +178,9 @@ impl Rings {
             // Runs of one CPU are common: stay with it while it is the earliest.
             let bound = heap.peek().map_or(until_ns, |Reverse((at, _))| *at);
             loop {
-                if let Some(record) = self.pop(cpu) {
-                    take(cpu as u16, &record);
-                    if self.rings[cpu].tail.is_multiple_of(RELEASE_EVERY) {
-                        self.release_space(cpu);
-                    }
+                self.pop(cpu, |record| take(cpu as u16, record));
+                if self.rings[cpu].tail.is_multiple_of(RELEASE_EVERY) {
+                    self.release_space(cpu);
                 }
                 match self.peek(cpu) {
                     Some(at) if at <= bound => {}

@@ -1,6 +1,7 @@
 //! Whether a full window that does not grow is at a bound.
 
 use crate::Observation;
+use crate::previous::Previous;
 use yuzuri_cca::CaState;
 use yuzuri_cca::CcaKind;
 
@@ -61,7 +62,7 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// Processes an observation. `full`: the congestion window was the limit.
-    pub(crate) fn add(&mut self, last: &Observation, now: &Observation, full: bool) {
+    pub(crate) fn add(&mut self, last: &Previous, now: &Observation, full: bool) {
         if !may_be_bounded(now) {
             *self = Bound::default();
             return;

@@ -4,6 +4,7 @@ use crate::bound::{Bound, BoundPresence};
 use crate::buffer::{SendBuffer, wakes_writer_below};
 use crate::losses::{LimitedByReduction, Losses};
 use crate::pace::PacingRate;
+use crate::previous::Previous;
 use crate::reader::Reader;
 use crate::{Limit, Moment, Observation, Reduction};
 use yuzuri_cca::{CaState, CcaKind};
@@ -44,7 +45,9 @@ const TIMERS_US: u64 = 1_000_000;
 /// The stretches always cover the time from the first to the last observation exactly.
 #[derive(Clone, Debug, Default)]
 pub struct Classifier {
-    last: Option<Observation>,
+    last: Option<Previous>,
+    /// The previous observation, if it was a poll: its state lasted until the next one.
+    last_poll: Option<Box<Observation>>,
     limit: Option<Limit>,
     losses: Losses,
     /// The retransmission timeout at the latest observation that had an RTT.
@@ -86,22 +89,22 @@ impl Classifier {
             self.settled_window_bytes = self.settled_window_bytes.max(now.receive_window_bytes.unwrap_or(0));
         }
         self.largest_memory_bytes = self.largest_memory_bytes.max(now.send_memory_bytes.unwrap_or(0));
-        let Some(last) = &self.last else {
+        let Some(last) = self.last else {
             self.buffer.add(now);
             self.remember(now);
             // Before an initial window was acknowledged, no window can have been larger.
             self.saw_begin = now.begins || now.acked_bytes <= initial_bytes;
             self.losses.begin(now);
-            self.losses.add(now, now);
+            self.losses.add(&Previous::of(now), now);
             return;
         };
         // The clock jumped back: that time has been covered already.
         if now.time_us < last.time_us {
             return;
         }
-        self.pace.add(last, now);
-        self.reader.observe(last, now);
-        if opens(last, now) {
+        self.pace.add(&last, now);
+        self.reader.observe(&last, now);
+        if opens(&last, now) {
             self.opened_us = Some(now.time_us);
         }
         // Between two polls, the first one's state applies; the second one's is not known yet.
@@ -109,7 +112,7 @@ impl Classifier {
         if !polled {
             self.buffer.add(now);
         }
-        let limit = self.between(last, now);
+        let limit = self.between(&last, now);
         if polled {
             self.buffer.add(now);
         }
@@ -119,9 +122,9 @@ impl Classifier {
                 || matches!(limit, Limit::OwnDevice | Limit::Sharing)
                 || (limit == Limit::Unknown
                     && (self.bound.holds(now) != BoundPresence::No || fills_cwnd(now)));
-            self.bound.add(last, now, full);
+            self.bound.add(&last, now, full);
         }
-        let idle_us = idle_us(last, now, limit);
+        let idle_us = idle_us(&last, now, limit);
         let middle_us = last.time_us + idle_us;
         if idle_us > 0 {
             interval(LimitInterval { from_us: last.time_us, to_us: middle_us, limit: Limit::Application });
@@ -129,7 +132,7 @@ impl Classifier {
         if middle_us < now.time_us {
             interval(LimitInterval { from_us: middle_us, to_us: now.time_us, limit });
         }
-        self.losses.add(last, now);
+        self.losses.add(&last, now);
         self.remember(now);
     }
 
@@ -137,11 +140,17 @@ impl Classifier {
         if now.srtt_us.is_some() {
             self.rto_us = Some(rto(now));
         }
-        self.last = Some(*now);
+        self.last = Some(Previous::of(now));
+        if now.moment == Moment::Polled {
+            match &mut self.last_poll {
+                Some(poll) => **poll = *now,
+                None => self.last_poll = Some(Box::new(*now)),
+            }
+        }
     }
 
     /// What limited the sender between two observations.
-    fn between(&self, last: &Observation, now: &Observation) -> Limit {
+    fn between(&self, last: &Previous, now: &Observation) -> Limit {
         match now.moment {
             Moment::Timeout => Limit::Timeout,
             // Recovery and Loss are valid at any moment, but the windows are not meaningful at this
@@ -149,11 +158,10 @@ impl Classifier {
             Moment::Processing => self.in_state(now).unwrap_or(self.limit()),
             _ if is_gap(last, now, self.rto_us) => Limit::Unknown,
             // The state lasted until another one was found.
-            Moment::Polled if last.moment == Moment::Polled => {
-                self.in_state(last).unwrap_or_else(|| self.at_rest(last))
-            }
             Moment::Polled | Moment::Arrival | Moment::RoundEnd => {
-                self.in_state(now).unwrap_or_else(|| self.at_rest(now))
+                let polled = now.moment == Moment::Polled && last.moment == Moment::Polled;
+                let seen = self.last_poll.as_deref().filter(|_| polled).unwrap_or(now);
+                self.in_state(seen).unwrap_or_else(|| self.at_rest(seen))
             }
         }
     }
@@ -344,7 +352,7 @@ fn fills_cwnd(seen: &Observation) -> bool {
 }
 
 /// Whether the receiver's window opened without an acknowledgement of data.
-fn opens(last: &Observation, now: &Observation) -> bool {
+fn opens(last: &Previous, now: &Observation) -> bool {
     if now.window_updates == Some(true) {
         return true;
     }
@@ -382,11 +390,11 @@ fn waits_for_a_larger_segment(seen: &Observation, room_bytes: u64, unsent_bytes:
 /// For how long after `last` the sender had nothing to send. Nothing was unsent then. The data
 /// outstanding now was sent within the last round trip: an ACK would have arrived for anything
 /// outstanding before that.
-fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
+fn idle_us(last: &Previous, now: &Observation, limit: Limit) -> u64 {
     let calm = now.moment == Moment::Arrival && matches!(last.state, CaState::Open | CaState::Disorder);
     // If nothing is outstanding and something is unsent, the receiver's window was closed, for an
     // unknown time.
-    let is_observed = now.outstanding_bytes > 0 && last.unsent_bytes == Some(0);
+    let is_observed = now.outstanding_bytes > 0 && last.had_sent_all;
     if !calm || !is_observed || limit == Limit::Application {
         return 0;
     }
@@ -398,8 +406,8 @@ fn idle_us(last: &Observation, now: &Observation, limit: Limit) -> u64 {
 
 /// Whether more time has passed than TCP can be silent: something was not observed, or the clock
 /// jumped. `rto_us`: as the retransmission timer was set before.
-fn is_gap(last: &Observation, now: &Observation, rto_us: Option<u64>) -> bool {
-    let waits = last.unsent_bytes != Some(0) && now.receive_window_bytes != Some(0);
+fn is_gap(last: &Previous, now: &Observation, rto_us: Option<u64>) -> bool {
+    let waits = !last.had_sent_all && now.receive_window_bytes != Some(0);
     let possible_us = TIMERS_US + 2 * rto_us.unwrap_or_else(|| rto(now));
     // Data that is acknowledged so late would have been retransmitted.
     let across = u64::from(now.srtt_us.unwrap_or(0)) > possible_us;

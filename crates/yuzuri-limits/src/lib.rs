@@ -33,6 +33,7 @@ mod limit;
 mod losses;
 mod observation;
 mod pace;
+mod previous;
 mod reader;
 mod times;
 

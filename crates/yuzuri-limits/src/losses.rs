@@ -1,5 +1,6 @@
 //! Whether a loss still holds the window: the cause of its reduction, and how often that occurs.
 
+use crate::previous::Previous;
 use crate::{Observation, Reduction};
 
 /// If the data sent since the last loss would have passed without a further loss with less than
@@ -56,7 +57,7 @@ impl Losses {
         self.by
     }
 
-    pub(crate) fn add(&mut self, last: &Observation, now: &Observation) {
+    pub(crate) fn add(&mut self, last: &Previous, now: &Observation) {
         match now.reduction {
             Some(Reduction::Undone) => {
                 (self.by, self.from_segments) = (None, 0);

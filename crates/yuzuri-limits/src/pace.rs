@@ -1,6 +1,7 @@
 //! Whether a sender sends at its pacing rate.
 
 use crate::Observation;
+use crate::previous::Previous;
 
 /// The tolerance for the sender's rate relative to its pacing rate: `fq` includes headers (4 % of a
 /// full segment), and the kernel's own pacing compensates for some of its timers' lateness.
@@ -40,7 +41,7 @@ impl PacingRate {
     }
 
     /// Adds the time between two observations.
-    pub(crate) fn add(&mut self, last: &Observation, now: &Observation) {
+    pub(crate) fn add(&mut self, last: &Previous, now: &Observation) {
         let time_us = now.time_us.saturating_sub(last.time_us);
         let Some(rate_bps) = now.pacing_rate_bps else {
             *self = PacingRate::default();

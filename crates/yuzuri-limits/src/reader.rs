@@ -1,5 +1,6 @@
 //! Whether the receiver's program reads immediately, from the windows that it advertises.
 
+use crate::previous::Previous;
 use crate::{Moment, Observation};
 
 /// The probability of a smaller window by chance. A program that reads immediately advertises the
@@ -28,11 +29,11 @@ pub struct Reader {
 impl Reader {
     /// Processes an observation. Only full windows are informative: others may shrink for as long
     /// as waking a program takes.
-    pub(crate) fn observe(&mut self, last: &Observation, now: &Observation) {
+    pub(crate) fn observe(&mut self, last: &Previous, now: &Observation) {
         let (Some(before), Some(window)) = (last.receive_window_bytes, now.receive_window_bytes) else {
             return;
         };
-        let full = last.receiver_room_bytes().is_some_and(|room| room < 2 * u64::from(now.mss_bytes));
+        let full = before.saturating_sub(last.outstanding_bytes) < 2 * u64::from(now.mss_bytes);
         let moments = [last.moment, now.moment];
         let is_comparable = moments == [Moment::Polled; 2] || moments == [Moment::Arrival; 2];
         if full && is_comparable && now.acked_bytes > last.acked_bytes {

@@ -1,6 +1,7 @@
-//! Distributes items. Each sink has its own thread behind a bounded queue, so that a slow sink
-//! delays neither the reader of the kernel's ring buffers nor the other sinks. Items that do not
-//! fit are counted.
+//! Distributes items. A sink has its own thread behind a bounded queue, so that a slow sink delays
+//! neither the reader of the kernel's ring buffers nor the other sinks. Items that do not fit are
+//! counted. A sink that never waits, and for which a record costs less than passing it to another
+//! thread, runs on the reader's thread.
 //!
 //! There is one account, made here: the source's, less the records that the recording lost. Every
 //! sink receives that account, and it is the one printed at the end. Items that a user interface
@@ -8,6 +9,7 @@
 //! them separately.
 
 use crate::queue::{Receiver, Sender, queue};
+use parking_lot::Mutex;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -88,6 +90,7 @@ impl Missing {
     }
 }
 
+/// A sink with its own thread.
 struct Worker {
     what: SinkPurpose,
     queue: Sender<Job>,
@@ -96,22 +99,83 @@ struct Worker {
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
+impl Worker {
+    fn give(&self, batch: &Batch) {
+        let waiting = self.waiting.fetch_add(batch.len(), Ordering::Relaxed);
+        let batch = if waiting > MAX_WAITING {
+            let thinned = without_events(batch);
+            self.waiting.fetch_sub(batch.len() - thinned.len(), Ordering::Relaxed);
+            self.missing.dropped.fetch_add((batch.len() - thinned.len()) as u64, Ordering::Relaxed);
+            thinned
+        } else {
+            batch.clone()
+        };
+        // A queue without receiver means that the sink has ended, which `failed` reports.
+        self.queue.send(Job::Items(batch));
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        drop(self.queue);
+        let ended = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if let (SinkPurpose::View(name), missed @ 1..) = (self.what, self.missing.all()) {
+            let _ = writeln!(
+                std::io::stderr(),
+                "yuzuri: {name} was too slow: it lacks {}",
+                yuzuri_view::text::counted(missed, "record")
+            );
+        }
+        ended
+    }
+}
+
+/// A sink on the reader's thread.
+struct Direct {
+    sink: Box<dyn Sink>,
+    ended: anyhow::Result<()>,
+}
+
+impl Direct {
+    fn give(&mut self, batch: &Batch) {
+        if self.ended.is_ok() {
+            self.ended = self.sink.take(batch);
+        }
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        self.ended.and_then(|()| self.sink.finish())
+    }
+}
+
+enum Destination {
+    Thread(Worker),
+    Direct(Mutex<Direct>),
+}
+
 /// All sinks of a run.
 #[derive(Default)]
 pub struct Sinks {
-    workers: Vec<Worker>,
+    destinations: Vec<Destination>,
     flows: AtomicU64,
 }
 
 impl Sinks {
-    /// Starts a sink.
+    /// Starts a sink on a thread of its own.
     pub fn add(&mut self, sink: impl Sink, what: SinkPurpose) {
         let (queue, jobs) = queue();
         let waiting = Arc::new(AtomicUsize::new(0));
         let missing = Arc::new(Missing::default());
         let (done, counted) = (waiting.clone(), missing.clone());
         let thread = std::thread::spawn(move || serve(Box::new(sink), &jobs, &done, &counted));
-        self.workers.push(Worker { what, queue, waiting, missing, thread });
+        let worker = Worker { what, queue, waiting, missing, thread };
+        self.destinations.push(Destination::Thread(worker));
+    }
+
+    /// Adds a user interface that takes its items on the reader's thread and misses none. It must
+    /// never wait, neither for a file nor for a lock: meanwhile nobody reads the source.
+    /// [`Sink::tick`] is not called.
+    pub fn add_direct(&mut self, sink: impl Sink) {
+        let direct = Direct { sink: Box::new(sink), ended: Ok(()) };
+        self.destinations.push(Destination::Direct(Mutex::new(direct)));
     }
 
     /// Gives a batch to every sink. Accounts in it include what the recording has lost so far.
@@ -132,19 +196,19 @@ impl Sinks {
     fn distribute(&self, batch: &Batch) {
         let flows = batch.iter().filter(|item| matches!(item, Item::Flow(_))).count() as u64;
         self.flows.fetch_add(flows, Ordering::Relaxed);
-        for worker in &self.workers {
-            let waiting = worker.waiting.fetch_add(batch.len(), Ordering::Relaxed);
-            let batch = if waiting > MAX_WAITING {
-                let thinned = without_events(batch);
-                worker.waiting.fetch_sub(batch.len() - thinned.len(), Ordering::Relaxed);
-                worker.missing.dropped.fetch_add((batch.len() - thinned.len()) as u64, Ordering::Relaxed);
-                thinned
-            } else {
-                batch.clone()
-            };
-            // A queue without receiver means that the sink has ended, which `failed` reports.
-            worker.queue.send(Job::Items(batch));
+        for destination in &self.destinations {
+            match destination {
+                Destination::Thread(worker) => worker.give(batch),
+                Destination::Direct(direct) => direct.lock().give(batch),
+            }
         }
+    }
+
+    fn recordings(&self) -> impl Iterator<Item = &Worker> {
+        self.destinations.iter().filter_map(|destination| match destination {
+            Destination::Thread(worker) if worker.what == SinkPurpose::Recording => Some(worker),
+            Destination::Thread(_) | Destination::Direct(_) => None,
+        })
     }
 
     /// Adds what the recording has lost so far to a source's account.
@@ -154,7 +218,7 @@ impl Sinks {
     }
 
     fn lost_to_recording(&self) -> u64 {
-        self.workers.iter().filter(|w| w.what == SinkPurpose::Recording).map(|w| w.missing.all()).sum()
+        self.recordings().map(|worker| worker.missing.all()).sum()
     }
 
     /// Gives the sinks the last items of a source, and its closing account last. That account
@@ -163,7 +227,7 @@ impl Sinks {
     pub fn conclude(&self, mut items: Vec<Item>, mut account: Account) -> Account {
         items.pop_if(|last| matches!(last, Item::Account(_)));
         self.give(&Arc::new(items));
-        for worker in self.workers.iter().filter(|w| w.what == SinkPurpose::Recording) {
+        for worker in self.recordings() {
             let (answer, answered) = sync_channel(1);
             if worker.queue.send(Job::Settle(answer)) {
                 // An error means that the sink has ended; `finish` reports it.
@@ -177,24 +241,22 @@ impl Sinks {
 
     /// Whether a sink has ended. Sinks end early only with an error.
     pub fn failed(&self) -> bool {
-        self.workers.iter().any(|w| w.thread.is_finished())
+        self.destinations.iter().any(|destination| match destination {
+            Destination::Thread(worker) => worker.thread.is_finished(),
+            Destination::Direct(direct) => direct.lock().ended.is_err(),
+        })
     }
 
     /// Lets every sink finish its queue, and returns the first error. Prints the name of each
     /// interface that missed records on standard error.
     pub fn finish(self) -> anyhow::Result<()> {
         let mut result = Ok(());
-        for worker in self.workers {
-            drop(worker.queue);
-            let ended = worker.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for destination in self.destinations {
+            let ended = match destination {
+                Destination::Thread(worker) => worker.finish(),
+                Destination::Direct(direct) => direct.into_inner().finish(),
+            };
             result = result.and(ended);
-            if let (SinkPurpose::View(name), missed @ 1..) = (worker.what, worker.missing.all()) {
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "yuzuri: {name} was too slow: it lacks {}",
-                    yuzuri_view::text::counted(missed, "record")
-                );
-            }
         }
         result
     }
@@ -247,7 +309,6 @@ fn with_loss(batch: &Batch, lost: u64) -> Vec<Item> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use parking_lot::Mutex;
     use std::sync::mpsc::{Receiver, sync_channel};
     use yuzuri_trace::{CpuAccount, Event};
 
@@ -326,5 +387,41 @@ mod tests {
         assert_eq!((last.seen(), last.kept()), (seen, recording.events));
         assert_eq!(last.lost_by_reason(), [(LossReason::Recording, seen - recording.events)]);
         assert_eq!((slow.events + slow.missed, quick.events, quick.missed), (seen, seen, 0));
+    }
+
+    /// Takes batches until it fails.
+    struct Failing {
+        good: usize,
+        on: std::thread::ThreadId,
+        finished: Arc<AtomicU64>,
+    }
+
+    impl Sink for Failing {
+        fn take(&mut self, _: &[Item]) -> anyhow::Result<()> {
+            assert_eq!(std::thread::current().id(), self.on);
+            self.good = self.good.checked_sub(1).ok_or_else(|| anyhow::anyhow!("full"))?;
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> anyhow::Result<()> {
+            self.finished.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_direct_sink_runs_on_the_readers_thread_and_its_error_ends_the_observation() {
+        for (good, ends_with) in [(2, Some("full")), (3, None)] {
+            let finished = Arc::new(AtomicU64::new(0));
+            let mut sinks = Sinks::default();
+            sinks.add_direct(Failing { good, on: std::thread::current().id(), finished: finished.clone() });
+            let batch: Batch = Arc::new(vec![Item::Event(Event::default())]);
+            (0..2).for_each(|_| sinks.give(&batch));
+            assert!(!sinks.failed());
+            sinks.give(&batch);
+            assert_eq!(sinks.failed(), ends_with.is_some());
+            assert_eq!(sinks.finish().err().map(|error| error.to_string()).as_deref(), ends_with);
+            assert_eq!(finished.load(Ordering::Relaxed), u64::from(ends_with.is_none()));
+        }
     }
 }

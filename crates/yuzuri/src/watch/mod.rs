@@ -72,7 +72,7 @@ pub fn run(args: WatchArgs) -> anyhow::Result<ExitCode> {
         sinks.add(Printer::new(style, &session)?, SinkPurpose::View("standard output"));
     }
     if !args.json {
-        sinks.add(Summary::default(), SinkPurpose::View("the closing table"));
+        sinks.add_direct(Summary::default());
     }
     if let Some(identify) = identify {
         sinks.add(identify, SinkPurpose::View("identification"));
@@ -180,9 +180,8 @@ pub fn announce(session: &Session) {
     }
 }
 
-/// The time for which records are gathered where no picture moves with them: lines, a recording and
-/// the closing table are the same a few hundredths of a second later, and each batch wakes a thread
-/// for each of them.
+/// The time for which records are gathered where no picture moves with them: lines and a recording
+/// are the same a few hundredths of a second later, and each batch wakes a thread for each of them.
 const GATHER: Duration = Duration::from_millis(50);
 
 /// Reads the source and feeds the sinks until it is stopped, the time is over, or a sink fails.
