@@ -4,8 +4,8 @@
 //! Most algorithms set ssthresh only when they reduce the window: to a part of it, and to no less
 //! than two segments (RFC 5681, equation 4, and each `ssthresh` of Linux). Those that yield to
 //! delays set it to the window that they leave. Vegas also falls below two segments:
-//! `tcp_vegas_ssthresh` is the lesser of ssthresh and the window, before the window is raised to its
-//! minimum.
+//! `tcp_vegas_ssthresh` is the lesser of ssthresh and the window, before the window is raised to
+//! its minimum.
 
 use crate::samples::Sample;
 use yuzuri_cca::{Algorithm, CaState};
