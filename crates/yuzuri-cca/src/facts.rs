@@ -114,6 +114,9 @@ pub struct Facts {
     pub estimates_competitor: bool,
     /// Its window grows towards the one before the last loss.
     pub remembers_max: bool,
+    /// It lowers ssthresh without a reduction: to the window that it leaves because of delays, or
+    /// by ECN to nearly all of it.
+    pub sets_ssthresh_without_reduction: bool,
     /// How common it is among senders.
     pub spread: Prevalence,
     /// The algorithm that it cannot be distinguished from: their constants differ by less than the
@@ -138,6 +141,7 @@ const PLAIN: Facts = Facts {
     uses_min_rtt: false,
     estimates_competitor: false,
     remembers_max: false,
+    sets_ssthresh_without_reduction: false,
     spread: Prevalence::Chosen,
     stands_for: None,
     constants: &[],
@@ -201,14 +205,18 @@ impl Algorithm {
                 Facts { uses_min_rtt: true, spread: Prevalence::Special, ..Facts::named("hybla") }
             }
             Algorithm::Illinois => Facts { uses_min_rtt: true, ..Facts::named("illinois") },
-            Algorithm::Vegas => {
-                Facts { uses_min_rtt: true, forms_if_polled: &[Form::MayHold], ..Facts::named("vegas") }
-            }
+            Algorithm::Vegas => Facts {
+                uses_min_rtt: true,
+                sets_ssthresh_without_reduction: true,
+                forms_if_polled: &[Form::MayHold],
+                ..Facts::named("vegas")
+            },
             Algorithm::Veno => Facts { uses_min_rtt: true, forms: COUNTED_ACKS, ..Facts::named("veno") },
             Algorithm::Westwood => Facts { uses_min_rtt: true, forms: IN_TICKS, ..Facts::named("westwood") },
             Algorithm::Yeah => Facts {
                 uses_min_rtt: true,
                 estimates_competitor: true,
+                sets_ssthresh_without_reduction: true,
                 forms: COUNTED_ACKS,
                 ..Facts::named("yeah")
             },
@@ -220,6 +228,7 @@ impl Algorithm {
             Algorithm::Nv => Facts {
                 randomized: true,
                 uses_min_rtt: true,
+                sets_ssthresh_without_reduction: true,
                 forms: &[Form::MayHold],
                 spread: Prevalence::Special,
                 ..Facts::named("nv")
@@ -230,9 +239,12 @@ impl Algorithm {
                 spread: Prevalence::Special,
                 ..Facts::named("cdg")
             },
-            Algorithm::Dctcp => {
-                Facts { needs_ecn: true, spread: Prevalence::Special, ..Facts::named("dctcp") }
-            }
+            Algorithm::Dctcp => Facts {
+                needs_ecn: true,
+                sets_ssthresh_without_reduction: true,
+                spread: Prevalence::Special,
+                ..Facts::named("dctcp")
+            },
             // Only the phase in which its cycle begins is random.
             Algorithm::Bbr => {
                 Facts { kind: CcaKind::Model, spread: Prevalence::Usual(180), ..Facts::named("bbr") }

@@ -41,6 +41,7 @@ mod probes;
 pub mod replay;
 pub mod samples;
 pub mod score;
+pub mod ssthresh;
 mod unmodelled;
 mod unseen;
 pub mod verdict;

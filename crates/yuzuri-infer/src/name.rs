@@ -5,6 +5,7 @@ use crate::probes::{
 };
 use crate::replay::{Chances, Replay, replay};
 use crate::score::{self, Score, score};
+use crate::ssthresh;
 pub use crate::unmodelled::Growth;
 use crate::unmodelled::{Unmodelled, unmodelled};
 use crate::window_trace::{CapturePoint, WindowTrace};
@@ -71,7 +72,8 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
             score.prior -= averaged(&forms, temperature);
             score.prior -= fitted(constants, &score, temperature).min(averaged(&tried, temperature));
             score.host = score::host(window_trace, paced_part, *candidate)
-                + score::below_minimum(below_minimum, *candidate);
+                + score::below_minimum(below_minimum, *candidate)
+                + ssthresh::evidence(window_trace.ssthresh_changes, Some(*candidate));
             (Ranked { name: candidate.name().to_owned(), probability: 0.0, score }, replay)
         })
         .collect();
@@ -83,7 +85,9 @@ pub fn rank(window_trace: &WindowTrace, candidates: &[Algorithm]) -> Ranking {
     let certainty =
         |score: &Score| score.windows() / temperature + score.probe_rtt_dips + score.host + score.prior;
     ranked.sort_by(|a, b| certainty(&b.0.score).total_cmp(&certainty(&a.0.score)));
-    let none_certainty = none.0.score.windows() / temperature + none.1;
+    let none_certainty = none.0.score.windows() / temperature
+        + none.1
+        + ssthresh::evidence(window_trace.ssthresh_changes, None);
     let best = ranked.first().map_or(0.0, |r| certainty(&r.0.score)).max(none_certainty);
     let weight = |certainty: f64| (certainty - best).exp();
     let sum: f64 = ranked.iter().map(|r| weight(certainty(&r.0.score))).sum::<f64>() + weight(none_certainty);

@@ -92,7 +92,7 @@ impl Sample {
     }
 
     /// Whether the sender is in loss recovery.
-    fn is_in_recovery(&self) -> bool {
+    pub(crate) fn is_in_recovery(&self) -> bool {
         self.repairing || matches!(self.state, Some(CaState::Recovery | CaState::Loss))
     }
 }
@@ -196,6 +196,7 @@ impl Rounds {
         if sample.is_in_recovery() && !last.is_in_recovery() {
             self.ssthresh_before_recovery = last.ssthresh;
         }
+        self.window_trace.ssthresh_changes.observe(&last, sample);
         self.timed(&last, sample, delivered > 0);
         self.reductions(&last, sample);
         self.ends(&last, sample);

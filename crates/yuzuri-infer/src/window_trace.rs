@@ -1,6 +1,7 @@
 //! The window trace of a flow: its window round by round, and its reductions. It contains
 //! everything that inference needs, whatever the source.
 
+use crate::ssthresh::SsthreshChanges;
 use serde::{Deserialize, Serialize};
 use yuzuri_limits::Limit;
 
@@ -300,6 +301,10 @@ pub struct WindowTrace {
     /// windows are reconstructed: a flight may be smaller than its window at any time.
     #[serde(skip)]
     pub least_windows: Vec<LeastWindow>,
+    /// How often its kernel reported a change of ssthresh that no reduction makes; 0 where windows
+    /// are reconstructed.
+    #[serde(skip)]
+    pub ssthresh_changes: SsthreshChanges,
     /// Its rounds have the windows that the sender's kernel reported, and the flight filled them.
     #[serde(skip)]
     pub filled: bool,

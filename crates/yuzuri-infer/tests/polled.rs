@@ -248,3 +248,25 @@ fn vegas_in_a_polled_log_may_hold_its_window() {
     };
     assert!(nv(true) < 0.9 && nv(false) > nv(true), "{} {}", nv(true), nv(false));
 }
+
+/// Vegas in windows of two to four segments: a constant window explains these as well, but nothing
+/// else sets ssthresh to one segment.
+#[test]
+fn an_ssthresh_of_one_segment_is_vegas() {
+    let probabilities = |least: u32| {
+        let mut rounds = Rounds::default();
+        for n in 0..400 {
+            // Reno's growth by a segment in a round trip, as with few samples, and then a fall by
+            // one in each.
+            let cwnd = [2, 2, 3, 4, 4, 3][n as usize / 4 % 6];
+            let ssthresh = Some(if n % 24 < 12 { least } else { 3 });
+            rounds.push(&Sample { ssthresh, acked_bytes: n * 1448, acks: 1, ..poll(n, cwnd) });
+        }
+        let verdict = yuzuri_infer::identify(rounds.finish(), None, None, None);
+        let vegas = verdict.ranked.iter().find(|ranked| ranked.name == "vegas");
+        (vegas.map_or(0.0, |vegas| vegas.probability), verdict.none.probability)
+    };
+    let (one, two) = (probabilities(1), probabilities(2));
+    assert!(one.0 > 10.0 * one.1, "{one:?}");
+    assert!(one.0 / one.1 > 1000.0 * two.0 / two.1, "{one:?} {two:?}");
+}

@@ -408,9 +408,10 @@ impl<'a> LimitRules<'a> {
             // A flow observed from its middle has most likely left slow start.
             self.slow_start_over = true;
         }
-        // If a capture begins in the middle, data sent before is in flight in its first round, and
-        // was not seen.
-        let whole = self.rounds >= 2 && self.flight > 0.0;
+        // Flights are compared only if a capture begins in the middle. Then data sent before is in
+        // flight in its first round, and was not seen.
+        let from_middle = self.trace.handshake_rtt_us.is_none();
+        let whole = from_middle && self.rounds >= 2 && self.flight > 0.0;
         if let Some(timed) = timed(self.flight, round).filter(|_| whole && !signs.repair && !self.repaired) {
             if self.flights.len() == COMPARED {
                 self.flights.pop_front();
