@@ -20,7 +20,7 @@ fn closing_window() -> LiveModel {
         let snapshot =
             Snapshot { cwnd: 10, srtt_us: 30_000, mss: 1448, snd_wnd, notsent, ..Snapshot::default() };
         let event = Event { mono_ns, flow: FlowId(1), kind: Kind::Sample, snapshot, ..Event::default() };
-        model.apply(&Item::Event(event.into()));
+        model.apply(&Item::Event(event));
     }
     model.advance(sim::START_NS + 20 * SECOND);
     model
