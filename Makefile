@@ -49,14 +49,17 @@ help:
 setup:
 	@scripts/setup.sh build
 
-ui: setup $(UI)/dist/.built
+# What `build.mjs` writes: the page, and what reports contain.
+BUILT_UI := $(UI)/dist/.built $(UI)/dist-report/report.js $(UI)/dist-report/report.css
+
+ui: setup $(BUILT_UI)
 
 $(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json | setup
 	npm --prefix $(UI) ci --no-audit --no-fund --loglevel=error
 
-$(UI)/dist/.built: $(UI)/node_modules/.package-lock.json $(shell find $(UI)/src -type f 2>/dev/null) $(UI)/build.mjs
+$(BUILT_UI) &: $(UI)/node_modules/.package-lock.json $(shell find $(UI)/src -type f 2>/dev/null) $(UI)/build.mjs
 	npm --prefix $(UI) run --silent build
-	@touch $@
+	@touch $(BUILT_UI)
 
 build: ui
 	$(RELEASE) --bin yuzuri --bin yuzuri-lab --bin yuzuri-identify

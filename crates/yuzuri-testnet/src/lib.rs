@@ -175,8 +175,16 @@ impl Net {
     /// # Errors
     /// If `tc` fails, with its message.
     pub fn shape(&self, side: Side, rate_mbit: u32, limit_bytes: u32) -> anyhow::Result<()> {
+        self.shape_kbit(side, rate_mbit * 1000, limit_bytes)
+    }
+
+    /// The same for a slow link: a token bucket of `rate_kbit`.
+    ///
+    /// # Errors
+    /// If `tc` fails, with its message.
+    pub fn shape_kbit(&self, side: Side, rate_kbit: u32, limit_bytes: u32) -> anyhow::Result<()> {
         let (name, link) = (self.name(side), self.link(side));
-        let tbf = format!("tbf rate {rate_mbit}mbit burst {} limit {limit_bytes}", Self::BURST_BYTES);
+        let tbf = format!("tbf rate {rate_kbit}kbit burst {} limit {limit_bytes}", Self::BURST_BYTES);
         run("tc", &format!("-n {name} qdisc replace dev {link} root {tbf}"))
     }
 

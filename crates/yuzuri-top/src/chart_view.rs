@@ -13,6 +13,8 @@ pub(crate) struct ChartView {
     pub(crate) cursor_ns: Option<u64>,
     /// Number of plot columns when it was last drawn.
     pub(crate) columns: usize,
+    /// A screen too low for both shows the peer's window and unsent data instead of RTT.
+    pub(crate) prefers_windows: bool,
     /// The flow's history, starting somewhat before the left edge.
     pub(crate) buckets: Vec<Bucket>,
     /// Time at which the flow was first seen.
@@ -30,6 +32,7 @@ impl ChartView {
             to_ns: None,
             cursor_ns: None,
             columns: 80,
+            prefers_windows: false,
             buckets: Vec::new(),
             first_ns: 0,
         }

@@ -6,6 +6,7 @@ mod help;
 mod plot;
 mod table;
 mod totals;
+mod windows;
 
 use crate::app::{App, Events, Input, Purpose, View, density_words, sort_name, speed_words};
 use crate::clock;
@@ -274,7 +275,9 @@ fn footer(area: Rect, buffer: &mut Buffer, app: &App) {
         }
         match app.view {
             View::Table => keys.extend([("/", "find"), ("f", "filter"), ("d", "density")]),
-            View::Chart => keys.extend([("↑↓", "other flow"), ("0", "now"), ("c", "cursor off")]),
+            View::Chart => {
+                keys.extend([("↑↓", "other flow"), ("w", "windows"), ("0", "now"), ("c", "cursor off")])
+            }
         }
     }
     if app.view == View::Table && app.help.is_none() && app.events != Events::Full {

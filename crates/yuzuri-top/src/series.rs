@@ -18,7 +18,7 @@ impl Range {
         a.map_or(b, |a| Range { min: a.min.min(b.min), max: a.max.max(b.max), last: b.last })
     }
 
-    fn held(value: u32) -> Range {
+    pub(crate) fn held(value: u32) -> Range {
         Range { min: value, max: value, last: value }
     }
 }

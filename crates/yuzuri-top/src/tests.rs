@@ -6,6 +6,7 @@
 mod chance;
 mod keys;
 mod screens;
+mod windows;
 
 use crate::app::{Action, App};
 use crate::clock::Clock;
@@ -23,6 +24,8 @@ use yuzuri_view::{Control, Limits, LiveModel, Refused, Replay};
 
 #[path = "../examples/sim/mod.rs"]
 mod sim;
+#[path = "../../yuzuri-view/tests/tools/two_queues.rs"]
+mod two_queues;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -109,6 +109,16 @@ impl Theme {
         self.pick(Color::Green, Color::Green)
     }
 
+    /// The peer's receive window, and its axis.
+    pub(crate) fn peer_window(self) -> Style {
+        self.pick(Color::LightCyan, Color::Cyan)
+    }
+
+    /// Data that waits in the send buffer.
+    pub(crate) fn unsent(self) -> Style {
+        self.pick(Color::Yellow, Color::Red)
+    }
+
     /// A congestion state. Its letter or word is always shown next to it.
     pub(crate) fn state(self, state: CaState) -> Style {
         match state {

@@ -297,8 +297,9 @@ impl Describer<'_> {
                      carries more",
                     text::rate(self.rate_bps())
                 ),
-                "capture at the sender, or run yuzuri why there; it is the program's SO_MAX_PACING_RATE, a queueing discipline (fq, \
-                 tbf), the congestion control's own pacing, or a slow interface"
+                "capture at the sender from the connection's beginning, or run yuzuri why there; it is the \
+                 program's SO_MAX_PACING_RATE, a queueing discipline (fq, tbf), the congestion control's own \
+                 pacing, or a slow interface"
                     .into(),
             ),
             Limit::Path => (

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 pub mod child;
+pub mod options;
 pub mod tcp_info;
 pub mod timens;
 pub mod tracefs;

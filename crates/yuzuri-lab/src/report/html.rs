@@ -27,6 +27,7 @@ figure svg{max-width:100%;height:auto;display:block;font-family:sans-serif}figca
 .scroll{overflow-x:auto;width:max-content;min-width:100%;max-width:calc(100vw - 4rem);position:relative;left:50%;transform:translateX(-50%)}\
 table{border-collapse:collapse;font-size:.9rem;background:#fff}\
 th,td{border:1px solid #ddd;padding:.25rem .6rem;text-align:right;white-space:nowrap}th{background:#f0f0f0;white-space:normal}\
+@media(max-width:1250px){td{white-space:normal}}\
 td:first-child,th:first-child{text-align:left}.bad{background:#fbe3d6;border:1px solid #d55e00;padding:.5rem 1rem;border-radius:6px}\
 pre{background:#fff;border:1px solid #ddd;padding:.75rem;overflow-x:auto;font-size:.85rem}.small{color:#555;font-size:.9rem}\
 .key{white-space:nowrap;margin-right:.8em}.key::before{content:\"\";display:inline-block;width:.8em;height:.8em;margin-right:.3em;\

@@ -233,6 +233,7 @@ impl App {
                 Some(_) => self.chart.cursor_ns = None,
                 None => self.chart.move_cursor(0, now),
             },
+            KeyCode::Char('w') => self.chart.prefers_windows = !self.chart.prefers_windows,
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             _ => {}

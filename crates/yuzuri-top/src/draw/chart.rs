@@ -1,8 +1,9 @@
 //! The chart of one flow: cwnd on the left axis, throughput on the right, ssthresh dashed. Below:
-//! states and marks as letters, RTT in a separate plot, time axis, and the values at the cursor.
+//! states and marks as letters, a separate plot of RTT and one of the peer's window and unsent data
+//! (on a low screen one of them), time axis, and the values at the cursor.
 
 use super::plot::{self, Plot, Stroke};
-use super::{LineWriter, fit};
+use super::{LineWriter, fit, windows};
 use crate::app::App;
 use crate::clock;
 use crate::look::{FrameData, Line};
@@ -26,12 +27,16 @@ struct Parts {
     states: u16,
     limits: Option<u16>,
     marks: Option<u16>,
-    rtt: Rect,
+    windows: Option<Rect>,
+    rtt: Option<Rect>,
     times: u16,
     reading: u16,
 }
 
-fn parts(area: Rect) -> Parts {
+/// Rows of plots from which the windows and RTT have a plot each.
+const BOTH_FROM: u16 = 24;
+
+fn parts(area: Rect, prefers_windows: bool) -> Parts {
     let mut y = area.y + 1;
     let mut row = || {
         y += 1;
@@ -41,21 +46,31 @@ fn parts(area: Rect) -> Parts {
     let legend = row();
     let top = row();
     let with_marks = area.height >= 12;
-    // The two plots share the height that states, marks, times and cursor values leave.
+    // The plots share the height that states, marks, times and cursor values leave.
     let with_limits = area.height >= 16;
     let below = 3 + u16::from(with_marks) + u16::from(with_limits);
     let plots = area.bottom().saturating_sub(top + below).max(3);
-    let rtt_rows = (plots / 4).clamp(1, 8).max(if plots >= 6 { 2 } else { 1 });
-    // The row count puts axis labels exactly at halves or quarters; the RTT plot gets the remaining
-    // rows.
-    let step = if plots - rtt_rows > 8 { 4 } else { 2 };
-    let main_rows = (plots - rtt_rows).saturating_sub(1) / step * step + 1;
-    let rtt_rows = plots - main_rows;
+    let lower_rows = (plots / 4).clamp(1, 8).max(if plots >= 6 { 2 } else { 1 });
+    let has_both = plots >= BOTH_FROM;
+    let wanted = plots - lower_rows * if has_both { 2 } else { 1 };
+    // The row count puts axis labels exactly at halves or quarters; the lowest plot gets the
+    // remaining rows.
+    let step = if wanted > 8 { 4 } else { 2 };
+    let main_rows = wanted.saturating_sub(1) / step * step + 1;
     let inner = Rect { x: area.x + AXIS, width: area.width - 2 * AXIS, ..area };
     let states = top + main_rows;
     let limits = with_limits.then_some(states + 1);
     let marks = with_marks.then_some(states + 1 + u16::from(with_limits));
-    let rtt_top = states + 1 + u16::from(with_marks) + u16::from(with_limits);
+    let lower_top = states + 1 + u16::from(with_marks) + u16::from(with_limits);
+    let lower = Rect { y: lower_top, height: plots - main_rows, ..inner };
+    let (windows, rtt) = if has_both {
+        let below = Rect { y: lower.y + lower_rows, height: lower.height - lower_rows, ..lower };
+        (Some(Rect { height: lower_rows, ..lower }), Some(below))
+    } else if prefers_windows {
+        (Some(lower), None)
+    } else {
+        (None, Some(lower))
+    };
     Parts {
         details,
         legend,
@@ -63,15 +78,16 @@ fn parts(area: Rect) -> Parts {
         states,
         limits,
         marks,
-        rtt: Rect { y: rtt_top, height: rtt_rows, ..inner },
-        times: rtt_top + rtt_rows,
-        reading: rtt_top + rtt_rows + 1,
+        windows,
+        rtt,
+        times: lower.bottom(),
+        reading: lower.bottom() + 1,
     }
 }
 
 /// Draws the chart of the chosen flow.
 pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
-    let parts = parts(area);
+    let parts = parts(area, app.chart.prefers_windows);
     app.chart.columns = parts.main.width.into();
     let app = &*app;
     let (Some(look), Some(line)) = (&app.look, app.chosen_line()) else {
@@ -89,12 +105,18 @@ pub(crate) fn draw(area: Rect, buffer: &mut Buffer, app: &mut App) {
     let series = Series::new(&app.chart.buckets, from_ns, app.chart.column_ns(), app.chart.columns, end_ns);
     main_plot(parts.main, parts.legend, area, buffer, app, &series);
     states(&parts, area, buffer, app, &series);
-    rtt_plot(parts.rtt, area, buffer, app, &series, line);
-    times(parts.times, parts.rtt, buffer, app, look, &series);
+    if let Some(lane) = parts.windows {
+        windows::draw(lane, area, buffer, app, &series);
+    }
+    if let Some(lane) = parts.rtt {
+        rtt_plot(lane, area, buffer, app, &series, line);
+    }
+    times(parts.times, parts.main, buffer, app, look, &series);
     let cursor = app.chart.cursor_ns.and_then(|at| series.column_of(at));
     if let Some(column) = cursor {
-        for y in [parts.main, Rect { y: parts.states, height: 1, ..parts.main }, parts.rtt] {
-            plot::cursor(y, buffer, column);
+        let states = Rect { y: parts.states, height: 1, ..parts.main };
+        for lane in [Some(parts.main), Some(states), parts.windows, parts.rtt].into_iter().flatten() {
+            plot::cursor(lane, buffer, column);
         }
     }
     reading(LineWriter::new(buffer, area, parts.reading), app, look, &series, cursor);
@@ -167,7 +189,7 @@ fn most(ranges: &[Option<Range>]) -> f64 {
 }
 
 /// Draws a line through ranges; each column connects to the end of the previous one.
-fn thin_line(plot: &mut Plot, ranges: &[Option<Range>], top: f64) {
+pub(super) fn thin_line(plot: &mut Plot, ranges: &[Option<Range>], top: f64) {
     let mut before: Option<u32> = None;
     for (dot, range) in ranges.iter().enumerate() {
         if let Some(range) = range {
@@ -238,7 +260,7 @@ fn main_plot(main: Rect, legend_y: u16, area: Rect, buffer: &mut Buffer, app: &A
 }
 
 /// Draws an axis with labels at top and bottom, and in between if there is room.
-fn axis(plot: Rect, area: Rect, buffer: &mut Buffer, top: f64, style: Style, right: bool) {
+pub(super) fn axis(plot: Rect, area: Rect, buffer: &mut Buffer, top: f64, style: Style, right: bool) {
     let x = if right { plot.right() } else { plot.x - 1 };
     let rows = plot.height;
     let parts =
@@ -418,6 +440,8 @@ fn reading(mut pen: LineWriter, app: &App, look: &FrameData, series: &Series, cu
     if let Some(limit) = series.limit[column] {
         figures.push(("limit", limit.name().to_owned(), theme.limit(limit)));
     }
+    figures.push(("peer window", text::bytes(bucket.snd_wnd.into()), theme.peer_window()));
+    figures.push(("unsent", text::bytes(bucket.notsent_bytes.into()), theme.unsent()));
     if bucket.retransmits > 0 {
         figures.push(("retransmitted", bucket.retransmits.to_string(), Style::new()));
     }

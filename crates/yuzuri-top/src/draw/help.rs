@@ -44,6 +44,7 @@ fn items() -> Vec<Item> {
         pair("+ -", "zoom"),
         pair("← →", "pan; End or 0 for now"),
         pair("h l, H L", "cursor by one column, by ten; c on and off"),
+        pair("w", "lower plot: RTT, or peer's window and unsent data; tall screens: both"),
         pair("↑ ↓", "the flow above, below"),
         Item::Head("States"),
     ];

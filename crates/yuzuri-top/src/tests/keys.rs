@@ -1,6 +1,6 @@
 //! The screen's state after keys.
 
-use super::{Bench, SECOND, feed, filled, sim};
+use super::{Bench, SECOND, feed, filled, sim, two_queues};
 use crate::app::{Events, Input, Purpose, View};
 use crate::bottlenecks::Bottlenecks;
 use crate::keys::{Mouse, MouseKind};
@@ -10,7 +10,7 @@ use crate::totals::By;
 use ratatui::crossterm::event::KeyCode;
 use std::sync::Arc;
 use std::time::Duration;
-use yuzuri_trace::{Event, Flow, FlowId, Item, Kind, Snapshot, Source};
+use yuzuri_trace::{FlowId, Kind, Source};
 use yuzuri_view::{Limits, LiveModel, Replay, SortKey};
 
 #[test]
@@ -236,32 +236,13 @@ fn totals_are_shown_in_turn_and_lead_to_their_flows() {
     );
 }
 
-/// Flows 1 and 3 wait in one queue, and flow 2 in another.
-fn queues(model: &mut LiveModel) {
-    let mut chance = 1u64;
-    let mut queue_us = || {
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (chance >> 48) as u32
-    };
-    for id in 1..=3 {
-        let local = ([10, 0, 0, 1], id as u16).into();
-        model.apply(&Item::Flow(Arc::new(Flow { id: FlowId(id), local, ..Flow::default() })));
-    }
-    for step in 0..200u64 {
-        let (shared_us, own_us) = (queue_us(), queue_us());
-        for (id, srtt_us) in [(1, 20_000 + shared_us), (2, 20_000 + own_us), (3, 60_000 + shared_us)] {
-            let snapshot = Snapshot { srtt_us, packets_out: 10, mss: 1448, ..Snapshot::default() };
-            let mono_ns = sim::START_NS + step * 100_000_000 + u64::from(srtt_us) * 1_000;
-            model.apply(&Item::Event(Event { flow: FlowId(id), mono_ns, snapshot, ..Event::default() }));
-        }
-    }
-}
-
 #[test]
 fn flows_that_share_a_bottleneck_are_a_group_and_say_so() {
     let session = Arc::new(sim::session(Source::Events));
     let mut model = LiveModel::new(session.clone(), Limits::default());
-    queues(&mut model);
+    for item in two_queues::items(sim::START_NS) {
+        model.apply(&item);
+    }
     let mut bench = Bench::new(model, Theme::DARK, (120, 40));
     bench.app.bottlenecks = Some(Bottlenecks::start());
     bench.keys("tttt");

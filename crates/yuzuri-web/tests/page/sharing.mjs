@@ -73,7 +73,7 @@ test("records show where sharing limits a window, in a replay and in a page that
     assert.equal(await text(page, "#compared h3"), "Before sharing limited a window, and since");
     // A window that rests at its bound shows it, without a daemon's answer.
     await page.keyboard.press("1");
-    await until(page, () => document.querySelector('[data-value="bounds"]')?.textContent === "up to 8 seg");
+    await until(page, () => document.querySelector('[data-value="bounds"]')?.textContent === "up to 8 seg, lower unknown");
     await line(page, "--bound", 30);
     await page.close();
     child.kill();

@@ -55,6 +55,34 @@ test("pause freezes, zoom and drag choose, double click goes live", async (url) 
   await page.context().close();
 });
 
+test("rows keep their places while the pointer is on the list", async (url) => {
+  const page = await open(url);
+  await ready(page);
+  await page.getByRole("button", { name: "cwnd" }).click();
+  await until(page, () => document.querySelector('th[aria-sort="descending"]')?.textContent === "cwnd");
+  await page.locator("tr.flow").nth(2).hover();
+  // Three times as long as the list waits between two sortings (2 s). That the windows shown are in
+  // another order by then proves that sorting would have moved rows.
+  const seen = await page.evaluate(async () => {
+    const rows = () => [...document.querySelectorAll("tr.flow")];
+    const cwnds = () => rows().map((row) => row.querySelector(".cwnd-cell").textContent).map((text) => Number.parseFloat(text) * (text.includes("k") ? 1e3 : 1));
+    const orders = new Set();
+    let unsorted = 0;
+    for (const end = performance.now() + 6500; performance.now() < end; ) {
+      orders.add(rows().map((row) => row.dataset.id).join());
+      unsorted = cwnds().slice(1).filter((cwnd, n) => cwnd > cwnds()[n]).length;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return { orders: [...orders], unsorted };
+  });
+  assert.ok(seen.unsorted > 0, "sorting would have moved no row");
+  assert.equal(seen.orders.length, 1, seen.orders.join("\n"));
+  // Away from it, they are sorted again.
+  await page.mouse.move(1, 1);
+  await until(page, (before) => [...document.querySelectorAll("tr.flow")].map((row) => row.dataset.id).join() !== before, seen.orders[0]);
+  await page.context().close();
+});
+
 test("all can be done by keyboard", async (url) => {
   const page = await open(url);
   await ready(page);

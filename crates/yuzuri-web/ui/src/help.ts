@@ -44,7 +44,7 @@ function legends(): void {
     ...entry(stroke("--cwnd", [], 2), "cwnd, segments (left)"),
     ...entry(stroke("--ssthresh", [6, 4], 1.5), "ssthresh, segments (left)"),
     ...entry(stroke("--bound", UPPER_DASH, 1.5), "upper bound of the window by sharing (without the daemon's answer, as in a replay: where the window rests at it); in Sequence: how far the receiver's window reaches"),
-    ...entry(stroke("--bound", LOWER_DASH, 1.5), "lower bound"),
+    ...entry(stroke("--bound", LOWER_DASH, 1.5), "lower bound of the window by sharing, from the daemon's answers only: records do not contain it, so a replay shows none"),
     ...entry((c) => {
       c.fillStyle = color("--rate-area");
       c.fillRect(0, 9, 34, 9);

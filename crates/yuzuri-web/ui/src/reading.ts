@@ -59,11 +59,11 @@ export function readTogether(flows: readonly Drawn[], panel: Panel | undefined, 
   };
 }
 
-/** The window's bounds: as the daemon reported them, or else the upper one as records show it; a
- * dash where none are known. */
+/** The window's bounds: as the daemon reported them, or else the upper one as records show it (they
+ * do not show a lower one); a dash where none are known. */
 function boundsAt(flow: Drawn, time: number, shown: number): string {
-  const known = flow.bounds?.at(time) ?? (shown > 0 ? { lower: 0, upper: shown } : undefined);
-  if (known === undefined) return NONE;
+  const known = flow.bounds?.at(time);
+  if (known === undefined) return shown > 0 ? `up to ${shown} seg, lower unknown` : NONE;
   const { lower, upper } = known;
   if (lower > 0 && upper > 0) return `${lower} to ${upper} seg`;
   return upper > 0 ? `up to ${upper} seg` : lower > 0 ? `from ${lower} seg` : "none";

@@ -7,11 +7,10 @@ import { bounds, flows, state, stores } from "./state";
 import { hear, jump } from "./time";
 import { E, R } from "./wire";
 
-/** Whether the histories are from before the connection was lost; they are requested again once the
- * time is known. */
-let stale = false;
-/** Whether they are to be requested from the next list on. */
-let moved = false;
+/** Whether the histories are from before the connection was lost, or from before a change of the time
+ * range or of the flows. They are requested again with the next list of all flows: it shows the time,
+ * and which flows the server has already read. */
+let outdated = false;
 
 /** Discards all data, for another time range or other flows. */
 function startOver(next: number): void {
@@ -19,9 +18,8 @@ function startOver(next: number): void {
   jump();
   bounds.clear();
   events.clear();
-  // The next list shows which flows the server has already read.
   reload(new Set());
-  moved = true;
+  outdated = true;
   state.dirty = true;
 }
 
@@ -37,14 +35,13 @@ export const listener: Listener = {
     // It may be another server with another time.
     bounds.clear();
     events.clear();
-    stale = true;
+    outdated = true;
   },
   rows(message) {
     hear(message.now);
     if (message.epoch !== state.epoch) startOver(message.epoch);
-    if (moved) reload(new Set(message.rows.map((row) => row[R.ID])));
-    else if (stale) reload();
-    stale = moved = false;
+    if (outdated) reload(new Set(message.rows.map((row) => row[R.ID])));
+    outdated = false;
     flows.take(message);
     focusSome();
     chooseNew();

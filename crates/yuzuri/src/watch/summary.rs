@@ -140,6 +140,10 @@ impl Sink for Summary {
 }
 
 #[cfg(test)]
+#[path = "../../../yuzuri-view/tests/tools/two_queues.rs"]
+mod two_queues;
+
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
@@ -200,25 +204,7 @@ mod tests {
     #[test]
     fn flows_that_share_a_bottleneck_are_named() {
         let mut summary = Summary::default();
-        let mut chance = 1u64;
-        let mut queue_us = || {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (chance >> 48) as u32
-        };
-        for port in 1..=3 {
-            let local = ([10, 0, 0, 1], port).into();
-            let flow = Flow { id: FlowId(port.into()), local, ..Flow::default() };
-            summary.take(&[Item::Flow(Arc::new(flow))]).unwrap();
-        }
-        for step in 0..200u64 {
-            let (shared_us, own_us) = (queue_us(), queue_us());
-            for (flow, srtt_us) in [(1, 20_000 + shared_us), (2, own_us + 20_000), (3, 60_000 + shared_us)] {
-                let snapshot = Snapshot { srtt_us, packets_out: 10, mss: 1448, ..Snapshot::default() };
-                let mono_ns = 1_000_000_000 + step * 100_000_000 + u64::from(srtt_us) * 1_000;
-                let event = Event { flow: FlowId(flow), mono_ns, snapshot, ..Event::default() };
-                summary.take(&[Item::Event(event)]).unwrap();
-            }
-        }
+        summary.take(&two_queues::items(1_000_000_000)).unwrap();
         let found = summary.shared_bottlenecks(None);
         let lines: Vec<&str> = found.lines().collect();
         assert_eq!(lines.len(), 3, "{found}");
