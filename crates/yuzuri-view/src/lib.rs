@@ -35,6 +35,7 @@
 //! ```
 
 mod control;
+mod deferred_limits;
 mod dominant_limit;
 mod flow_delays;
 mod history;

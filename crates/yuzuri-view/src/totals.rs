@@ -1,6 +1,7 @@
 //! What each flow did during an observation, in total.
 
 use crate::Tally;
+use crate::deferred_limits::DeferredLimits;
 use crate::flow_delays::{FlowDelays, TimedFlows, share_bottlenecks};
 use crate::limited::FlowLimits;
 use crate::shared_bottleneck::SharedBottleneck;
@@ -33,8 +34,7 @@ pub struct FlowTotals {
     pub flow: Option<Arc<Flow>>,
     /// Counts of its records.
     pub tally: Tally,
-    /// What limited it, without figures.
-    pub limits: FlowLimits,
+    limits: DeferredLimits,
     delays: FlowDelays,
     first: Option<Counters>,
     last: Option<Counters>,
@@ -47,7 +47,7 @@ impl Default for FlowTotals {
         FlowTotals {
             flow: None,
             tally: Tally::default(),
-            limits: FlowLimits::without_figures(),
+            limits: DeferredLimits::default(),
             delays: FlowDelays::default(),
             first: None,
             last: None,
@@ -59,7 +59,7 @@ impl Default for FlowTotals {
 
 impl FlowTotals {
     fn add(&mut self, event: &Event, timed: &mut TimedFlows) {
-        self.limits.add(event, |_| {});
+        self.limits.add(event);
         self.delays.add_event(event, self.limits.sends(), timed);
         // A close that was not seen has no other information.
         if !event.has_snapshot() {
@@ -71,6 +71,11 @@ impl FlowTotals {
         let counters = Counters::of(event);
         self.first.get_or_insert(counters);
         self.last = Some(counters);
+    }
+
+    /// What limited it, without figures.
+    pub fn limits(&self) -> FlowLimits {
+        self.limits.limits()
     }
 
     /// Bytes that it sent and received, acknowledged ones only.

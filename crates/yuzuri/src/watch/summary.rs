@@ -15,8 +15,9 @@ const MAX_FLOWS: usize = 10_000;
 
 /// What limited the flow for most of the time; `-` if it sent nothing.
 fn limited_by(totals: &FlowTotals) -> String {
-    match totals.limits.times().ranked().first() {
-        Some((limit, share)) if totals.limits.sends() => format!("{} {limit}", percent(*share)),
+    let limits = totals.limits();
+    match limits.times().ranked().first() {
+        Some((limit, share)) if limits.sends() => format!("{} {limit}", percent(*share)),
         _ => "-".into(),
     }
 }
@@ -35,7 +36,7 @@ fn row(totals: &FlowTotals) -> [String; COLUMNS] {
         format!("{:.0}", totals.mean_cwnd_segments()),
         text::time_us(totals.mean_srtt_us()),
         // The kernel counts segments; one event may cover several.
-        text::count(totals.limits.retransmitted().into()),
+        text::count(totals.limits().retransmitted().into()),
         text::count(recoveries + totals.tally.local_congestion),
         text::count(totals.tally.timeouts),
         limited_by(totals),
