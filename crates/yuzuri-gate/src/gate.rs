@@ -114,6 +114,15 @@ impl Gate {
         Ok(mode)
     }
 
+    /// Finds out whether and how this kernel attaches the programs to devices, without touching one
+    /// of this network namespace.
+    ///
+    /// # Errors
+    /// Without CAP_SYS_ADMIN, which a new network namespace needs, or if the kernel refuses.
+    pub fn try_attach(&self) -> Result<AttachMode, GateError> {
+        Attached::try_out(self.skel.progs.down.as_fd(), self.skel.progs.up.as_fd(), self.tcx)
+    }
+
     /// Removes the programs from a device.
     pub fn detach(&mut self, device: &str) {
         self.attached.retain(|attached| attached.device != device);
