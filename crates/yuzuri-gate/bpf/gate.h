@@ -49,6 +49,7 @@ struct flow {
 	u64 up_bytes;          /* payload from the station, with retransmissions */
 	u64 up_segments;       /* packets with payload from the station, as merged by GRO */
 	u64 repeated_segments; /* of these, packets without new data */
+	u64 beyond_edge;       /* new payload beyond the right edge, bytes */
 	u64 lowered;           /* ACKs whose window the gate lowered */
 	u64 passed;            /* ACKs whose window the gate left unchanged */
 	u64 thinned;           /* ACKs that the gate dropped */

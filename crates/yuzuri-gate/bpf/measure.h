@@ -82,16 +82,20 @@ static __always_inline void measure_edge(struct flow *f, u64 before, u64 now)
 	}
 }
 
-/* Measures how much of its window the station leaves unused. A station limited by its window leaves
- * hardly more than the ACKs in transit to it will open. */
-static __always_inline void measure_room(struct flow *f, u32 end, u64 now)
+/* Measures how much of its window the station leaves unused, or exceeds it. A station limited by
+ * its window leaves hardly more than the ACKs in transit to it will open. */
+static __always_inline void measure_room(struct flow *f, u32 end, u32 payload, u64 now)
 {
 	u32 period = now >> PERIOD_SHIFT, room = ROOM_UNKNOWN;
 
 	if (f->right_edge & EDGE_KNOWN) {
 		room = (u32)f->right_edge - end;
-		if ((s32)room < 0)
+		if ((s32)room < 0) {
+			/* The edge of a connection that is never modified is not tracked. */
+			if (!(f->flags & FLOW_NEVER_MODIFIED))
+				f->beyond_edge += -room < payload ? -room : payload;
 			room = 0;
+		}
 	}
 	if (period != f->room_period) {
 		f->room_before = period == f->room_period + 1 ? f->room : ROOM_UNKNOWN;
@@ -136,7 +140,7 @@ static __always_inline void measure_data(struct flow *f, struct segment *s, u64 
 		f->quiets++;
 		f->quiet_ns = 0;
 	}
-	measure_room(f, end, now);
+	measure_room(f, end, s->payload, now);
 	f->up_end = end;
 	f->flags |= FLOW_DATA;
 	if (!f->wire_sent_ns) {

@@ -9,7 +9,7 @@ use libbpf_rs::libbpf_sys::{BPF_TCX_EGRESS, BPF_TCX_INGRESS, bpf_link_create};
 use libbpf_rs::{TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
-use nix::sched::{CloneFlags, setns};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::SockaddrLike;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -59,6 +59,35 @@ impl Attached {
     ) -> Result<Attached, GateError> {
         let index = if_nametoindex(device).map_err(|_| GateError::NoDevice(device.to_owned()))? as i32;
         is_ethernet(device)?;
+        Attached::at(device, index, down, up, may_tcx)
+    }
+
+    /// Attaches the programs to the loopback device of a new network namespace, which no packet
+    /// passes, and removes them. Returns how they were attached.
+    pub(crate) fn try_out(
+        down: BorrowedFd<'_>,
+        up: BorrowedFd<'_>,
+        may_tcx: bool,
+    ) -> Result<AttachMode, GateError> {
+        const DEVICE: &str = "the loopback device of a new network namespace";
+        // The first device of each namespace.
+        const INDEX: i32 = 1;
+        let attached = || {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|e| GateError::NotPermitted(e.to_string()))?;
+            Ok(Attached::at(DEVICE, INDEX, down, up, may_tcx)?.mode())
+        };
+        let failed = |_| GateError::Attach { device: DEVICE.to_owned(), why: "its thread panicked".into() };
+        // The namespace ends with its only thread.
+        std::thread::scope(|scope| scope.spawn(attached).join()).map_err(failed)?
+    }
+
+    fn at(
+        device: &str,
+        index: i32,
+        down: BorrowedFd<'_>,
+        up: BorrowedFd<'_>,
+        may_tcx: bool,
+    ) -> Result<Attached, GateError> {
         let failed = |why: String| GateError::Attach { device: device.to_owned(), why };
         let links = if may_tcx { tcx(index, down, up) } else { Err(libc_einval()) };
         let attachment = match links {

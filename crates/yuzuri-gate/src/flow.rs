@@ -74,6 +74,9 @@ pub struct FlowSeen {
     pub up_segments: u64,
     /// Of these, segments without new data: retransmissions, or delayed on the air.
     pub repeated_segments: u64,
+    /// New payload beyond the highest right edge that the gate saw advertised, bytes: the station
+    /// ignores its window, or ACKs reach it without passing the gate.
+    pub beyond_edge_bytes: u64,
     /// ACKs whose window was lowered.
     pub lowered: u64,
     /// ACKs whose window was not changed.
@@ -125,6 +128,7 @@ impl FlowSeen {
             up_bytes: 0,
             up_segments: 0,
             repeated_segments: 0,
+            beyond_edge_bytes: 0,
             lowered: 0,
             passed: 0,
             thinned: 0,
@@ -163,6 +167,7 @@ impl FlowSeen {
             up_bytes: raw.up_bytes,
             up_segments: raw.up_segments,
             repeated_segments: raw.repeated_segments,
+            beyond_edge_bytes: raw.beyond_edge,
             lowered: raw.lowered,
             passed: raw.passed,
             thinned: raw.thinned,

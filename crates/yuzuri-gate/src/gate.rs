@@ -2,7 +2,7 @@
 
 use crate::attach::{AttachMode, Attached};
 use crate::key::{FlowKey, address_bytes};
-use crate::raw::{bound_bytes, mac_bytes, rate_bytes, read_bucket, read_flow};
+use crate::raw::{bound_bytes, mac_bytes, rate_bytes, read_bucket, read_flow, until_ns};
 use crate::skel::{GateSkel, GateSkelBuilder};
 use crate::{Counts, FlowSeen, GateError, OtherTraffic};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -57,6 +57,16 @@ pub enum Direction {
     Up,
 }
 
+/// All entries of a table, in one batch. The kernel does not split a bucket between two batches, so
+/// that one may have fewer entries than asked for, which libbpf-rs takes for the last one.
+fn entries(
+    table: &impl MapCore,
+    what: &'static str,
+) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>, GateError> {
+    let all = table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY);
+    all.map_err(GateError::table(what))
+}
+
 /// A program's decision on a test frame.
 #[derive(Debug, Clone)]
 pub struct TestOutcome {
@@ -77,9 +87,6 @@ pub struct Gate {
     clock: KernelClock,
     tcx: bool,
 }
-
-/// Entries that are read in one call. More than any bucket of a hash table holds.
-const BATCH: u32 = 1024;
 
 impl Gate {
     /// Loads the programs. They do nothing before [`Gate::attach`].
@@ -114,6 +121,15 @@ impl Gate {
         Ok(mode)
     }
 
+    /// Finds out whether and how this kernel attaches the programs to devices, without touching one
+    /// of this network namespace.
+    ///
+    /// # Errors
+    /// Without CAP_SYS_ADMIN, which a new network namespace needs, or if the kernel refuses.
+    pub fn try_attach(&self) -> Result<AttachMode, GateError> {
+        Attached::try_out(self.skel.progs.down.as_fd(), self.skel.progs.up.as_fd(), self.tcx)
+    }
+
     /// Removes the programs from a device.
     pub fn detach(&mut self, device: &str) {
         self.attached.retain(|attached| attached.device != device);
@@ -129,9 +145,7 @@ impl Gate {
     /// # Errors
     /// The kernel's error.
     pub fn flows(&self) -> Result<Vec<FlowSeen>, GateError> {
-        const WHAT: &str = "reading the table of connections";
-        let all = self.skel.maps.flows.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let all = all.map_err(GateError::table(WHAT))?;
+        let all = entries(&self.skel.maps.flows, "reading the table of connections")?;
         let flows = all.filter_map(|(key, value)| {
             Some(FlowSeen::of(FlowKey::read(&key)?, &read_flow(&value)?, self.clock))
         });
@@ -159,8 +173,7 @@ impl Gate {
         flows.iter().try_for_each(|(flow, bound)| {
             let Bound { bytes, thin_bytes } = (*bound).into();
             let value = bound_bytes(until_ns, bytes, thin_bytes);
-            let written = self.skel.maps.bounds.update(&flow.bytes(), &value, MapFlags::ANY);
-            written.map_err(GateError::table("writing a connection's bound"))
+            self.write(&self.skel.maps.bounds, &flow.bytes(), &value, "writing a connection's bound")
         })
     }
 
@@ -172,8 +185,7 @@ impl Gate {
         let until_ns = self.until(lasts);
         stations.iter().try_for_each(|(station, bytes)| {
             let (key, value) = (address_bytes(station.to_canonical()), bound_bytes(until_ns, *bytes, 0));
-            let written = self.skel.maps.station_bounds.update(&key, &value, MapFlags::ANY);
-            written.map_err(GateError::table("writing a station's bound"))
+            self.write(&self.skel.maps.station_bounds, &key, &value, "writing a station's bound")
         })
     }
 
@@ -192,9 +204,7 @@ impl Gate {
     /// # Errors
     /// The kernel's error.
     pub fn others(&self) -> Result<Vec<OtherTraffic>, GateError> {
-        const WHAT: &str = "reading the stations' traffic without a TCP window";
-        let all = self.skel.maps.buckets.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        let all = all.map_err(GateError::table(WHAT))?;
+        let all = entries(&self.skel.maps.buckets, "reading the stations' traffic without a TCP window")?;
         Ok(all.filter_map(|(mac, value)| OtherTraffic::of(&mac, &read_bucket(&value)?, self.clock)).collect())
     }
 
@@ -208,8 +218,7 @@ impl Gate {
         let until_ns = self.until(lasts);
         stations.iter().try_for_each(|(mac, bps)| {
             let value = rate_bytes(until_ns, bps / 8);
-            let written = self.skel.maps.rates.update(&mac_bytes(*mac), &value, MapFlags::ANY);
-            written.map_err(GateError::table("writing a station's rate"))
+            self.write(&self.skel.maps.rates, &mac_bytes(*mac), &value, "writing a station's rate")
         })
     }
 
@@ -285,6 +294,28 @@ impl Gate {
         const TC_ACT_UNSPEC: u32 = u32::MAX;
         let (passes, mean) = (ran.return_value == TC_ACT_UNSPEC, ran.duration);
         Ok(TestOutcome { passes, mean, frame: out })
+    }
+
+    /// Writes an entry that expires. The entries of connections and stations that are gone stay in
+    /// the table until it is full; then all expired ones are removed.
+    fn write(
+        &self,
+        table: &impl MapCore,
+        key: &[u8],
+        value: &[u8],
+        what: &'static str,
+    ) -> Result<(), GateError> {
+        if table.update(key, value, MapFlags::ANY).is_ok() {
+            return Ok(());
+        }
+        let now_ns = self.until(Duration::ZERO);
+        for (key, value) in entries(table, what)?.collect::<Vec<_>>() {
+            if until_ns(&value).is_some_and(|until_ns| until_ns <= now_ns) {
+                // It may be gone already.
+                let _ = table.delete(&key);
+            }
+        }
+        table.update(key, value, MapFlags::ANY).map_err(GateError::table(what))
     }
 
     /// The kernel's time after a while, nanoseconds.

@@ -77,6 +77,8 @@ pub struct Flow {
     pub up_bytes: u64,
     /// Segments without new data.
     pub repeated_segments: u64,
+    /// New payload beyond the right edge, bytes.
+    pub beyond_edge_bytes: u64,
     /// Windows lowered.
     pub lowered: u64,
     /// ACKs dropped as redundant.
@@ -283,6 +285,9 @@ impl Flow {
             self.repeated_segments += 1;
             self.recover = self.up_end;
         } else {
+            let edge = self.clamp.edge.filter(|_| !self.is_never_modified);
+            let room = edge.map_or(0, |edge| edge.wrapping_sub(end) as i32);
+            self.beyond_edge_bytes += u64::from(room.min(0).unsigned_abs().min(segment.payload));
             self.up_end = Some(end);
         }
     }

@@ -58,6 +58,13 @@ pub(crate) fn bound_bytes(until_ns: u64, bytes: u32, thin: u32) -> [u8; size_of:
     raw
 }
 
+/// When an entry of `bounds`, `station_bounds` or `rates` expires: their first field.
+pub(crate) fn until_ns(value: &[u8]) -> Option<u64> {
+    const _: () = assert!(std::mem::offset_of!(bound, until_ns) == 0);
+    const _: () = assert!(std::mem::offset_of!(rate, until_ns) == 0);
+    value.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

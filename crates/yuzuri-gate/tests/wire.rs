@@ -334,6 +334,19 @@ fn a_transfer_is_plain_soon_after_a_kill_with_clsact() {
     plain_after_a_kill("a_transfer_is_plain_soon_after_a_kill_with_clsact", false, rounds().unwrap_or(2));
 }
 
+/// In a namespace of its own: nothing is left at this one's devices.
+#[test]
+fn the_kernel_shows_how_it_attaches_the_gate() {
+    let test = "the_kernel_shows_how_it_attaches_the_gate";
+    for (tcx, mode) in [(true, default_attach_mode()), (false, AttachMode::Clsact)] {
+        let Some(gate) = load(test, tcx) else { return };
+        let before = (0..3).map(|index| tcx_programs(index, BPF_TCX_INGRESS)).collect::<Vec<_>>();
+        assert_eq!(gate.try_attach().unwrap(), mode);
+        assert_eq!(gate.devices().count(), 0);
+        assert_eq!((0..3).map(|index| tcx_programs(index, BPF_TCX_INGRESS)).collect::<Vec<_>>(), before);
+    }
+}
+
 #[test]
 fn devices_that_do_not_support_the_gate_are_named() {
     let test = "devices_that_do_not_support_the_gate_are_named";

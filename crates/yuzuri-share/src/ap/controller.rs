@@ -11,6 +11,7 @@ use super::other::{self, Queue, UnwindowedSender};
 use super::release::Release;
 use super::rules::{Rules, StationId};
 use super::view::{View, segment_bytes};
+use super::window_use::WindowUse;
 use crate::RadioConfig;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -66,6 +67,8 @@ pub(crate) struct Station {
     pub(crate) share_bps: Option<f64>,
     /// Whether it is a member of the group itself: it reports, and bounds its own uploads.
     pub(crate) membership: Membership,
+    /// Whether windows have an effect on it.
+    pub(crate) windows: WindowUse,
     silent: u32,
 }
 
@@ -234,6 +237,8 @@ impl Controller {
             });
             // In order of age, like a kernel walk.
             station.rows.sort_by_key(|row| row.seen.id);
+            let view = &self.view;
+            station.windows.observe(station.rows.iter().filter_map(|row| view.is_beyond_window(&row.key)));
         }
         self.stations.retain(|_, station| station.silent < STATION_TIMEOUT_TICKS);
         let mut plan = Plan::default();
@@ -317,7 +322,9 @@ impl Controller {
             }
             let is_exempt = rule.exempt;
             let bounds_itself = station.membership.bounds_itself();
-            let most_bytes = rule.max_bps.filter(|_| !is_exempt).map(|bps| most_in_flight(bps, &seen));
+            let ignores_window = station.windows.is_ignored();
+            let has_limit = |_: &f64| !is_exempt && !ignores_window;
+            let most_bytes = rule.max_bps.filter(has_limit).map(|bps| most_in_flight(bps, &seen));
             if let Some(other) = &mut station.other {
                 let was_policed = other.rate_bps.is_some();
                 // Every upload that would send more has the same share.
@@ -339,8 +346,9 @@ impl Controller {
                 }
             }
             for (row, decision) in station.rows.iter_mut().zip(&self.decisions) {
-                row.why = decision.why;
-                let upper = if is_exempt || bounds_itself { 0 } else { decision.bound.upper };
+                row.why = if ignores_window { Rule::GaveUp } else { decision.why };
+                let is_free = is_exempt || bounds_itself || ignores_window;
+                let upper = if is_free { 0 } else { decision.bound.upper };
                 let key = row.key;
                 let shared = (upper > 0).then(|| upper.saturating_mul(segment_bytes(&row.gated)));
                 row.bytes = if let Some(bytes) = shared.into_iter().chain(most_bytes).min() {
@@ -450,11 +458,14 @@ impl Station {
             other: None,
             share_bps: None,
             membership: Membership::default(),
+            windows: WindowUse::default(),
             silent: 0,
         }
     }
 }
 
+#[cfg(test)]
+mod addresses;
 mod groups;
 mod new_connections;
 mod policed;

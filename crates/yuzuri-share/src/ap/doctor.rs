@@ -1,14 +1,15 @@
 //! Checks for `yuzuri doctor` whether this machine can run `yuzuri ap`.
 
 use super::drivers;
-use yuzuri_gate::{Gate, GateError, Options};
+use yuzuri_gate::{AttachMode, Gate, GateError, Options};
 use yuzuri_kernel::doctor::{CheckResult, Finding};
 
-/// Loads the gate temporarily without attaching it, looks for mechanisms that forward packets past
-/// it, and checks what the drivers of radios report about stations.
+/// Loads the gate temporarily, and attaches it in a network namespace of its own only; looks for
+/// mechanisms that forward packets past it, and checks what the drivers of radios report about
+/// stations.
 pub fn examine_gate() -> Vec<Finding> {
     let gate = match Gate::load(&Options { flows: 1, ..Options::default() }) {
-        Ok(_) => (CheckResult::Ok, "loads".to_owned(), ""),
+        Ok(gate) => attaching(gate.try_attach()),
         Err(GateError::NotPermitted(why)) => {
             (CheckResult::Fallback, why, "run as root, or grant CAP_BPF and CAP_NET_ADMIN")
         }
@@ -30,6 +31,24 @@ pub fn examine_gate() -> Vec<Finding> {
     }
     findings.extend(drivers::examine());
     findings
+}
+
+/// The finding about a loaded gate, from the result of attaching it.
+fn attaching(attached: Result<AttachMode, GateError>) -> (CheckResult, String, &'static str) {
+    match attached {
+        Ok(AttachMode::Tcx) => (CheckResult::Ok, "loads, and is attached by tcx".into(), ""),
+        Ok(AttachMode::Clsact) => (CheckResult::Ok, "loads, and is attached by clsact".into(), ""),
+        Err(GateError::NotPermitted(why)) => {
+            let found =
+                format!("loads; whether it can be attached is not known (new network namespace: {why})");
+            (CheckResult::Fallback, found, "run as root to find out")
+        }
+        Err(error) => (
+            CheckResult::Fallback,
+            format!("loads, but {error}"),
+            "a kernel with CONFIG_NET_CLS_BPF and CONFIG_NET_SCH_INGRESS (OpenWrt: kmod-sched-core, kmod-sched-bpf)",
+        ),
+    }
 }
 
 /// Whether the kernel supports forwarding connections past its programs.
@@ -56,9 +75,23 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_without_tc_is_told_apart_from_missing_privilege() {
+        let refused = || GateError::Attach { device: "lo".into(), why: "Operation not supported".into() };
+        let (result, found, advice) = attaching(Err(refused()));
+        assert_eq!(result, CheckResult::Fallback);
+        assert_eq!(found, "loads, but attaching the gate to lo: Operation not supported");
+        assert!(advice.contains("CONFIG_NET_CLS_BPF"), "{advice}");
+        let (_, found, advice) = attaching(Err(GateError::NotPermitted("EPERM".into())));
+        assert!(found.contains("not known") && advice.contains("root"), "{found}; {advice}");
+        assert_eq!(attaching(Ok(AttachMode::Clsact)).0, CheckResult::Ok);
+    }
+
+    #[test]
     fn the_gate_is_among_the_findings() {
         let findings = examine_gate();
         assert_eq!(findings[0].what, "gate");
+        let is_attached = findings[0].found.contains("is attached by");
+        assert_eq!(findings[0].result == CheckResult::Ok, is_attached, "{findings:?}");
         // Neither watching nor sharing needs it.
         assert!(findings.iter().all(|f| f.result != CheckResult::Missing), "{findings:?}");
         let advised = |f: &Finding| f.result == CheckResult::Ok || !f.advice.is_empty();

@@ -22,6 +22,7 @@ mod rules;
 mod status;
 mod steer;
 mod view;
+mod window_use;
 
 pub use air::AirStatus;
 pub use bottleneck::Channel;

@@ -159,6 +159,9 @@ pub struct StationStatus {
     /// The traffic was limited, its sender ignored the losses, and it is not limited any more.
     #[serde(default)]
     pub other_left_alone: bool,
+    /// It sent more than its windows allow, so bounds have no effect on it, and it is not bounded.
+    #[serde(default)]
+    pub ignores_window: bool,
     /// The report of its radio's driver; absent: it is not associated with a radio of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub air: Option<AirStatus>,
@@ -377,6 +380,7 @@ impl ApStatus {
                 format!("{}/{}", s.bounded, s.uploads),
                 rules.join(", "),
                 match (s.membership, s.exempt, s.other_left_alone) {
+                    _ if s.ignores_window => " (sends beyond its window: not bounded)",
                     (MembershipState::Member, ..) => " (member: bounds itself)",
                     (MembershipState::Exceeds, ..) => " (member that exceeds its share)",
                     (_, true, _) => " (exempt)",
@@ -430,6 +434,13 @@ pub fn ap_metrics(status: &ApStatus) -> String {
     family("station_uploads", "gauge", "A station's uploads.", uploads);
     let bounded = of_all(&|s| Some(s.bounded.into()));
     family("station_bounded", "gauge", "Of these, bounded ones.", bounded);
+    let ignores = of_all(&|s| Some(f64::from(s.ignores_window)));
+    family(
+        "station_ignores_window",
+        "gauge",
+        "Whether a station sends beyond its window, and is not bounded.",
+        ignores,
+    );
     let other = of_all(&|s| Some(s.other_bps as f64));
     family("station_other_bps", "gauge", "Rate of a station's traffic without a TCP window, bit/s.", other);
     let airtime = of_all(&|s| s.air?.airtime);
@@ -510,6 +521,7 @@ impl StationStatus {
             other_bps: other.map_or(0, |other| other.passed_bps as u64),
             other_rate_bps: other.and_then(|other| other.rate_bps),
             other_left_alone: other.is_some_and(UnwindowedSender::is_left_alone),
+            ignores_window: station.windows.is_ignored(),
             air: None,
             channel_mhz: station.channel.0,
             rules,

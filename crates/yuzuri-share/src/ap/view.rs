@@ -46,6 +46,8 @@ pub(crate) struct ConnectionHistory {
     wire_us: u64,
     air_us: u64,
     unused: Option<Unused>,
+    /// Whether new data of the last tick were beyond the window; `None`: there were none.
+    is_beyond: Option<bool>,
     /// Its flight, bytes, when its application was found to be the limit.
     by_application: Option<u64>,
 }
@@ -86,6 +88,12 @@ impl View {
         self.flows.get(key).map_or([0, 0], |known| [known.air_us, known.wire_us])
     }
 
+    /// Whether a connection's new data of the last tick were beyond its window; `None`: there were
+    /// none.
+    pub(crate) fn is_beyond_window(&self, key: &FlowKey) -> Option<bool> {
+        self.flows.get(key).and_then(|known| known.is_beyond)
+    }
+
     /// Forgets connections that the gate no longer tracks.
     pub(crate) fn retain_flows(&mut self, mut is_there: impl FnMut(&FlowKey) -> bool) {
         self.flows.retain(|key, _| is_there(key));
@@ -105,6 +113,7 @@ impl ConnectionHistory {
             air: RttPart::default(),
             acked_bytes: 0,
             up_bytes: 0,
+            beyond_edge_bytes: 0,
             quiet_ns: 0,
             quiets: 0,
             ..seen.clone()
@@ -116,6 +125,7 @@ impl ConnectionHistory {
             wire_us: 0,
             air_us: 0,
             unused: None,
+            is_beyond: None,
             by_application: None,
         }
     }
@@ -131,12 +141,19 @@ impl ConnectionHistory {
             if rtt_us > 0 { (rate * rtt_us as f64 / 1e6) as u64 } else { seen.in_flight_bytes.into() };
         // While ACKs that move the window are in transit, the station cannot use it.
         let on_its_way = (rate * self.air_us as f64 / 1e6) as u64 + ROOM_SEGMENTS * u64::from(mss);
-        let is_bounded = seen.advertised_bytes < seen.offered_bytes;
+        let has_new_data = seen.up_bytes > self.last.up_bytes;
+        self.is_beyond = has_new_data.then_some(seen.beyond_edge_bytes > self.last.beyond_edge_bytes);
+        let is_beyond = self.is_beyond == Some(true);
+        let is_bounded = seen.advertised_bytes < seen.offered_bytes && !is_beyond;
         let is_full = is_bounded && seen.room_bytes.is_some_and(|room| u64::from(room) <= on_its_way);
         // If the window is the limit, it is the bound on the flight; otherwise only the flight is
-        // known.
-        let window =
-            if is_full { u64::from(seen.advertised_bytes) } else { flight.min(seen.advertised_bytes.into()) };
+        // known, which the window does not limit if the station sends beyond it.
+        let advertised = u64::from(seen.advertised_bytes);
+        let window = match (is_full, is_beyond) {
+            (true, _) => advertised,
+            (false, true) => flight,
+            (false, false) => flight.min(advertised),
+        };
         let segments = |bytes: u64| u32::try_from(bytes.div_ceil(mss.into())).unwrap_or(u32::MAX);
         let both = |wire: u64, air: u64| u32::try_from(wire + air).unwrap_or(u32::MAX);
         let has_rtt = seen.wire.samples > 0 && seen.air.samples > 0;

@@ -98,6 +98,8 @@ export interface Station {
   srtt_us: number;
   uploads: number;
   bounded: number;
+  /** It sends beyond its windows, so bounds have no effect. Absent in older daemons. */
+  ignores_window?: boolean;
 }
 
 /** Means over the last minute of one mode. */
@@ -171,7 +173,7 @@ export function isStatus(answer: ShareAnswer): answer is ShareStatus {
 }
 
 const isStation = (value: unknown): boolean =>
-  has(value, { station: "string", exempt: "boolean", membership: "string?", rate_bps: "number", other_bps: "number", share_bps: "number?", srtt_us: "number", uploads: "number", bounded: "number" }) &&
+  has(value, { station: "string", exempt: "boolean", membership: "string?", rate_bps: "number", other_bps: "number", share_bps: "number?", srtt_us: "number", uploads: "number", bounded: "number", ignores_window: "boolean?" }) &&
   Array.isArray((value as Station).addresses);
 const areFigures = (value: unknown): boolean => value === undefined || has(value, { seconds: "number", rate_bps: "number", rtt_us: "number", fairness: "number" });
 const isGroup = (value: unknown): boolean => has(value, { device: "string", group: "string", leads: "boolean" }) && Array.isArray((value as { members: unknown }).members);

@@ -135,10 +135,11 @@ export function remarks(status: ShareStatus): string[] {
 }
 
 /** Who bounds a station's uploads. */
-export function boundBy({ exempt, membership }: Station): Words {
+export function boundBy({ exempt, membership, ignores_window }: Station): Words {
   if (membership === "member") return { short: "itself", long: "It runs yuzuri share, and bounds itself by what this access point measured." };
   if (membership === "exceeds") return { short: "gate, exceeds", long: "It runs yuzuri share, but carried more than its share for long: the gate bounds it like a station without Yuzuri." };
   if (exempt) return { short: "nobody", long: "The settings exempt it." };
+  if (ignores_window === true) return { short: "nobody", long: "It sends beyond its window, or ACKs reach it without passing this gate: windows have no effect, so it is not bounded." };
   return { short: "gate", long: "It does not run Yuzuri: the gate lowers the windows that servers advertise to it." };
 }
 

@@ -77,6 +77,7 @@ test("an access point's status is put in words", () => {
   const status = accessPoint();
   assert.deepEqual(status.stations.map((each) => words.boundBy(each).short), ["gate", "itself", "gate", "nobody"]);
   assert.equal(words.boundBy({ ...status.stations[1], membership: "exceeds" }).short, "gate, exceeds");
+  assert.match(words.boundBy({ ...status.stations[0], ignores_window: true }).long, /beyond its window/);
   assert.equal(words.stations(status), "4, of which 3 send");
   assert.equal(words.figures(status.plain), "36.9 Mbit/s, RTT 412 ms, fairness 0.871");
   assert.equal(words.figures(undefined), "–");

@@ -39,7 +39,8 @@ impl Controller {
             return;
         }
         for (id, station) in &self.stations {
-            let is_free = self.is_exempt(*id) || station.membership.bounds_itself();
+            let is_free =
+                self.is_exempt(*id) || station.membership.bounds_itself() || station.windows.is_ignored();
             let summary = self.sharers.get(&station.bottleneck).and_then(enforced).filter(|_| !is_free);
             let bound = summary.and_then(|summary| {
                 let share_bps = station.share_bps.unwrap_or_else(|| summary.share_of(station.radio));

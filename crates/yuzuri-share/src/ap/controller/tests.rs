@@ -11,22 +11,22 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Uploads that share a wire. Each keeps its window full; the queue is the flight in excess of the
 /// bandwidth-delay product.
-struct Wire {
+pub(super) struct Wire {
     rate_bps: f64,
     base_s: f64,
-    flows: Vec<Gated>,
+    pub(super) flows: Vec<Gated>,
     /// The flight of each without bounds, bytes.
-    wants: Vec<f64>,
+    pub(super) wants: Vec<f64>,
     /// Its application's rate, bit/s, if that is the limit.
-    application_bps: Vec<Option<f64>>,
-    bounds: HashMap<FlowKey, u32>,
+    pub(super) application_bps: Vec<Option<f64>>,
+    pub(super) bounds: HashMap<FlowKey, u32>,
     now: Duration,
     /// Segments lost per thousand.
     lost_permille: u64,
 }
 
 impl Wire {
-    fn new(rate_mbps: f64, base_ms: f64, stations: u8) -> Wire {
+    pub(super) fn new(rate_mbps: f64, base_ms: f64, stations: u8) -> Wire {
         let flows = (0..stations).map(|n| {
             let station: SocketAddr = format!("10.0.0.{}:40000", n + 2).parse().unwrap();
             let key = FlowKey::new(station, "192.0.2.1:443".parse().unwrap()).unwrap();
@@ -95,7 +95,7 @@ impl Wire {
         in_flight * 8.0 / self.rate_bps - self.base_s
     }
 
-    fn tick(&mut self, controller: &mut Controller) -> Plan {
+    pub(super) fn tick(&mut self, controller: &mut Controller) -> Plan {
         self.pass();
         let now_ns = self.now.as_nanos() as u64;
         let plan =

@@ -1,5 +1,5 @@
-//! A station of `yuzuri ap` that moves between devices of the access point in the middle of its
-//! upload.
+//! Stations of `yuzuri ap` that bounds may not reach: one moves between devices of the access point
+//! in the middle of its upload, another ignores its window.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod ap_net;
@@ -157,6 +157,46 @@ fn an_upload_is_let_go_when_its_station_roams_to_where_no_gate_is() {
         let there = received.load(Ordering::Relaxed);
         assert!(eventually(|| received.load(Ordering::Relaxed) > there + 10_000_000), "it does not go on");
         assert_eq!(bounded(&reported()), 0);
+    });
+    assert_eq!(daemon.end(), Some(0));
+    no_sum_is_wrong(&net);
+}
+
+/// The station's own kernel replaces the windows that it receives, as a TCP that ignores them
+/// would.
+fn ignore_windows(net: &AccessPoint) {
+    let rules = "add table ip t; \
+                 add chain ip t in { type filter hook input priority -150; }; \
+                 add rule ip t in tcp flags & (syn | rst) == 0 tcp window set 65535";
+    let done = net.command(STATION, "nft").arg(rules).output().unwrap();
+    assert!(done.status.success(), "nft: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn a_station_that_ignores_its_window_is_reported_and_left_alone() {
+    let Some(net) = network("a_station_that_ignores_its_window_is_reported_and_left_alone", 1) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(daemon) = daemon(&net, folder.path(), &["s0"]) else { return };
+    let reported = || status(folder.path()).unwrap();
+    let ignores = || reported().stations.iter().any(|station| station.ignores_window);
+    upload(&net, |received| {
+        assert!(eventually(|| bounded(&reported()) == 1), "{:?}", reported());
+        // A station that obeys is never suspected: here for longer than it takes below.
+        let (lowered, since_s) = (reported().segments.lowered, reported().at_s);
+        assert!(eventually(|| reported().at_s > since_s + 12.0));
+        assert!(!ignores() && bounded(&reported()) == 1, "{:?}", reported());
+        assert!(reported().segments.lowered > lowered);
+        ignore_windows(&net);
+        assert!(eventually(ignores), "{:?}", reported());
+        assert!(eventually(|| bounded(&reported()) == 0), "{:?}", reported());
+        let there = received.load(Ordering::Relaxed);
+        assert!(eventually(|| received.load(Ordering::Relaxed) > there + 10_000_000), "it does not go on");
+        let words =
+            Command::new(YUZURI).args(["ap", "status", "--runtime"]).arg(folder.path()).output().unwrap();
+        let words = String::from_utf8(words.stdout).unwrap();
+        assert!(words.contains("(sends beyond its window: not bounded)"), "{words}");
     });
     assert_eq!(daemon.end(), Some(0));
     no_sum_is_wrong(&net);
