@@ -249,8 +249,9 @@ fn compare(gate: &Gate, model: &Model, seed: u64) -> usize {
 
 /// An ACK as sent by the server and as received by the station, with the gate's edge before it. A
 /// damaged frame moves the gate's edge, and the observer forgets the connection. The next edge may
-/// then be left of the gate's, and an ACK may be more than a window behind the gate's edge only:
-/// there the gate starts over, and so must the observer.
+/// then be left of the gate's, and an ACK may be beyond the gate's edge, or more than a window
+/// behind it, while half of the sequence space away it is ahead of the observer's. There the gate
+/// starts over, and so must the observer.
 fn advertise(
     observer: &mut WindowObserver,
     key: FlowKey,
@@ -261,7 +262,7 @@ fn advertise(
 ) {
     let at = tcp_at(form);
     let ack = u32::from_be_bytes(sent[at + 8..at + 12].try_into().unwrap());
-    if edge.is_some_and(|edge| edge.wrapping_sub(ack) as i32 > 3 << 29) {
+    if edge.is_some_and(|edge| !(0..=3 << 29).contains(&(edge.wrapping_sub(ack) as i32))) {
         observer.forget(&key);
     }
     observer.acked(key, form, scale, sent, had);
