@@ -107,6 +107,7 @@ fn simulated_runs_give_reports_and_tables_and_are_not_repeated() {
     assert!(output.contains("report.html"), "{output}");
     let page = std::fs::read_to_string(out.path().join("report.html")).unwrap();
     assert!(page.contains("simulated TCP (no kernel)") && page.contains("Window, throughput and state"));
+    assert!(!page.contains("What limited the senders"), "the records lack unsent data");
     let table = succeeds(&lab(&["table"], &[out.path()]));
     assert!(table.contains("yuzuri-latency") && table.contains("cubic"), "{table}");
 

@@ -83,7 +83,7 @@ impl Lanes {
                 }
             }
         }
-        // The records do not show the limit, as in recordings of the simulator.
+        // The records do not show the limit.
         if pieces.iter().all(|piece| piece.limit == Limit::Unknown) {
             pieces.clear();
         }
