@@ -58,8 +58,14 @@ test("pause freezes, zoom and drag choose, double click goes live", async (url) 
 test("rows keep their places while the pointer is on the list", async (url) => {
   const page = await open(url);
   await ready(page);
-  await page.getByRole("button", { name: "cwnd" }).click();
-  await until(page, () => document.querySelector('th[aria-sort="descending"]')?.textContent === "cwnd");
+  // The rows are sorted with the next picture after the click, before the pointer holds them.
+  const before = await page.evaluate(() => {
+    const order = [...document.querySelectorAll("tr.flow")].map((row) => row.dataset.id).join();
+    [...document.querySelectorAll("th button")].find((button) => button.textContent.startsWith("cwnd")).click();
+    return order;
+  });
+  await until(page, (before) => [...document.querySelectorAll("tr.flow")].map((row) => row.dataset.id).join() !== before, before);
+  assert.match(await page.locator('th[aria-sort="descending"]').textContent(), /^cwnd/);
   await page.locator("tr.flow").nth(2).hover();
   // Three times as long as the list waits between two sortings (2 s). That the windows shown are in
   // another order by then proves that sorting would have moved rows.
