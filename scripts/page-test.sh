@@ -14,6 +14,8 @@ esac
 . scripts/path.sh
 CHROMIUM=$(scripts/chromium.sh) || { echo "page in Chromium: skipped: no Chromium is installed (scripts/chromium.sh)"; exit 0; }
 export CHROMIUM
+# The test's server contains the page.
+make --no-print-directory --silent ui
 [ -e $page/node_modules/.package-lock.json ] || npm --prefix $page ci --no-audit --no-fund --loglevel=error
 if [ $script = run.mjs ]; then
     # Build the whole workspace, as the tests do.
