@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::options::{send_memory, set_max_pacing_rate};
+use common::options::send_memory;
 use common::{Pair, Watched, events, flow_id, read_exactly, tcp_info};
 use std::io::Write;
 use std::time::Duration;
 use yuzuri_kernel::clock::mono_ns;
-use yuzuri_testnet::{Net, Side, eventually};
+use yuzuri_testnet::{Net, Side, eventually, set_max_pacing_rate};
 use yuzuri_trace::{Density, Event, Kind};
 
 /// `TCP_DELACK_MAX`: how long the kernel may delay an acknowledgement.
@@ -73,15 +73,15 @@ fn pacing_holds_the_next_segment_as_long_as_the_rate_demands() {
     const TRIES: usize = 10;
     let Some(net) = Net::or_skip("pacing_holds_the_next_segment_as_long_as_the_rate_demands") else { return };
     let mut watched = Watched::of(&net, Side::A, Density::EveryAck);
-    for (bytes_per_s, bytes) in [(2_000, 500), (4_000, 1_400), (20_000, 1_400)] {
+    for (bytes_per_s, bytes) in [(2_000u64, 500), (4_000, 1_400), (20_000, 1_400)] {
         let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
         set_max_pacing_rate(&pair.near, bytes_per_s);
         // The kernel does not pace the first ten segments.
         while tcp_info::read(&pair.near).tcpi_data_segs_out < 12 {
             pair.exchange();
         }
-        assert_eq!(tcp_info::read(&pair.near).tcpi_pacing_rate, u64::from(bytes_per_s));
-        let half_ns = bytes as u64 * 1_000_000_000 / u64::from(bytes_per_s) / 2;
+        assert_eq!(tcp_info::read(&pair.near).tcpi_pacing_rate, bytes_per_s);
+        let half_ns = bytes as u64 * 1_000_000_000 / bytes_per_s / 2;
         let held = (0..TRIES).find_map(|_| {
             // A pause longer than half of that time, since the last segment, which may be a delayed
             // acknowledgement.

@@ -33,18 +33,3 @@ pub fn send_memory(socket: &impl AsRawFd) -> SendMemory {
     assert_eq!(result, 0, "SO_MEMINFO: {}", std::io::Error::last_os_error());
     SendMemory { alloc: words[2], buffer: words[3], queued: words[5] }
 }
-
-/// Limits the rate of a socket, bytes per second: TCP paces its segments then.
-pub fn set_max_pacing_rate(socket: &impl AsRawFd, bytes_per_s: u32) {
-    // SAFETY: the kernel reads a whole integer.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const bytes_per_s).cast(),
-            size_of_val(&bytes_per_s) as libc::socklen_t,
-        )
-    };
-    assert_eq!(result, 0, "SO_MAX_PACING_RATE: {}", std::io::Error::last_os_error());
-}
