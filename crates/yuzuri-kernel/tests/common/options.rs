@@ -1,5 +1,4 @@
-//! Socket options by the kernel's own definition (sys/socket.h), read and set without the code
-//! under test.
+//! Socket options by the kernel's own definition (sys/socket.h), read without the code under test.
 
 #![expect(unsafe_code, reason = "system calls of the test")]
 
