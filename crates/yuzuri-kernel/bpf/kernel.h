@@ -273,7 +273,7 @@ struct sk_buff {
 	char cb[48];
 };
 
-/* Only used as a type whose second eight bytes are one number. */
+/* Only used as a type with a 64-bit field at offset 8. */
 struct timespec64 {
 	long tv_nsec;
 };

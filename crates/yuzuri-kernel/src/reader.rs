@@ -16,8 +16,8 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use yuzuri_trace::{Filter, Flow, FlowId, Item, Kind, Owner};
 
-/// Records held until the symbols are loaded, 8 MiB: a tenth of a second at the maximum rate of two
-/// CPUs.
+/// Records held until the symbols are loaded, about 10 MiB: a tenth of a second at the maximum rate
+/// of two CPUs.
 const MAX_HELD: usize = 64 * 1024;
 
 /// Whether a stack gives the record's place.
@@ -39,12 +39,12 @@ pub(crate) struct Reader {
     clock: KernelClock,
     /// Owners that the kernel's programs wait for.
     found_owners: Vec<(FlowId, Owner)>,
-    /// Only the owners in the filter.
+    /// Only the filter's terms for owners.
     by_owner: Filter,
     census: Awaited,
     /// Flows selected after their owner was found, and not seen by a hook since.
     unshown: HashSet<FlowId>,
-    /// When a census is to show them.
+    /// When a census that reports them is due.
     show_due_ns: u64,
     /// Silent flows whose owner was never found.
     owners_missing: u64,

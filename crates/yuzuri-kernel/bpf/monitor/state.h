@@ -15,8 +15,8 @@
  * change. */
 const volatile bool state_hook = true;
 
-/* Owners on their way from user space to their flows, which remove them at their next event. User
- * space sizes it by the number of sockets. Not LRU, which would drop entries silently. */
+/* Owners that user space passes to the flows; a flow's next event removes its entry. User space
+ * sizes it by the number of sockets. Not LRU, which would drop entries silently. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
