@@ -46,7 +46,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Creates the path: the way from A to B, the way back, and the seed of the losses.
+    /// Creates the path. `there` is the direction from A to B; `seed` determines the losses.
     ///
     /// # Errors
     /// If `/dev/net/tun` is not available or `ip` fails.
