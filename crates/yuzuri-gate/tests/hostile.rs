@@ -88,7 +88,7 @@ impl FrameSource {
         options
     }
 
-    /// A frame of the connection at `at`, whose station may send to `edge`: which way it goes, and
+    /// A frame of the connection at `at`, whose station may send to `edge`: its direction, and
     /// whether it was damaged.
     fn frame(&mut self, at: usize, edge: Option<u32>) -> (Direction, Vec<u8>, bool) {
         let opened = &mut self.all[at].opened;

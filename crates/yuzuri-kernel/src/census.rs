@@ -35,7 +35,7 @@ pub(crate) struct HeldOpen {
     pub(crate) id: FlowId,
     /// Its network namespace, if that is known.
     pub(crate) netns: Option<u32>,
-    /// Whether its socket had no inode when it was last seen: nobody had accepted it.
+    /// Whether its socket had no inode when it was last seen: it was not accepted yet.
     pub(crate) lacks_inode: bool,
 }
 
@@ -183,7 +183,7 @@ fn count(order: &CensusRequest, given: &Cancellation) -> Counted {
 /// The existing sockets, as far as they were listed.
 struct ListedSockets {
     spaces: HashSet<u32>,
-    /// The inode numbers by cookie; 0 where nobody has accepted the connection.
+    /// The inode numbers by cookie; 0 if the connection is not accepted yet.
     inodes: HashMap<u64, u64>,
     all_looked_at: bool,
 }
@@ -200,7 +200,7 @@ impl ListedSockets {
         self.inodes.extend(sockets.iter().map(|socket| (socket.cookie, socket.inode)));
     }
 
-    /// The inode number of the flow's socket, if somebody has accepted the connection.
+    /// The inode number of the flow's socket, if the connection is accepted.
     fn inode(&self, id: FlowId) -> Option<u64> {
         self.inodes.get(&id.0).copied().filter(|inode| *inode != 0)
     }

@@ -20,7 +20,7 @@ use yuzuri_trace::{Filter, Flow, FlowId, Item, Kind, Owner};
 /// of two CPUs.
 const MAX_HELD: usize = 64 * 1024;
 
-/// Whether a stack gives the record's place.
+/// Whether a stack determines the record's place.
 fn has_stack(record: &event_record) -> bool {
     matches!(record.kind, abi::RECORD_STATE | abi::RECORD_RETRANSMIT | abi::RECORD_NOTE)
         && record.stack != abi::NO_STACK
@@ -216,8 +216,8 @@ impl Reader {
         if identity.undecided {
             match flow.owner {
                 Some(owner) => self.found_owners.push((flow.id, owner)),
-                // A connection that nobody has accepted yet is announced again with its first
-                // segment afterwards; if there is none, a census reports its inode.
+                // A connection that is not accepted yet is announced again with its first segment
+                // after `accept()`; if there is none, a census reports its inode.
                 None => drop(self.undecided.insert(flow.id, Undecided { flow, is_unrecorded: false })),
             }
             return;

@@ -254,9 +254,9 @@ impl Steering {
     /// ([`SteerOptions::rests_after`]). The namespace is that of the start, whichever thread calls.
     ///
     /// The cost of a walk grows with the host's number of sockets. If every flow rests under our
-    /// control, none has begun to send and none was opened since, there is nothing to report, and
-    /// at most [`Steering::MAX_NOT_WALKED`] consecutive walks are skipped: only the end of a flow
-    /// is noticed later because of that. See [`Steering::walked`].
+    /// control, none has begun to send and none was opened since, there is nothing to report: the
+    /// walk is skipped, at most [`Steering::MAX_NOT_WALKED`] times in a row. The only effect is
+    /// that the end of a flow is noticed later. See [`Steering::walked`].
     ///
     /// # Errors
     /// The kernel's error.

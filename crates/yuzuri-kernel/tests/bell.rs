@@ -57,7 +57,7 @@ fn a_ring_that_fills_ends_the_wait_before_it_is_full() {
     let pair = Pair::new(&net, Side::A, net.v4(Side::B), "cubic");
     settle(&mut watched);
     let waits = waited(&mut watched, || {
-        // Each exchange gives a record or two; the kernel may skip some.
+        // Each exchange causes one or two records; the kernel may skip some.
         for _ in 0..600 {
             pair.exchange();
         }

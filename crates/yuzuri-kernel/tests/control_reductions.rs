@@ -1,5 +1,5 @@
-//! When a flow under the control is reduced, when it is spared, and when a lower bound no longer
-//! applies.
+//! When the window of a flow under the control is reduced, when it is spared, and when a lower
+//! bound no longer applies.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;

@@ -156,8 +156,8 @@ fn complete_sum(packet: &mut [u8]) {
     }
 }
 
-/// Gives the thread precedence over all programs, where the kernel permits it: a network does not
-/// wait for the hosts at its ends to have a processor free.
+/// Raises the thread's priority above all programs, if the kernel permits it: a network does not
+/// wait until the hosts at its ends have a free CPU.
 fn raise_priority() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters live during the call, and 0 is the calling thread.
