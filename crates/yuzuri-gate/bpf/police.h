@@ -58,7 +58,7 @@ static __always_inline bool is_small(struct segment *s, u64 now)
 	return true;
 }
 
-/* Fills the bucket. Of concurrent CPUs only one does. */
+/* Fills the bucket; if several CPUs run concurrently, only one does. */
 static __always_inline s64 fill(struct bucket *b, u64 bytes_per_s, u64 now)
 {
 	s64 burst = bytes_per_s / BURST_PARTS, tokens;

@@ -285,7 +285,7 @@ struct tcp_skb_cb {
 	__u32 ack_seq;
 };
 
-/* Of a map of type BPF_MAP_TYPE_ARRAY; only the offset of its values is used. */
+/* A map of type BPF_MAP_TYPE_ARRAY; only the offset of its values is used. */
 struct bpf_array {
 	char value[8];
 };

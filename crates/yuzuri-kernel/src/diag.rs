@@ -216,7 +216,7 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
     has_info.then_some(socket)
 }
 
-/// Of `tcpi_options`: both ends scale their windows.
+/// A bit of `tcpi_options`: both ends scale their windows (RFC 7323).
 const TCPI_OPT_WSCALE: u8 = 4;
 
 /// Reads `struct tcp_info`, which grows at its end: fields unknown to an older kernel stay 0.

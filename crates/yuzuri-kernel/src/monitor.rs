@@ -456,7 +456,7 @@ impl Watch for Monitor {
                 thinned: counters.thinned,
             });
         }
-        // Not for a single CPU: what the kernel counts for all of them together, the records of
+        // Counts that belong to no single CPU: the kernel's count for all CPUs, the records of
         // silent flows, and undecided flows.
         let nested: u64 = self.programs().iter().map(|p| p.recursion_misses).sum();
         let owner_unknown = self.rings.undecided() + SILENT_RECORDS * self.reader.owners_missing();

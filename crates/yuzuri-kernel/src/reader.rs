@@ -316,7 +316,7 @@ mod tests {
         go.send(()).unwrap();
         tend_until(&mut reader, &mut out, |_, out| (1..=1000).all(|n| named(out, n)));
         assert!(begun.load(Ordering::SeqCst) <= 2);
-        // Dropped during a search, it ends, too.
+        // Dropping the reader during a search ends the search.
         reader.take(0, &identity(1001), no_stack, &mut out);
         reader.search_owners(u64::MAX, &mut out);
         drop(reader);

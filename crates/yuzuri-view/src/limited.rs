@@ -317,7 +317,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         _ if polled => Moment::Polled,
         Kind::Sample => Moment::Arrival,
         Kind::Timeout => Moment::Timeout,
-        // Where the hook of arriving segments found them.
+        // Found by the hook of arriving segments.
         Kind::Reordering | Kind::Undo | Kind::Control if event.place.name() == "tcp:tcp_probe" => {
             Moment::Arrival
         }

@@ -49,7 +49,7 @@ impl fmt::Debug for Name {
 /// Whether a flow is under our congestion control, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlState {
-    /// It has the namespace's default, without a choice: it is migrated if migration is
+    /// It has the namespace's default, not chosen explicitly: it is migrated if migration is
     /// enabled.
     Default,
     /// We migrated it to our congestion control.
@@ -65,7 +65,7 @@ pub enum ControlState {
     Chosen,
     /// Its route fixes its congestion control (`congctl lock NAME`).
     Locked,
-    /// It has another congestion control than the namespace's default without its program's choice:
+    /// It has a congestion control other than the namespace's default, not chosen by its program:
     /// by its route (`congctl NAME`), or because the default was another when it began.
     Other,
     /// The kernel refused to migrate it; we do not try again.
