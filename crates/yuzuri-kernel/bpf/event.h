@@ -117,7 +117,7 @@ struct flow_record {
 	__u32 netns;
 	__u32 pid; /* 0: not known yet */
 	char name[16];
-	char control[15]; /* with its NUL: one less than TCP_CA_NAME_MAX */
+	char control[15]; /* without the NUL of a name of TCP_CA_NAME_MAX - 1 characters */
 	__u8 undecided;   /* the filter selects by owner, which is not known yet */
 	__u16 local_port; /* host order */
 	__u16 remote_port;
