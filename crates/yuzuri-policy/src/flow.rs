@@ -77,7 +77,7 @@ pub enum Rule {
     Count,
     /// By the table of round-trip times.
     RttTable,
-    /// By the round-trip time from which on there are no reductions.
+    /// No reductions on loss, because the round-trip time is long.
     Steady,
     /// The group is determining its capacity.
     StartUp,

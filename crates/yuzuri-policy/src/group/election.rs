@@ -6,9 +6,9 @@
 //! deputy that then takes over. Two leaders that hear each other answer each other's challenges,
 //! and the one with the higher (rank, ID) yields.
 //!
-//! An access point leads as soon as it is there, without sending anything itself: every terminal
-//! yields to it, and none takes over from it while it is heard. Of two access points the one with
-//! the higher (rank, ID) follows the other.
+//! An access point leads from its start, without sending anything itself: every terminal yields to
+//! it, and none takes over from it while it is heard. Of two access points the one with the higher
+//! (rank, ID) follows the other.
 
 use super::config::*;
 use super::member::Member;
@@ -373,7 +373,7 @@ impl Member {
         }
     }
 
-    /// How long the leader keeps a report: three report intervals.
+    /// How long the leader keeps a report: three report intervals and one second.
     pub(super) fn report_timeout(&self) -> Duration {
         let interval_ds =
             if let Role::Leading(leading) = &self.role { leading.report_interval_ds.max(5) } else { 5 };

@@ -80,7 +80,7 @@ pub(super) struct Relayed {
 /// let config = MemberConfig::new(NodeId(7), GroupId::of(b"bssid"), Some(Key::from_bytes([1; 32])), 1, 42);
 /// let mut member = Member::new(config, now)?;
 /// let mut out = Vec::new();
-/// // What the own flows do; None if nothing is sent.
+/// // The report about this terminal's flows; None if nothing is sent.
 /// member.report(now, Some(Report { flows: 1, ..Report::default() }));
 /// if member.is_leader(now) {
 ///     let members = member.members(now).count() as u16;
