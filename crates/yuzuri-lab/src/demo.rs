@@ -192,7 +192,7 @@ impl fmt::Display for Comparison {
         };
         writeln!(f, "{:width$}{}", "Jain's index", both_phases(&index).trim_end())?;
         if self.sharing.is_none() {
-            writeln!(f, "It was stopped before sharing took effect.")?;
+            writeln!(f, "The run was stopped before sharing took effect.")?;
         }
         for note in &self.notes {
             writeln!(f, "Note: {note}")?;

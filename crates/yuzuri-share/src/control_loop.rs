@@ -153,7 +153,7 @@ impl ControlLoop {
         self.status_cell.clone()
     }
 
-    /// The channel for orders from any thread. The loop executes an order within 500 ms.
+    /// The channel for commands from any thread. The loop executes a command within 500 ms.
     pub fn orders(&self) -> Sender<LoopCommand> {
         self.order.clone()
     }

@@ -126,7 +126,7 @@ pub fn stored_node(state: Option<&Path>) -> Option<NodeId> {
 /// Draws a random node ID.
 ///
 /// # Errors
-/// If the system has no random numbers.
+/// If the system's random number generator fails.
 pub fn new_node() -> Result<NodeId, ShareError> {
     Ok(NodeId(u64::from_ne_bytes(clock::random()?).max(1)))
 }

@@ -107,7 +107,7 @@ pub struct RunRecord {
     pub ap: RadioRecord,
     /// Fraction of time in which the channel was busy with frames or collisions, 0 to 1.
     pub busy: f64,
-    /// The same of the second cell's; absent: there was one cell.
+    /// The same for the second cell; absent: there was one cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_second: Option<f64>,
     /// The direction to the server.

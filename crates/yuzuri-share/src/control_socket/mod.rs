@@ -56,7 +56,7 @@ pub enum Question {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// The order was accepted.
+    /// The command was accepted.
     Done {
         /// The change that takes effect within 500 ms.
         done: String,
