@@ -46,7 +46,7 @@ impl DaemonFiles {
         DaemonFiles { runtime: runtime.unwrap_or_else(usual), daemon: "share" }
     }
 
-    /// The same for the daemon of an access point.
+    /// The files of an access point's daemon.
     pub fn of_access_point(runtime: Option<PathBuf>) -> DaemonFiles {
         DaemonFiles { daemon: "ap", ..DaemonFiles::new(runtime) }
     }

@@ -33,7 +33,7 @@ pub(super) enum Role {
 
 #[derive(Debug, Clone)]
 pub(super) struct Seeking {
-    /// A successor was named; until this time only the successor may speak.
+    /// A successor was named; until this time only the successor may claim leadership.
     waits_until: Option<Moment>,
     claim_at: Moment,
     claim_at_latest: Moment,
@@ -172,8 +172,8 @@ impl Member {
         known.len()
     }
 
-    /// Sends the report and a challenge to a member that claims to lead and has not proved its
-    /// liveness. A replayed message gets no answer.
+    /// Sends the report and a challenge to a member that claims to lead. The sender of a replayed
+    /// message cannot answer it.
     fn attach(&mut self, now: Moment, node: NodeId) {
         let Some(address) = self.peers.get(node).map(|peer| peer.address) else { return };
         if self.may_challenge(now, node) {

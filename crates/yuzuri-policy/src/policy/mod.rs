@@ -25,7 +25,7 @@ pub enum PolicyName {
     Count,
     /// Count and table of round-trip times as first published (Shimada 2016, "before").
     Hayakawa2015,
-    /// The same with the improved table (Shimada 2016).
+    /// Count and the improved table of round-trip times (Shimada 2016).
     Shimada2016,
     /// No reductions on loss from a round-trip time of 64 ms on (Miki 2010).
     Steady,

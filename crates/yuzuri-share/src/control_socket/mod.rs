@@ -33,7 +33,7 @@ pub struct ControlSocketOptions {
 }
 
 /// A request: a JSON document. The client ends it by shutting down its side of the connection. An
-/// empty request asks for the status.
+/// empty request is one for the status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Question {
@@ -94,7 +94,8 @@ impl ControlSocket {
         ControlSocket::begin(options, Responder::new(status_cell, orders))
     }
 
-    /// The same for a daemon that only reports its status, such as an access point's.
+    /// Opens the control socket of a daemon that only reports its status, such as an access
+    /// point's.
     ///
     /// # Errors
     /// As [`ControlSocket::open`].
