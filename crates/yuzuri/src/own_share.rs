@@ -1,5 +1,5 @@
-//! `yuzuri send --share`: only this program's connections yield, with what a program may set on its
-//! own sockets.
+//! `yuzuri send --share`: bounds only this program's connections, by socket options that need no
+//! privilege.
 
 use crate::share::{RunArgs, settings};
 use crate::transfer::EventReporter;
@@ -185,8 +185,8 @@ impl OwnShare {
         self.sockets.shown()
     }
 
-    /// Leaves the group, and reports with whom the program shared; returns whether sharing lasted
-    /// to the end.
+    /// Leaves the group, and reports how many devices the program shared with; returns whether
+    /// sharing lasted to the end.
     pub fn finish(self, voice: EventReporter) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {
