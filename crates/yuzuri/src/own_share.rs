@@ -78,10 +78,10 @@ impl Sharing {
     }
 }
 
-/// Interval between two polls of the sharing status.
+/// Interval between two ticks of the control loop.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Number of half-second ticks, and of those with a bounded connection; for each interface the
+/// Number of ticks, and of those with a bounded connection; for each interface the
 /// maximum number of other devices at a time, since some may leave before this one.
 #[derive(Default)]
 struct Ticks {
