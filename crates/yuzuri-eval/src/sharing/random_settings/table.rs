@@ -13,7 +13,7 @@ const WORST: usize = 10;
 pub fn tables(seed: u64, outcomes: &[Outcome]) -> String {
     let mut text = format!(
         "\n### {} random settings, seed {seed}\n\n\
-         `yuzuri` (balanced) beside CUBIC. A setting is lost if the total, Jain's index, the queue, the time of 1 MB or the equal share beside\n\
+         `yuzuri` (balanced) beside CUBIC. A setting is lost if the total, Jain's index, the queue, the time of 1 MB or the equal part beside\n\
          outsiders is worse by more than a tenth; won if none is, and the total, the index or the queue is better by as much.\n\
          CUBIC in brackets. Times of 1 MB and of exchanges are medians over all terminals of the class.\n\n\
          | class | settings | won | lost | Jain mean | p10 | below 0.8 | total over CUBIC p5 | median | queue median, ms | p90 | \
