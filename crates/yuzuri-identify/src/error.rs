@@ -114,7 +114,7 @@ impl IdentifyError {
 fn open_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::NotFound => "check its name",
-        io::ErrorKind::PermissionDenied => "make it readable for this user",
-        _ => "check that it is a readable file",
+        io::ErrorKind::PermissionDenied => "ask for the right to read it",
+        _ => "check that it is a file and may be read",
     }
 }
