@@ -32,7 +32,7 @@ step "lints"
 scripts/lint.sh
 
 step "Rust: unit, property, integration and documentation tests"
-cargo test --workspace --locked --quiet
+scripts/rust-tests.py
 
 step "checks of the soak test, wrapping of comments, and signatures"
 python3 -m unittest discover -q -s scripts/soak

@@ -349,7 +349,7 @@ impl Cruise {
 }
 
 /// The fraction of its window to which CDG backs off because of delay (`backoff_beta`).
-const CDG_BETA: f32 = 717.0 / 1024.0;
+const CDG_BETA: f32 = 724.0 / 1024.0;
 /// The fraction of its window to which LP backs off at the first sign of congestion
 /// (`tcp_lp_pkts_acked`).
 const LP_BETA: f32 = 0.5;

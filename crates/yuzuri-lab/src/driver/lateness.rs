@@ -51,7 +51,7 @@ impl Lateness {
     pub fn invalid_because(&self, advice: &str) -> Option<String> {
         if self.refused > 0 {
             return Some(format!(
-                "{} frames were lost because the driver did not take them in time; {advice}",
+                "{} frames were dropped at the TAP devices, because the driver or a host did not take them in time; {advice}",
                 self.refused
             ));
         }
