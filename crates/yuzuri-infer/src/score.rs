@@ -4,7 +4,7 @@ use crate::probes::{NOT_BY_CLOCK, PACED};
 use crate::replay::{Cut, Replay};
 use crate::window_trace::WindowTrace;
 use serde::{Deserialize, Serialize};
-use yuzuri_cca::{Algorithm, CcaKind, Prevalence};
+use yuzuri_cca::{Algorithm, CcaKind, Cdg, Prevalence};
 use yuzuri_stats::upper_median_by;
 
 /// Noise of a reconstructed window: this many segments, and this fraction of it.
@@ -348,8 +348,8 @@ impl Cruise {
     }
 }
 
-/// The fraction of its window to which CDG backs off because of delay (`backoff_beta`).
-const CDG_BETA: f32 = 724.0 / 1024.0;
+/// The fraction of its window to which CDG backs off because of delay.
+const CDG_BETA: f32 = Cdg::BACKOFF_BETA_1024 as f32 / 1024.0;
 /// The fraction of its window to which LP backs off at the first sign of congestion
 /// (`tcp_lp_pkts_acked`).
 const LP_BETA: f32 = 0.5;
