@@ -46,7 +46,7 @@ if [ "$only" = libraries ]; then
 fi
 make --no-print-directory ui >&2
 if [ "$arch" != "$(uname -m)" ]; then
-    [ "$arch" = aarch64 ] || { say "a build for $arch is made on $arch only"; exit 1; }
+    [ "$arch" = aarch64 ] || { say "programs for $arch can only be built on $arch"; exit 1; }
     cross_arm64 "$root"
     # Build scripts are linked in the same way.
     host=$(libraries amd64)
@@ -74,7 +74,7 @@ for program in "${programs[@]}"; do
     cargo rustc --release --locked --target "$triplet" --target-dir "$base/static" -p "$program" --bin "$program" -- "${link[@]}" >&2
     file=$base/static/$triplet/release/$program
     # The program may be position-independent or not; it must not need a dynamic loader.
-    ! readelf -lW "$file" | grep -q INTERP || { say "$file asks for shared libraries"; exit 1; }
+    ! readelf -lW "$file" | grep -q INTERP || { say "$file needs shared libraries"; exit 1; }
     say "$program for $arch: $(stat -c %s "$file") bytes, after $((SECONDS - began)) s"
     echo "$file"
 done
