@@ -47,9 +47,9 @@ macro_rules! numbers {
                 /// Our advertised window.
                 rcv_wnd: u32 => rcv_wnd_bytes, "bytes", "rcv_wnd";
                 /// Memory of the send queue, with the kernel's overhead.
-                wmem_queued: u32 => wmem_queued_bytes, "bytes", "sk_wmem_queued; 0 where polled";
-                /// Written by the application and not yet sent.
-                notsent: u32 => notsent_bytes, "bytes", "write_seq - snd_nxt";
+                wmem_queued: u32 => wmem_queued_bytes, "bytes", "sk_wmem_queued";
+                /// Written by the application and not yet sent; `u32::MAX` where unknown.
+                notsent: u32 => notsent_bytes, "bytes", "write_seq - snd_nxt", null u32::MAX, "unknown";
                 /// Acknowledged since the start.
                 bytes_acked: u64 => bytes_acked, "bytes", "bytes_acked";
                 /// Received in order since the start.
@@ -217,6 +217,11 @@ impl Snapshot {
     /// Smoothed RTT, if it was measured.
     pub fn measured_srtt_us(&self) -> Option<u32> {
         (self.srtt_us > 0).then_some(self.srtt_us)
+    }
+
+    /// Written by the application and not yet sent, bytes, if it is known.
+    pub fn known_notsent_bytes(&self) -> Option<u32> {
+        (self.notsent != u32::MAX).then_some(self.notsent)
     }
 
     /// Minimum RTT, if it was measured.

@@ -351,7 +351,7 @@ fn observation(event: &Event, has_window: bool) -> Observation {
         },
         mss_bytes: s.mss,
         receive_window_bytes: has_window.then_some(s.snd_wnd.into()),
-        unsent_bytes: Some(s.notsent.into()),
+        unsent_bytes: s.known_notsent_bytes().map(u64::from),
         send_memory_bytes: (s.wmem_queued > 0 || s.sender.sndbuf > 0).then_some(s.wmem_queued.into()),
         send_buffer_bytes: (s.sender.sndbuf > 0).then_some(s.sender.sndbuf.into()),
         writer_waits: bit(Marks::NO_SPACE),

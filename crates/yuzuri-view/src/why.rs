@@ -449,6 +449,17 @@ mod tests {
         assert!(!flow.fills_unscaled(), "no unscaled window is that large");
     }
 
+    /// Where it is unknown whether the sender had more to send, neither the application nor a full
+    /// window limited it for all that is known.
+    #[test]
+    fn without_known_unsent_data_no_limit_is_guessed() {
+        for packets_out in [0, 5, 20] {
+            let unknown = |n| Snapshot { packets_out, notsent: u32::MAX, ..small_window(n) };
+            let flow = flow(unknown);
+            assert_eq!(flow.times().share(Limit::Unknown), 1.0, "{packets_out}");
+        }
+    }
+
     #[test]
     fn a_receiver_sends_one_to_the_sender() {
         let receives = |n| Snapshot { bytes_received: n * 1000, mss: 1000, cwnd: 10, ..Snapshot::UNKNOWN };

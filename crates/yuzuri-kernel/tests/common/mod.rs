@@ -245,6 +245,17 @@ impl Pair {
     }
 }
 
+/// Fills the queue of the near end's device: its bucket lets 10 kB pass at once, and then a full
+/// segment each 0.75 s.
+pub fn fill_slow_device(net: &Net, pair: &Pair) {
+    net.shape_kbit(Side::A, 16, 100_000).unwrap();
+    pair.near.set_nonblocking(true).unwrap();
+    while (&pair.near).write(&[7; 64 * 1024]).is_ok() {}
+    pair.near.set_nonblocking(false).unwrap();
+    let memory = || options::send_memory(&pair.near);
+    assert!(eventually(|| memory().alloc > 1000), "{:?}", memory());
+}
+
 pub fn read_exactly(mut from: &TcpStream, bytes: usize) {
     let mut left = bytes;
     let mut buffer = vec![0; 65536];

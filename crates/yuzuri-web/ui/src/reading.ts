@@ -96,7 +96,7 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     acked: bytes(data[at + (flow.receives ? B.RECEIVED : B.ACKED)]),
     outstanding: bytes(data[at + B.OUTSTANDING]),
     sacked: bytes(data[at + B.SACKED]),
-    unsent: bytes(data[at + B.NOTSENT]),
+    unsent: data[at + B.NOTSENT] < 0 ? NONE : bytes(data[at + B.NOTSENT]),
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
     // Where the drawn records do not show the limit yet, use the list's value of the last two seconds.
