@@ -34,7 +34,7 @@ base=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$base/dist
 version=$(cargo metadata --no-deps --locked --format-version 1 |
     python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "yuzuri"))')
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) || fail "the date of what is given away is that of its commit: this must be a checkout with git"
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) || fail "the date of a release is that of its commit: run this in a git checkout"
 export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C.UTF-8
 umask 022
 rm -rf "$out" "$work"
@@ -53,7 +53,7 @@ for arch in "${archs[@]}"; do
         file=$out/$arch/$program
         # A build must not contain paths of this machine.
         found=$(strings -a "$file" | grep -F -e "$HOME/" -e "$PWD/" -e "$base/" || true)
-        [ -z "$found" ] || fail "$file has paths of this machine in it: $(head -n 3 <<<"$found" | cut -c 1-200)"
+        [ -z "$found" ] || fail "$file contains paths of this machine: $(head -n 3 <<<"$found" | cut -c 1-200)"
         say "$arch $program: $(size "$file")"
     done
     [ "$(stat -c %s "$out/$arch/yuzuri")" -le $max_bytes ] || fail "yuzuri for $arch is larger than $max_bytes bytes"

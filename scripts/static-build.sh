@@ -47,7 +47,7 @@ if [ "$only" = libraries ]; then
 fi
 make --no-print-directory ui >&2
 if [ "$arch" != "$(uname -m)" ]; then
-    [ "$arch" != x86_64 ] || { say "a build for $arch is made on $arch only"; exit 1; }
+    [ "$arch" != x86_64 ] || { say "programs for $arch can only be built on $arch"; exit 1; }
     cross $debian "$root"
     # Build scripts are linked in the same way.
     host=$(libraries amd64)
@@ -75,7 +75,7 @@ for program in "${programs[@]}"; do
     cargo rustc --release --locked --target "$triplet" --target-dir "$base/static" -p "$program" --bin "$program" -- "${link[@]}" >&2
     file=$base/static/$triplet/release/$program
     # The program may be position-independent or not; it must not need a dynamic loader.
-    ! readelf -lW "$file" | grep -q INTERP || { say "$file asks for shared libraries"; exit 1; }
+    ! readelf -lW "$file" | grep -q INTERP || { say "$file needs shared libraries"; exit 1; }
     say "$program for $arch: $(stat -c %s "$file") bytes, after $((SECONDS - began)) s"
     echo "$file"
 done

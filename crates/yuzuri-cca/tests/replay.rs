@@ -26,7 +26,7 @@ fn replayed(algorithm: Algorithm, path: &str) -> Outcome {
     let outcome = replay(algorithm, &trace(algorithm.name(), path));
     for epoch in &outcome.epochs {
         println!(
-            "{} {path} {:6.2} to {:6.2} s: window {:4}, kernel {:4}; on the way at most {:3}, mean {:.2}; threshold {:?}",
+            "{} {path} {:6.2} to {:6.2} s: window {:4}, kernel {:4}; difference at most {:3}, mean {:.2}; threshold {:?}",
             algorithm.name(),
             epoch.start_s,
             epoch.end_s,

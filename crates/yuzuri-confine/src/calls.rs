@@ -152,7 +152,7 @@ impl SystemCalls {
         let mut rules = BTreeMap::from([(i64::from(libc::SYS_clone3), Vec::new())]);
         for (call, alternatives) in &self.rules {
             let alternatives = alternatives.iter().map(|all| {
-                // A pointer is compared in all 64 bits. Of an int the kernel itself uses only 32.
+                // Pointers are compared in all 64 bits, ints in the 32 bits that the kernel uses.
                 let is_pointer = *call == i64::from(libc::SYS_prlimit64);
                 let conditions = all.iter().flatten().map(|(argument, op, value)| {
                     let length = if is_pointer { SeccompCmpArgLen::Qword } else { SeccompCmpArgLen::Dword };

@@ -58,7 +58,7 @@ pub enum Direction {
 }
 
 /// All entries of a table, in one batch. The kernel does not split a bucket between two batches, so
-/// that one may have fewer entries than asked for, which libbpf-rs takes for the last one.
+/// a batch may have fewer entries than requested, which libbpf-rs takes for the last batch.
 fn entries(
     table: &impl MapCore,
     what: &'static str,
@@ -325,7 +325,7 @@ impl Gate {
         all().map_err(GateError::table(what))
     }
 
-    /// The kernel's time after a while, nanoseconds.
+    /// The kernel's time after `lasts`, nanoseconds.
     fn until(&self, lasts: Duration) -> u64 {
         let lasts = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
         self.clock.kernels(mono_ns()).saturating_add(lasts)

@@ -26,9 +26,9 @@ pub enum Kind {
     Recording,
     /// Rows of the kernel's tracepoint `tcp:tcp_probe` as CSV.
     ProbeCsv,
-    /// The same as the kernel prints them (`trace_pipe`).
+    /// The same rows as the kernel prints them (`trace_pipe`).
     ProbeTrace,
-    /// Output of `ss -ti`, again and again.
+    /// Repeated output of `ss -ti`.
     Ss,
 }
 

@@ -12,9 +12,9 @@ const FROM: f64 = -3.2;
 const COARSE: f64 = 0.25;
 const STEPS: i32 = 16;
 const FINE: f64 = 0.0125;
-/// Whether windows determine C: how far they move (root of the mean square, segments) if C changes
-/// by this much in either direction (natural logarithm). In the Reno-friendly region they hardly
-/// do, and an error of half a segment would change C by half.
+/// Windows determine C only if they move by `MIN_FELT` segments (root of the mean square) when ln C
+/// changes by `FELT_STEP` in either direction. In the Reno-friendly region they hardly move, and an
+/// error of half a segment would change C by half.
 const FELT_STEP: f64 = 0.3;
 const MIN_FELT: f64 = 1.5;
 /// Minimum number of rounds that determine C.
@@ -26,8 +26,8 @@ const ROUNDS_COUNT: usize = 10;
 /// Standard deviations of the normal distribution that contain 95 %.
 const NORMAL: f64 = 1.96;
 
-/// C of a CUBIC, and its standard error, of which 1.96 contain 95 %. If the algorithm has several
-/// `forms`, the nearest one counts.
+/// C of a CUBIC, and its standard error: 1.96 standard errors contain 95 %. If the algorithm has
+/// several `forms`, the nearest one counts.
 pub fn c_by_replay(window_trace: &WindowTrace, forms: &[CubicConstants]) -> Option<(f64, f64)> {
     let fits = forms.iter().filter_map(|form| c_of_form(window_trace, *form));
     fits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, c, error)| (c, error))
@@ -57,7 +57,7 @@ fn felt(one: &Replay, other: &Replay) -> f64 {
     (squares.sum::<f64>() / one.len().max(1) as f64).sqrt()
 }
 
-/// The residual of these epochs at each place of the grid.
+/// The residual of these epochs at each point of the grid.
 fn sums(grid: &[BTreeMap<u32, f64>], of: impl Fn(u32) -> bool) -> Vec<f64> {
     let sum = |epochs: &BTreeMap<u32, f64>| {
         epochs.iter().filter(|(epoch, _)| of(**epoch)).map(|(_, residual)| residual).sum()

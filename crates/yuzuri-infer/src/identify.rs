@@ -25,11 +25,12 @@ const MIN_LOSSES: usize = 3;
 /// An algorithm with at least this fraction of the best one's probability is not distinguished from
 /// it.
 const INDISTINGUISHABLE: f64 = 0.1;
-/// Nor is one with at least this fraction of its likelihood: a high prior must not hide another
-/// algorithm that explains the observations about as well.
+/// An algorithm with at least this fraction of the best one's likelihood is not distinguished,
+/// either: a high prior must not hide another algorithm that explains the observations about as
+/// well.
 const AS_LIKELY: f64 = 0.5;
-/// The same for a flight that follows no algorithm; its prior is that of the less common
-/// algorithms.
+/// The fraction of the best one's probability from which on a flight that follows no algorithm is
+/// not distinguished; its prior is that of the less common algorithms.
 const NONE_INDISTINGUISHABLE: f64 = 0.2;
 /// The flight must have followed at least one in this many decisions of an algorithm that may hold
 /// its window (NV). In labelled captures of NV the flight followed 23 to 90 % of the decisions.
@@ -37,7 +38,7 @@ const NONE_INDISTINGUISHABLE: f64 = 0.2;
 const FOLLOWS: usize = 6;
 /// The possible causes of a constant flight, if packets do not show which of them it is.
 const MAY_HOLD: &str = "the application, a small send buffer, pacing or the sender's own device may hold it";
-/// A list of more names than this is of no use.
+/// The maximum number of algorithms in an answer: a longer list is of no use.
 const MAX_NAMES: usize = 6;
 
 /// Identifies one direction of a flow.
@@ -157,7 +158,7 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     None
 }
 
-/// Why no algorithm is named if noise does not explain the best one's errors.
+/// Why no algorithm is named: noise does not explain the best one's errors.
 fn beyond_noise(window_trace: &WindowTrace, best: &Ranked) -> Option<String> {
     if evidence::is_by_rate(best) {
         return None;
@@ -209,13 +210,13 @@ fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
     ))
 }
 
-/// The round from which on three of four windows have this size.
+/// The index of the first window from which on three of four windows have this size.
 fn constant_from(windows: &[f32], size: f32, blur: f32) -> Option<usize> {
     let (mut near, mut from) = (0, None);
     for (count, (place, window)) in (1..).zip(windows.iter().enumerate().rev()) {
         let is_near = (window - size).abs() <= blur;
         near += usize::from(is_near);
-        // The first one may differ only if all count.
+        // The range begins with a window of this size, unless it contains all windows.
         if near * 4 >= count * 3 && (is_near || place == 0) {
             from = Some(place);
         }
@@ -415,7 +416,7 @@ mod tests {
         );
         assert_eq!(interrupted(&paused, 5, &best("cdg")), None, "more falls than pauses");
         assert_eq!(interrupted(&paused, 0, &best("lp")), None, "it did not fall");
-        assert_eq!(interrupted(&paused, 4, &best("vegas")), None, "it foretells its falls");
+        assert_eq!(interrupted(&paused, 4, &best("vegas")), None, "its falls are predicted");
     }
 
     #[test]

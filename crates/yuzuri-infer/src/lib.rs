@@ -1,5 +1,5 @@
-//! Identifies congestion control algorithms and their constants: from captures and recordings to
-//! windows by round, to algorithms, to names.
+//! Identifies the congestion control algorithm of a flow, and its constants, from captures and
+//! recordings.
 //!
 //! [`packets::Tracker`] reconstructs [window traces](window_trace::WindowTrace) from packets,
 //! [`replay`] determines what each algorithm would have done on a window trace, [`name`] ranks the

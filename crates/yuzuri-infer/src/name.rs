@@ -209,7 +209,7 @@ fn none_of_these(window_trace: &WindowTrace, temperature: f64) -> (NoneOfThese, 
         .unwrap_or_default()
 }
 
-/// For windows visible only at losses, if nothing predicts what they grow to.
+/// The score for windows visible only at losses, if nothing predicts what they grow to.
 fn unforeseen(window_trace: &WindowTrace) -> Score {
     let mut reno = Algorithm::Reno.make(SlowStartExit::Loss, 1);
     let replay = replay(reno.as_mut(), window_trace, Chances::default());
@@ -219,7 +219,7 @@ fn unforeseen(window_trace: &WindowTrace) -> Score {
 /// The log prior that a flight follows none of them: the same as that of an uncommon algorithm.
 const NONE: f64 = 0.0;
 
-/// How often a rate-based algorithm with constant losses differs from its prediction: in queues
+/// How often a rate-based algorithm with persistent losses differs from its prediction: in queues
 /// shorter than its data in flight its probes are lost, and loss recovery determines its flight.
 const BY_RATE_UNFORESEEN: f64 = 0.5;
 
@@ -234,9 +234,9 @@ fn fitted(constants: f64, score: &Score, temperature: f64) -> f64 {
     constants * (1.0 + score.observations / temperature).ln() / 2.0
 }
 
-/// The cost of an unknown value that was fitted: nothing if the value hardly matters. (The mean of
-/// the likelihood over all possible values, relative to the best one; the criterion is for a peak,
-/// which may be between these.)
+/// The cost of an unknown value that was fitted: nothing if the value hardly matters. It is the
+/// mean of the likelihood over all tried values, relative to the best one. (The Bayesian
+/// information criterion assumes a peak, which may lie between these.)
 fn averaged(tried: &[f64], temperature: f64) -> f64 {
     let sum: f64 = tried.iter().map(|less| (less / temperature).exp()).sum();
     if tried.is_empty() { 0.0 } else { (tried.len() as f64 / sum).ln() }
@@ -262,9 +262,9 @@ fn missed_begin(window_trace: &WindowTrace) -> bool {
     window_trace.handshake_rtt_us.is_none() && !known
 }
 
-/// Windows of a competing flow, as fractions of the largest observed one, that an algorithm may
-/// have estimated before the observation: it reduces its queue down to this. And windows before the
-/// last loss, towards which CUBIC and BIC grow.
+/// Windows as fractions of the largest observed one: those of a competing flow that an algorithm
+/// may have estimated before the observation (it reduces its queue down to this), and those before
+/// the last loss, towards which CUBIC and BIC grow.
 const COMPETITORS: [f32; 8] = [0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2, 1.5];
 
 /// Such windows, segments.
@@ -278,7 +278,7 @@ fn nearer(found: u32) -> impl Iterator<Item = u32> {
     NEARER.into_iter().map(move |part| (found as f32 * part) as u32)
 }
 
-/// The factors tried around the better value, and the number of repetitions.
+/// The factors tried around the best value, and the number of repetitions.
 const NEARER: [f32; 6] = [0.95, 0.97, 0.99, 1.01, 1.03, 1.05];
 const CLIMBS: usize = 4;
 
@@ -299,7 +299,7 @@ pub fn forms(candidate: Algorithm, polled: bool) -> Vec<(Box<dyn CongestionContr
                 Chances { blind: true, randomized: true, may_hold: true, takes_back: true, ..plain }
             }
         };
-        // Slow start is not judged, and must not end before the sender's did.
+        // Slow start is not scored, and must not end before the sender's did.
         let cca: Option<Box<dyn CongestionControl>> = match form {
             Form::Constants(place) => {
                 Some(Box::new(Cubic::with(facts.constants[*place], SlowStartExit::Loss)))
@@ -313,7 +313,7 @@ pub fn forms(candidate: Algorithm, polled: bool) -> Vec<(Box<dyn CongestionContr
     facts.forms.iter().chain(further).map(form).collect()
 }
 
-/// Ticks per second of distributions' kernels other than 1000.
+/// Ticks per second (`CONFIG_HZ`) of distributions' kernels that do not have 1000.
 const SLOW_HZ: u32 = 250;
 
 /// By how much the score of a short flow overstates its evidence.

@@ -19,10 +19,10 @@ pub(crate) const MAX_RTT_US: u64 = 60_000_000;
 const MIN_RTO_US: u64 = 200_000;
 /// The window after an idle time (`TCP_INIT_CWND`, RFC 6928).
 const RESTART_WINDOW: u32 = 10;
-/// No algorithm leaves less than a part in this many of its window, but after a timeout.
+/// A reduction divides the window by at most this, except after a timeout.
 const MAX_REDUCED: u32 = 8;
-/// No algorithm keeps less of a window than this fraction, unless it has already yielded in the
-/// same round.
+/// A reduction to less than this fraction of the window shows that the algorithm had already backed
+/// off in the same round.
 const TWICE: f32 = 0.45;
 
 /// An algorithm with its window.
@@ -96,10 +96,10 @@ impl<'a> Player<'a> {
         self.window.now_ns = self.window.now_ns.max(now_ns);
     }
 
-    /// Its sender had nothing outstanding for a while and sends again. Returns whether it restarts
-    /// in slow start, up to the threshold or most of the earlier window, as it may if it had
-    /// nothing to send: RFC 5681 (section 4.1), and Linux after a retransmission timeout
-    /// (`tcp_cwnd_restart`).
+    /// The sender had nothing outstanding for a while and sends again. Returns whether it restarts
+    /// in slow start (RFC 5681, section 4.1; Linux after an idle time longer than the
+    /// retransmission timeout, `tcp_cwnd_restart`): up to ssthresh or three quarters of the earlier
+    /// window. It may do so only if it had nothing to send (`may_restart`).
     pub(crate) fn idle(&mut self, round: &Round, may_restart: bool) -> bool {
         self.at(round.start_ns);
         let idle_ns = u64::from(round.idle_us) * 1000;
@@ -126,19 +126,19 @@ impl<'a> Player<'a> {
         self.window.cwnd_cnt = 0;
     }
 
-    /// It reduced this window before the observation.
+    /// Reduces this window, as the algorithm did before the observation.
     pub(crate) fn reduced_before(&mut self, former_max: u32) {
         reduces(self.cca, &mut self.window, former_max as f32);
     }
 
-    /// The part of a window that the algorithm would keep after a reduction with an unseen cause:
-    /// congestion of the sender's own device, a loss that the capture lacks.
+    /// The window that a reduction of `before` with an unseen cause would leave, segments: the
+    /// sender's own device was congested, or the capture lacks a loss.
     pub(crate) fn reduced_from(&self, before: f32) -> f32 {
         reduces(self.cca.copied().as_mut(), &mut self.window.clone(), before)
     }
 
-    /// Lets the algorithm's window fall to the observed one without a visible loss: from the window
-    /// before, if it reduced it so.
+    /// Lets the algorithm's window fall to the observed one without a visible loss. `reduced`: the
+    /// window before, if the algorithm reduced it.
     pub(crate) fn fall(&mut self, seen: f32, reduced: Option<f32>) {
         if let Some(before) = reduced {
             reduces(self.cca, &mut self.window, before);
@@ -170,7 +170,7 @@ impl<'a> Player<'a> {
     }
 
     /// Sets the window before a reduction, and lets the algorithm reduce it. `hidden`: something
-    /// else held the flight before it, which was less than the window.
+    /// else limited the flight before it, which was less than the window.
     pub(crate) fn reduced(&mut self, reduction: &Reduction, round: &Round, hidden: bool) {
         self.at(reduction.at_ns);
         self.rest = 0.0;
@@ -199,16 +199,16 @@ impl<'a> Player<'a> {
             self.cca.cwnd_event(window, CwndEvent::Loss);
             window.cwnd = 1;
         } else if !self.cca.controls_all() {
-            // Rate-based algorithms have no threshold: it is the largest number.
+            // Rate-based algorithms have no ssthresh: it is the largest number.
             window.cwnd = window.ssthresh.min(MAX_WINDOW);
         }
     }
 
-    /// A reduction during another reduction, or of a flight that something else held, shows the
-    /// window that it left, but not the window before it: the replay's own window stands for that.
-    /// If more is left than the replay leaves, the flight at the first reduction was less than the
-    /// window. The state that an algorithm keeps of its window (CUBIC, BIC) is then that of the
-    /// window that leaves this much.
+    /// A reduction during another reduction, or of a flight that something else limited, shows the
+    /// window after it, but not the window before it: the replay's own window is used for that. If
+    /// more is left than the replay leaves, the flight at the first reduction was less than the
+    /// window. The state that an algorithm derives from its window (CUBIC, BIC) is then that of the
+    /// window whose reduction leaves this much.
     fn larger_before(&mut self, after: f32) {
         let own = self.window.cwnd;
         let left = self.reduced_from(own as f32);
@@ -239,7 +239,7 @@ impl<'a> Player<'a> {
             let window = &mut self.window;
             let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
             if twice && !self.chances.randomized && (window.cwnd as f32) < seen as f32 * CUT {
-                // It has just yielded, and the flight has not drained yet.
+                // The algorithm has just backed off, and the flight has not drained yet.
                 return;
             }
         }
@@ -301,8 +301,8 @@ impl<'a> Player<'a> {
         let window = &mut self.window;
         // For a reduction upon a reduction, only the algorithm knows the window in between.
         let before = if reduction.before > 0.0 { reduction.before } else { window.prior_cwnd as f32 };
-        // Between two polls in slow start it also grew, and may have been reduced twice: nobody
-        // knows it.
+        // Between two polls in slow start the window also grew, and may have been reduced twice: it
+        // is unknown.
         let known = reduction.before > 0.0 || !self.polled;
         // An ECN-Echo is answered like a loss, except by DCTCP.
         let reads = !reduction.undone && known && before >= 4.0 && reduction.after > 0.0;
@@ -385,7 +385,7 @@ impl<'a> Player<'a> {
         window.delivered += u64::from(acked);
         window.delivered_at_ns = window.now_ns;
         window.snd_una = window.snd_una.wrapping_add(acked);
-        // Its response is sent only after it has taken effect.
+        // The data that it elicits is sent only after it has taken effect.
         window.in_flight = window.cwnd.saturating_sub(acked);
         window.snd_nxt = window.snd_una.wrapping_add(window.in_flight);
         window.max_packets_out = window.cwnd;
@@ -446,7 +446,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// The part of a window that an algorithm keeps when it reduces it.
+/// Lets an algorithm reduce a window; returns the window after it, segments.
 fn reduces(cca: &mut dyn CongestionControl, window: &mut Window, before: f32) -> f32 {
     window.cwnd = segments(before).max(2);
     (window.prior_cwnd, window.in_flight) = (window.cwnd, window.cwnd);
@@ -490,7 +490,7 @@ mod tests {
     use super::*;
     use yuzuri_cca::{Algorithm, SlowStartExit};
 
-    /// CUBIC keeps seven tenths, and grows towards 0.85 of a window that is below the one before.
+    /// CUBIC reduces to 0.7, and grows towards 0.85 of a window that is below the one before.
     #[test]
     fn what_a_second_reduction_leaves_shows_the_window_before_it() {
         let trace = WindowTrace { mss_bytes: 1448, min_rtt_us: 100_000, ..WindowTrace::default() };

@@ -2,8 +2,8 @@
 //! and losses.
 //!
 //! At each reduction the algorithm receives the observed window before it and restarts from the
-//! observed window after it; between reductions it runs free. So its window need not be known, and
-//! an error in one epoch does not affect the next.
+//! observed window after it; between reductions it runs free. Its window therefore need not be
+//! known, and an error in one epoch does not affect the next.
 
 use crate::player::Player;
 use crate::score;
@@ -11,28 +11,28 @@ use crate::unseen;
 use crate::window_trace::{Cause, Reduction, Round, SLOW_START_GROWTH, WindowTrace};
 use yuzuri_cca::CongestionControl;
 
-/// Maximum number of rounds that an algorithm runs free: a single difference must not persist
-/// indefinitely.
+/// Maximum number of rounds that an algorithm runs free, so that a single difference does not
+/// persist indefinitely.
 const SPAN: usize = 60;
 /// A fall of the window without a sign of loss that algorithms which do not predict it cannot
 /// follow: to this fraction, and by more than this many segments, since delays sometimes remove one
 /// (Vegas). If falls are random, each counts.
 pub(crate) const CUT: f32 = 0.88;
 const CUT_SEGMENTS: f32 = 1.5;
-/// Rounds for which an algorithm that yielded does not grow (LP: three round trips, one of which
-/// begins within a round).
+/// Rounds for which an algorithm does not grow after it backed off (LP: three round trips, one of
+/// which begins within a round).
 const INFERENCE: usize = 4;
 /// Of these, rounds that are certainly within the three round trips.
 const WHOLE_INFERENCE: usize = 2;
-/// Rounds after which a flight is back if its sender was only delayed: no algorithm regains so soon
-/// what it yielded without a loss. LP does not grow for three round trips, and the others grow by
-/// less than a tenth in a round.
+/// Rounds after which a flight is back if its sender was only delayed: no algorithm regains a
+/// window so soon after it backed off without a loss. LP does not grow for three round trips, and
+/// the others grow by less than a tenth in a round.
 const HELD_UP: usize = 2;
 /// Growth of a round in congestion avoidance, as a factor.
 const GROWS: f32 = 1.1;
 /// Growth of a round in slow start, as a factor.
 const DOUBLES: f32 = 2.0;
-/// Growth of a round in which an algorithm regains in slow start what it yielded.
+/// Growth of a round in which an algorithm regains its window in slow start after it backed off.
 const TAKING_BACK: f32 = 1.15;
 
 /// An algorithm's prediction for a round.
@@ -115,7 +115,8 @@ pub struct Chances {
     pub may_hold: bool,
     /// It gets no timestamps: the clocks' offset, itself random, blinds it (LP).
     pub blind: bool,
-    /// It regains in slow start what it yielded to delays, after some rounds without growth (LP).
+    /// After backing off because of delay, and some rounds without growth, it regains its window in
+    /// slow start (LP).
     pub takes_back: bool,
     /// The minimum round-trip time from before the observation, µs; `None` if it is the
     /// handshake's, or the observed minimum.
@@ -276,7 +277,7 @@ pub fn replay(cca: &mut dyn CongestionControl, window_trace: &WindowTrace, chanc
         }
         free += usize::from(usable);
         since_fall = since_fall.saturating_add(1);
-        // Like any slow start it is not judged, nor is its start.
+        // Like any slow start it is not scored, nor is its start.
         let taking_back = taking_back && usable && round.window > former * TAKING_BACK;
         if taking_back {
             player.follow(round.window);
@@ -309,8 +310,8 @@ fn back_at_once(rounds: &[Round], place: usize, former: f32, grows: f32) -> Opti
     (grown < back).then_some(place + 1 + after)
 }
 
-/// Whether something else held the flight up to the reduction that began in this round: the window
-/// before it was larger. (In slow start Linux lets it grow to twice the flight.)
+/// Whether something else limited the flight up to the reduction that began in this round: the
+/// window before it was larger. (In slow start Linux lets it grow to twice the flight.)
 fn is_hidden(rounds: &[Round], begin: usize) -> bool {
     let held = |round: &Round| round.limits.application || round.limits.receiver;
     begin > 0 && begin < rounds.len() && rounds[begin - 1..=begin].iter().all(held)

@@ -1,9 +1,9 @@
-//! Algorithms on a flow whose windows are visible only at losses: away from the sender and without
-//! timestamps.
+//! Replays algorithms on a flow whose windows are visible only at losses: away from the sender and
+//! without timestamps.
 //!
-//! The response to an acknowledgement passes once as much has been acknowledged as was in flight.
-//! So an algorithm's own window determines how long its rounds last, and how large it has become at
-//! the next loss, which is seen.
+//! A round ends once as much has been acknowledged as was in flight at its start. An algorithm's
+//! own window therefore determines the length of its rounds, and the window that it has reached at
+//! the next loss, where the window is visible.
 
 use crate::player::Player;
 use crate::replay::{Prediction, Replay};
@@ -15,14 +15,14 @@ const INITIAL_WINDOW: u32 = 10;
 /// acknowledgements, is a large part of an algorithm's growth. At nine segments answers are wrong;
 /// at 158 and more they are right.
 const MIN_WINDOW: f32 = 100.0;
-/// Rounds per acknowledgement of an epoch at most, with the same number added: a window larger than
-/// one acknowledgement's data has fewer.
+/// The maximum number of rounds of an epoch: per acknowledgement, and in addition to these. A
+/// window larger than one acknowledgement's data has fewer.
 const ROUNDS_PER_ACK: usize = 2;
 const MORE_ROUNDS: usize = 8;
 
 impl Unseen {
-    /// When this much had been acknowledged, and the number of acknowledgements since index `from`;
-    /// `None` beyond the last.
+    /// When this many bytes had been acknowledged, and the index of that acknowledgement, searched
+    /// from index `from` on; `None` beyond the last.
     fn when(&self, bytes: u64, from: usize) -> Option<(i64, usize)> {
         let rest = self.acked.get(from..)?;
         let place = from + rest.partition_point(|(_, acked)| *acked < bytes);
@@ -35,8 +35,8 @@ fn is_observed(loss: &UnseenLoss) -> bool {
     loss.before >= MIN_WINDOW && loss.cause == Cause::Recovery
 }
 
-/// Whether an algorithm's window after a loss is known: from the observation, or because it was
-/// immediately reduced again from its own window.
+/// Whether an algorithm's window after a loss is known: the window before the loss was observed, or
+/// that before an earlier one which reductions immediately followed.
 fn is_known(losses: &[UnseenLoss], place: usize) -> bool {
     let mut former = losses[..=place].iter().rev();
     former.find(|loss| loss.before > 0.0 || loss.cause != Cause::Recovery).is_some_and(is_observed)
@@ -133,8 +133,8 @@ fn repairing(loss: &UnseenLoss, srtt_us: u64, mss: u64) -> Round {
 /// The number of points in a round at which its round-trip times are evaluated.
 const SAMPLES: u64 = 8;
 
-/// The acknowledgements that caused the data acknowledged in a round: from an index on, this many
-/// bytes of them.
+/// The acknowledgements that elicited the data acknowledged in a round: they acknowledged `bytes`
+/// bytes from position `from` on. If `bytes` is 0, the data was elicited at `from_ns`.
 #[derive(Clone, Copy)]
 struct ElicitingAcks {
     from: u64,
@@ -170,8 +170,8 @@ impl Unseen {
     }
 }
 
-/// Plays the rounds from one index to another. `eliciting`: the cause of the first of them, if it
-/// is known.
+/// Plays the rounds between two losses. `eliciting`: what elicited the data of the first round, if
+/// that is known.
 fn grow(
     player: &mut Player<'_>,
     unseen: &Unseen,
@@ -181,7 +181,7 @@ fn grow(
 ) {
     let (mut acked, mut now) = (begin.until, begin.over_ns);
     let Some((_, mut ack)) = unseen.when(acked, 0) else { return };
-    // None is shorter than the handshake's: a window that implies that is too small.
+    // No round trip is shorter than the handshake's: a window that implies one is too small.
     let least_us = u32::try_from(player.window.min_rtt_us.unwrap_or(1)).unwrap_or(u32::MAX);
     let last = unseen.when(end.hole, ack).map_or(unseen.acked.len(), |(_, place)| place);
     for _ in 0..(last - ack) * ROUNDS_PER_ACK + MORE_ROUNDS {

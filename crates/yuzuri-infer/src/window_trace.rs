@@ -254,9 +254,10 @@ pub struct UnseenLoss {
 /// The observations away from the sender and without timestamps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unseen {
-    /// When the cause of the first data passed, and the position of that data's first byte.
+    /// When the acknowledgement that elicited the first data passed, as estimated from the
+    /// handshake's round-trip time, and the position of that data's first byte.
     pub begin: (i64, u64),
-    /// The acknowledged positions, with their times.
+    /// The acknowledged positions, each with its time.
     pub acked: Vec<(i64, u64)>,
     /// Losses, in order.
     pub losses: Vec<UnseenLoss>,
@@ -288,13 +289,12 @@ pub struct WindowTrace {
     pub rounds_left_out: u64,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
-    /// The handshake's round-trip time, µs: the first that the sender knows, and mostly the
-    /// smallest, as its segments are small and find no queue of their own. `None` if the handshake
-    /// was not seen or had to be repeated.
+    /// The handshake's round-trip time, µs: the sender's first measurement, and usually the
+    /// smallest, because its segments are small and find no queue of their own. `None` if the
+    /// handshake was not seen or had to be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_rtt_us: Option<u32>,
-    /// Its rows come from a log that was polled: its round-trip times are means of several
-    /// measurements.
+    /// It comes from a polled log: its round-trip times are means of several measurements.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polled: bool,
     /// Of windows that the sender's kernel reported, by round: the smallest one. Empty where
@@ -322,7 +322,7 @@ pub struct WindowTrace {
     /// (`tcp_ecn_send`); if the other end refused ECN, the sender runs Reno instead (`dctcp_reno`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_without_ect: Option<bool>,
-    /// If windows are visible only at losses: these, and the acknowledgements between them.
+    /// If windows are visible only at losses: the losses, and the acknowledgements between them.
     #[serde(skip)]
     pub unseen: Option<Box<Unseen>>,
     /// Payload acknowledged, bytes.
@@ -333,7 +333,7 @@ pub struct WindowTrace {
     pub retransmitted: u64,
 }
 
-/// Rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs.
+/// Maximum number of rounds kept of a flow: a day at 200 ms has 432,000, which no algorithm needs.
 const MAX_ROUNDS: usize = 1 << 16;
 
 impl WindowTrace {

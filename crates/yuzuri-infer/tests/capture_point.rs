@@ -13,7 +13,7 @@ use yuzuri_infer::{identify, window_trace::WindowTrace};
 const MS: i64 = 1_000_000;
 const RTT: i64 = 100 * MS;
 
-/// 20 segments in flight, one each 5 ms, each acknowledged immediately, of a size below the 1000
+/// 20 segments in flight, one every 5 ms, each acknowledged immediately, of a size below the 1000
 /// bytes of the handshake or of this size; seen `from_sender` after they were sent.
 fn flow(from_sender: i64, bytes: u32) -> Ended {
     let (near, far) = (End::Lower, End::Higher);

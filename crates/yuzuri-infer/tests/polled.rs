@@ -52,8 +52,8 @@ fn the_first_rows_round_trip_time_counts() {
     assert!(least(0).1 > 30_000, "an opening message of less than a segment is no data");
 }
 
-/// Reno in a long queue loses segments in slow start, and more of them while it repairs these: its
-/// window is halved twice, from 320 segments to 80.
+/// Reno in a long queue loses segments in slow start, and more of them while it retransmits these:
+/// its window is halved twice, from 320 segments to 80.
 #[test]
 fn a_window_that_nobody_knows_is_not_compared() {
     let mut rounds = Rounds::default();

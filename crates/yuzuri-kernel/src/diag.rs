@@ -122,7 +122,7 @@ fn request(family: u8, states: u32, sequence: u32) -> [u8; HEADER + 56] {
     bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
-    // struct inet_diag_req_v2: family, protocol, extensions (bit n-1 asks for attribute n),
+    // struct inet_diag_req_v2: family, protocol, extensions (bit n-1 requests attribute n),
     // padding, states, id.
     bytes[16] = family;
     bytes[17] = libc::IPPROTO_TCP as u8;
@@ -216,7 +216,7 @@ fn socket_of(message: &[u8]) -> Option<Socket> {
     has_info.then_some(socket)
 }
 
-/// Of `tcpi_options`: both ends scale their windows.
+/// A bit of `tcpi_options`: both ends scale their windows (RFC 7323).
 const TCPI_OPT_WSCALE: u8 = 4;
 
 /// Reads `struct tcp_info`, which grows at its end: fields unknown to an older kernel stay 0.

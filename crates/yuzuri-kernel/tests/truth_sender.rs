@@ -1,5 +1,5 @@
-//! What records say of a sender's memory in the device and of its pacing, compared with other
-//! sources: `SO_MEMINFO` of the same socket, and `SO_MAX_PACING_RATE` with the length of a segment.
+//! A sender's memory held by the device and its pacing, as recorded, compared with other sources:
+//! `SO_MEMINFO` of the same socket, and `SO_MAX_PACING_RATE` with the length of a segment.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;

@@ -55,8 +55,8 @@ macro_rules! numbers {
                 /// Received in order since the start.
                 bytes_received: u64 => bytes_received, "bytes", "bytes_received";
             }
-            /// What keeps a sender from sending: its buffer, its pacing, the largest of its
-            /// windows. Polled sockets report a part of it, older recordings nothing.
+            /// What can limit a sender: its send buffer, its pacing, the largest of its windows.
+            /// Polled sockets report some of these values, older recordings none.
             Sender (snapshot.sender) [] {
                 /// Limit of the send queue's memory; 0 where unknown.
                 sndbuf: u32 => sndbuf_bytes, "bytes", "sk_sndbuf: limit of wmem_queued_bytes", null 0, "unknown";
@@ -79,7 +79,7 @@ macro_rules! numbers {
                 busy_us: u64 => busy_us, "us", "chrono_stat: unsent or unacknowledged data; only where polled", null u64::MAX, "unknown";
                 /// Of this, for how long the receiver's window was full.
                 rwnd_limited_us: u64 => rwnd_limited_us, "us", "chrono_stat: the receiver's window was full; only where polled", null u64::MAX, "unknown";
-                /// Of this, for how long the send buffer limited.
+                /// Of this, for how long the send buffer was full.
                 sndbuf_limited_us: u64 => sndbuf_limited_us, "us", "chrono_stat: the send buffer was full; only where polled", null u64::MAX, "unknown";
             }
             /// How often something happened since the flow's previous record (saturating).

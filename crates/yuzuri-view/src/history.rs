@@ -9,7 +9,7 @@ use yuzuri_trace::{Event, Kind, Marks};
 /// What happened to a flow in one interval. Extremes survive every merge.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bucket {
-    /// Start of the stretch, `CLOCK_MONOTONIC`, nanoseconds.
+    /// Start of the interval, `CLOCK_MONOTONIC`, nanoseconds.
     pub start_ns: u64,
     /// Time of the last event in it.
     pub last_ns: u64,
@@ -32,8 +32,8 @@ pub struct Bucket {
     pub sacked_bytes: u32,
     /// Written by the application and not yet sent at the last event, bytes.
     pub notsent_bytes: u32,
-    /// The last upper bound of the window by sharing that records show ([`ShownBound`]), segments;
-    /// 0 where none does.
+    /// The last upper bound of the window by sharing that follows from the records
+    /// ([`ShownBound`]), segments; 0 if there is none.
     ///
     /// [`ShownBound`]: crate::ShownBound
     pub bound: u32,
@@ -149,7 +149,7 @@ impl Bucket {
     }
 }
 
-/// Buckets of one width, oldest first; empty stretches have no bucket.
+/// Buckets of one width, oldest first; an interval without events has no bucket.
 #[derive(Debug, Clone)]
 pub struct Level {
     width_ns: u64,
@@ -173,8 +173,8 @@ impl Level {
         &self.buckets
     }
 
-    /// Adds an event, what limited the flow since the previous one, and the bound that it shows,
-    /// segments. An event older than the last bucket counts in the last bucket.
+    /// Adds an event, what limited the flow since the previous one, and the bound that follows from
+    /// it, segments. An event older than the last bucket counts in the last bucket.
     pub fn push(&mut self, event: &Event, limits: &[LimitInterval], bound: Option<u32>) {
         let start = event.mono_ns - event.mono_ns % self.width_ns;
         let bucket = Bucket::new(start, event, limits, bound);
@@ -205,7 +205,7 @@ impl Level {
 /// 400 kB per flow.
 const LEVELS: [(u64, usize); 3] = [(32_000_000, 1024), (256_000_000, 1024), (2_048_000_000, 2048)];
 
-/// The history of a flow, finer where it is recent.
+/// The history of a flow, with a finer resolution for recent times.
 #[derive(Debug, Clone)]
 pub struct History {
     levels: [Level; LEVELS.len()],
@@ -218,8 +218,8 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds an event, what limited the flow since the previous one, and the bound that it shows,
-    /// segments.
+    /// Adds an event, what limited the flow since the previous one, and the bound that follows from
+    /// it, segments.
     pub fn push(&mut self, event: &Event, limits: &[LimitInterval], bound: Option<u32>) {
         for level in &mut self.levels {
             level.push(event, limits, bound);

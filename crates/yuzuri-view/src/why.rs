@@ -76,7 +76,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A mean window below this part of the largest one has fallen.
+/// A mean window below this fraction of the largest one has shrunk.
 const MUCH_SMALLER: f64 = 0.9;
 
 struct Describer<'a> {
@@ -130,7 +130,7 @@ impl Describer<'_> {
         })
     }
 
-    /// The limit that a larger buffer meets without window scaling, if it is in the way.
+    /// The limit of windows without scaling, if the window that is needed exceeds it.
     fn end_of_unscaled(&self) -> &'static str {
         let needed = self.needed(self.figures.receive_window_bytes);
         if self.flow.is_unscaled() && needed.is_none_or(|(bytes, _)| bytes > MAX_UNSCALED_BYTES as f64) {
@@ -322,7 +322,7 @@ impl Describer<'_> {
             ),
             Limit::Unknown if self.flow.from_packets() && self.flow.saw_begin() => (
                 "the capture does not show what limits it".into(),
-                "packets do not show everything that holds a sender, such as a bound on its window or the queue of its \
+                "packets do not show everything that limits a sender, such as a bound on its window or the queue of its \
                  device: run yuzuri why at the sender, or capture there"
                     .into(),
             ),

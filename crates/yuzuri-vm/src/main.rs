@@ -229,7 +229,7 @@ fn run(run: Run) -> anyhow::Result<ExitCode> {
     )?;
     if !quiet {
         say(&format!(
-            "exit code {}; {:.2} s of the guest's time; {:.1} s of CPU ({:.1} to boot), {:.1} s on the wall",
+            "exit code {}; {:.2} s of the guest's time; {:.1} s of CPU ({:.1} to boot), {:.1} s wall-clock",
             outcome.code, outcome.guest_s, outcome.cpu_s, outcome.boot_cpu_s, outcome.wall_s
         ));
     }

@@ -34,7 +34,8 @@ const MAX_POINTS: usize = 4096;
 pub(crate) struct App {
     pub(crate) shared: Arc<Shared>,
     pub(crate) guard: Arc<Guard>,
-    /// Notified when a browser connects, so that its first update need not wait for the next turn.
+    /// Notified when a browser connects, so that its first update does not wait for the next
+    /// interval.
     pub(crate) browser_connected: Arc<Notify>,
     pub(crate) share: Arc<DaemonStatus>,
     pub(crate) bottlenecks: Arc<Bottlenecks>,
@@ -240,8 +241,8 @@ async fn select_flows(
     let Choice { client, flows } = body(bytes)?;
     let flows = flow_ids(flows.iter().map(String::as_str))?;
     let known = app.shared.limits_of(&flows);
-    // Subscribe before choosing, and under the hub's lock: then a browser that leaves at this
-    // moment unsubscribes the right flows.
+    // Subscribe before selecting, and under the broadcaster's lock: a browser that leaves at this
+    // moment then unsubscribes the right flows.
     let mut broadcast = app.shared.broadcast.lock();
     let former = broadcast.select_flows(&client, flows.clone()).ok_or_else(|| {
         Refusal(

@@ -1,5 +1,5 @@
 //! Limits connections. Connections that have not shown the token are limited in number and time,
-//! and a new one displaces the oldest. So a client that opens thousands displaces its own
+//! and a new one displaces the oldest. A client that opens thousands therefore displaces its own
 //! connections. A client with the token needs such a place only until its first request has
 //! arrived; from then on it counts against a separate limit.
 

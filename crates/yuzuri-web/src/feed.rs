@@ -8,7 +8,7 @@ use yuzuri_view::{Bucket, Level, RecordLimits, ShownBound};
 /// Width of the finest buckets, nanoseconds: about a pixel of a four-second window.
 pub(crate) const FINE_NS: u64 = 4_000_000;
 /// Fine buckets kept per flow until they are sent: 16 s, or a tenth of a second of a replay at 160
-/// times.
+/// times real time.
 const MAX_FINE: usize = 4096;
 /// Maximum number of buckets of a flow in one message; more (a fast replay) are merged.
 const MAX_MESSAGE_BUCKETS: usize = 256;

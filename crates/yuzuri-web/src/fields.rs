@@ -20,7 +20,7 @@ pub(crate) struct ArrayField<T> {
     pub(crate) value: fn(&mut String, EncodeContext, &T),
 }
 
-/// What values depend on besides their subject.
+/// The context that encoding needs besides the value itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct EncodeContext {
     pub(crate) base: TimeBase,

@@ -1,5 +1,5 @@
-//! `yuzuri send --share`: only this program's connections yield, with what a program may set on its
-//! own sockets.
+//! `yuzuri send --share`: bounds only this program's connections, by socket options that need no
+//! privilege.
 
 use crate::share::{RunArgs, settings};
 use crate::transfer::EventReporter;
@@ -78,10 +78,10 @@ impl Sharing {
     }
 }
 
-/// Interval between two polls of the sharing status.
+/// Interval between two ticks of the control loop.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Number of half-second ticks, and of those with a bounded connection; for each interface the
+/// Number of ticks, and of those with a bounded connection; for each interface the
 /// maximum number of other devices at a time, since some may leave before this one.
 #[derive(Default)]
 struct Ticks {
@@ -185,8 +185,8 @@ impl OwnShare {
         self.sockets.shown()
     }
 
-    /// Leaves the group, and reports with whom the program shared; returns whether sharing lasted
-    /// to the end.
+    /// Leaves the group, and reports how many devices the program shared with; returns whether
+    /// sharing lasted to the end.
     pub fn finish(self, voice: EventReporter) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         let Ok((status, ticks, result)) = self.thread.join() else {

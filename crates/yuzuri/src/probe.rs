@@ -113,8 +113,7 @@ fn measure(peer: SocketAddr, stop: &AtomicBool) -> Vec<Option<u64>> {
         let time_us = u64::try_from(now.elapsed().as_micros()).unwrap_or(u64::MAX);
         match answer {
             Ok(_) => times_us.push(Some(time_us)),
-            // A refusal, too, comes from the receiver's kernel, and measures the path as well as an
-            // answer.
+            // The receiver's kernel also sends the refusal, so it measures the path like a SYN-ACK.
             Err(error)
                 if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) =>
             {

@@ -348,7 +348,7 @@ fn node(state: Option<&Path>) -> anyhow::Result<NodeId> {
     }
     let node = yuzuri_share::new_node()?;
     if let Err(error) = yuzuri_share::store_node(state, node) {
-        // Without a stored id, each start has a new one, and sharing works.
+        // Without a stored ID, each start uses a new one; sharing still works.
         say(&error.to_string());
     }
     Ok(node)

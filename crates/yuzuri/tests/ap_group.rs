@@ -20,7 +20,7 @@ use yuzuri_testnet::{AccessPoint, Host, eventually};
 
 const YUZURI: &str = env!("CARGO_BIN_EXE_yuzuri");
 const STATIONS: u8 = 4;
-/// The first stations run `yuzuri share`.
+/// Number of stations that run `yuzuri share`: the first ones.
 const MEMBERS: u8 = 2;
 fn key(folder: &Path, name: &str) -> String {
     let file = folder.join(name).to_str().unwrap().to_owned();

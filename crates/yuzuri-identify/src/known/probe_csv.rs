@@ -49,7 +49,7 @@ pub(super) struct Row {
     pub srtt_us: u32,
 }
 
-/// Makes samples of rows: the effect of an acknowledgement shows in the row of the next one.
+/// Converts rows to samples: the effect of an acknowledgement shows in the row of the next one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rows {
     former: Option<Row>,
@@ -81,7 +81,7 @@ impl Rows {
     }
 }
 
-/// Infinite until the first reduction.
+/// `None` if it is infinite, as until the first reduction.
 pub(super) fn finite(ssthresh: u32) -> Option<u32> {
     (ssthresh < Snapshot::SSTHRESH_INFINITE).then_some(ssthresh)
 }

@@ -18,7 +18,7 @@ const EVEN: f64 = 0.3;
 /// deviations: the ratio is 2 and more. In between, the cause is unknown.
 const ACK_CLOCKED: f64 = 0.5;
 const TIMER_CLOCKED: f64 = 1.5;
-/// The number of standard errors by which the mean must differ from no difference (95 %).
+/// The number of standard errors by which the mean must differ from 0 (95 %).
 const SURE_ERRORS: f64 = 2.0;
 /// If segments within bursts are closer than segments are on average, by this factor, the path can
 /// carry more than is sent. On a full path they are as close as possible.
@@ -77,8 +77,7 @@ impl BurstMeans {
 
     /// The mean of the values, with its standard error.
     fn mean(self) -> Option<(f64, f64)> {
-        // A mean that decays by a fraction is one over twice as many rounds as that fraction goes
-        // into one.
+        // A mean that decays by a fraction d in each round averages about 2/d rounds.
         let bursts = self.count * f64::from(self.rounds).min(2.0 / FORGETS_CAUSE);
         if bursts < MIN_BURSTS {
             return None;
@@ -141,8 +140,9 @@ pub(super) struct Bursts {
     /// bursts without pauses of the program, milliseconds, and the segments sent in it.
     spacing: [f64; 4],
     /// Bursts that followed an acknowledgement as those of a woken writer do, those that followed
-    /// it immediately, and all; acknowledgements, and the length of a round, milliseconds.
+    /// it immediately, and all.
     ack_woke_writer: [f64; 3],
+    /// Acknowledgements of a round, and its length, milliseconds.
     acks: (f64, f64),
     /// Of the bursts that begin with an empty queue, and of the others: a program's rhythm is not
     /// that of its windows, so that one is no evidence for the other.
@@ -260,9 +260,9 @@ impl Bursts {
         self.rested > MAJORITY
     }
 
-    /// Whether acknowledgements wake the writer; `None`: possibly. A host with other work wakes it
-    /// later now and then, but most times at once: bursts that all come late, and within a writer's
-    /// time all the same, have the phase of a clock. A program with its own rhythm follows
+    /// Whether acknowledgements wake the writer; `None`: possibly. A busy host sometimes wakes it
+    /// later, but mostly at once: if all bursts come late, though within the time that a writer
+    /// takes, a clock determines their phase. The bursts of a program with its own rhythm follow
     /// acknowledgements as often as by chance.
     pub(super) fn acks_wake_writer(&self) -> Option<bool> {
         let [soon, at_once, all] = self.ack_woke_writer;

@@ -130,13 +130,13 @@ pub(super) struct Direction {
     fin: bool,
     /// The last segments, as far as they had the same size.
     equal: EqualSegments,
-    /// Without the SYNs: what packets are multiples of.
+    /// Estimates the segment size from what packets are multiples of.
     sizes: SegmentSize,
     signs: SignObserver,
     /// When the acknowledgement that last took effect passed the capture, and whether it had no
     /// data.
     acted_passed: (i64, bool),
-    /// Away from the sender and without timestamps.
+    /// What is visible of the window away from the sender and without timestamps.
     unseen: Option<Box<Collector>>,
     window_trace: WindowTrace,
 }

@@ -1,4 +1,4 @@
-//! What the rest of a capture shows about a round: a capture is judged once it is whole.
+//! What the rest of a capture shows about a round: a capture is evaluated once it is complete.
 
 use super::limits::timed;
 use super::signs::RoundSigns;

@@ -89,8 +89,8 @@ pub(super) fn note_limits(trace: &mut WindowTrace, signs: &SenderSigns) {
     }
 }
 
-/// Passes each observation to `observed`, each stretch of time to `interval`, and of each round
-/// what limited it, and the time before it, to `round`.
+/// Passes each observation to `observed`, each stretch of time to `interval`, and what limited each
+/// round, and the time before it, to `limited`.
 fn each_limit(
     trace: &WindowTrace,
     signs: &SenderSigns,
@@ -268,7 +268,7 @@ impl<'a> LimitRules<'a> {
         let answers_late = signs.point != CapturePoint::Receiver && self.answers.at_once() != Some(true);
         let path_is_full = self.path_is_full().filter(|_| !upstream);
         let losses_later = self.later.losses_came_before(self.begun - 1);
-        // In its place: it is large.
+        // Written in place, because it is large.
         self.last = Observation {
             time_us,
             moment: Moment::RoundEnd,
@@ -288,7 +288,7 @@ impl<'a> LimitRules<'a> {
                 (flight * f64::from(mss_bytes)) as u64
             },
             mss_bytes,
-            // None was seen with data behind it that has no hole.
+            // 0 if no window was seen while data without holes was outstanding.
             receive_window_bytes: (signs.window > 0 && (receiver_full || self.knows_scale))
                 .then_some(window_bytes),
             unsent_bytes: Some(if (emptied || refills == Some(true)) && !receiver_full {
@@ -354,8 +354,8 @@ impl<'a> LimitRules<'a> {
             // Bursts not caused by acknowledgements do not wait in a queue that they cause.
             let waits_in_queue =
                 queue && clocked != Some(true) && !self.bursts.most_by_clock() && !self.bursts.most_rested();
-            // One block per round trip is even, too: a window admits it, even on a host that is
-            // late.
+            // One block per round trip is evenly spaced, too: a window admits it, even if the host
+            // is late.
             let several = self.bursts.count > MORE_THAN_ONE;
             let by_clock = self.bursts.most_rested()
                 || clocked.unwrap_or(several && self.bursts.even() && self.bursts.some_by_clock());
@@ -375,8 +375,8 @@ impl<'a> LimitRules<'a> {
         if self.bursts.has_own_rate(clocked) || has_phase {
             return if is_pacing { OwnClock::Pacing } else { OwnClock::OneOfBoth };
         }
-        // A few bursts of a window may be even, too, and so may those of a growing window be, by
-        // the clock of the path.
+        // A few bursts of a window may be evenly spaced, too, and the path may space those of a
+        // growing window evenly.
         let by_window = queue || !self.bursts.even() || clocked == Some(false);
         if by_window || self.bursts.count < MIN_BURSTS || self.reductions > 0 {
             OwnClock::None
@@ -443,7 +443,7 @@ impl<'a> LimitRules<'a> {
         self.reader.at_once().filter(|at_once| !at_once || punctual)
     }
 
-    /// Whether the sender sends as a send buffer is refilled once a third of it is free: nearly
+    /// Whether the sender sends whenever a third of its send buffer is free and refilled: nearly
     /// each burst has that size, and follows an acknowledgement. `None`: possibly.
     fn refills(&self, round: &Round, signs: &RoundSigns, emptied: bool) -> Option<bool> {
         if round.idle_us > 0 {
@@ -564,8 +564,8 @@ fn grows_with_flight<'a>(
 }
 
 /// The scale of a receiver whose SYN was not seen: the smallest that allowed all outstanding data.
-/// If a window was ever full, it is the right one; a window of another scale is as full by chance
-/// only once in as many times as it has segments.
+/// If a window was ever full, it is the right one; by chance, a window of another scale is as full
+/// only once in as many cases as it has segments.
 fn least_scale(signs: &[RoundSigns]) -> u32 {
     let fits = |scale: u32| signs.iter().all(|signs| signs.used_bytes <= u64::from(signs.window) << scale);
     (0..=14).find(|scale| fits(*scale)).unwrap_or(14)
@@ -580,7 +580,7 @@ fn shows_scale(trace: &WindowTrace, signs: &[RoundSigns]) -> bool {
     for signs in signs.iter().filter(|signs| signs.window > 0) {
         let window_bytes = u64::from(signs.window) << scale;
         let room_bytes = window_bytes.saturating_sub(signs.used_bytes);
-        // For one or two segments, any sender with little to send has the same outstanding.
+        // A sender with little to send often has exactly one or two segments outstanding.
         let to_the_last_byte = room_bytes == 0 && window_bytes > 2 * mss_bytes;
         if to_the_last_byte {
             return true;

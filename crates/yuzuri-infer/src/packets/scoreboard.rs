@@ -109,6 +109,7 @@ impl Sums {
     }
 }
 
+/// The outstanding data of a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     sent: VecDeque<Sent>,
@@ -158,8 +159,8 @@ impl Scoreboard {
             .saturating_sub(self.sums.sacked_bytes + self.sums.lost_bytes)
     }
 
-    /// `start..end` was sent, at a time by both clocks. `reorder_ns`: a hole filled within this
-    /// time was only late.
+    /// Records that `start..end` was sent at a time by the capture's and by the sender's clock.
+    /// `reorder_ns`: a hole filled within this time was only late.
     pub(super) fn send(
         &mut self,
         (start, end): (u64, u64),
@@ -202,7 +203,7 @@ impl Scoreboard {
         kind
     }
 
-    /// Everything before `start` was sent, too, though it was not seen.
+    /// Records that everything before `start` was sent, too, though it was not seen.
     pub(super) fn miss(&mut self, start: u64, at_ns: i64, mss_bytes: u64) {
         if start > self.nxt {
             self.push((self.nxt, start), (at_ns, 0), true, mss_bytes);
@@ -210,8 +211,8 @@ impl Scoreboard {
         }
     }
 
-    /// By segment: what the capture shows as one may be a super-segment that the device splits, or
-    /// a hole of several.
+    /// Adds a range segment by segment: it may be a super-segment that the device splits, or a hole
+    /// of several segments.
     #[inline]
     fn push(&mut self, (start, end): (u64, u64), at: (i64, u32), unseen: bool, mss_bytes: u64) {
         if end - start <= mss_bytes && self.sent.len() < MAX_SEGMENTS {
@@ -408,7 +409,7 @@ mod tests {
         board.send((0, 44 * MSS), (1, 1), 100, MSS);
         board.acknowledge(2 * MSS, &[(10 * MSS, 12 * MSS)], MSS);
         assert_eq!(board.sacked_bytes(), 2 * MSS);
-        // 8 segments below the hole's end, the last three of them too young to be lost.
+        // Of the 8 segments in the hole, the last is not lost: only two above it have arrived.
         assert_eq!(board.in_flight(), (44 - 2 - 2 - 7) * MSS);
     }
 

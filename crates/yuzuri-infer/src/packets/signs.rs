@@ -49,17 +49,16 @@ pub struct RoundSigns {
     pub clocked: AckClocking,
     /// The sum of each burst's fraction of the flight.
     pub refilled: f32,
-    /// Segments of all bursts, and those after each burst's first packet. (Several in one packet
-    /// were joined by a host: they show no time between them.)
+    /// Segments of all bursts.
     pub segments: u32,
-    /// Segments after each burst's first packet.
+    /// Segments after each burst's first packet. (A host joined several into one packet: they show
+    /// no time between them.)
     pub further: u32,
-    /// Time from the start of each burst to the start of the next, milliseconds: the sum, and the
-    /// sum of the squares.
+    /// The sum of the times from the start of each burst to the start of the next, milliseconds.
     pub gaps_ms: f64,
-    /// The sum of the squares.
+    /// The sum of the squares of these times.
     pub gaps_ms2: f64,
-    /// Of the sum, the time in which the sender had something to send or outstanding, and the
+    /// Of `gaps_ms`, the time in which the sender had something to send or outstanding, and the
     /// segments that were sent in it.
     pub busy: (f64, u32),
     /// Time from the first segment of each burst to its last, milliseconds, over all bursts.
@@ -71,10 +70,9 @@ pub struct RoundSigns {
     /// Acknowledgements that opened the receiver's window by a segment or more without
     /// acknowledging anything: its program had not read before.
     pub updates: u32,
-    /// Acknowledgements of data without holes, and how many of them had a smaller window than the
-    /// previous one: arrived data had not been read.
+    /// Acknowledgements of data without holes.
     pub announced: u32,
-    /// Those with a smaller window.
+    /// Of these, those with a smaller window than the previous one: arrived data had not been read.
     pub shrunk: u32,
     /// Acknowledgements as in `late` that left the receiver later than any program takes to be
     /// woken: at the receiver, where no queue delays them.
@@ -205,8 +203,8 @@ impl RoundSigns {
     }
 }
 
-/// Acknowledgements remembered until they are echoed: those that pass while a device holds a
-/// segment.
+/// The maximum number of acknowledgements remembered until they are echoed: those that pass while a
+/// device holds a segment.
 const PASSED: usize = 256;
 
 /// Acknowledgements with the same timestamp.
@@ -350,8 +348,9 @@ impl SignObserver {
             } else {
                 seen_least_ns
             };
-            // A program with its own rhythm never follows them. The handshake's segments are small:
-            // one with data takes the path's time for its bytes longer.
+            // The data of a program with its own rhythm may never follow an acknowledgement at
+            // once, so the handshake shows the least time. Its segments are small: a segment with
+            // data takes longer, by the path's time for its bytes.
             let takes_ns = f64::from(segment.payload_bytes) * self.spacing.0 / self.spacing.1.max(1.0);
             let expected_ns = handshake_ns.map(|ns| ns + takes_ns as i64);
             let least_ns = expected_ns.map_or(known_least_ns, |ns| ns.min(known_least_ns));
@@ -399,7 +398,7 @@ impl SignObserver {
         }
         if let Some(stamp) = stamp {
             let passage_ns = now.wrapping_sub(i64::from(stamp as i32).wrapping_mul(TICK_NS));
-            // Far from the first: another clock, or a wrap.
+            // Relative to the first one. Another clock or a wrap makes the difference large.
             let first_ns = *self.first_passage_ns.get_or_insert(passage_ns);
             let passage_us = passage_ns.wrapping_sub(first_ns) / 1000;
             self.passages.0 = self.passages.0.wrapping_add(passage_us);
@@ -423,9 +422,9 @@ impl SignObserver {
         }
     }
 
-    /// A segment echoes this timestamp. It was made before the first acknowledgement took effect
-    /// that it does not echo. Returns when the first acknowledgement passed that no earlier segment
-    /// had echoed.
+    /// Processes the timestamp that a segment echoes. The segment was created before the first
+    /// acknowledgement took effect that it does not echo. Returns when the first acknowledgement
+    /// passed that no earlier segment had echoed.
     fn held(&mut self, echo: u32, now: i64) -> Option<i64> {
         let newer = |stamp: u32| stamp.wrapping_sub(echo) as i32 > 0;
         let mut newly_ns = None;
@@ -505,8 +504,8 @@ impl SignObserver {
         if let Some(before) = &self.last_burst {
             self.signs.add_gap(burst, before);
             let begins = burst.begins_after(before);
-            // What a program writes at once may leave in several bursts: its rhythm is that of
-            // their first ones.
+            // The data of one write may leave in several bursts: the program's rhythm is that of
+            // the first ones.
             let since = if begins { self.last_write.as_ref() } else { Some(before) };
             if let Some(since) = since {
                 let last = burst.seen_ns.zip(since.seen_ns);

@@ -1,4 +1,4 @@
-//! A window's visible parts away from the sender and without timestamps: only losses link
+//! What is visible of a window away from the sender and without timestamps: only losses link
 //! acknowledgements to data.
 //!
 //! A sender retransmits missing data as soon as it learns about it. Data that arrives before the
@@ -111,7 +111,7 @@ impl Collector {
                 };
                 hole.until = self.high;
                 hole.before = (self.high - hole.hole) as f32 / mss as f32 - LIMITED_TRANSMIT;
-                // A queue that stands for longer looks like a timeout: its window is not used.
+                // A longer queueing delay looks like a timeout: the window is not used.
                 if now.saturating_sub(lost_ns) > MIN_RTO_NS.max(self.rtt_ns) + 2 * self.rtt_ns {
                     hole.cause = Cause::Timeout;
                 }

@@ -60,9 +60,9 @@ impl Watched {
         Seen { items, account }
     }
 
-    /// Ends it if nothing may be lost but what the kernel itself skips: a program entered on a CPU
-    /// that is already running it, for any flow ([`Seen::nested`]); and under a filter for
-    /// processes, events from before they were known.
+    /// Ends it, and checks that nothing was lost except runs that the kernel itself skipped,
+    /// because the CPU was already running the program, for any flow ([`Seen::nested`]), and, with
+    /// a filter for processes, events from before they were known.
     pub fn finish_whole(self) -> Seen {
         let needs_owner = self.monitor.filter().needs_owner();
         let seen = self.finish();

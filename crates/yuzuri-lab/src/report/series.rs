@@ -87,8 +87,8 @@ fn bounds(folder: &Path, record: &RunRecord, series: &mut [TerminalSeries]) -> R
     Ok(())
 }
 
-/// Reads a run's recording. Flows are assigned to terminals in the order of their addresses, since
-/// terminals have ascending addresses.
+/// Reads a run's recording. Flows are assigned to terminals by their addresses, which contain the
+/// terminal's number.
 pub fn terminals(folder: &Path, record: &RunRecord) -> Result<Vec<TerminalSeries>, LabError> {
     let path = folder.join(RECORDING_FILE);
     let wrong =

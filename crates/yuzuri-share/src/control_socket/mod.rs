@@ -33,7 +33,7 @@ pub struct ControlSocketOptions {
 }
 
 /// A request: a JSON document. The client ends it by shutting down its side of the connection. An
-/// empty request asks for the status.
+/// empty request is one for the status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Question {
@@ -56,7 +56,7 @@ pub enum Question {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// The order was accepted.
+    /// The command was accepted.
     Done {
         /// The change that takes effect within 500 ms.
         done: String,
@@ -94,7 +94,8 @@ impl ControlSocket {
         ControlSocket::begin(options, Responder::new(status_cell, orders))
     }
 
-    /// The same for a daemon that only reports its status, such as an access point's.
+    /// Opens the control socket of a daemon that only reports its status, such as an access
+    /// point's.
     ///
     /// # Errors
     /// As [`ControlSocket::open`].

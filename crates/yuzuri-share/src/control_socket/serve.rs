@@ -30,7 +30,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// A listener for the status and orders, in non-blocking mode.
+    /// A listener for the status and commands, in non-blocking mode.
     pub(super) fn status(listener: UnixListener) -> Counter {
         Counter::new(listener.into(), Protocol::Json)
     }

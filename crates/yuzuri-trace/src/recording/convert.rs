@@ -151,7 +151,7 @@ struct Table<'a> {
     rows: Rows,
     beside: Option<ExtraColumn<'a>>,
     added: Texts,
-    /// Of all columns.
+    /// The schema with all columns.
     schema: SchemaRef,
 }
 

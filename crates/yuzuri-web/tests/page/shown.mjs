@@ -98,7 +98,7 @@ test("lines that moved with the view are as if they were drawn at once", async (
   await page.close();
 });
 
-test("the list is sorted and found in", async (url) => {
+test("the list is sorted and searched", async (url) => {
   const page = await open(url);
   await ready(page);
   // Values change between two sortings, so only the first and last line are compared.
@@ -171,7 +171,7 @@ test("flows that share a bottleneck are named above the list, in a flow's values
     await page.locator('tr.flow[data-id="1000"]').click();
     await until(page, () => document.querySelector('[data-value="bottleneck"]')?.textContent.split(", ").length === 2);
     assert.ok(await page.locator('[data-value="bottleneck"]').isVisible());
-    // Of a flow in another queue nothing is said.
+    // A flow in another queue shares no bottleneck.
     await page.locator('tr.flow[data-id="1004"]').click();
     await until(page, () => document.querySelector('[data-value="bottleneck"]')?.textContent === "");
     assert.ok(!(await page.locator('[data-value="bottleneck"]').isVisible()));
@@ -221,7 +221,7 @@ test("the cursor reads what the server knows", async (url) => {
   await page.context().close();
 });
 
-test("what limits a flow stands in the list, above the chart, in its lane and in the CSV", async (url) => {
+test("a flow's limit is shown in the list, above the chart, in its lane and in the CSV", async (url) => {
   const page = await open(url);
   await ready(page);
   await line(page, "--cwnd");

@@ -67,8 +67,8 @@ test("rows keep their places while the pointer is on the list", async (url) => {
   await until(page, (before) => [...document.querySelectorAll("tr.flow")].map((row) => row.dataset.id).join() !== before, before);
   assert.match(await page.locator('th[aria-sort="descending"]').textContent(), /^cwnd/);
   await page.locator("tr.flow").nth(2).hover();
-  // Three times as long as the list waits between two sortings (2 s). That the windows shown are in
-  // another order by then proves that sorting would have moved rows.
+  // Three times as long as the list waits between two sortings (2 s). If the windows shown are in
+  // another order by then, sorting would have moved rows.
   const seen = await page.evaluate(async () => {
     const rows = () => [...document.querySelectorAll("tr.flow")];
     const cwnds = () => rows().map((row) => row.querySelector(".cwnd-cell").textContent).map((text) => Number.parseFloat(text) * (text.includes("k") ? 1e3 : 1));
@@ -89,7 +89,7 @@ test("rows keep their places while the pointer is on the list", async (url) => {
   await page.context().close();
 });
 
-test("all can be done by keyboard", async (url) => {
+test("everything can be done by keyboard", async (url) => {
   const page = await open(url);
   await ready(page);
   const key = (k) => page.keyboard.press(k);
@@ -188,7 +188,7 @@ test("fingers move and zoom", async (url) => {
   await page.context().close();
 });
 
-test("what is not seen can be heard: names, words for the chart, quiet live regions", async (url) => {
+test("screen readers: accessible names, a description of the chart, quiet live regions", async (url) => {
   const page = await open(url);
   await ready(page);
   const cdp = await page.context().newCDPSession(page);
@@ -256,7 +256,7 @@ test("what is not seen can be heard: names, words for the chart, quiet live regi
   await page.context().close();
 });
 
-test("what is taken down is gone", async (url) => {
+test("removed panels leave no nodes and no listeners", async (url) => {
   const page = await open(url);
   await ready(page);
   const use = async (times) => {

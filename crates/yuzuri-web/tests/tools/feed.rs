@@ -31,9 +31,9 @@ struct Words {
     sampled: bool,
     lossy: bool,
     share_socket: Option<PathBuf>,
-    /// Seconds after the start from which on windows are at a bound of sharing.
+    /// Time after which windows are at a sharing bound, seconds since the start.
     bound_at: Option<u64>,
-    /// The first flows, which wait in one queue.
+    /// Number of flows, the first ones, that share one queue.
     one_queue: u64,
 }
 
@@ -164,8 +164,8 @@ impl Sender {
         };
         let flow = Flow {
             id: FlowId(0x1000 + n),
-            local: local.parse().expect("an address of our own making"),
-            remote: remote.parse().expect("an address of our own making"),
+            local: local.parse().expect("a generated address is valid"),
+            remote: remote.parse().expect("a generated address is valid"),
             netns: 4_026_531_840 + (n % 3) as u32,
             netns_name: [None, Some("phone1"), Some("phone2")][(n % 3) as usize].map(str::to_string),
             owner: (n % 9 != 8).then(|| Owner { pid: 1200 + n as u32, name: names[(n % 6) as usize].into() }),
@@ -468,7 +468,7 @@ impl Control for Driver {
     fn set_filter(&self, filter: Filter) -> Result<(), Refused> {
         if !filter.cgroups.is_empty() {
             return Err(Refused::Failed(
-                "the made-up flows have no cgroups: use a port or an address".into(),
+                "the artificial flows have no cgroups: use a port or an address".into(),
             ));
         }
         self.wish(|setting| setting.0 = filter.to_string());
@@ -509,7 +509,7 @@ fn session(words: &Words) -> Arc<Session> {
     Arc::new(Session {
         yuzuri: env!("CARGO_PKG_VERSION").into(),
         host: "made-up".into(),
-        kernel: "6.12.0 (made-up flows, not a kernel)".into(),
+        kernel: "6.12.0 (artificial flows, not a kernel)".into(),
         machine: std::env::consts::ARCH.into(),
         source: if words.sampled { Source::Sampled } else { Source::Events },
         density: Density::default(),

@@ -99,7 +99,7 @@ export function read(flow: Drawn, panel: Panel | undefined, n: number, time: num
     unsent: bytes(data[at + B.NOTSENT]),
     window: bytes(data[at + (flow.receives ? B.RCV_WND : B.SND_WND)]),
     state: STATES[data[at + B.STATE] as 0] ?? NONE,
-    // What a record does not show yet, the list shows for the last two seconds.
+    // Where the drawn records do not show the limit yet, use the list's value of the last two seconds.
     limit: panel?.limitAt(n, time) ?? (time >= flow.store.latest - LISTED_US ? limitName(Number(now?.[R.LIMIT] ?? -1)) : undefined) ?? NONE,
   };
 }

@@ -16,7 +16,7 @@ import { R } from "./wire";
 export const readout = el("readout");
 /** What the line of SACKed bytes does not show. */
 const SACKED = "How much has arrived out of order, not which bytes";
-const NO_PLACE = "SACKed: an amount, no place (records have no sequence numbers; for captures: yuzuri identify --html)";
+const NO_PLACE = "SACKed: only an amount (records have no sequence numbers; for captures: yuzuri identify --html)";
 /** Pause between two updates of numbers that change with time. */
 const PAUSE_MS = 100;
 let lastReading = 0;

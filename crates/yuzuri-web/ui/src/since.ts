@@ -86,7 +86,7 @@ function over(flow: Drawn, from: number, to: number): Means | undefined {
   return { rateBps: (bytes * 8e6) / us, srttUs: count > 0 ? sum / count : 0, retransmitsPerS: (retransmits * 1e6) / us };
 }
 
-/** What was found for the time before, which no longer changes. */
+/** Means of the time before sharing began, which no longer change. */
 const befores = new WeakMap<Store, { from: number; to: number; means: Means }>();
 
 function meansBefore(flow: Drawn, from: number, to: number): Means | undefined {

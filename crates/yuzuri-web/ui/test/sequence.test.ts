@@ -36,7 +36,7 @@ test("sent is above acknowledged by what is outstanding, written above it by wha
   assert.ok(sequence.range.to > 104_000 && sequence.range.from === 0);
 });
 
-test("nothing is drawn after the end, and a receiver sees nothing on its way", () => {
+test("nothing is drawn after the end, and a receiver sees nothing in flight", () => {
   const sequence = new Sequence();
   sequence.fill(store(100), grid(0, 400_000, 200), 200_000, true);
   assert.equal(sequence.acked[399], null);

@@ -85,7 +85,8 @@ impl Rows {
         if let Some(known) = self.flows.get_mut(&flow.id) {
             known.limits.controlled_by(&flow.congestion_control);
             let before = std::mem::replace(&mut known.flow, flow.clone());
-            // The process of a flow that is older than the observation is looked for meanwhile.
+            // The process of a flow that predates the observation is found only after the flow was
+            // first reported.
             if before.owner.is_none() && !owner.is_empty() {
                 self.flush(out)?;
                 writeln!(out, "{}", one_line(&format!("flow {}:{owner}", flow.id)))?;

@@ -11,7 +11,7 @@ use yuzuri_limits::significant_queue_us;
 const MAX_WAITING: usize = 1 << 16;
 /// The least retransmission timeout (`TCP_RTO_MIN`).
 const MIN_RTO_NS: i64 = 200_000_000;
-/// Segments acknowledged from which on a round that hardly sends shows that the window has fallen.
+/// Segments that a round must acknowledge to show, if it hardly sends, that the window has fallen.
 const MIN_DRAIN: f32 = 16.0;
 
 impl Direction {
@@ -175,14 +175,14 @@ impl Direction {
         }
     }
 
-    /// An acknowledgement takes effect on the sender. `stamp`: it does so now, and this is the
-    /// sender's clock (away from the sender).
+    /// An acknowledgement takes effect on the sender. `stamp`: the sender's clock (away from the
+    /// sender), if it takes effect now.
     #[inline]
     fn act(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
         let una = self.board.una();
         let window_end = answer.ack.saturating_add(u64::from(answer.window_bytes));
         if !self.board.holds() && answer.ack <= una && blocks.is_empty() && !answer.ece {
-            // Only its window counts, as of most acknowledgements to a receiver.
+            // Only its window counts, as in most acknowledgements to an end that sends nothing.
             self.receiver_window(una, window_end, answer.window, answer.ack > self.acted_to);
             if answer.ack > self.acted_to {
                 self.acted(answer, now);
@@ -192,7 +192,7 @@ impl Direction {
         }
     }
 
-    /// The same with data outstanding, or with more than a window.
+    /// The same with data outstanding, or if the acknowledgement has more than a window.
     #[inline(never)]
     fn act_on_data(&mut self, answer: &Answer, blocks: &[(u64, u64)], now: i64, stamp: Option<u32>) {
         let una = self.board.una();
@@ -346,8 +346,8 @@ impl Direction {
         self.board.una() >= repair.until + u64::from(above)
     }
 
-    /// The part of the data delivered by the acknowledgement that ends loss recovery that its
-    /// sender did not know about before. If the capture lacks its selective acknowledgements, the
+    /// How much of the data delivered by the acknowledgement that ends loss recovery was new to the
+    /// sender. If the capture lacks its selective acknowledgements, the
     /// sender knew about everything outstanding at the start of the repair except its
     /// retransmissions, which arrived last.
     fn completed(&self, repair: &Repair, new_bytes: u64) -> u64 {

@@ -1,5 +1,5 @@
 //! The segment size of a flow whose SYNs were not captured, or whose path accepts less than they
-//! do.
+//! allow.
 
 /// Smaller common divisors arise by chance.
 const MIN_DIVISOR: u32 = 512;

@@ -106,8 +106,8 @@ impl Direction {
         if let (Some(repair), Some(from)) = (&mut self.repair, missed_from)
             && repair.until == from
         {
-            // Most likely sent before recovery began: a queue that the window had filled dropped
-            // it.
+            // The missing data was most likely sent before recovery began, and dropped by a queue
+            // that the window had filled.
             repair.until = start;
             if repair.reduction.before > 0.0 {
                 repair.reduction.before += (start - from) as f32 / mss as f32;
@@ -166,7 +166,8 @@ impl Direction {
         self.fin |= segment.flags.contains(Flags::FIN);
     }
 
-    /// Processes a segment of the sender without data: it shows its clock, and what it has seen.
+    /// Processes a segment of the sender without data: it shows the sender's clock, and which
+    /// acknowledgements the sender has seen.
     #[inline]
     pub(in super::super) fn bare(&mut self, segment: &Segment) {
         if let Some((stamp, echo)) = segment.options.timestamps {
@@ -188,14 +189,14 @@ impl Direction {
             }
         }
         self.open.round.limits.application = true;
-        // Its last acknowledgement ended it, not the data that came after the pause.
+        // The last acknowledgement ended the round, not the data that came after the pause.
         self.close_round(self.last_acted_ns.clamp(self.open.round.start_ns.min(now), now));
         self.open.round.start_ns = now;
         self.open.round.idle_us = u32::try_from(since_sent_ns / 1000).unwrap_or(u32::MAX);
     }
 
-    /// How long the sender has sent nothing, by its own clock, ns: away from it, the last data came
-    /// late by its queue, and the next finds none. CUBIC's growth depends on this time.
+    /// How long the sender has sent nothing, by its own clock, ns: away from the sender, a queue
+    /// delayed the last data, and the next data finds none. CUBIC's growth depends on this time.
     fn by_sender_clock(&self, stamp: u32) -> Option<i64> {
         if self.capture_point == CapturePoint::Sender {
             return None;
@@ -304,9 +305,9 @@ impl Direction {
         if let Some(after) = &mut self.after {
             let drained = flight * DRAINED.1 < after.flight_bytes * DRAINED.0;
             if after.acted && drained && after.drew_nothing > 1 {
-                // It was sent before the window fell (Westwood): nothing was sent until the flight
-                // had dropped below it. A single acknowledgement may remove most of it, which the
-                // window immediately fills again.
+                // That flight was sent before the window fell (Westwood): nothing was sent until
+                // the flight had dropped below the window. A single acknowledgement may also remove
+                // most of a flight, which the window immediately fills again.
                 (after.from, after.from_flight_bytes, after.flight_bytes) = (before, flight, flight);
             }
             after.drew_nothing = 0;
