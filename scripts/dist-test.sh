@@ -239,3 +239,14 @@ for package in dist/*.deb; do
     if [ $native = no ]; then inside dpkg --remove-architecture "$debian"; fi
     rm -f "$root/package.deb" "$root/package.emulator"
 done
+
+# armv7's programs are in no package.
+if [ -d dist/armv7 ]; then
+    for program in yuzuri yuzuri-identify; do
+        told=$(qemu-arm-static "dist/armv7/$program" --version)
+        [ "$told" = "$program $version" ] || fail "armv7: $program --version said: $told"
+    done
+    qemu-arm-static dist/armv7/yuzuri doctor >"$work/log" 2>&1 || [ $? = 1 ]
+    grep -q '^kernel' "$work/log" || { cat "$work/log" >&2; fail "armv7: doctor"; }
+    say "armv7: the programs start: $(head -n 1 "$work/log")"
+fi

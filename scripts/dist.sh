@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
-# Builds the release into dist/: static programs for x86_64 and aarch64, Debian packages for amd64
-# and arm64, the licence list, the software bill of materials (SBOM), and signed checksums.
+# Builds the release into dist/: static programs for x86_64, aarch64 and armv7, Debian packages for
+# amd64 and arm64, the licence list, the software bill of materials (SBOM), and signed checksums.
 # DIST_ARCHITECTURES="x86_64" builds a part. DIST_SIGNING_KEY=FILE signs with that OpenSSH key
 # instead of one generated for the build. docs/packaging.md describes the contents.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/path.sh
+. scripts/cross.sh
 
 say() { printf 'dist: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 step() { say "=== $* ($SECONDS s)"; }
+debian_name() {
+    case $1 in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    armv7) echo armhf ;;
+    *) fail "no package is made for $1: x86_64, aarch64 or armv7" ;;
+    esac
+}
 size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
 
-read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"
+read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64 armv7}"
 programs=(yuzuri yuzuri-identify)
 # The limit stated in docs/evaluation.md.
 max_bytes=10000000
@@ -82,7 +91,7 @@ say "licences.txt: $(size "$out/licences.txt")"
 # of packages.lock.
 built_using() {
     local arch=$1 debian=$2 library
-    if [ "$arch" = "$(uname -m)" ]; then library=libc6-dev; else library=libc6-dev-arm64-cross; fi
+    if [ "$arch" = "$(uname -m)" ]; then library=libc6-dev; else library=libc6-dev-$debian-cross; fi
     {
         # shellcheck disable=SC2016
         dpkg-query -W -f '${source:Package} (= ${source:Version})\n' $library "libgcc-$(gcc -dumpversion)-dev"
@@ -94,8 +103,8 @@ built_using() {
 step "components"
 components=()
 for arch in "${archs[@]}"; do
-    case $arch in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; esac
-    components+=(--target "$arch-unknown-linux-gnu" --built-using "$(built_using "$arch" "$debian")")
+    debian=$(debian_name "$arch")
+    components+=(--target "$(rust_target "$debian")" --built-using "$(built_using "$arch" "$debian")")
 done
 scripts/sbom.py "${components[@]}" "$out/sbom.cdx.json"
 say "sbom.cdx.json: $(size "$out/sbom.cdx.json")"
@@ -133,7 +142,9 @@ END
     mv "$work"/yuzuri_*_"$debian".deb "$out/"
 }
 for arch in "${archs[@]}"; do
-    case $arch in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; esac
+    # Routers with armv7 run OpenWrt, whose recipe (packaging/openwrt) packages the program itself.
+    [ "$arch" != armv7 ] || continue
+    debian=$(debian_name "$arch")
     step "package for $debian"
     package "$arch" "$debian"
     file=$out/yuzuri_${version}_$debian.deb

@@ -112,6 +112,7 @@ for name in "$@"; do
     check)
         file=scenarios/$name.toml
         [ -f "$file" ] || file=scenarios/share/${name#share-}.toml
+        [ -f "$file" ] || file=scenarios/access-point/${name#access-point-}.toml
         [ -f "$file" ] || fail "there is no scenario '$name'"
         checked "$name" "$file"
         ;;

@@ -316,16 +316,21 @@ vm() {
     cross
 }
 
-# For programs without shared libraries.
+# For programs without shared libraries; static armhf: also for that architecture.
 static() {
     want ld.lld lld
     want readelf binutils
+    if [ "${1:-}" = armhf ]; then
+        want arm-linux-gnueabihf-gcc gcc-arm-linux-gnueabihf
+        want_file /usr/arm-linux-gnueabihf/include/stdio.h libc6-dev-armhf-cross
+    fi
     cross
     # A cross compiler looks for its linker under this name.
     if [ "$(uname -m)" != aarch64 ]; then
         mkdir -p $tools
         ln -sf "$(command -v ld.lld)" $tools/aarch64-linux-gnu-ld.lld
     fi
+    if [ "${1:-}" = armhf ]; then ln -sf "$(command -v ld.lld)" $tools/arm-linux-gnueabihf-ld.lld; fi
 }
 
 # For building packages, and for testing them in separate root folders and in guests.
@@ -404,7 +409,7 @@ fuzz) build; fuzz ;;
 soak) soak ;;
 ns3) build; ns3 ;;
 vm) build; vm ;;
-static) build; static ;;
+static) build; static "${2:-}" ;;
 dist) build; dist ;;
 deny) build; deny ;;
 book) book ;;
