@@ -261,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn the_sixth_backoff_without_effect_is_not_believed() {
+    fn after_five_ineffective_backoffs_cdg_ignores_the_gradient() {
         let mut w = Window::new(250, 1448, false);
         w.cwnd = 100;
         let mut cdg = Cdg::new(7);
-        let believed: Vec<bool> = (0..6).map(|_| cdg.backs_off(&mut w, 1_000_000)).collect();
-        assert_eq!(believed, [true, true, true, true, true, false]);
+        let backed_off: Vec<bool> = (0..6).map(|_| cdg.backs_off(&mut w, 1_000_000)).collect();
+        assert_eq!(backed_off, [true, true, true, true, true, false]);
         assert_eq!(cdg.ssthresh(&mut w), 70);
         cdg.cwnd_event(&mut w, CwndEvent::Reduced);
         // The shadow window was 100.

@@ -182,8 +182,8 @@ impl CongestionControl for Cubic {
         self.epoch_start = 0;
         let (cwnd, beta) = (u64::from(window.cwnd), u64::from(self.constants.beta_1024));
         self.last_max_cwnd = match self.constants.fast_convergence_2048 {
-            Some(convergence_1024) if window.cwnd < self.last_max_cwnd => {
-                (cwnd * u64::from(convergence_1024) / 2048) as u32
+            Some(convergence_2048) if window.cwnd < self.last_max_cwnd => {
+                (cwnd * u64::from(convergence_2048) / 2048) as u32
             }
             _ => window.cwnd,
         };

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_is_linux() {
+    fn default_parameters_are_those_of_linux() {
         assert_eq!(CubicConstants::from(&CubicParams::default()), CubicConstants::LINUX);
     }
 

@@ -18,7 +18,7 @@ pub enum CcaKind {
 
 /// Name of the BPF congestion control that stays within the bounds of a sharing group. In a network
 /// namespace other than the host's, a number follows the name: `yuzuri_4026532`.
-pub const BOUNDED_CONTROL: &str = "yuzuri";
+pub const BOUNDED_CCA: &str = "yuzuri";
 
 /// Names of BBR versions in other vendors' kernels, where `bbr` may be another version.
 const BBR_OF_OTHERS: [&str; 2] = ["bbr1", "bbr2"];
@@ -27,7 +27,7 @@ impl CcaKind {
     /// The kind of the congestion control with this name; `None` if the name is unknown.
     pub fn of(congestion_control: &str) -> Option<CcaKind> {
         let bounded = congestion_control
-            .strip_prefix(BOUNDED_CONTROL)
+            .strip_prefix(BOUNDED_CCA)
             .is_some_and(|number| number.is_empty() || number.starts_with('_'));
         if bounded {
             return Some(CcaKind::Bounded);
@@ -265,7 +265,7 @@ mod tests {
     use crate::SlowStartExit;
 
     #[test]
-    fn the_table_says_what_the_algorithms_do() {
+    fn the_table_agrees_with_the_algorithms() {
         for algorithm in Algorithm::ALL {
             let facts = algorithm.facts();
             let cca = algorithm.make(SlowStartExit::Loss, 1);

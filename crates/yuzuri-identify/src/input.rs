@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn once_a_stop_is_wanted_all_reading_fails() {
+    fn after_a_stop_request_all_reading_fails() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&vec![0; 2 * RAW_BYTES]).unwrap();
         let stop = AtomicBool::new(false);

@@ -3,12 +3,12 @@
 use crate::cause::{held_by, limited_elsewhere, rate_mbps, too_few};
 use crate::chance;
 use crate::evidence;
+use crate::loss_trace;
 use crate::name::{NoneOfThese, Ranked, Ranking, candidates, rank, temperature};
 use crate::packets::Seen;
 use crate::probes::are_shown;
 use crate::score;
 use crate::unmodelled::Growth;
-use crate::unseen;
 use crate::verdict::{Answer, Verdict};
 use crate::window_trace::{Round, SLOW_START_GROWTH, WindowTrace};
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ pub fn identify(
     from: Option<SocketAddr>,
     to: Option<SocketAddr>,
 ) -> Verdict {
-    let window_trace = unseen::observed_rounds(window_trace);
+    let window_trace = loss_trace::observed_rounds(window_trace);
     let Ranking { candidates: ranked, none } = if window_trace.rounds.len() < MIN_SEEN {
         Ranking::default()
     } else {
@@ -62,16 +62,16 @@ pub fn identify(
         }
     }
     let (held, moved) =
-        ranked.first().map_or((0, 0), |(_, best)| (best.cwnd_held as usize, best.moved as usize));
+        ranked.first().map_or((0, 0), |(_, best)| (best.held_rounds as usize, best.moved as usize));
     let falls = ranked.first().map_or(0, |(_, best)| best.cuts.len());
     let ranked: Vec<Ranked> = ranked.into_iter().map(|(ranked, _)| ranked).collect();
     let blind = seen
         .as_ref()
-        .filter(|seen| evidence::is_blind(&window_trace, seen) && window_trace.unseen.is_none())
+        .filter(|seen| evidence::is_blind(&window_trace, seen) && window_trace.loss_trace.is_none())
         .map(|_| evidence::BLIND.to_owned());
     let thin = || thin(&window_trace, &predicted, ranked.first());
     let constant_flight = || constant_flight(held, moved, ranked.first()?);
-    let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.unseen.is_some());
+    let none_of_these = || none_of_these(&none, ranked.first()?, window_trace.loss_trace.is_some());
     let interrupted = || interrupted(&window_trace, falls, ranked.first()?);
     let beyond_noise = || beyond_noise(&window_trace, ranked.first()?);
     let with_cause = |because: String| because + &standing(&window_trace, &predicted).unwrap_or_default();
@@ -99,7 +99,7 @@ pub fn identify(
         seen,
         capture_point: window_trace.capture_point,
         // The acknowledgements are no longer needed.
-        window_trace: WindowTrace { unseen: None, ..window_trace },
+        window_trace: WindowTrace { loss_trace: None, ..window_trace },
         predicted,
     }
 }
@@ -109,7 +109,7 @@ fn thin(window_trace: &WindowTrace, predicted: &[f32], best: Option<&Ranked>) ->
     let counted = predicted.iter().filter(|window| !window.is_nan()).count();
     let most = window_trace.rounds.iter().map(|round| round.window).fold(0.0, f32::max);
     let first = window_trace.rounds.first().map_or(0.0, |round| round.window);
-    if window_trace.unseen.is_some() {
+    if window_trace.loss_trace.is_some() {
         return at_losses(counted);
     }
     if window_trace.rounds.len() < MIN_SEEN {
@@ -190,7 +190,7 @@ const MIN_GROWTH: f32 = 0.53;
 /// than a growing window takes through the range that counts as constant. Packets do not show the
 /// cause.
 fn standing(window_trace: &WindowTrace, predicted: &[f32]) -> Option<String> {
-    if !window_trace.reductions.is_empty() || window_trace.unseen.is_some() {
+    if !window_trace.reductions.is_empty() || window_trace.loss_trace.is_some() {
         return None;
     }
     let rounds = || window_trace.rounds.iter().zip(predicted).filter(|(_, window)| !window.is_nan());

@@ -34,6 +34,7 @@ pub mod cubic;
 mod cubic_replay;
 mod evidence;
 mod identify;
+mod loss_trace;
 pub mod name;
 pub mod packets;
 mod player;
@@ -43,7 +44,6 @@ pub mod samples;
 pub mod score;
 pub mod ssthresh;
 mod unmodelled;
-mod unseen;
 pub mod verdict;
 pub mod window_trace;
 

@@ -1,7 +1,7 @@
 //! Plays an algorithm: passes it what the sender's kernel would report about acknowledgements,
 //! losses and idle times.
 
-use crate::replay::{Backoff, CUT, Chances};
+use crate::replay::{Assumptions, Backoff, CUT};
 use crate::score;
 use crate::window_trace::{Cause, Reduction, Round, WindowTrace};
 use yuzuri_cca::{
@@ -37,7 +37,7 @@ pub(crate) struct Player<'a> {
     pub(crate) rest: f32,
     /// The largest window in the round, since the observed value of a round is its largest flight.
     pub(crate) max_cwnd: u32,
-    pub(crate) chances: Chances,
+    pub(crate) assumptions: Assumptions,
     pub(crate) clock_offset_ms: u32,
     /// How much more the last reduction left than the replay's own window would have.
     more_left: u32,
@@ -52,24 +52,24 @@ impl<'a> Player<'a> {
         cca: &'a mut dyn CongestionControl,
         window_trace: &WindowTrace,
         first: &Round,
-        chances: Chances,
+        assumptions: Assumptions,
     ) -> Player<'a> {
-        let mut window = Window::new(chances.hz, window_trace.mss_bytes.max(1), true);
+        let mut window = Window::new(assumptions.hz, window_trace.mss_bytes.max(1), true);
         window.cwnd_limited = true;
         let first_rtt_us =
             || window_trace.rounds.iter().map(|round| round.rtt_min_us).find(|rtt_us| *rtt_us > 0);
-        let rtt_us = chances
+        let rtt_us = assumptions
             .former_rtt_us
             .or(window_trace.handshake_rtt_us)
             .or_else(first_rtt_us)
             .map(|rtt_us| u64::from(rtt_us).min(MAX_RTT_US));
         (window.srtt_us, window.min_rtt_us) = (rtt_us.unwrap_or(0), rtt_us);
         cca.init(&mut window);
-        if let Some(competitor) = chances.competitor {
+        if let Some(competitor) = assumptions.competitor {
             cca.met_competitor(competitor);
         }
         window.cwnd = segments(first.window).max(1);
-        if let Some(rtt_us) = rtt_us.filter(|_| chances.former_rtt_us.is_some()) {
+        if let Some(rtt_us) = rtt_us.filter(|_| assumptions.former_rtt_us.is_some()) {
             // As measured by an earlier acknowledgement.
             let sample =
                 AckSample { acked: 1, rtt_us: Some(rtt_us), in_flight: window.cwnd, timestamps: None };
@@ -83,7 +83,7 @@ impl<'a> Player<'a> {
             next: None,
             rest: 0.0,
             max_cwnd: 0,
-            chances,
+            assumptions,
             clock_offset_ms,
             more_left: 0,
             polled: window_trace.polled,
@@ -145,7 +145,7 @@ impl<'a> Player<'a> {
         }
         let ssthresh = self.window.ssthresh;
         self.settle(seen, false);
-        if self.chances.takes_back {
+        if self.assumptions.takes_back {
             self.window.ssthresh = ssthresh;
         }
     }
@@ -159,7 +159,7 @@ impl<'a> Player<'a> {
 
     /// Holds its own window of the previous round if that is nearer to the observed one than the
     /// algorithm's new window. It does not follow the observation: a wandering flight is not held.
-    pub(crate) fn holds(&mut self, held: u32, seen: f32) -> bool {
+    pub(crate) fn holds_cwnd(&mut self, held: u32, seen: f32) -> bool {
         let off = |window: u32| (window as f32 - seen).abs();
         let holds = held > 0 && off(held) + 0.5 < off(self.max_cwnd);
         if holds {
@@ -238,7 +238,7 @@ impl<'a> Player<'a> {
             self.acknowledged_before(acked, reduction.acks, round.rtt_first_us, last_us);
             let window = &mut self.window;
             let twice = reduction.after > 0.0 && reduction.after < reduction.before * TWICE;
-            if twice && !self.chances.randomized && (window.cwnd as f32) < seen as f32 * CUT {
+            if twice && !self.assumptions.randomized && (window.cwnd as f32) < seen as f32 * CUT {
                 // The algorithm has just backed off, and the flight has not drained yet.
                 return;
             }
@@ -345,7 +345,7 @@ impl<'a> Player<'a> {
     /// An acknowledgement of this many segments grows the window.
     fn grow(&mut self, acked: u32) {
         let window = &mut self.window;
-        let counts_acks = self.chances.counts_acks && !window.in_slow_start();
+        let counts_acks = self.assumptions.counts_acks && !window.in_slow_start();
         self.cca.cong_avoid(window, if counts_acks { 1 } else { acked });
     }
 
@@ -401,7 +401,7 @@ impl<'a> Player<'a> {
         }
         // The return path is assumed to be constant.
         let clock_us = window.now_ns / 1000 + CLOCK_START_US;
-        let timestamps = rtt.filter(|_| !self.chances.blind).map(|rtt| Timestamps {
+        let timestamps = rtt.filter(|_| !self.assumptions.blind).map(|rtt| Timestamps {
             value_ms: ((clock_us / 1000) as u32).wrapping_add(self.clock_offset_ms),
             echo_ms: (clock_us.saturating_sub(rtt) / 1000) as u32,
         });
@@ -427,7 +427,7 @@ impl<'a> Player<'a> {
             self.grow(acked);
         }
         let window = &mut self.window;
-        if self.chances.randomized && window.cwnd < before.0 {
+        if self.assumptions.randomized && window.cwnd < before.0 {
             (window.cwnd, window.ssthresh) = before;
         }
         window.cwnd = window.cwnd.clamp(1, MAX_WINDOW);
@@ -497,7 +497,7 @@ mod tests {
         let first = Round { window: 1142.0, ..Round::default() };
         for (after, before) in [(652.0, 930..=933), (560.0, 799..=799)] {
             let mut cubic = Algorithm::Cubic.make(SlowStartExit::Loss, 1);
-            let mut player = Player::begin(cubic.as_mut(), &trace, &first, Chances::default());
+            let mut player = Player::begin(cubic.as_mut(), &trace, &first, Assumptions::default());
             let begun = |before| Reduction::begun(0, Cause::Recovery, before);
             player.reduced(&begun(1142.0), &first, false);
             player.repaired(0, &begun(1142.0));

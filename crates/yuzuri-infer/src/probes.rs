@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_without_a_half_are_counted() {
+    fn intervals_without_probe_rtt_are_counted() {
         assert_eq!(intervals_without_probe_rtt(&falling(&[], 20.0)), 5);
         assert_eq!(
             intervals_without_probe_rtt(&falling(&[3, 8, 13, 18, 23, 28, 33, 38, 43, 48, 53, 58], 20.0)),
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn bbr_is_shown_by_dips_at_their_times() {
+    fn probe_rtt_dips_at_regular_intervals_show_bbr() {
         assert!(are_shown(&falling(&[8, 18, 29, 39], 4.0), false));
         assert!(!are_shown(&falling(&[8, 13, 29, 36, 39], 4.0), false), "at any time");
         assert!(!are_shown(&falling(&[8, 18], 4.0), false), "one interval may be chance");

@@ -58,7 +58,7 @@ pub struct Sample {
     /// Whether the sender is in loss recovery, if sequence numbers and state are unknown.
     pub repairing: bool,
     /// Signs of loss since the last sample: duplicate acknowledgements, retransmissions.
-    pub signs: u32,
+    pub loss_signs: u32,
     /// The kernel undid a reduction.
     pub undone: bool,
     /// The delivery-rate sample was limited by the application.
@@ -181,7 +181,7 @@ impl Rounds {
         if acked > 0 {
             self.duplicates = 0;
         }
-        self.duplicates = self.duplicates.saturating_add(sample.signs);
+        self.duplicates = self.duplicates.saturating_add(sample.loss_signs);
         open.round.ece = open.round.ece.saturating_add(sample.ece);
         if let (Some(before), Some(after)) = (last.retransmitted, sample.retransmitted) {
             let again = u32::try_from(after.saturating_sub(before)).unwrap_or(u32::MAX);
@@ -230,7 +230,7 @@ impl Rounds {
         }
         let size = u64::from(self.size());
         if acked == 0 {
-            let arrived = u64::from(sample.signs) * size;
+            let arrived = u64::from(sample.loss_signs) * size;
             self.sacked_bytes = self.sacked_bytes.saturating_add(arrived);
             return arrived;
         }
@@ -534,7 +534,7 @@ mod tests {
             acks: 1,
             retransmitted: Some(retransmitted),
             repairing: retransmitted > 0 && n < 8,
-            signs: u32::from(retransmitted > 0),
+            loss_signs: u32::from(retransmitted > 0),
             mss_bytes: 1448,
             ..Sample::default()
         };

@@ -364,7 +364,7 @@ const CDG_FALLS: f64 = 0.07;
 /// stall.
 const UNSEEN_LOSS: f64 = -2.6;
 /// The log-probability that a sender is delayed in a round, so that its flight is below the window.
-const HELD_UP: f64 = -2.6;
+const SENDER_DELAYED_LN: f64 = -2.6;
 /// The probabilities that after a loss CDG's window is that of its replay, half (its shadow window
 /// is smaller), or unchanged (it has just backed off): its falls are random, and the window after a
 /// loss depends on them.
@@ -448,7 +448,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
     // Where a window was assumed to be held it was not predicted: add the cost of specifying those
     // rounds.
     if rounds > 0 {
-        score.growth -= score.observations * entropy(f64::from(replay.holds) / rounds as f64);
+        score.growth -= score.observations * entropy(f64::from(replay.hold_periods) / rounds as f64);
     }
     score.residual = if rounds > 0 { (square / rounds as f64).sqrt() } else { 0.0 };
     for backoff in &replay.backoff {
@@ -491,7 +491,7 @@ pub fn score(replay: &Replay, algorithm: Algorithm) -> Score {
         score.cuts += fit + chance;
         falls += fit;
     }
-    score.cuts += HELD_UP * f64::from(replay.held_up);
+    score.cuts += SENDER_DELAYED_LN * f64::from(replay.sender_delays);
     if algorithm == Algorithm::Cdg {
         let most = CDG_FALLS * replay.rounds.iter().filter(|round| round.counts).count() as f64;
         let count = replay.cuts.len() as f64;

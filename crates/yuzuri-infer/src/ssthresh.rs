@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn reductions_and_the_end_of_slow_start_are_no_such_changes() {
+    fn reductions_and_the_end_of_slow_start_are_no_ssthresh_changes() {
         let none = SsthreshChanges::default();
         assert_eq!(changes(&[(40, Some(30), 0), (21, Some(20), 0)]), none, "ECN, or the own device");
         assert_eq!(changes(&[(40, Some(30), 0), (39, Some(36), 2)]), none, "a loss");

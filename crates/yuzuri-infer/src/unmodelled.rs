@@ -138,7 +138,7 @@ pub(crate) fn unmodelled(window_trace: &WindowTrace, of: &Replay) -> Vec<Unmodel
         .zip(spread)
         .map(|((growth, step), spread)| {
             let mut replay = of.clone();
-            (replay.cwnd_held, replay.holds) = (0, 0);
+            (replay.held_rounds, replay.hold_periods) = (0, 0);
             let mut cuts = replay.cuts.iter_mut().peekable();
             let (mut epoch, mut from, mut since) = (None, 0.0, 0.0);
             let at = |from: f64, since: f64| match growth {

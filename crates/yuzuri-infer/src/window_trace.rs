@@ -235,7 +235,7 @@ pub enum CapturePoint {
 
 /// A loss in a flow without visible windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct UnseenLoss {
+pub struct ObservedLoss {
     /// When the sender could know of it, except for the return path, nanoseconds of the capture's
     /// clock.
     pub at_ns: i64,
@@ -253,14 +253,14 @@ pub struct UnseenLoss {
 
 /// The observations away from the sender and without timestamps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Unseen {
+pub struct LossTrace {
     /// When the acknowledgement that elicited the first data passed, as estimated from the
     /// handshake's round-trip time, and the position of that data's first byte.
     pub begin: (i64, u64),
     /// The acknowledged positions, each with its time.
     pub acked: Vec<(i64, u64)>,
     /// Losses, in order.
-    pub losses: Vec<UnseenLoss>,
+    pub losses: Vec<ObservedLoss>,
 }
 
 /// The smallest window of a round, as the sender's kernel reported it.
@@ -324,7 +324,7 @@ pub struct WindowTrace {
     pub data_without_ect: Option<bool>,
     /// If windows are visible only at losses: the losses, and the acknowledgements between them.
     #[serde(skip)]
-    pub unseen: Option<Box<Unseen>>,
+    pub loss_trace: Option<Box<LossTrace>>,
     /// Payload acknowledged, bytes.
     pub acked_bytes: u64,
     /// Segments sent, including retransmissions.

@@ -34,7 +34,7 @@ fn an_ecn_capable_syn_is_noticed_at_the_end_that_opened() {
 }
 
 #[test]
-fn a_control_that_needs_ecn_is_distinguished_from_those_that_do_not() {
+fn an_algorithm_that_needs_ecn_is_distinguished_from_those_that_do_not() {
     // Traces with fewer rounds are not replayed.
     let rounds = vec![Round::default(); 3];
     let window_trace =

@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn nonsense_is_survived(segments in prop::collection::vec(segment(), 1..400)) {
+    fn arbitrary_segments_cause_no_panic(segments in prop::collection::vec(segment(), 1..400)) {
         let mut tracker = Tracker::new();
         for segment in &segments {
             tracker.segment(segment);

@@ -43,7 +43,7 @@ fn every_algorithm_is_named() {
 }
 
 #[test]
-fn replays_foresee_the_kernels_windows() {
+fn replays_predict_the_kernels_windows() {
     for cca in ["cubic", "dctcp", "highspeed", "reno", "scalable", "vegas", "veno", "westwood", "yeah"] {
         let name =
             all().into_iter().find(|name| name.starts_with(&format!("{cca}-"))).expect("a window trace");

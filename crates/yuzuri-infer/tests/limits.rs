@@ -7,7 +7,7 @@ use made_up::{ACK, SYN, segment};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use yuzuri_capture::{Checksum, End, FlowSlot, Segment};
-use yuzuri_infer::packets::{Ended, PacketLimits, RoundSigns, Tracker};
+use yuzuri_infer::packets::{Ended, PacketLimits, RoundObservations, Tracker};
 use yuzuri_limits::{Limit, LimitTimes};
 
 const MS: i64 = 1_000_000;
@@ -169,9 +169,9 @@ fn a_pause_after_a_full_segment_is_not_the_applications() {
 #[test]
 fn a_pause_of_the_program_says_nothing_of_the_path() {
     let sums = |ended: Ended| {
-        let rounds = &ended.signs[NEAR.index()].rounds;
-        let sum = |of: &dyn Fn(&RoundSigns) -> f64| rounds.iter().map(of).sum::<f64>();
-        (sum(&|signs| signs.gaps_ms), sum(&|signs| signs.busy.0))
+        let rounds = &ended.observations[NEAR.index()].rounds;
+        let sum = |of: &dyn Fn(&RoundObservations) -> f64| rounds.iter().map(of).sum::<f64>();
+        (sum(&|observations| observations.gaps_ms), sum(&|observations| observations.busy.0))
     };
     let (all_ms, busy_ms) = sums(drained(400));
     assert!(all_ms > 3000.0 && busy_ms < 100.0, "{all_ms} {busy_ms}");
@@ -182,9 +182,9 @@ fn a_pause_of_the_program_says_nothing_of_the_path() {
 #[test]
 fn segments_that_a_host_joined_show_no_time_between_them() {
     let sums = |ended: Ended| {
-        let rounds = &ended.signs[NEAR.index()].rounds;
-        let sum = |of: &dyn Fn(&RoundSigns) -> u32| rounds.iter().map(of).sum::<u32>();
-        (sum(&|signs| signs.segments), sum(&|signs| signs.further))
+        let rounds = &ended.observations[NEAR.index()].rounds;
+        let sum = |of: &dyn Fn(&RoundObservations) -> u32| rounds.iter().map(of).sum::<u32>();
+        (sum(&|observations| observations.segments), sum(&|observations| observations.further))
     };
     let joined = (0..40u32).flat_map(|n| {
         let at = 21 * MS + i64::from(n) * 20 * MS;

@@ -124,7 +124,7 @@ pub fn run(args: ApArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn say(what: &str) {
+fn note(what: &str) {
     yuzuri_exit::note!("yuzuri ap: {what}");
 }
 
@@ -194,7 +194,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let socket = ControlSocket::of_text(&places.socket(), ap.text())?;
     let what = if dry_run { "only reporting what it would do" } else { "sharing" };
     let folder = places.status_file();
-    say(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
+    note(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
     let mut watchdog = Watchdog::ready();
     let mut reported = Vec::new();
     while !signals.stopped() {
@@ -203,10 +203,12 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
                 Ok(EffectiveConfig { rules, objective, radio, dry_run, .. }) => {
                     ap.reload(rules, objective, radio);
                     ap.set_dry_run(dry_run);
-                    say("the settings were reloaded; devices, clsact, the metrics file, hostapd's sockets \
-                         and the members' key need a restart");
+                    note(
+                        "the settings were reloaded; devices, clsact, the metrics file, hostapd's sockets \
+                         and the members' key need a restart",
+                    );
                 }
-                Err(error) => say(&format!("the settings stay as they were: {error:#}")),
+                Err(error) => note(&format!("the settings stay as they were: {error:#}")),
             }
         }
         ap.step(&signals.stop);
@@ -218,7 +220,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         // Report each problem once, and again only after it has changed.
         if ap.status().problems != reported {
             reported.clone_from(&ap.status().problems);
-            reported.iter().for_each(|problem| say(problem));
+            reported.iter().for_each(|problem| note(problem));
         }
         watchdog.feed();
     }

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_those_of_what_was_answered() {
+    fn quantiles_are_those_of_the_answered_handshakes() {
         let times: Vec<Option<u64>> = (1..=20).rev().map(|ms| Some(ms * 1000)).chain([None, None]).collect();
         let latency = Latency::of(&times);
         assert_eq!((latency.handshakes, latency.unanswered), (22, 2));

@@ -324,7 +324,7 @@ mod tests {
             window_bytes: b.3,
             state: yuzuri_trace::CaState::from_kernel(b.4),
             repairing: b.5[0],
-            signs: b.6,
+            loss_signs: b.6,
             undone: b.5[1],
             application: b.5[2],
             ece: b.1,

@@ -75,7 +75,7 @@ impl Rows {
             sent_bytes: Some(sent_bytes),
             acks: 1,
             window_bytes: row.window_bytes,
-            signs: u32::from(duplicate),
+            loss_signs: u32::from(duplicate),
             ..Sample::default()
         })
     }

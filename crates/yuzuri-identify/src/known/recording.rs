@@ -119,7 +119,7 @@ fn sample(event: &Event, former: &mut PreviousState) -> Sample {
         retransmitted: Some(u64::from(snapshot.total_retrans)),
         window_bytes: u64::from(snapshot.snd_wnd),
         state: Some(state),
-        signs: u32::from(event.counts.dup_acks),
+        loss_signs: u32::from(event.counts.dup_acks),
         undone: event.kind == Kind::Undo || event.reason == Reason::Undo,
         application: event.marks.contains(Marks::APP_LIMITED),
         ece: u32::from(ece),

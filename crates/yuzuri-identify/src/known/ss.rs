@@ -149,7 +149,7 @@ impl Reader {
             retransmitted: Some(retransmitted),
             window_bytes: count("snd_wnd"),
             repairing: outstanding > 0 || lost > 0 || again > 0,
-            signs: u32::try_from(again).unwrap_or(u32::MAX),
+            loss_signs: u32::try_from(again).unwrap_or(u32::MAX),
             application: line.split_whitespace().any(|word| word == "app_limited"),
             mss_bytes,
             ..Sample::default()

@@ -2,7 +2,7 @@
 //! program's rhythm).
 
 use super::clocking::AckClocking;
-use super::signs::{AT_ONCE_NS, RoundSigns, WAKES_NS};
+use super::observations::{AT_ONCE_NS, RoundObservations, WAKES_NS};
 use crate::window_trace::Round;
 
 /// With fewer bursts it is not clear whether they are evenly spaced. They are if the variance of
@@ -157,9 +157,15 @@ impl Bursts {
     /// `rested`: before the round nothing was outstanding, though there was more to send.
     /// `receiver_full`: the receiver's window was full, so that its updates caused the bursts. They
     /// show nothing of the program's rhythm or of pacing.
-    pub(super) fn add(&mut self, round: &Round, signs: &RoundSigns, rested: bool, receiver_full: bool) {
+    pub(super) fn add(
+        &mut self,
+        round: &Round,
+        observations: &RoundObservations,
+        rested: bool,
+        receiver_full: bool,
+    ) {
         self.rounds += 1;
-        self.forgets = (f64::from(signs.bursts) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
+        self.forgets = (f64::from(observations.bursts) / REMEMBERED).clamp(FORGETS_SLOWLY, FORGETS);
         // A mean from the first round on.
         let slowly = FORGETS_SLOWLY.max(1.0 / f64::from(self.rounds));
         let by = |forgets: f64| move |mean: &mut f64, value: f64| *mean += (value - *mean) * forgets;
@@ -168,9 +174,9 @@ impl Bursts {
             Default::default()
         } else {
             (
-                [signs.ack_woke_writer, signs.ack_woke_writer_at_once, signs.bursts],
-                signs.writes,
-                signs.clocked,
+                [observations.ack_woke_writer, observations.ack_woke_writer_at_once, observations.bursts],
+                observations.writes,
+                observations.clocked,
             )
         };
         self.ack_woke_writer
@@ -179,16 +185,16 @@ impl Bursts {
             .for_each(|(mean, value)| slow(mean, value.into()));
         slow(&mut self.acks.0, round.acks.into());
         slow(&mut self.acks.1, round.seconds() * 1e3);
-        mean(&mut self.count, signs.bursts.into());
-        mean(&mut self.not_at_once, f64::from(signs.bursts - signs.after_ack));
-        slow(&mut self.not_ack_clocked.0, signs.not_ack_clocked.into());
-        slow(&mut self.not_ack_clocked.1, signs.bursts.into());
-        let (busy_ms, segments) = signs.busy;
-        let spacing = [signs.spread_ms, signs.further.into(), busy_ms, segments.into()];
+        mean(&mut self.count, observations.bursts.into());
+        mean(&mut self.not_at_once, f64::from(observations.bursts - observations.after_ack));
+        slow(&mut self.not_ack_clocked.0, observations.not_ack_clocked.into());
+        slow(&mut self.not_ack_clocked.1, observations.bursts.into());
+        let (busy_ms, segments) = observations.busy;
+        let spacing = [observations.spread_ms, observations.further.into(), busy_ms, segments.into()];
         self.spacing.iter_mut().zip(spacing).for_each(|(mean, value)| slow(mean, value));
         slow(&mut self.rested, f64::from(u8::from(rested)));
-        mean(&mut self.gaps.0, signs.gaps_ms);
-        mean(&mut self.gaps.1, signs.gaps_ms2);
+        mean(&mut self.gaps.0, observations.gaps_ms);
+        mean(&mut self.gaps.1, observations.gaps_ms2);
         self.writes.add(writes);
         self.others.add(others);
     }

@@ -4,7 +4,7 @@ use super::capture_point::capture_point;
 use super::copies::CopyDetector;
 use super::direction::Direction;
 use super::limits::{PacketLimits, note_limits, packet_limits};
-use super::signs::SenderSigns;
+use super::observations::SenderObservations;
 use crate::window_trace::{CapturePoint, WindowTrace};
 use serde::{Deserialize, Serialize};
 use yuzuri_capture::{Checksum, Ecn, End, Flags, Segment};
@@ -112,7 +112,7 @@ pub struct Ended {
     /// By end, lower first: the window trace of its data; `None` if it sent none.
     pub window_traces: [Option<WindowTrace>; 2],
     /// By end: observations of each round of the window trace other than its flight.
-    pub signs: [SenderSigns; 2],
+    pub observations: [SenderObservations; 2],
 }
 
 impl Flow {
@@ -289,7 +289,7 @@ impl Flow {
     }
 
     pub(super) fn finish(self) -> Ended {
-        let mut signs = [SenderSigns::default(), SenderSigns::default()];
+        let mut observations = [SenderObservations::default(), SenderObservations::default()];
         let mut window_traces = [None, None];
         for (end, direction) in self.directions.into_iter().enumerate() {
             if let Some(direction) = direction.filter(|direction| direction.has_data()) {
@@ -299,10 +299,10 @@ impl Flow {
                 if let Some(syn) = self.syn[end].filter(|syn| !syn.answers) {
                     window_trace.syn_ecn_capable = Some(syn.ecn_capable);
                 }
-                (window_traces[end], signs[end]) = (Some(window_trace), seen);
+                (window_traces[end], observations[end]) = (Some(window_trace), seen);
             }
         }
-        Ended { seen: self.seen, window_traces, signs }
+        Ended { seen: self.seen, window_traces, observations }
     }
 }
 
@@ -310,7 +310,7 @@ impl Ended {
     /// What limited an end's data; `None` if it sent none.
     pub fn limits(&self, end: End) -> Option<PacketLimits> {
         let window_trace = self.window_traces[end.index()].as_ref()?;
-        Some(packet_limits(window_trace, &self.signs[end.index()]))
+        Some(packet_limits(window_trace, &self.observations[end.index()]))
     }
 
     /// The end that sent most, with its window trace; `None` if no data was seen.

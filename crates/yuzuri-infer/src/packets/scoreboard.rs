@@ -118,8 +118,8 @@ pub(super) struct Scoreboard {
     /// End of the highest selectively acknowledged block.
     high_sacked: u64,
     sums: Sums,
-    /// Segments below this position were already judged lost or not.
-    judged: u64,
+    /// Segments below this position were already checked for loss.
+    loss_checked: u64,
     /// The blocks of the last acknowledgement that had any: their data is marked and is not
     /// examined again (`recv_sack_cache` of the kernel). Marks are never removed.
     known: Vec<(u64, u64)>,
@@ -128,7 +128,7 @@ pub(super) struct Scoreboard {
 impl Scoreboard {
     /// Begins at the first byte of data.
     pub(super) fn begin(&mut self, at: u64) {
-        *self = Scoreboard { una: at, nxt: at, high_sacked: at, judged: at, ..Scoreboard::default() };
+        *self = Scoreboard { una: at, nxt: at, high_sacked: at, loss_checked: at, ..Scoreboard::default() };
     }
 
     pub(super) fn una(&self) -> u64 {
@@ -282,7 +282,7 @@ impl Scoreboard {
             }
             self.una = ack;
             self.high_sacked = self.high_sacked.max(ack);
-            self.judged = self.judged.max(ack);
+            self.loss_checked = self.loss_checked.max(ack);
         }
         let before = self.high_sacked;
         // Below: D-SACK (RFC 2883), handled by the caller. Above: not of this flow.
@@ -300,7 +300,7 @@ impl Scoreboard {
             self.known.extend(blocks.iter().filter(believed));
         }
         if self.high_sacked > before {
-            self.judge(mss_bytes);
+            self.mark_lost(mss_bytes);
         }
         done
     }
@@ -327,12 +327,12 @@ impl Scoreboard {
     }
 
     /// Holes below three selectively acknowledged segments are lost.
-    fn judge(&mut self, mss_bytes: u64) {
+    fn mark_lost(&mut self, mss_bytes: u64) {
         let to = self.high_sacked.saturating_sub(DUP_THRESH * mss_bytes);
-        if to <= self.judged {
+        if to <= self.loss_checked {
             return;
         }
-        let first = self.sent.partition_point(|s| s.end() <= self.judged);
+        let first = self.sent.partition_point(|s| s.end() <= self.loss_checked);
         for s in self.sent.iter_mut().skip(first) {
             if s.end() > to {
                 break;
@@ -341,7 +341,7 @@ impl Scoreboard {
                 s.lost = true;
                 self.sums.lost_bytes += s.bytes();
             }
-            self.judged = s.end();
+            self.loss_checked = s.end();
         }
     }
 

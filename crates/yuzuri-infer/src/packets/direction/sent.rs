@@ -1,8 +1,8 @@
 //! Data from the sender: segments, holes, loss recovery, and the flight that shows the window.
 
+use super::super::loss_trace::Collector;
+use super::super::observations::SentPacket;
 use super::super::scoreboard::Kind;
-use super::super::signs::SentPacket;
-use super::super::unseen::Collector;
 use super::{AT_ONCE_NS, Direction, Repair};
 use crate::window_trace::{CapturePoint, Cause, Reduction};
 use yuzuri_capture::{Flags, Segment};
@@ -82,8 +82,8 @@ impl Direction {
         }
         let mss = self.segment_size(segment);
         let end = start + u64::from(bytes);
-        if let Some(unseen) = &mut self.unseen {
-            unseen.data((start, end), now, mss);
+        if let Some(loss_trace) = &mut self.loss_trace {
+            loss_trace.data((start, end), now, mss);
         }
         if end < self.board.una() {
             // Older than anything outstanding: an unnecessary retransmission, or not of this flow.
@@ -134,12 +134,12 @@ impl Direction {
                 let flight = self.board.in_flight();
                 let handshake_ns = self.window_trace.handshake_rtt_us.map(|us| i64::from(us) * 1000);
                 let sent = SentPacket { segments: count, ran_out: self.ran_out, flight_bytes: flight };
-                self.signs.sent(segment, sent, self.acted_passed, handshake_ns, self.capture_point);
+                self.observations.sent(segment, sent, self.acted_passed, handshake_ns, self.capture_point);
                 let outstanding = self.board.nxt() - self.board.una();
                 if flight == outstanding {
                     // Behind a hole, received data waits for the missing segment, not for its
                     // reader.
-                    self.signs.used(outstanding);
+                    self.observations.used(outstanding);
                 }
             }
             Kind::Again => {
@@ -148,7 +148,7 @@ impl Direction {
                 self.sent_again(start, now, silence_ns);
                 if let Some(repair) = &mut self.repair {
                     repair.again_bytes += u64::from(bytes);
-                    self.signs.repairs(repair.reduction.cause == Cause::Timeout);
+                    self.observations.repairs(repair.reduction.cause == Cause::Timeout);
                 }
             }
             Kind::Late => {}
@@ -256,7 +256,7 @@ impl Direction {
             && segment.options.timestamps.is_none()
             && let Some(rtt_us) = rtt_us
         {
-            self.unseen = Some(Box::new(Collector::new(rtt_us)));
+            self.loss_trace = Some(Box::new(Collector::new(rtt_us)));
         }
     }
 
@@ -346,9 +346,9 @@ impl Direction {
                 self.reduced(Cause::Timeout, now);
             }
         } else if self.repair.is_none() {
-            let signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
+            let loss_signs = self.board.sacked_bytes() > 0 || self.duplicates > 0 || first;
             // The rest is a tail loss probe (RFC 8985), which alone reduces nothing.
-            if signs {
+            if loss_signs {
                 self.reduced(Cause::Recovery, now);
             }
         }

@@ -17,7 +17,7 @@ const TICK_NS: i64 = 1_000_000;
 
 /// Observations of a round other than its flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundSigns {
+pub struct RoundObservations {
     /// The number of bursts: segments sent together.
     pub bursts: u32,
     /// Bursts that end with a segment that is not full, or consist of one segment with PSH: after
@@ -112,16 +112,16 @@ pub struct RoundSigns {
 
 /// All observations of a sender.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SenderSigns {
+pub struct SenderObservations {
     /// The scale of the receiver's window; `None` if its SYN was not seen.
     pub scale: Option<u8>,
     /// By round, as in the window trace.
-    pub rounds: Vec<RoundSigns>,
+    pub rounds: Vec<RoundObservations>,
 }
 
-impl Default for RoundSigns {
-    fn default() -> RoundSigns {
-        RoundSigns {
+impl Default for RoundObservations {
+    fn default() -> RoundObservations {
+        RoundObservations {
             bursts: 0,
             emptied: 0,
             ran_out: 0,
@@ -161,7 +161,7 @@ impl Default for RoundSigns {
     }
 }
 
-impl RoundSigns {
+impl RoundObservations {
     fn add_burst(&mut self, burst: &Burst) {
         self.bursts += 1;
         self.segments += burst.segments;
@@ -278,8 +278,8 @@ pub(super) struct SentPacket {
 
 /// Observes a sender.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SignObserver {
-    signs: RoundSigns,
+pub(super) struct SenderObserver {
+    observations: RoundObservations,
     burst: Option<Burst>,
     /// The last burst.
     last_burst: Option<Burst>,
@@ -306,10 +306,10 @@ pub(super) struct SignObserver {
     /// The time to later segments of a burst, and their bytes: away from the sender, what the path
     /// takes for a byte. (The mean: a host that is late delivers several at once.)
     spacing: (f64, f64),
-    done: Vec<RoundSigns>,
+    done: Vec<RoundObservations>,
 }
 
-impl SignObserver {
+impl SenderObserver {
     /// Processes new data. `acted_ns`: when the latest acknowledgement known to the sender passed
     /// the capture.
     pub(super) fn sent(
@@ -403,7 +403,7 @@ impl SignObserver {
             let passage_us = passage_ns.wrapping_sub(first_ns) / 1000;
             self.passages.0 = self.passages.0.wrapping_add(passage_us);
             self.passages.1 += 1;
-            let least_us = &mut self.signs.min_passage_us;
+            let least_us = &mut self.observations.min_passage_us;
             *least_us = Some(least_us.map_or(passage_us, |least_us| least_us.min(passage_us)));
         }
     }
@@ -448,16 +448,16 @@ impl SignObserver {
 
     /// The receiver's window opened without acknowledging anything.
     pub(super) fn updated(&mut self) {
-        self.signs.updates += 1;
+        self.observations.updates += 1;
     }
 
     /// Processes the receiver's window that last took effect, not scaled; `more`: it came with an
     /// acknowledgement of new data.
     pub(super) fn window(&mut self, window: u16, more: bool) {
         if let Some(before) = self.window.filter(|_| more) {
-            self.signs.announced += 1;
+            self.observations.announced += 1;
             // It is rounded to a multiple of its scale.
-            self.signs.shrunk += u32::from(window.saturating_add(1) < before);
+            self.observations.shrunk += u32::from(window.saturating_add(1) < before);
         }
         self.window = Some(window);
     }
@@ -465,14 +465,14 @@ impl SignObserver {
     /// A segment was acknowledged after this time, both at the capture.
     pub(super) fn there(&mut self, ns: i64) {
         let us = u32::try_from(ns / 1000).unwrap_or(u32::MAX);
-        let least_us = &mut self.signs.min_there_us;
+        let least_us = &mut self.observations.min_there_us;
         *least_us = Some(least_us.map_or(us, |least_us| least_us.min(us)));
     }
 
     /// An acknowledgement came late; `waited`: it left the receiver so late.
     pub(super) fn late(&mut self, waited: bool) {
-        self.signs.late += 1;
-        self.signs.waited += u32::from(waited);
+        self.observations.late += 1;
+        self.observations.waited += u32::from(waited);
     }
 
     /// Records the outstanding data.
@@ -481,28 +481,28 @@ impl SignObserver {
         if let Some(burst) = self.burst.as_mut().filter(|burst| burst.ran_out) {
             burst.edge_scale = edge_scale(used_bytes, window);
         }
-        let fuller = u128::from(used_bytes) * u128::from(self.signs.window)
-            >= u128::from(self.signs.used_bytes) * u128::from(window);
-        if fuller || self.signs.window == 0 {
-            (self.signs.used_bytes, self.signs.window) = (used_bytes, window);
+        let fuller = u128::from(used_bytes) * u128::from(self.observations.window)
+            >= u128::from(self.observations.used_bytes) * u128::from(window);
+        if fuller || self.observations.window == 0 {
+            (self.observations.used_bytes, self.observations.window) = (used_bytes, window);
         }
     }
 
     pub(super) fn repairs(&mut self, timeout: bool) {
-        self.signs.repair = true;
-        self.signs.timeout |= timeout;
+        self.observations.repair = true;
+        self.observations.timeout |= timeout;
     }
 
     /// Nothing is outstanding; `closed`: the window is closed.
     pub(super) fn idle(&mut self, closed: bool) {
-        self.signs.closed = closed;
+        self.observations.closed = closed;
     }
 
     fn close_burst(&mut self) {
         let Some(burst) = &self.burst else { return };
-        self.signs.add_burst(burst);
+        self.observations.add_burst(burst);
         if let Some(before) = &self.last_burst {
-            self.signs.add_gap(burst, before);
+            self.observations.add_gap(burst, before);
             let begins = burst.begins_after(before);
             // The data of one write may leave in several bursts: the program's rhythm is that of
             // the first ones.
@@ -511,9 +511,9 @@ impl SignObserver {
                 let last = burst.seen_ns.zip(since.seen_ns);
                 let first = if begins { burst.head_ns.zip(since.head_ns) } else { last };
                 let (clocked, gaps) = if begins {
-                    (&mut self.signs.writes, &mut self.write_gaps)
+                    (&mut self.observations.writes, &mut self.write_gaps)
                 } else {
-                    (&mut self.signs.clocked, &mut self.gaps)
+                    (&mut self.observations.clocked, &mut self.gaps)
                 };
                 clocked.add(burst.gap_ms(since), [last, first], gaps);
             }
@@ -530,18 +530,18 @@ impl SignObserver {
         let (sum_us, count) = std::mem::take(&mut self.passages);
         let (held_us, segments) = std::mem::take(&mut self.held);
         if kept {
-            self.signs.point = point;
-            self.signs.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
+            self.observations.point = point;
+            self.observations.held_us = u32::try_from(held_us / segments.max(1)).unwrap_or(u32::MAX);
             if count > 0 {
-                self.signs.passage_us = Some(sum_us / count);
+                self.observations.passage_us = Some(sum_us / count);
             }
-            self.done.push(self.signs);
+            self.done.push(self.observations);
         }
-        self.signs = RoundSigns::default();
+        self.observations = RoundObservations::default();
     }
 
     /// `scale`: of the receiver's window, if its SYN was seen.
-    pub(super) fn finish(self, scale: Option<u8>) -> SenderSigns {
-        SenderSigns { scale, rounds: self.done }
+    pub(super) fn finish(self, scale: Option<u8>) -> SenderObservations {
+        SenderObservations { scale, rounds: self.done }
     }
 }
