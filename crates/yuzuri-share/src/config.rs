@@ -48,7 +48,7 @@ pub struct ShareConfig {
     pub without_kernel: WithoutKernel,
     /// File that records flows whose former congestion control was restored, so that the next
     /// process can migrate them again
-    /// ([`DaemonFiles::migrated_file`](crate::Places::migrated_file)). `None`: only control loops
+    /// ([`DaemonFiles::migrated_file`](crate::DaemonFiles::migrated_file)). `None`: only control loops
     /// of this process share that record.
     pub migrated_file: Option<PathBuf>,
     /// Capacity of the kernel's table of bounds, in flows. `None`: as many as this machine may
