@@ -81,8 +81,8 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Opens the control socket. Call it while holding the lock of [`DaemonFiles`](crate::Places):
-    /// a socket file left by a former instance is removed.
+    /// Opens the control socket. Call it while holding the lock of
+    /// [`DaemonFiles`](crate::DaemonFiles): a socket file left by a former instance is removed.
     ///
     /// # Errors
     /// If the socket cannot be created or an address cannot be bound.
