@@ -174,8 +174,8 @@ impl EffectiveConfig {
 fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::take().context("preparing for signals")?;
     let chosen = EffectiveConfig::of(args)?;
-    let places = DaemonFiles::of_access_point(args.runtime.clone());
-    let sole = places.take()?;
+    let files = DaemonFiles::of_access_point(args.runtime.clone());
+    let instance_lock = files.take()?;
     let dry_run = chosen.dry_run;
     let mut ap = ApLoop::start(ApConfig {
         policy: PolicyConfig { name: PolicyName::Yuzuri, objective: chosen.objective, capacity_bps: None },
@@ -183,7 +183,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         rules: chosen.rules,
         radio: chosen.radio,
         gate: yuzuri_share::gate_options(!chosen.clsact),
-        status_file: Some(places.status_file()),
+        status_file: Some(files.status_file()),
         metrics_file: chosen.metrics_file,
         hostapd: chosen.hostapd,
         group: chosen.group,
@@ -191,9 +191,9 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     })?;
     ap.drop_privileges()?;
     yuzuri_share::give_back_memory();
-    let socket = ControlSocket::of_text(&places.socket(), ap.text())?;
+    let socket = ControlSocket::of_text(&files.socket(), ap.text())?;
     let what = if dry_run { "only reporting what it would do" } else { "sharing" };
-    let folder = places.status_file();
+    let folder = files.status_file();
     note(&format!("{what}; `yuzuri ap status` reads {}", folder.display()));
     let mut watchdog = Watchdog::ready();
     let mut reported = Vec::new();
@@ -228,7 +228,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // A second signal ends the process immediately.
     ap.leave(&AtomicBool::new(false));
     drop(socket);
-    drop(sole);
+    drop(instance_lock);
     Ok(ExitCode::SUCCESS)
 }
 

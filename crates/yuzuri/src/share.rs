@@ -284,12 +284,12 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if share.key == KeySource::Keyless {
         note("no key: anybody on the network can forge messages");
     }
-    let places = DaemonFiles::new(args.runtime.clone());
-    let sole = places.take()?;
+    let files = DaemonFiles::new(args.runtime.clone());
+    let instance_lock = files.take()?;
     let state = args.state.clone();
     share.node = Some(node(state.as_deref())?);
     share.known_notice = yuzuri_share::stored_notice(state.as_deref());
-    share.migrated_file = Some(places.migrated_file());
+    share.migrated_file = Some(files.migrated_file());
     let log = move |event: &Event| {
         note(&event.to_string());
         let kept = match event {
@@ -303,7 +303,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     let mut share = ControlLoop::start_with(share, log)?;
     yuzuri_share::drop_privileges()?;
-    let options = ControlSocketOptions { socket: places.socket(), metrics };
+    let options = ControlSocketOptions { socket: files.socket(), metrics };
     let socket = ControlSocket::open(&options, share.status_cell(), share.orders())?;
     note(&format!("sharing; `yuzuri share status` connects to {}", options.socket.display()));
     if let Some(address) = socket.metrics() {
@@ -314,7 +314,7 @@ fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     notify(&[NotifyState::Stopping]);
     share.leave();
     drop(socket);
-    drop(sole);
+    drop(instance_lock);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -146,8 +146,8 @@ test("flows are grouped, folded and summed", async (url) => {
     }
     return groups;
   });
-  assert.ok(reported.every(([said, listed]) => said === listed), JSON.stringify(reported));
-  assert.equal(reported.reduce((sum, [said]) => sum + said, 0), flows);
+  assert.ok(reported.every(([stated, listed]) => stated === listed), JSON.stringify(reported));
+  assert.equal(reported.reduce((sum, [stated]) => sum + stated, 0), flows);
   await page.locator("tr.group").first().click();
   await until(page, (left) => document.querySelectorAll("tr.flow").length === left, flows - reported[0][1]);
   assert.equal(await page.locator("tr.group .fold").first().getAttribute("aria-expanded"), "false");
@@ -194,7 +194,7 @@ test("the cursor reads what the server knows", async (url) => {
   for (let n = 0; n < 8; n += 1) {
     await page.keyboard.press("Shift+ArrowLeft");
     await drawn(page);
-    const reported = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#say") };
+    const reported = { cwnd: await value(page, "cwnd"), srtt: await value(page, "srtt"), at: await text(page, "#announcement") };
     const id = await page.locator('tr.flow[aria-selected="true"]').getAttribute("data-id");
     const last = Number.parseInt(reported.cwnd, 10);
     const headers = { Authorization: `Bearer ${new URL(url).hash.slice("#token=".length)}` };

@@ -133,7 +133,7 @@ test("everything can be done by keyboard", async (url) => {
   assert.equal(await page.evaluate(() => document.activeElement.id), "find");
   await key("Escape");
   await key("n");
-  assert.ok((await text(page, "#say")).length > 0);
+  assert.ok((await text(page, "#announcement")).length > 0);
   // Each focused element shows that it has the focus.
   for (let n = 0; n < 30; n += 1) {
     await key("Tab");
@@ -225,7 +225,7 @@ test("screen readers: accessible names, a description of the chart, quiet live r
   await page.keyboard.press(" ");
   await described((words) => words.includes("frozen."));
   await page.keyboard.press("Shift+ArrowLeft");
-  assert.match(await text(page, "#say"), /cwnd .* throughput .* srtt/);
+  assert.match(await text(page, "#announcement"), /cwnd .* throughput .* srtt/);
   await described((words) => /At \d+:\d+:\d+\.\d+: cwnd/.test(words));
   await page.keyboard.press("l");
   await page.keyboard.press("Escape");

@@ -22,6 +22,6 @@ export function put(element: Element | null | undefined, text: string): void {
 export const svg = <K extends keyof SVGElementTagNameMap>(name: K): SVGElementTagNameMap[K] => document.createElementNS("http://www.w3.org/2000/svg", name);
 
 /** Announces the reader's last action to a screen reader; the same text is announced again. */
-export const say = (text: string): void => {
-  el("say").textContent = text;
+export const announce = (text: string): void => {
+  el("announcement").textContent = text;
 };

@@ -28,7 +28,7 @@ const NONE = "–";
 const LISTED_US = 2e6;
 
 /** Totals of flows at a time. */
-export interface Together {
+export interface Totals {
   rate: string;
   jain: string;
   srtt: string;
@@ -43,7 +43,7 @@ export function jain(rates: readonly number[]): number | undefined {
 }
 
 /** The sum of the throughputs, how even they are, and the median smoothed RTT of flows of a panel at a time. */
-export function readTogether(flows: readonly Drawn[], panel: Panel | undefined, time: number): Together {
+export function readTotals(flows: readonly Drawn[], panel: Panel | undefined, time: number): Totals {
   const present = flows.map((flow, n) => ({ flow, n })).filter(({ flow }) => time <= flow.end);
   const rates = present.map(({ n }) => panel?.rateAt(n, time) ?? null).filter((value): value is number => value !== null);
   const index = rates.length > 1 ? jain(rates) : undefined;
