@@ -40,7 +40,7 @@ help:
 	@echo "make gate-attacks   10 million hostile frames through the access point's gate, and 20 kills under traffic with tcx and with clsact (CASES, KILLS, SEED; as root; 10 minutes)"
 	@echo "make soak    run under 20,000 flows and random faults for hours (HOURS=24; SEED=1 reproduces a run; as root)"
 	@echo "make deny    check licences, bans and sources of all dependencies (DENY_ADVISORIES=1: also known vulnerabilities)"
-	@echo "make dist    build static programs for x86_64, aarch64 and armv7, Debian packages, licences, SBOM and signed checksums in dist/"
+	@echo "make dist    build static programs for x86_64 and aarch64, Debian packages, licences, SBOM and signed checksums in dist/"
 	@echo "make test-dist   install the packages of dist/ in a clean Debian, and run their programs under Debian's kernels in QEMU"
 	@echo "make apk     build the Android app, signed with a generated key: android/build/yuzuri.apk"
 	@echo "make test-android   run the app's tests on this host, without a phone; pictures in android/build/pictures"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the release into dist/: static programs for x86_64, aarch64 and armv7, Debian packages for
-# amd64 and arm64, the licence list, the software bill of materials (SBOM), and signed checksums.
+# Builds the release into dist/: static programs for x86_64 and aarch64, Debian packages for amd64
+# and arm64, the licence list, the software bill of materials (SBOM), and signed checksums.
 # DIST_ARCHITECTURES="x86_64" builds a part. DIST_SIGNING_KEY=FILE signs with that OpenSSH key
 # instead of one generated for the build. docs/packaging.md describes the contents.
 set -euo pipefail
@@ -21,7 +21,7 @@ debian_name() {
 }
 size() { stat -c %s "$1" | awk '{ printf "%.2f MB", $1 / 1e6 }'; }
 
-read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64 armv7}"
+read -r -a archs <<<"${DIST_ARCHITECTURES:-x86_64 aarch64}"
 programs=(yuzuri yuzuri-identify)
 # The limit stated in docs/evaluation.md.
 max_bytes=10000000
